@@ -1,16 +1,16 @@
-//! Refuses a build whose module could be another than the one that fips/Cargo.lock names.
+//! Rejects a build whose module could differ from the one that fips/Cargo.lock names.
 #![allow(clippy::print_stdout, reason = "cargo reads it")]
 
 use std::process::ExitCode;
 
-/// Set to 0 for every build by .cargo/config.toml; else a library that lies on the machine would be taken in silence.
+/// .cargo/config.toml sets this to 0 for every build. Otherwise the build would silently use a library installed on the machine.
 const USE_SYSTEM: &str = "AWS_LC_FIPS_SYS_USE_SYSTEM";
 const SYSTEM_DIR: &str = "AWS_LC_FIPS_SYS_SYSTEM_DIR";
 
 fn main() -> ExitCode {
     let target = std::env::var("TARGET").unwrap_or_default();
     let suffixes = [target.clone(), target.replace('-', "_")];
-    // Names with the target go before the plain one.
+    // Variables with the target in their name take precedence over the plain one.
     let others: Vec<String> = suffixes
         .iter()
         .flat_map(|suffix| [USE_SYSTEM, SYSTEM_DIR].map(|name| format!("{name}_{suffix}")))

@@ -1,4 +1,4 @@
-//! `cargo bench`: see the library of this crate.
+//! `cargo bench` runs the library of this crate.
 
 fn main() -> std::process::ExitCode {
     sealway_bench::main()

@@ -1,5 +1,5 @@
-//! Allocations and bytes an operation of a channel: `cargo bench -p sealway-bench --bench channel_allocations`. A program of
-//! its own, since counting takes another allocator than the one that is measured elsewhere.
+//! Allocations and bytes for each operation of a channel: `cargo bench -p sealway-bench --bench channel_allocations`. It is a
+//! separate program, because counting needs another allocator than the other benchmarks use.
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a program that prints, and stops at what it cannot do")]
 
 use std::alloc::System;
@@ -39,7 +39,7 @@ fn records(id: u16) -> (Sealer, Opener) {
 }
 
 fn row(name: &str, mut operation: impl FnMut()) {
-    // What is made once and kept is not an operation's.
+    // Setup that happens once is not part of an operation.
     operation();
     let region = Region::new(ALLOCATOR);
     for _ in 0..COUNT {

@@ -1,4 +1,4 @@
-//! Bodies that are larger than memory: 10 GB up and 10 GB down through the gateway, and how much it grew.
+//! Bodies that are larger than memory: sends 10 GB up and 10 GB down through the gateway, and measures the growth of its memory.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::servers::sealway_beside;
 use crate::table::verdict;
 
 const CHUNK: usize = 256 * 1024;
-/// The gateway may grow by so much.
+/// The largest permitted growth of the gateway, in MiB.
 const GROWTH_MIB_MAX: f64 = 32.0;
 
 /// What is sent.
@@ -31,17 +31,17 @@ pub(crate) struct Options {
     gigabytes: f64,
 }
 
-/// Which way.
+/// The direction of a body, as the client sees it.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Up,
     Down,
 }
 
-/// Measures and prints; an error is a missed bar.
+/// Measures and prints. Returns an error if a bar is missed.
 ///
 /// # Errors
-/// When the gateway grows too much, or bytes are missing.
+/// If the gateway grows too much, or bytes are missing.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let sealway = sealway_beside(options.sealway.clone())?;
     let folder = tempfile::Builder::new().prefix("sealway-big-").tempdir()?;
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One body through a fresh gateway: by how many MiB it grew.
+/// Sends one body through a new gateway. Returns its growth in MiB.
 async fn measure(
     sealway: &Path,
     folder: &Path,
@@ -95,7 +95,7 @@ telemetry: {{ log_level: warn }}
     let target = ours.target(scheme, &identity)?;
     let (stream, _) = target.open().await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
     let mut connection = H1::with_buffer(stream, CHUNK);
-    // A small body each way first: what the process needs for any request is not growth.
+    // A small body in each direction first: memory that the process needs for any request is not growth.
     transfer(&mut connection, way, 100_000).await?;
     let before_kib = procfs::memory_kib(ours.pid(), "VmRSS")?;
     let before_ns = procfs::cpu_ns(ours.pid())?;
@@ -132,14 +132,14 @@ async fn transfer(connection: &mut H1, way: Way, len: u64) -> anyhow::Result<()>
                 left -= part;
             }
             connection.stream.flush().await?;
-            // The service answers as soon as it has them all, and closes if it does not get them.
+            // The service answers once it has the whole body, and closes the connection if it does not get it.
             connection.answer().await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
         }
     }
     Ok(())
 }
 
-/// The service behind, until killed: `GET /N` gives N bytes, a POST is read to its end.
+/// Serves as the service behind the gateway until killed: `GET /N` returns N bytes, a POST is read to its end.
 pub(crate) fn serve(port: u16) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async move {

@@ -1,5 +1,5 @@
-//! Channels in this process: the handshake of both ends beside the bare operations on its curve, a record sealed and opened
-//! beside bare AES-256-GCM, and the look that a relay takes at a frame. CPU time an operation.
+//! Channels in this process: the handshake of both ends compared with the bare operations on its curve, a record sealed and
+//! opened compared with bare AES-256-GCM, and a relay's check of a frame. The figures are CPU time of one operation.
 
 use std::hint::black_box;
 
@@ -21,7 +21,7 @@ fn provider() -> &'static dyn AgreementProvider {
     default_agreement_provider()
 }
 
-/// Both ends, from nothing to keys that are proved.
+/// Runs the handshake of both ends, from the start to confirmed keys.
 fn handshake(settings: &ChannelSettings) -> (Handshake, Handshake) {
     let draw = || HandshakeRandoms::draw(provider()).unwrap();
     let (client, mut message) = Handshake::client(settings.clone(), provider(), draw(), NOW_S).unwrap();
@@ -45,7 +45,7 @@ fn records(id: u16) -> (Sealer, Opener) {
     (client.into_records().unwrap().0, server.into_records().unwrap().1)
 }
 
-/// What no handshake with two ephemeral keys can do without: two key pairs and two agreements.
+/// Runs the operations that every handshake with two ephemeral keys requires: two key pairs and two agreements.
 fn bare(algorithm: &'static agreement::Algorithm) {
     let (one, other) = (PrivateKey::generate(algorithm).unwrap(), PrivateKey::generate(algorithm).unwrap());
     let publics = (one.compute_public_key().unwrap(), other.compute_public_key().unwrap());
@@ -99,8 +99,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A record from plaintext to plaintext. Either side copies the plaintext once, to where it is sealed; a message comes off
-/// the wire into its buffer.
+/// Seals and opens a record. Each side copies the plaintext once, into the buffer to be sealed; a message is read from the wire
+/// into its buffer.
 fn record(id: u16, len: usize) -> anyhow::Result<(f64, f64)> {
     let plaintext = vec![0x61_u8; len];
     let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &[9; 32])?);

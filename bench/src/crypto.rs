@@ -1,4 +1,5 @@
-//! The server's side of init against bare P-256 keygen + ECDH + HKDF, and open + seal against bare AES-256-GCM.
+//! The server's side of init compared with bare P-256 key generation, ECDH and HKDF; and open and seal compared with bare
+//! AES-256-GCM.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -19,13 +20,13 @@ use crate::table::{median, us, verdict};
 const ROUNDS: usize = 31;
 const NOW: u64 = 1_800_000_000_000;
 
-/// CPU time of this thread, in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// Median CPU time per operation of each, their rounds taking turns.
+/// Returns the median CPU time of each operation, measured in alternating rounds.
 pub(crate) fn compare(count: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) -> (f64, f64) {
     let measure = |operation: &mut dyn FnMut()| {
         let start = cpu_ns();
@@ -126,7 +127,7 @@ fn open_and_seal(wire: Wire, len: usize, count: usize) -> anyhow::Result<(f64, f
     sealed.extend_from_slice(tag.as_ref());
     let mut buffer = sealed.clone();
     let mut answer = plaintext.clone();
-    // A body comes off the wire into its buffer, and a service's answer into its own: both sides copy those.
+    // A body is read from the wire into its buffer, and a service's answer into its own: both operations include that copy.
     let floor = || {
         buffer.copy_from_slice(&sealed);
         let nonce = Nonce::assume_unique_for_key([1; 12]);

@@ -1,5 +1,5 @@
-//! A real `sealway serve` on one core, 64 keep-alive connections from the other; what the server's CPU costs per
-//! request, beside a bare hyper in the same run.
+//! Measures a real `sealway serve` on one core with 64 keep-alive connections from the other core: the server's CPU time for each
+//! request, compared with a bare hyper server in the same run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -24,14 +24,14 @@ pub(crate) fn pin_to_load_core() -> anyhow::Result<()> {
     pin_to(LOAD_CORE)
 }
 
-/// This thread, and those that it begins from now on, run on this core alone.
+/// Pins this thread, and threads that it starts later, to one core.
 pub(crate) fn pin_to(core: usize) -> anyhow::Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);
     sched_setaffinity(None, &cores).context("cannot pin the load to its core: this needs two")
 }
 
-/// Drives one server that somebody else started.
+/// Drives one server that another process has started.
 pub(crate) fn drive_one(port: u16, kind: Kind, seconds: f64) -> anyhow::Result<()> {
     pin_to_load_core()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -50,7 +50,7 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
     let folder = tempfile::tempdir()?;
     let port = free_port()?;
     let bare = Server::start(&me, &["bare", &port.to_string()], port, SERVER_CORE)?;
-    // The upstream stands on the load's core: its CPU is not the gateway's. It answers what it was sent.
+    // The upstream runs on the load's core, so its CPU time is not the gateway's. It echoes the request.
     let upstream_port = free_port()?;
     let upstream = Server::start(&me, &["bare", &upstream_port.to_string()], upstream_port, LOAD_CORE)?;
     let behind = format!("http://127.0.0.1:{}", upstream.port);
@@ -72,6 +72,10 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
         case("sealed call 64 KiB, small answer, demo in process", 1, Kind::Call(65_536)),
         case("sealed call 1 KiB each way, TCP upstream", 2, Kind::Call(1024)),
         case("sealed call 64 KiB each way, TCP upstream", 2, Kind::Call(65_536)),
+        case("native call 1 KiB each way, TCP upstream", 2, Kind::Native(1024)),
+        case("native call 64 KiB each way, TCP upstream", 2, Kind::Native(65_536)),
+        case("plain pass-through 1 KiB each way, TCP upstream", 2, Kind::Plain(1024)),
+        case("plain pass-through 64 KiB each way, TCP upstream", 2, Kind::Plain(65_536)),
         case("init, embedded", 3, Kind::Init),
         case("sealed call 1 KiB, small answer, embedded", 3, Kind::Call(1024)),
     ];
@@ -101,9 +105,9 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyh
 fn write_config(folder: &Path, name: &str, port: u16, target: &str, store: &str) -> anyhow::Result<String> {
     let path = folder.join(format!("{name}.yaml"));
     let text = format!(
-        "listeners: [{{ address: '127.0.0.1:{port}' }}]\nroutes:\n  - {{ match: {{ path_prefix: /session/ }}, sessions: {{}} }}\n  \
-         - {{ match: {{}}, sealed: required, upstream: shop }}\nupstreams: {{ shop: {{ servers: ['{target}'] }} }}\n\
-         sessions: {{ store: '{store}', allow_generated_kek: true }}\ntelemetry: {{ log_level: warn }}\n"
+        "listeners: [{{ address: '127.0.0.1:{port}' }}]\nroutes:\n  - {{ match: {{ path_prefix: [/session/, /v3/sessions, \
+         /.well-known/] }}, sessions: {{}} }}\n  - {{ match: {{ path: /plain }}, sealed: off, upstream: shop }}\n  - {{ match: {{}}, sealed: required, upstream: shop }}\nupstreams: {{ shop: {{ servers: ['{target}'] }} }}\n\
+         sessions: {{ store: '{store}', allow_generated_kek: true, identity: {{ allow_generated: true }} }}\ntelemetry: {{ log_level: warn }}\n"
     );
     std::fs::write(&path, text)?;
     Ok(path.display().to_string())

@@ -1,5 +1,5 @@
-//! What an idle connection costs in memory: as many as the limit of descriptors lets two processes have between them, held
-//! open, and how much the gateway grew.
+//! The memory cost of an idle connection: opens as many connections as the limit of descriptors permits between two processes,
+//! holds them open, and measures the growth of the gateway.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::procfs;
 use crate::servers::sealway_beside;
 use crate::table::verdict;
 
-/// Descriptors that a process needs besides.
+/// Descriptors that a process needs beside its connections.
 const SPARE: u64 = 500;
-/// Connections that come from one address: a half of the ports that the system gives out.
+/// Connections from one address: half of the ports that the system assigns.
 const PER_SOURCE: usize = 14_000;
-/// Opened at a time.
+/// Connections that are opened at the same time.
 const BATCH: usize = 100;
-/// Until memory that is given back is given back.
+/// The wait before memory is read, in which the gateway frees unused memory.
 const SETTLE: Duration = Duration::from_secs(2);
 
 const REQUEST: &[u8] = b"GET /idle HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sealway-bench\r\n\r\n";
@@ -45,10 +45,10 @@ pub(crate) struct Options {
     schemes: Vec<Scheme>,
 }
 
-/// Measures and prints; an error is a missed bar.
+/// Measures and prints. Returns an error if a bar is missed.
 ///
 /// # Errors
-/// When a connection costs more than its bar, or something does not start.
+/// If a connection costs more than its bar, or a process does not start.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let sealway = sealway_beside(options.sealway.clone())?;
     let limit = raise_descriptor_limit()?;
@@ -85,7 +85,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Resident KiB: before, with connections that sent nothing, and after each sent a request.
+/// Returns the resident KiB of the gateway before the connections, with connections that sent nothing, and after each sent a
+/// request.
 fn measure(
     sealway: &Path,
     folder: &Path,
@@ -99,7 +100,7 @@ fn measure(
     let net = scheme as u8 + 1;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
-        // The first connections make what all share: threads, tables, the route's answer.
+        // The first connections create the state that all share: threads, tables, the route's answer.
         drop(exchange(open(&target, net, BATCH).await?).await?);
         let rss = async || {
             tokio::time::sleep(SETTLE).await;
@@ -117,7 +118,7 @@ fn measure(
     })
 }
 
-/// From addresses of a network of its own: ports of the scheme before are still in TIME_WAIT.
+/// Opens connections from addresses of one network for each scheme: the ports of the previous scheme are still in TIME_WAIT.
 async fn open(target: &Target, net: u8, count: usize) -> anyhow::Result<Vec<H1>> {
     let mut connections = Vec::with_capacity(count);
     while connections.len() < count {
@@ -137,7 +138,7 @@ async fn open(target: &Target, net: u8, count: usize) -> anyhow::Result<Vec<H1>>
     Ok(connections)
 }
 
-/// A request on each, and the connections again.
+/// Sends a request on each connection, and returns the connections.
 async fn exchange(mut connections: Vec<H1>) -> anyhow::Result<Vec<H1>> {
     for connection in &mut connections {
         connection.exchange(REQUEST).await.map_err(|fault| anyhow::anyhow!("{fault}"))?;

@@ -39,7 +39,7 @@ use clap::{Parser, Subcommand};
 
 use crate::load::Kind;
 
-/// The product's.
+/// The same allocator that the product uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -141,7 +141,7 @@ enum Command {
     BodyService { port: u16 },
 }
 
-/// Runs what the command line asks for; all without a word. The exit code is 0 if it was done and every bar was met.
+/// Runs the command of the command line; without one, that of `all`. The exit code is 0 if it succeeded and every bar was met.
 pub fn main() -> ExitCode {
     match run() {
         Ok(()) => ExitCode::SUCCESS,
@@ -184,7 +184,7 @@ fn run() -> anyhow::Result<()> {
             crypto::run()?;
             channel::run()?;
             wire3::run(&wire3::Options::default())?;
-            // Before the HTTP part, which pins this process to a core: rows are written with both.
+            // Runs before the HTTP part, which pins this process to one core: the rows use both cores.
             stores(Measure::default(), false)?;
             http(Measure::default())
         }

@@ -1,4 +1,4 @@
-//! A gateway of ours with a configuration of its own, for what is measured of it alone.
+//! A running Sealway gateway with a configuration of its own, for benchmarks of the gateway alone.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,7 +11,7 @@ use sealway_testkit::daemon::{Daemon, free_port};
 
 use crate::client::{Group, Identity, Target};
 
-/// What its listener speaks.
+/// The scheme that the gateway's listener speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Scheme {
     Http,
@@ -19,14 +19,14 @@ pub(crate) enum Scheme {
     Mtls,
 }
 
-/// A running gateway.
+/// A gateway process that is running.
 pub(crate) struct Ours {
     daemon: Daemon,
     address: SocketAddr,
 }
 
 impl Ours {
-    /// Starts it with one listener of this scheme, and `rest` for the rest of its configuration.
+    /// Starts the gateway with one listener of this scheme. `rest` is the rest of its configuration.
     pub(crate) fn start(
         sealway: &Path,
         folder: &Path,
@@ -53,12 +53,12 @@ impl Ours {
         Ok(Ours { daemon, address })
     }
 
-    /// Its process.
+    /// Returns the id of its process.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.id()
     }
 
-    /// How to connect to it, every handshake a full one.
+    /// Returns the target for connections to the gateway. Every handshake is a full one.
     pub(crate) fn target(&self, scheme: Scheme, identity: &Identity) -> anyhow::Result<Target> {
         let tls = match scheme {
             Scheme::Http => None,
@@ -68,7 +68,7 @@ impl Ours {
     }
 }
 
-/// Raises the limit of descriptors as far as it goes, for this process and those that it starts: how far that is.
+/// Raises the limit of descriptors to the hard limit, for this process and its children. Returns the limit.
 pub(crate) fn raise_descriptor_limit() -> anyhow::Result<u64> {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;

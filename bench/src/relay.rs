@@ -1,4 +1,4 @@
-//! The relay: what a channel costs it, and what a byte; and what the two ends of a channel give through it.
+//! The relay: its cost for a channel and for a byte, and the throughput and latency of a channel through it.
 //!
 //! The relay has core 0 and one worker thread; both ends of every channel are in this process, on core 1.
 
@@ -27,9 +27,9 @@ use crate::table::{median, verdict};
 const GIB: f64 = (1_u64 << 30) as f64;
 /// Channels that are set up at the same time.
 const AT_ONCE: usize = 32;
-/// Calls of each caller.
+/// Calls that each caller makes.
 const CALLS: usize = 2000;
-/// What a stream is written in.
+/// The size of a write to a stream, in bytes.
 const CHUNK: usize = 64 * 1024;
 
 /// What to measure.
@@ -55,7 +55,7 @@ pub(crate) struct Options {
     idle_s: u64,
 }
 
-/// A relay, killed when dropped, with what mints grants for it.
+/// A relay process, killed when dropped, and the key that signs its grants.
 struct Relay {
     child: Child,
     key: Vec<u8>,
@@ -90,7 +90,7 @@ impl Relay {
         Ok(Relay { child, key: std::fs::read(folder.join("issuer-key.json"))?, url })
     }
 
-    /// The grants of a new channel, the client's first.
+    /// Mints the grants of a new channel, the client's first.
     fn grants(&self, suite: u16) -> anyhow::Result<[Grant; 2]> {
         let mut minting = mint::minting(&self.url, "bench", "", suite)?;
         minting.idle_timeout_s = 600;
@@ -114,7 +114,7 @@ impl Drop for Relay {
     }
 }
 
-/// A channel's two ends.
+/// Both ends of a channel through the relay.
 struct Pair {
     client: Channel,
     server: Channel,
@@ -129,10 +129,10 @@ async fn pair([client, server]: [Grant; 2], me: Instance) -> anyhow::Result<Pair
     Ok(Pair { client, server })
 }
 
-/// Measures and prints.
+/// Measures the relay and prints tables.
 ///
 /// # Errors
-/// When something does not start or breaks off, or memory grows from wave to wave.
+/// If a process does not start, a channel breaks off, or memory grows from wave to wave.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let sealway = sealway_beside(options.sealway.clone())?;
     raise_descriptor_limit()?;
@@ -157,7 +157,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sets channels up, `AT_ONCE` at a time; their grants were minted before.
+/// Opens channels, `AT_ONCE` at a time, with grants minted before.
 async fn open(grants: Vec<[Grant; 2]>) -> anyhow::Result<Vec<Pair>> {
     let me = Instance::draw()?;
     let (mut pairs, mut opening) = (Vec::with_capacity(grants.len()), JoinSet::new());
@@ -180,7 +180,7 @@ fn mint(relay: &Relay, count: usize) -> anyhow::Result<Vec<[Grant; 2]>> {
 }
 
 async fn set_up(relay: &Relay, options: &Options) -> anyhow::Result<()> {
-    // What is made once is not any channel's.
+    // Memory allocated once belongs to no channel.
     drop(open(mint(relay, 100)?).await?);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (mut cpu_ms, mut kib) = (Vec::new(), Vec::new());
@@ -194,7 +194,7 @@ async fn set_up(relay: &Relay, options: &Options) -> anyhow::Result<()> {
         drop(pairs);
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    // Later rounds use memory again that earlier ones gave back.
+    // Later rounds reuse memory that earlier rounds freed.
     let kib_first = kib[0];
     let cpu_ms = median(&mut cpu_ms);
     println!("| a channel of {} ({} rounds) | relay | goal | |", options.channels, options.rounds);
@@ -205,7 +205,7 @@ async fn set_up(relay: &Relay, options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPU of one check of a token, in this process, in ms.
+/// Measures the CPU time of one token check in this process, in ms.
 fn token_check_ms(relay: &Relay) -> anyhow::Result<f64> {
     const CHECKS: usize = 5000;
     let keyset = mint::parse_key(&relay.key)?.keyset_text();
@@ -266,7 +266,7 @@ async fn pour(pair: &Pair, streams: u64, bytes: u64) -> anyhow::Result<()> {
                 left -= len as u64;
             }
             out.shutdown().await?;
-            // Until the other end has read everything and finished too.
+            // Waits until the other end has read everything and finished its side.
             let ended = out.read(&mut [0]).await?;
             ensure!(ended == 0, "the other end said something");
             anyhow::Ok(())
@@ -293,7 +293,7 @@ async fn pour(pair: &Pair, streams: u64, bytes: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a message costs that holds nearly nothing, and what a stream does.
+/// Measures the cost of a small message, and of opening and closing a stream.
 async fn small(relay: &Relay) -> anyhow::Result<()> {
     const MESSAGES: usize = 20_000;
     const STREAMS: usize = 2_000;
@@ -304,7 +304,7 @@ async fn small(relay: &Relay) -> anyhow::Result<()> {
     let (mut there, mut back) = ([0; 256], [0; 256]);
     let (cpu, own) = (relay.cpu_s()?, procfs::cpu_s(std::process::id())?);
     for _ in 0..MESSAGES {
-        // There and back: nothing is gathered into one record.
+        // Messages alternate in both directions, so the sender cannot join them into one record.
         out.write_all(&[1; 256]).await?;
         into.read_exact(&mut there).await?;
         into.write_all(&there).await?;
@@ -349,7 +349,7 @@ async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
     let mut after = Vec::new();
     for _ in 0..3 {
         before.push(call(&asking, 1).await?.p99_us);
-        // A peer that takes streams and never reads: its channel fills up to every bound on the way.
+        // A peer accepts streams and never reads: its channel fills every buffer on the way.
         let stalled = stall(relay).await?;
         after.push(call(&asking, 1).await?.p99_us);
         drop(stalled);
@@ -363,7 +363,7 @@ async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What calls came to.
+/// The latency and rate of a series of calls.
 struct Called {
     p50_us: f64,
     p99_us: f64,
@@ -394,7 +394,7 @@ async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
     Ok(Called { p50_us, p99_us: times[times.len() * 99 / 100], rate })
 }
 
-/// A channel whose server reads nothing of what its client has written, as much as it can.
+/// Opens a channel whose server reads nothing, and writes until every stream is blocked.
 async fn stall(relay: &Relay) -> anyhow::Result<(Pair, Vec<channel::Stream>)> {
     let pair = pair(relay.grants(0x100)?, Instance::draw()?).await?;
     let hello = Hello::new("stall")?;
@@ -419,7 +419,7 @@ async fn waves(relay: &Relay, channels: usize, idle: Duration) -> anyhow::Result
     let (descriptors, mut first) = (procfs::descriptors(relay.child.id())?, None);
     for wave in 1..=3 {
         let mut pairs = Vec::new();
-        // Tokens live for a minute: they are minted as they are used.
+        // Tokens live for a minute, so they are minted shortly before use.
         while pairs.len() < channels {
             pairs.extend(open(mint(relay, 500.min(channels - pairs.len()))?).await?);
         }

@@ -1,4 +1,4 @@
-//! The floor over HTTP: a bare hyper; and the processes that are measured.
+//! The baseline over HTTP, a bare hyper server; and the server processes to measure.
 
 use std::convert::Infallible;
 use std::io::{Read, Write};
@@ -14,11 +14,11 @@ use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
-/// Which core serves; the load takes the other.
+/// The core of the server. The load uses the other one.
 pub(crate) const SERVER_CORE: usize = 0;
 pub(crate) const LOAD_CORE: usize = 1;
 
-/// Serves until killed: reads the body, answers 200 with as many bytes.
+/// Serves until killed: reads the body, and answers 200 with as many bytes.
 pub(crate) fn bare(port: u16) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async move {
@@ -38,7 +38,7 @@ pub(crate) fn bare(port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// The server's binary: the one given, or the one beside this program.
+/// Returns the path of the server's binary: the given one, or the one beside this program.
 pub(crate) fn sealway_beside(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let me = std::env::current_exe()?;
     // `cargo bench` puts this program into `deps`; the server is one folder up.
@@ -77,7 +77,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until `/ready` says 200.
+    /// Waits until `/ready` answers 200.
     pub(crate) fn wait_until_ready(&self) -> anyhow::Result<()> {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
@@ -95,10 +95,10 @@ impl Server {
         }
     }
 
-    /// User and system time so far, in nanoseconds.
+    /// Returns the user and system time so far, in nanoseconds.
     pub(crate) fn cpu_ns(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // Fields 14 and 15, counted after the name, which may hold spaces.
+        // Fields 14 and 15, counted after the name, which may contain spaces.
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks = fields[11].parse::<f64>()? + fields[12].parse::<f64>()?;
         let per_second = rustix::param::clock_ticks_per_second() as f64;

@@ -26,10 +26,10 @@ use crate::table::{median, us, verdict};
 
 const WRITERS: usize = 100;
 
-/// The same columns and indexes as the store's table, for pgbench.
+/// A table with the same columns and indexes as the store's table, for pgbench.
 const BESIDE: &str = "CREATE SCHEMA beside; CREATE TABLE beside.sessions (LIKE sealway.sessions INCLUDING ALL)";
 
-/// Measures all of it.
+/// Runs all measurements of the stores and prints them.
 pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize, rows_only: bool) -> anyhow::Result<()> {
     let folder = tempfile::tempdir()?;
     KeyRing::generate(default_provider(), &folder.path().join("sessions.kek"))?;
@@ -40,7 +40,7 @@ pub(crate) fn run(sealway: Option<PathBuf>, seconds: f64, rounds: usize, rows_on
     over_http(folder.path(), sealway, seconds, rounds)
 }
 
-/// Rows a second and the CPU that PostgreSQL spends on each, of ours and of pgbench.
+/// Measures rows per second and PostgreSQL's CPU time for each row, for the store and for pgbench.
 fn rows(folder: &Path, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     let postgres = Postgres::start()?;
     let url = postgres.url();
@@ -51,7 +51,7 @@ fn rows(folder: &Path, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     postgres.psql(BESIDE)?;
     let script = folder.join("insert.sql");
     std::fs::write(&script, insert_script(&postgres, &runtime, store.as_ref(), &clock)?)?;
-    // Rows a second, CPU of PostgreSQL a row in nanoseconds.
+    // Rows per second, and CPU time of PostgreSQL for each row in nanoseconds.
     let (mut ours, mut theirs) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for round in 0..=rounds {
         for is_ours in [true, false] {
@@ -97,10 +97,10 @@ fn sessions_config(folder: &Path, url: &str) -> anyhow::Result<SessionsConfig> {
     Ok(config)
 }
 
-/// A session whose id is drawn cheaply: the store is measured, not the generator.
+/// A session whose id is cheap to generate: the benchmark measures the store and not the generator.
 fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // SplitMix64: spread over the whole index as random ids are.
+    // SplitMix64 spreads the ids over the whole index, as random ids are.
     let mix = |mut z: u64| {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -129,7 +129,7 @@ fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
     Ok(Arc::new(Session::new(default_provider(), record)?))
 }
 
-/// A row as the store writes it, with its id drawn anew: what pgbench inserts.
+/// A row as the store writes it, with a new id: the row that pgbench inserts.
 fn insert_script(
     postgres: &Postgres,
     runtime: &tokio::runtime::Runtime,
@@ -202,11 +202,11 @@ struct Case {
     rate: Vec<f64>,
 }
 
-/// Whole inits and sealed calls against a real `sealway serve`.
+/// Measures whole inits and sealed calls with a real `sealway serve`.
 fn over_http(folder: &Path, sealway: Option<PathBuf>, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     let sealway = sealway_beside(sealway)?;
     crate::http::pin_to_load_core()?;
-    // Started now, so that they are on the load's core too: the server's CPU is its own.
+    // Started here, so that they run on the load's core: the server has its CPU to itself.
     let (postgres, redis) = (Postgres::start()?, Redis::start()?);
     let mut servers = Vec::new();
     for (name, store) in [("memory", "memory:".to_owned()), ("tiered", format!("{} + {}", postgres.url(), redis.url()))]

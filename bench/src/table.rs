@@ -6,12 +6,12 @@ pub(crate) fn median(values: &mut [f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// Microseconds with two decimals.
+/// Formats nanoseconds as microseconds with two decimals.
 pub(crate) fn us(nanos: f64) -> String {
     format!("{:.2}", nanos / 1000.0)
 }
 
-/// `met`, or by how much it is missed.
+/// Returns `met` if the value is at most the goal, else `missed`.
 pub(crate) fn verdict(value: f64, goal: f64) -> &'static str {
     if value <= goal { "met" } else { "missed" }
 }

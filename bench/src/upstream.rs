@@ -1,11 +1,11 @@
-//! The service behind every proxy: a fixed answer of 128 bytes, as cheap as it can be, on connections that are kept.
+//! The service behind every proxy: a fixed answer of 128 bytes, as cheap as possible, on kept connections.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 const BODY_LEN: usize = 128;
 
-/// Serves for ever. It knows requests without a body alone.
+/// Serves until the listener fails. It supports only requests without a body.
 pub(crate) async fn run(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(async move {

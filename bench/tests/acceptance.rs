@@ -1,10 +1,10 @@
-//! The acceptance test in its short form: the same processes, fewer connections, and no bar on time, which a test on a busy
-//! machine has none to set.
+//! The acceptance test in its short form: the same processes, fewer connections, and no bar on time, because a test on a busy
+//! machine can set none.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Without a word on where the binary is, it is the one beside: `--workspace` builds both.
+/// Without a path to the binary, the test uses the one beside it: `--workspace` builds both.
 #[test]
 fn bursts_of_new_mtls_connections_pass_the_drop_in_without_an_error_and_in_little_memory() {
     let bench = Path::new(env!("CARGO_BIN_EXE_sealway-bench"));
@@ -20,7 +20,7 @@ fn bursts_of_new_mtls_connections_pass_the_drop_in_without_an_error_and_in_littl
     assert!(said.contains("Accepted."), "{said}");
 }
 
-/// A verdict that cannot be anything else is none.
+/// A verdict that is always the same proves nothing: this test misses a bar.
 #[test]
 fn a_missed_bar_is_said_and_is_the_exit_code() {
     let mut accept = Command::new(env!("CARGO_BIN_EXE_sealway-bench"));

@@ -1,5 +1,5 @@
-//! A frame of a stream of wire 3 costs no allocation beyond the buffer that it is given. A program of its own, since counting takes
-//! an allocator of its own.
+//! A frame of a stream of wire 3 costs no allocation beyond the given buffer. This is a separate program, because counting needs
+//! its own allocator.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::alloc::System;
@@ -56,7 +56,7 @@ fn agreed() -> (ClientSession, Arc<Session>) {
     (init.finish(provider(), Some(public.as_ref()), body.as_bytes()).unwrap(), Arc::new(session))
 }
 
-/// The calls of the allocator that this takes.
+/// Returns the number of allocator calls of `operation`.
 fn allocations(operation: impl FnOnce()) -> usize {
     let region = Region::new(ALLOCATOR);
     operation();
@@ -64,7 +64,7 @@ fn allocations(operation: impl FnOnce()) -> usize {
     change.allocations + change.reallocations
 }
 
-/// The only test of this file: whatever else ran in the process would be counted.
+/// The only test of this file, because allocations of any other test in the process would be counted.
 #[test]
 fn a_frame_is_sealed_and_opened_without_an_allocation_in_a_buffer_that_is_kept_and_with_one_in_a_new_one() {
     let (client, session) = agreed();
@@ -89,7 +89,7 @@ fn a_frame_is_sealed_and_opened_without_an_allocation_in_a_buffer_that_is_kept_a
         let request = SealedRequest::parse(&headers, LINE).unwrap();
         request.open(provider(), session.clone(), NOW_MS, &ReplayPolicy::default()).unwrap().0
     };
-    // Pieces as they come off a socket, none of which ends with a frame.
+    // Pieces as they come from a socket, none of which ends with a frame.
     let (mut kept, mut renewed) = (opener(), opener());
     let mut open = |is_kept: bool, pieces: usize| {
         let (opener, mut opened) = if is_kept { (&mut kept, 0) } else { (&mut renewed, 0) };
@@ -109,6 +109,6 @@ fn a_frame_is_sealed_and_opened_without_an_allocation_in_a_buffer_that_is_kept_a
         count
     };
     assert_eq!(open(true, 10_007), 0, "for {FRAMES} frames");
-    // The first one comes into the buffer that was there.
+    // The first frame goes into the existing buffer.
     assert_eq!(open(false, 9973), FRAMES - 1, "for {FRAMES} frames");
 }

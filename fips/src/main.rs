@@ -1,19 +1,12 @@
-//! The broker over a validated module, as a program of its own: it looks at the module before it looks at anything else.
-
-/// The commands are those of the other program, from the same files.
-#[path = "../../crates/cli/src"]
-mod shared {
-    pub(crate) mod broker;
-    #[allow(dead_code, reason = "commands of the other program print in more ways")]
-    pub(crate) mod output;
-}
+//! The broker over a validated module, as a separate program. It checks the module before anything else.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use clap::{Parser, Subcommand};
 use sealway_broker::module;
-use shared::{broker, output};
+use sealway_broker_cli::Broker;
+use sealway_runtime::output;
 
 /// Does cryptography under named profiles on a Unix socket, over a validated module.
 #[derive(Debug, Parser)]
@@ -28,11 +21,11 @@ enum Command {
     /// Do cryptography under named profiles on a Unix socket, or ask a broker to
     Broker {
         #[command(subcommand)]
-        action: broker::Broker,
+        action: Broker,
     },
 }
 
-/// What this is, and no claim beyond it: the module is validated, this program is not.
+/// Returns the text of `--version`. It claims only that the module is validated, not that this program is.
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
@@ -41,18 +34,18 @@ fn version() -> &'static str {
 }
 
 fn main() -> ExitCode {
-    // First of all, and before there is a socket: another module than the promised one serves nobody.
+    // Check the module first, before the socket exists: with another module than the expected one the program serves no caller.
     if let Err(reason) = module::check() {
         output::tell(format_args!("sealway: {reason}"));
         return ExitCode::from(module::EXIT_CODE);
     }
     match run(Args::parse()) {
         Ok(code) => code,
-        Err(err) => output::failed(&err),
+        Err(err) => output::failed(err.as_ref()),
     }
 }
 
 fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Command::Broker { action } = args.command;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(broker::run(action))
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(sealway_broker_cli::run(action))
 }

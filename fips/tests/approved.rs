@@ -1,5 +1,5 @@
-//! What the module itself counts as approved, beside what this program takes for it (docs/reference/broker.md): whatever an update
-//! of the module changes, this says.
+//! Compares the services that the module counts as approved with those that this program treats as approved
+//! (docs/reference/broker.md). An update of the module that changes them fails here.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_192_GCM, AES_256_GCM, AES_256_GCM_SIV, Aad, Algorithm, CHACHA20_POLY1305};
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use sealway_awslc::{Hash, PrivateKey, PublicKey, Scheme, approved_services};
 use sealway_broker::hash;
 
-/// What comes of it, and whether the module counts all of it as approved.
+/// Runs `work`. Returns its result, and whether the module counts all of it as approved.
 fn counted<T>(work: impl FnOnce() -> T) -> (T, bool) {
     let before = approved_services();
     let made = work();

@@ -1,5 +1,5 @@
-//! The FIPS build fails closed: what it says of itself, and that it starts on no module but its own. Each test works on the
-//! binary that is delivered, or on a copy with one change in it.
+//! The FIPS build fails closed: its version output, and its refusal to start with another module. Each test runs the released
+//! binary, or a copy with one change.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::os::unix::process::ExitStatusExt;
@@ -9,18 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const VERSION: &str = "AWS-LC FIPS 3.6.0";
-/// Exit code of a process whose module is not the one that was promised.
+/// Exit code of a process whose module is not the expected one.
 const REFUSED: i32 = 70;
 const SIGABRT: i32 = 6;
 
-/// One test at a time: a process that another begins while a binary is written holds it open for writing for a moment, and
-/// what is open so cannot be run.
+/// Serializes the tests: a process that another test starts while a binary is being written holds that file open for writing for
+/// a moment, and a file that is open for writing cannot be executed.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A folder of one test's, empty.
+/// Creates an empty folder for one test.
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&folder);
@@ -33,7 +33,7 @@ fn profiles(folder: &Path) {
     std::fs::write(folder.join("Profiles.yaml"), text).unwrap();
 }
 
-/// Starts a broker that is expected to end by itself.
+/// Starts a broker that is expected to exit by itself.
 fn serve(binary: &Path, folder: &Path) -> Output {
     profiles(folder);
     let mut command = Command::new("timeout");
@@ -45,7 +45,7 @@ fn serve(binary: &Path, folder: &Path) -> Output {
     command.env_clear().env("CRYPTO_BROKER_PROFILES_DIR", folder).stdin(Stdio::null()).output().unwrap()
 }
 
-/// A copy of the binary with some bytes changed.
+/// Returns a copy of the binary with some bytes changed.
 fn changed(folder: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
     let mut bytes = std::fs::read(BINARY).unwrap();
     let before = bytes.clone();
@@ -57,7 +57,7 @@ fn changed(folder: &Path, change: impl FnOnce(&mut Vec<u8>)) -> PathBuf {
     copy
 }
 
-/// Where in the file the two ends of the module's code are, by their symbols.
+/// Returns the range of the module's code in the file, by the symbols of its two ends.
 fn module_text(bytes: &[u8]) -> std::ops::Range<usize> {
     let nm = Command::new("nm").arg(BINARY).output();
     let nm = nm.unwrap_or_else(|err| panic!("nm is missing: install binutils ({err})"));
@@ -71,7 +71,7 @@ fn module_text(bytes: &[u8]) -> std::ops::Range<usize> {
     offset(bytes, start)..offset(bytes, end)
 }
 
-/// The place in an ELF file of 64 bits that an address is loaded from.
+/// Returns the offset in a 64-bit ELF file from which an address is loaded.
 fn offset(bytes: &[u8], address: u64) -> usize {
     let u16_at = |at: usize| u64::from(u16::from_le_bytes(bytes[at..at + 2].try_into().unwrap()));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
@@ -117,8 +117,8 @@ fn a_module_of_another_version_is_refused_before_there_is_a_socket() {
     let _turn = turn();
     let folder = folder("another_version");
     let binary = changed(&folder, |bytes| {
-        // As C has it: what the library says. What this build expects has no such ends, and a third one is within the module,
-        // where a change ends the process.
+        // The library's version is a C string between NUL bytes. The version that this build expects is a Rust string without
+        // them; a third copy is within the module, where a change ends the process.
         let said = [b"\0", VERSION.as_bytes(), b"\0"].concat();
         let places: Vec<_> = bytes.windows(said.len()).enumerate().filter(|(_, window)| *window == said).collect();
         assert_eq!(places.len(), 1, "the library's own version stands once");

@@ -1,5 +1,5 @@
-//! The FIPS build while it serves: what the module approves is done, what it does not is off and says why, and `strict` does not
-//! start with it.
+//! The FIPS build while it serves: it performs what the module approves, rejects everything else with the reason, and does not
+//! start with `strict` profiles that the module does not approve.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::os::unix::fs::PermissionsExt;
@@ -23,7 +23,7 @@ const APPROVED: &str = "
   Settings: { CryptoLibrary: native }
   API: { SignData: { SignAlg: ecdsa, HashAlg: sha-384, Curve: P-256 } }
 ";
-/// As the published profiles for FIPS 140-3 have it, and two of ours.
+/// The published profiles for FIPS 140-3, and two profiles of this test.
 const NOT_APPROVED: &str = "
 - Name: Caller
   Settings: { CryptoLibrary: native }
@@ -40,7 +40,7 @@ const NOT_APPROVED: &str = "
 - { Name: Lattice, Settings: { CryptoLibrary: native }, API: { SignData: { SignAlg: ml-dsa-65 } } }
 ";
 
-/// A broker in a folder of its own, ended with the test.
+/// A broker in a folder of its own, killed at the end of the test.
 struct Broker {
     child: Child,
     folder: PathBuf,
@@ -65,7 +65,7 @@ impl Broker {
         let log = std::fs::File::create(folder.join("log")).unwrap();
         let mut command = Command::new(BINARY);
         command.args(["broker", "serve", "--profiles", "Profiles.yaml", "--keys", "keys", "--kek-file", "broker.kek"]);
-        // A path of its own length: a socket's has 107 bytes.
+        // The path is relative to the folder, because a socket path has at most 107 bytes.
         command.args(["--socket", "run/s", "--audit", "audit.log"]).current_dir(&folder);
         command.env_clear().env("CRYPTO_BROKER_REQUIRE_FIPS", require);
         let child = command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
@@ -76,7 +76,7 @@ impl Broker {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
-    /// Waits until it serves or has ended.
+    /// Waits until the broker serves or has exited.
     fn settled(&mut self) -> Option<ExitStatus> {
         let begin = Instant::now();
         while begin.elapsed() < WAIT {
@@ -91,7 +91,7 @@ impl Broker {
         panic!("it neither serves nor ends: {}", self.log());
     }
 
-    /// Clients dial a path relative to nothing: a link that is short enough leads there.
+    /// Returns a client. Its socket is a short link, because the absolute path of the socket may be too long.
     fn client(&self) -> Client {
         let link = std::env::temp_dir().join(format!("sealway-fips-{}.sock", self.child.id()));
         let _ = std::fs::remove_file(&link);
@@ -138,7 +138,7 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
     let nonce = [Plain { plaintext: b"x", aad: &[], nonce: &[7; 12] }];
     let refused = client.encrypt("Caller", "seals", &nonce).await.unwrap_err();
     assert!(refused.code == Code::FailedPrecondition && refused.text.contains("NonceStrategy"), "{refused}");
-    // The profile's other operations stay.
+    // The other operations of the profile remain available.
     client.hash("Caller", &[b"abc"]).await.unwrap();
     let refused = client.encrypt("ChaCha", "seals", &plain(b"x")).await.unwrap_err();
     assert!(refused.code == Code::FailedPrecondition && refused.text.contains("EncryptAlg"), "{refused}");
@@ -146,7 +146,7 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
         let refused = client.generate_key(id, algorithm).await.unwrap_err();
         assert_eq!(refused.code, Code::FailedPrecondition, "{refused}");
     }
-    // A tag of W4 is whole whatever the profile says, so that opening one is approved; a short one of our own wire is not.
+    // Every tag of W4 is complete, whatever the profile says, so opening one is approved. A short tag of our own protocol is not.
     let w4 =
         open::Cipher { ciphertext: sealed.ciphertext.clone(), nonce: sealed.nonce.clone(), tag: sealed.tag.clone() };
     let other = Open(&client).decrypt_data("Short", "seals", &w4).await.unwrap_err();

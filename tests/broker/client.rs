@@ -1,4 +1,5 @@
-//! The client against a real broker: the life of a key, what one of a batch is refused for, and errors that say what they are.
+//! The client against a real broker: the life of a key, the items for which a batch is rejected, and errors that describe
+//! themselves.
 
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ async fn a_key_is_made_listed_rotated_disabled_and_enabled() {
     assert_eq!(states(client.disable_key("a", 0).await.unwrap()), [false, false]);
     let err = client.sign("P256", "a", &["text"]).await.unwrap_err();
     assert_eq!((err.code, err.sent), (Code::FailedPrecondition, Sent::Answered), "{err}");
-    // The answer to a second one would say that it is there already; an error says so once.
+    // An answered error is final: the client makes only one attempt.
     let err = client.generate_key("a", "ecdsa-p256").await.unwrap_err();
     assert_eq!((err.code, err.attempts), (Code::AlreadyExists, 1), "{err}");
 }

@@ -1,5 +1,5 @@
-//! deploy/ for the broker: every sample is read as what takes it reads it (helm, systemd-analyze, a strict YAML reader), and
-//! confines what it starts.
+//! deploy/ for the broker: the tool that uses each sample can read it (helm, systemd-analyze, a strict YAML reader), and each
+//! sample confines the broker.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ fn helm() -> Command {
 
 const CHART: &str = "deploy/helm/sealway-broker";
 
-/// What the chart renders with these settings.
+/// Renders the chart with these settings and returns its documents.
 fn render(settings: &[&str]) -> Vec<Value> {
     let mut helm = helm();
     helm.args(["template", "try"]).arg(root().join(CHART)).args(["--kube-version", "1.31.0"]);
@@ -47,7 +47,7 @@ fn of_kind<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
     documents.iter().find(|document| document["kind"] == kind).unwrap()
 }
 
-/// A container that can write nothing of its own, become nobody else and do nothing that needs a privilege.
+/// Asserts that a container has a read-only file system, cannot change its user, and has no privileges.
 fn assert_confined(container: &Value) {
     let name = &container["name"];
     let context = &container["securityContext"];
@@ -117,7 +117,7 @@ fn the_charts_profiles_reach_the_broker_as_they_are_written() {
     assert_eq!(fips["value"], "strict");
 }
 
-/// Keys of a service that the sample may use; anything else is a typing error until somebody says otherwise here.
+/// Keys of a service that the sample may use. Any other key counts as a typing error until it is added here.
 const SERVICE_KEYS: &[&str] = &[
     "image",
     "build",
@@ -212,11 +212,11 @@ fn the_manifest_of_cloud_foundry_starts_the_broker_as_a_sidecar_within_its_memor
     assert_eq!(sidecar["process_types"], serde_json::json!(["web"]));
     assert!(sidecar["command"].as_str().unwrap().ends_with("exec ./sealway broker serve"));
     let megabytes = |value: &Value| value.as_str().unwrap().trim_end_matches('M').parse::<u32>().unwrap();
-    // The platform wants less for the sidecar than for the whole.
+    // The platform requires less of the sidecar than of the whole pod.
     assert!(megabytes(&sidecar["memory"]) < megabytes(&application["memory"]));
 }
 
-/// A number of MiB, however it is written: `32`, `"32"`, `128m`, `128Mi`.
+/// Returns a size in MiB from any of its spellings: `32`, `"32"`, `128m`, `128Mi`.
 fn mebibytes(value: &Value) -> u64 {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     text.trim_end_matches(['M', 'm', 'i']).parse().unwrap_or_else(|err| panic!("{text}: {err}"))
@@ -278,7 +278,7 @@ fn the_images_run_as_user_1000_from_named_releases_with_what_their_context_has()
             let is_let_in = |line: &str| line.strip_prefix('!').is_some_and(|kept| source.starts_with(kept));
             assert!(ignored.lines().any(is_let_in), "{path}: {source} is not in its context");
         }
-        // Whatever the workspace is made of has to be in the context, and what its code includes.
+        // The build context must contain every part of the workspace, and every file that its code includes.
         let parts = ["Cargo.toml", "Cargo.lock", "crates", "bench", "fuzz", ".cargo", "spec", "deploy/config"];
         for needed in parts.into_iter().chain(manifest.split('/').next()) {
             assert!(ignored.lines().any(|line| line == format!("!{needed}")), "{path}: {needed}");
@@ -291,7 +291,7 @@ fn the_images_run_as_user_1000_from_named_releases_with_what_their_context_has()
 fn the_unit_is_one_that_systemd_takes_and_calls_safe() {
     let folder = tempfile::tempdir().unwrap();
     let text = read("deploy/systemd/sealway-broker@.service");
-    // It looks whether the program is there, and whether the user is.
+    // systemd-analyze checks that the program and the user exist.
     let text = text.replace("/usr/bin/sealway", BINARY);
     let unit = folder.path().join("sealway-broker@root.service");
     std::fs::write(&unit, text).unwrap();
@@ -307,7 +307,7 @@ fn the_unit_is_one_that_systemd_takes_and_calls_safe() {
     assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
 }
 
-/// A broker that serves the files of a folder, ended with the test.
+/// A broker that serves the files of a folder, killed at the end of the test.
 struct Served {
     child: std::process::Child,
     socket: PathBuf,
@@ -331,7 +331,7 @@ fn serve(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ser
 }
 
 impl Served {
-    /// Waits until it has ended, or somebody answers on its socket.
+    /// Waits until the broker has exited or accepts connections on its socket. Returns the exit code, if it has exited.
     fn settled(&mut self) -> Option<i32> {
         let begin = std::time::Instant::now();
         while begin.elapsed() < std::time::Duration::from_secs(60) {

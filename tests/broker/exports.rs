@@ -1,5 +1,5 @@
-//! Spans, metrics and log records of the broker, and spans of the gateway, at a real collector of OpenTelemetry, over HTTP and over gRPC; at one that is
-//! away, slow or refuses; and on the broker's own output.
+//! Spans, metrics and log records of the broker, and spans of the gateway: at a real OpenTelemetry collector over HTTP and over
+//! gRPC; at a collector that is down, slow or rejects them; and on the broker's own output.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(60);
 const TOKEN: &str = "Api-Token of-the-tests";
-/// What is hashed, and must be seen nowhere.
+/// The input of the hash, which must not appear in any export.
 const INPUT: &str = "SECRET-INPUT";
 
 pub(crate) fn wait_for(what: &str, is_so: impl Fn() -> bool) {
@@ -32,7 +32,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The collector of deploy/compose, on ports of its own, telling all that comes and asking for a token.
+/// The collector of deploy/compose on ports of its own. It prints everything that it receives, and requires a token.
 struct Collector {
     folder: TempDir,
     http: u16,
@@ -45,7 +45,8 @@ impl Collector {
         Collector::with("")
     }
 
-    /// One with a certificate of `sealway certs`; the authority's is in `certs/ca.cert.pem` of its folder.
+    /// Starts a collector with a certificate of `sealway certs`. The authority's certificate is in `certs/ca.cert.pem` of its
+    /// folder.
     fn with_tls() -> Collector {
         let collector = Collector::with(", tls: { cert_file: certs/server.cert.pem, key_file: certs/server.key.pem }");
         let certs = collector.folder.path().join("certs");
@@ -107,7 +108,7 @@ impl Collector {
     }
 }
 
-/// A broker, and the folder that it stands on.
+/// A broker and the folder with its files.
 struct Broker {
     ground: TempDir,
     daemon: Daemon,
@@ -177,7 +178,7 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
             let said = collector.said();
             wanted.iter().all(|text| said[before..].contains(text))
         };
-        // While it runs: nothing of this waits for the end.
+        // Checked while the broker runs: none of these exports waits for its end.
         wait_for("no metrics arrive", || {
             told(&[
                 "crypto_requests_total",
@@ -215,7 +216,7 @@ fn spans_metrics_and_log_records_reach_a_collector_over_http_and_grpc() {
 #[test]
 fn a_collector_behind_tls_is_reached_over_http_and_grpc_by_its_authority_alone() {
     for exporter in ["otlphttp", "otlpgrpc"] {
-        // One of its own for each: what the last broker sent may be told late.
+        // A new collector for each, because exports of the previous broker may arrive late.
         let collector = Collector::with_tls().start();
         let ca = collector.folder.path().join("certs/ca.cert.pem");
         let port = if exporter == "otlphttp" { collector.http } else { collector.grpc };
@@ -244,7 +245,7 @@ fn a_collector_behind_tls_is_reached_over_http_and_grpc_by_its_authority_alone()
 fn the_gateway_reaches_a_collector_behind_tls_by_its_authority_alone() {
     let mut collector = Collector::with_tls();
     let file = collector.folder.path().join("config.yaml");
-    // The gateway has no token to show.
+    // The gateway has no token for the collector.
     std::fs::write(&file, read(&file).replace(", auth: { authenticator: token }", "")).unwrap();
     collector.listen();
     let serve = |ca: &Path| {
@@ -275,7 +276,7 @@ fn the_gateway_reaches_a_collector_behind_tls_by_its_authority_alone() {
     wait_for("no span arrives", || collector.said()[before..].contains("service.name: Str(sealway)"));
 }
 
-/// The certificate of another authority.
+/// Returns the certificate of another authority.
 fn other_authority(collector: &Collector) -> PathBuf {
     let other = collector.folder.path().join("other");
     if !other.exists() {
@@ -284,7 +285,7 @@ fn other_authority(collector: &Collector) -> PathBuf {
     other.join("ca.cert.pem")
 }
 
-/// Calls go on, and the log says once of each kind that it does not arrive.
+/// Makes calls, and checks that the log reports each kind of failed export once.
 fn goes_on_without(exporter: &str, endpoint: &str, token: &str) {
     let broker = everything_by(exporter, endpoint, token);
     for _ in 0..5 {
@@ -303,7 +304,7 @@ fn goes_on_without(exporter: &str, endpoint: &str, token: &str) {
 #[test]
 fn a_collector_that_is_away_refuses_or_never_answers_costs_a_warning_and_no_call() {
     let collector = Collector::new().start();
-    // Connections to it are taken and never answered.
+    // The system accepts connections to it, and no program answers them.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let silent = silent.local_addr().unwrap().port();
     let away = free_port().unwrap();

@@ -1,4 +1,4 @@
-//! The files of a broker that serves: profiles and callers that are read anew, the audit log that is put aside, killed and full.
+//! The files of a running broker: profiles and callers that it reloads, and an audit log that is rotated, killed and full.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use sealway_testkit::broker::{Broker, PROFILES};
 
 use crate::BINARY;
 
-/// How long a change may take to be seen.
+/// The longest time until the broker notices a change.
 const SEEN: Duration = Duration::from_secs(20);
 
 fn client(broker: &Broker) -> Client {
@@ -26,7 +26,7 @@ async fn hash(client: &Client, profile: &str) -> Result<usize, Error> {
     client.hash(profile, &["the secret input"]).await.map(|hashed| hashed.outputs[0].len())
 }
 
-/// As an editor does: another file in the one's place.
+/// Replaces a file as an editor does, with another file under its name.
 fn replace(path: &Path, text: &str) {
     let new = path.with_extension("new");
     std::fs::write(&new, text).unwrap();
@@ -47,13 +47,13 @@ fn said(output: &Output) -> (bool, String) {
     (output.status.success(), String::from_utf8(both).unwrap())
 }
 
-/// Whether a log holds, and what is said of it.
+/// Verifies an audit log. Returns true if it is intact, and the output of the command.
 fn verify(files: &[&Path]) -> (bool, String) {
     let files: Vec<&str> = files.iter().map(|file| file.to_str().unwrap()).collect();
     said(&broker(&[&["audit", "verify"], &files[..]].concat()))
 }
 
-/// Asks until it is so.
+/// Repeats the call until it succeeds.
 async fn until<F: Future<Output = bool>>(what: &str, is_so: impl Fn() -> F) {
     let begin = Instant::now();
     while !is_so().await {
@@ -76,7 +76,7 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     replace(&profiles, &changed);
     until("a changed file is read", async || hash(&client, "Sha256").await.unwrap() == 64).await;
 
-    // Of a file that is wrong nothing is taken, and everything that is wrong is told.
+    // The broker takes nothing from an invalid file, and reports every problem of it.
     replace(&profiles, &format!("{PROFILES}- {{Name: Sha256}}\n- {{Nmae: Other}}\n"));
     broker.signal(Signal::HUP).unwrap();
     let log = || std::fs::read_to_string(folder.path().join("broker.log")).unwrap();
@@ -87,7 +87,7 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     broker.signal(Signal::HUP).unwrap();
     until("a file in order is read", async || hash(&client, "Sha256").await.unwrap() == 32).await;
 
-    // What a start would refuse, a reload does too.
+    // A reload rejects what a start rejects.
     replace(
         &profiles,
         "Settings: {CryptoLibrary: native, RequireFips: true}\nProfiles: [{Name: Sha256, API: {Random: true}}]\n",
@@ -96,7 +96,7 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     assert_eq!(hash(&client, "Sha256").await.unwrap(), 32);
     replace(&profiles, PROFILES);
 
-    // A refusal does not tell what there is.
+    // A denial does not reveal which keys exist.
     replace(&policy, &callers(getuid().as_raw(), "[Default]"));
     until("a changed policy is read", async || hash(&client, "Sha256").await.is_err()).await;
     assert_eq!(hash(&client, "Default").await.unwrap(), 64);
@@ -105,7 +105,7 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     assert_eq!(known.text, unknown.text);
     replace(&policy, &callers(getuid().as_raw() + 1, "['*']"));
     until("nobody of another user is let in", async || hash(&client, "Default").await.is_err()).await;
-    // A policy that is wrong lets nobody in who was not before.
+    // An invalid policy admits no caller that was not admitted before.
     replace(&policy, "- {Any: true}\n");
     broker.signal(Signal::HUP).unwrap();
     until("the log tells", async || log().contains("callers not reloaded")).await;
@@ -182,7 +182,7 @@ async fn a_broker_that_is_killed_under_load_leaves_a_chain_that_holds() {
             worker.await.unwrap();
         }
         if round % 2 == 1 {
-            // Put aside, and nobody is there to be told.
+            // The log is rotated, and no process is notified.
             let aside = folder.path().join(format!("audit.jsonl-{round}"));
             std::fs::rename(&log, &aside).unwrap();
             files.push(aside);
@@ -201,7 +201,7 @@ async fn a_broker_that_is_killed_under_load_leaves_a_chain_that_holds() {
 async fn where_the_audit_log_cannot_grow_nothing_is_done_and_it_goes_on_when_it_can() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.jsonl");
-    // A limit on the size of files stands for a full disk; its signal would end the process.
+    // A limit on the file size simulates a full disk. Its signal would end the process.
     let patient = folder.path().join("patient");
     std::fs::write(&patient, format!("#!/bin/bash\ntrap '' XFSZ\nexec '{BINARY}' \"$@\"\n")).unwrap();
     std::fs::set_permissions(&patient, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -233,7 +233,7 @@ async fn where_the_audit_log_cannot_grow_nothing_is_done_and_it_goes_on_when_it_
 #[test]
 fn a_check_of_profiles_says_what_is_there_or_everything_that_is_wrong() {
     let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/broker/Profiles.yaml");
-    // As it comes out of a package: others may not write it.
+    // The mode that packages install it with: others may not write it.
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("Profiles.yaml");
     replace(&path, &std::fs::read_to_string(published).unwrap());

@@ -1,5 +1,5 @@
-//! The broker's guides, run as they are written: their files are written, their commands run in their order in an empty folder,
-//! against the broker that they start.
+//! The broker's guides, run as written: the test writes their files and runs their commands in order in an empty folder, against
+//! the broker that they start.
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use sealway_testkit::guide::{self, Block, blocks};
 
 use crate::BINARY;
 
-const GUIDE: &str = include_str!("../../docs/guides/broker.md");
+const GUIDE: &str = include_str!("../../docs/tutorials/broker.md");
 const SWITCH: &str = include_str!("../../docs/guides/replace-crypto-broker.md");
 const SAMPLE: &str = include_str!("../../deploy/broker/Profiles.yaml");
 
-/// The blocks as one script of the shell. The last command of a block `refused` must fail, that of `wait` may take a while, and
-/// what `build` asks for is what `cargo xtask test-fips` does.
+/// Returns the blocks as one shell script. The last command of a block `refused` must fail, that of `wait` may take a while.
+/// Blocks `build` are left out, because `cargo xtask test-fips` does the same.
 fn script(blocks: &[Block]) -> String {
     let mut script = String::from("set -e\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n");
     for block in blocks.iter().filter(|block| block.info.starts_with("sh") && block.info != "sh build") {
@@ -49,7 +49,7 @@ fn run(blocks: &[Block], folder: &Path, environment: &[(&str, &str)]) {
 }
 
 fn folder_of_ones_own() -> tempfile::TempDir {
-    // Writable by nobody else, whatever the umask of the test is.
+    // Not writable by others, whatever the umask of the test is.
     tempfile::tempdir().unwrap()
 }
 
@@ -71,8 +71,8 @@ fn a_file_of_callers_as_the_guide_has_it_is_one() {
     let callers = sealway_broker::callers::Callers::parse(&block.text, sealway_broker::profile::Leniency::Strict);
     let callers = callers.unwrap_or_else(|err| panic!("{err:?}"));
     let peer = sealway_broker::callers::Peer { uid: 1000, gid: 1000, ..Default::default() };
-    let ask = |operation| sealway_broker::callers::Ask { operation, profile: Some("Default"), key: None };
-    assert!(callers.allows(&peer, ask("HashData")).is_ok() && callers.allows(&peer, ask("Random")).is_err());
+    let allows = |operation| callers.allows(&peer, operation, Some("Default"), None).is_ok();
+    assert!(allows("HashData") && !allows("Random"));
 }
 
 #[test]
@@ -84,12 +84,12 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
     std::fs::set_permissions(&profiles, PermissionsExt::from_mode(0o644)).unwrap();
     let mut blocks = blocks(SWITCH);
     for block in &mut blocks {
-        // Whoever reads it has a terminal of its own for it.
+        // A reader of the guide runs this command in a second terminal.
         block.text = block.text.replace("sealway broker serve\n", "sealway broker serve &\n");
     }
     let health = Block { info: "sh wait".into(), text: "sealway broker health\n".into(), line: 0, file: None };
     blocks.push(health);
-    // Not where clients of others on this machine look.
+    // Not the default path, which clients of other programs on this machine use.
     run(&blocks, folder.path(), &[("CRYPTO_BROKER_SOCKET", "run/broker.sock"), ("CRYPTO_BROKER_APP_ENV", "prod")]);
 }
 
@@ -101,7 +101,7 @@ fn what_the_guides_name_is_there() {
     assert!(root().join("fips/Cargo.toml").is_file());
 }
 
-/// What follows the mark in quotation marks, in every source of a folder.
+/// Collects the quoted names after a mark, from every source file of a folder.
 fn named_after(mark: &str, folder: &Path, names: &mut std::collections::BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -121,7 +121,7 @@ fn the_page_for_operators_has_every_metric_and_no_other() {
     for mark in ["metrics::counter!(", "metrics::gauge!(", "metrics::histogram!("] {
         named_after(mark, &root().join("crates/broker/src"), &mut recorded);
     }
-    let page = std::fs::read_to_string(root().join("docs/operating/broker.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/broker.md")).unwrap();
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
     let kinds = ["counter ", "gauge ", "histogram "];
     let told =

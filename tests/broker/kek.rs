@@ -1,5 +1,5 @@
-//! A gateway whose session keys are wrapped by a real broker: no key-encryption key in its memory or files, a start without the
-//! broker, a broker that crashes under load, a rotation.
+//! A gateway whose session keys are wrapped by a real broker: its memory and files hold no key-encryption key. Also a start
+//! without the broker, a broker that crashes under load, and a key rotation.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
@@ -40,7 +40,7 @@ sessions:
     )
 }
 
-/// A broker with known key material in a folder of its own.
+/// A broker with known key material in its own folder.
 fn broker() -> (tempfile::TempDir, Broker, [u8; 32]) {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start(BINARY, folder.path()).unwrap();
@@ -66,7 +66,7 @@ fn works(to: SocketAddr, agreed: &Agreed) -> bool {
     request.send(to).unwrap().status == 200
 }
 
-/// Whether a process's memory that can be written holds one of these.
+/// Returns true if the writable memory of a process contains one of these byte strings.
 fn memory_holds(pid: u32, wanted: &[&[u8]]) -> bool {
     const STEP: usize = 64 * 1024;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
@@ -76,10 +76,10 @@ fn memory_holds(pid: u32, wanted: &[&[u8]]) -> bool {
     for line in maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|mode| mode.starts_with("rw"))) {
         let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
         let (from, to) = (u64::from_str_radix(from, 16).unwrap(), u64::from_str_radix(to, 16).unwrap());
-        // Each step a little into the next one, for what lies across both.
+        // Each step overlaps the next one, to find a string that lies across both.
         for at in (from..to).step_by(STEP) {
             let len = usize::try_from(to - at).unwrap().min(bytes.len());
-            // Some areas cannot be read; the heap and the stacks can. Most of the heap was never touched.
+            // Some areas are not readable; the heap and the stacks are. Most of the heap was never touched.
             let Ok(read) = memory.read_at(&mut bytes[..len], at) else { break };
             let read = &bytes[..read];
             let holds = |wanted: &&[u8]| read.windows(wanted.len()).any(|window| window == *wanted);
@@ -107,7 +107,7 @@ fn no_key_encryption_key_is_in_the_gateway_and_a_restart_brings_its_sessions_bac
     let agreed = Agreed::open(gateway.address(), Wire::Two, "/session/init").unwrap();
     assert!(works(gateway.address(), &agreed));
     let base64 = sealway_proto::wire::base64::encode(&material);
-    // Where it must be, so that the search is known to find it.
+    // The search must find the key where it is known to be.
     assert!(memory_holds(broker.id(), &[&material]), "the search finds nothing, not even in the broker");
     assert!(!memory_holds(gateway.id(), &[&material, base64.as_bytes()]));
     assert!(!files_hold(folder.path(), &material) && !files_hold(folder.path(), base64.as_bytes()));
@@ -127,7 +127,7 @@ fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_brok
     broker.kill().unwrap();
     std::thread::scope(|scope| {
         let late = scope.spawn(|| start(folder.path(), place.path()));
-        // Nobody listens for a while, and the start waits.
+        // For a while no broker listens, and the start waits.
         std::thread::sleep(Duration::from_millis(700));
         broker.start_again().unwrap();
         let mut gateway = late.join().unwrap();
@@ -142,11 +142,11 @@ fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_brok
     assert!(err.contains("sessions.kek_broker: the broker at ") && err.contains("broker.sock"), "{err}");
     assert!(begin.elapsed() >= Duration::from_secs(9), "it did not wait: {:?}", begin.elapsed());
     broker.start_again().unwrap();
-    // Somebody else listens where the broker should: nothing is sent to them.
+    // Another program listens on the broker's socket: the gateway sends it nothing.
     let other = config(place.path()).replace(&format!("uid: {}", rustix::process::getuid().as_raw()), "uid: 4294967");
     let err = Launch::new(BINARY, &other).folder(folder.path()).start().unwrap_err().to_string();
     assert!(err.contains("not user 4294967's"), "{err}");
-    // What the broker refuses is not waited for.
+    // The gateway does not wait for an operation that the broker rejects.
     let wrong = config(place.path()).replace("profile: Seal", "profile: Sha256");
     let begin = Instant::now();
     let err = Launch::new(BINARY, &wrong).folder(folder.path()).start().unwrap_err().to_string();
@@ -166,7 +166,8 @@ fn a_broker_that_crashes_under_load_loses_no_session() {
                     let mut agreed = Vec::new();
                     while !stop.load(Ordering::Relaxed) && agreed.len() < 400 {
                         match Agreed::open(to, Wire::Two, "/session/init") {
-                            // What was granted stays, whatever becomes of the broker: nobody asks it for a session at hand.
+                            // Granted sessions remain, whatever happens to the broker: the gateway does not call it for a session
+                            // in memory.
                             Ok(session) => {
                                 assert!(works(to, &session));
                                 agreed.push(session);
@@ -229,7 +230,7 @@ fn a_rotation_in_the_broker_wraps_anew_and_earlier_sessions_go_on() {
             is_well && text.contains("20 sessions were wrapped anew; all that live are under sessions:2"),
             "{text}"
         );
-        // Nothing needs the first version any more.
+        // No session needs the first version any more.
         client.disable_key(KEY, 1).await.unwrap();
     });
     let gateway = start(folder.path(), place.path());

@@ -1,5 +1,5 @@
 //! Session keys in PostgreSQL, wrapped by a real broker, at two gateways: a move from a key file to the broker and back, a broker
-//! that is away, one that was restarted, a rotation.
+//! that is down, one that was restarted, a key rotation.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::BINARY;
 use crate::exports::wait_for;
 use crate::kek::{KEY, block_on};
 
-/// A database, a broker, a key file, and two gateways over them.
+/// A database, a broker, a key file, and two gateways that use them.
 struct Fleet {
     postgres: Postgres,
     folder: tempfile::TempDir,
@@ -45,7 +45,8 @@ impl Fleet {
         Client::new(Options::new(self.broker.socket()))
     }
 
-    /// Where keys are: a `kek_file`, a `kek_broker` with what else it says, or both.
+    /// Returns the configuration of a gateway whose keys come from a `kek_file`, a `kek_broker`, or both. `BROKER` in `keys`
+    /// becomes the broker's settings.
     fn config(&self, keys: &str) -> String {
         let socket = self.place.path().join("broker.sock");
         let keys = keys.replace("BROKER", &format!("socket: '{}', profile: Seal, key: {KEY}", socket.display()));
@@ -71,14 +72,14 @@ sessions:
         Launch::new(BINARY, &self.config(keys)).folder(self.folder.path()).start().unwrap()
     }
 
-    /// A session at each gateway.
+    /// Opens a session at each gateway.
     fn agree(&mut self) {
         for gateway in &self.gateways {
             self.sessions.push(Agreed::open(gateway.address(), Wire::Two, "/session/init").unwrap());
         }
     }
 
-    /// Every session works at every gateway.
+    /// Checks that every session works at every gateway.
     fn works(&self) {
         for (at, gateway) in self.gateways.iter().enumerate() {
             for (index, session) in self.sessions.iter().enumerate() {
@@ -87,7 +88,7 @@ sessions:
         }
     }
 
-    /// Restarts one gateway after the other; after each one sessions are agreed and all work everywhere.
+    /// Restarts one gateway after the other. After each restart, new sessions are opened, and all sessions work at both gateways.
     fn roll(&mut self, keys: &str) {
         for at in 0..self.gateways.len() {
             assert_eq!(self.gateways[at].stop().unwrap().code(), Some(0));
@@ -97,7 +98,7 @@ sessions:
         }
     }
 
-    /// What `sealway kek` says.
+    /// Runs `sealway kek` with this action. Returns its success and its output.
     fn kek(&self, action: &str, keys: &str) -> (bool, String) {
         let file = self.folder.path().join("kek.yaml");
         std::fs::write(&file, self.config(keys)).unwrap();
@@ -128,13 +129,14 @@ fn sessions_move_from_a_key_file_to_the_broker_and_back_and_none_is_lost() {
         let all = format!("{first}  wraps and unwraps, {} live sessions", fleet.sessions.len());
         assert!(is_well && text.contains(&all) && text.matches(" 0 live sessions").count() == 1, "{text}");
     };
-    // First all unwrap both, then all wrap by the broker: at no time one gateway cannot read what the other wrote.
+    // First all gateways can unwrap with both keys, then all wrap with the broker: at no time can a gateway not read a row that
+    // the other wrote.
     fleet.roll(FILE_AND_BROKER);
     fleet.roll(BROKER_AND_FILE);
     rotated(&fleet, BROKER_AND_FILE, "sessions:1");
     std::fs::rename(&file, &aside).unwrap();
     fleet.roll(BROKER);
-    // And back.
+    // The same way back.
     std::fs::rename(&aside, &file).unwrap();
     fleet.roll(BROKER_AND_FILE);
     fleet.roll(FILE_AND_BROKER);
@@ -167,7 +169,7 @@ fn while_the_broker_is_away_sessions_at_hand_go_on_and_the_rest_is_503_until_it_
 fn a_rotation_in_the_broker_under_two_gateways_loses_no_session() {
     let mut fleet = Fleet::start(BROKER);
     block_on(async { fleet.client().rotate_key(KEY, b"").await.unwrap() });
-    // What is agreed from now on is wrapped by the new version, which the other gateway has not heard of.
+    // New sessions are wrapped by the new version, which the other gateway does not know yet.
     fleet.agree();
     fleet.works();
     let (is_well, text) = fleet.kek("rotate", BROKER);

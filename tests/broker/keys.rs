@@ -1,4 +1,4 @@
-//! The broker's key store through its life: a clean stop, a new key-encryption key, the old one taken away.
+//! The life of the broker's key store: a clean stop, a new key-encryption key, and the removal of the old one.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::BINARY;
 const OLD: &str = "test 5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 const NEW: &str = "next 6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b6b";
 
-/// The versions in a key's file.
+/// Returns the versions in a key's file.
 fn versions(folder: &Path, key: &str) -> Vec<Value> {
     let text = std::fs::read(folder.join(format!("keys/{key}.key"))).unwrap();
     let file: Value = serde_json::from_slice(&text).unwrap();
@@ -61,7 +61,7 @@ async fn a_clean_stop_writes_what_was_sealed_and_a_new_key_encryption_key_takes_
     assert!(err.contains("key store") && err.contains("next"), "{err}");
 }
 
-/// Starts a broker on a folder's files that must refuse; its exit code and what it says.
+/// Starts a broker on a folder's files and expects it to fail. Returns its exit code and its output.
 fn refused(folder: &Path, kek: &[&str]) -> (Option<i32>, String) {
     let mut command = std::process::Command::new(BINARY);
     command.env_clear().args(["broker", "serve", "--socket"]).arg(folder.join("broker.sock"));
@@ -80,7 +80,7 @@ async fn without_its_key_encryption_key_or_with_a_broken_file_a_store_is_refused
     client.generate_key("seal", "aes-256-gcm").await.unwrap();
     let plain = Plain { plaintext: b"kept", ..Plain::default() };
     let cipher = client.encrypt("Seal", "seal", &[plain]).await.unwrap().outputs.remove(0);
-    // While it runs, as a backup is made.
+    // Copied while the broker runs, as a backup is.
     for part in ["keys", "store.kek", "Profiles.yaml"] {
         let copied = std::process::Command::new("cp").arg("-a").args([folder.join(part), copy.join(part)]).status();
         assert!(copied.unwrap().success());

@@ -15,5 +15,5 @@ mod original_clients;
 mod restarts;
 mod wires;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,5 +1,5 @@
-//! The published client of the Open Crypto Broker for JavaScript, which nobody changed, against `sealway broker serve` at the one
-//! place where it looks for a broker. Both run in a mount namespace with a /tmp of their own.
+//! The published JavaScript client of the Open Crypto Broker, unmodified, against `sealway broker serve` at the fixed socket path
+//! that the client uses. Both run in a mount namespace with a /tmp of their own.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn put(folder: &Path, name: &str, text: &str) {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
 }
 
-/// What openssl says of a certificate.
+/// Returns the output of an openssl command about a certificate.
 fn openssl(arguments: &[&str], file: &Path) -> String {
     let Output { status, stdout, stderr } = Command::new("openssl").args(arguments).arg(file).output().unwrap();
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
@@ -45,7 +45,7 @@ fn the_published_javascript_client_hashes_signs_encrypts_and_survives_a_crash() 
     let profiles = std::fs::read_to_string(root.join("tests/broker_wires/Profiles.yaml")).unwrap();
     put(ground.path(), "Profiles.yaml", &profiles);
     put(ground.path(), "kek", &format!("test {}\n", "5a".repeat(32)));
-    // What the client writes is found here afterwards; nobody else's /tmp is touched.
+    // The test finds the client's output here; it does not touch the /tmp of other processes.
     let mut run = Command::new("unshare");
     run.args(["-r", "-m", "bash", "-c", OWN_TMP, "bash"]).arg(ground.path()).arg(&root);
     run.arg(Path::new(BINARY).parent().unwrap()).arg("node").arg(client.join("client.mjs")).arg(BINARY);
@@ -62,7 +62,7 @@ fn the_published_javascript_client_hashes_signs_encrypts_and_survives_a_crash() 
         text.contains("CN = Mine, O = Example, C = DE") && text.contains("http://example.com/crls/list1.crl"),
         "{text}"
     );
-    // By the paths that it calls, at a broker that had no other caller but our own command line.
+    // The paths of the client's calls. The broker had no other caller except the `sealway` command line.
     for method in ["HashData", "SignCertificate", "EncryptData", "DecryptData", "Check", "Benchmark"] {
         let is_answered = |line: &str| {
             let of = line.contains(&format!("\"grpc.method\":\"{method}\"")) && line.contains("finished call");

@@ -1,5 +1,5 @@
-//! The client of the broker while the broker is killed and started again, under load: each call that fails says so by an error
-//! of its own kind, and soon after the socket is back everybody is served. And the broker that begins again itself.
+//! The client of the broker while the broker is killed and restarted under load. Each call that fails returns a specific error,
+//! and soon after the socket is back all callers are served. Also a broker that restarts itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,13 +12,13 @@ use crate::BINARY;
 
 const RESTARTS: usize = 20;
 const WORKERS: usize = 8;
-/// From the socket's return until every worker has had an answer.
+/// The longest time from the socket's return until every worker has had an answer.
 const BACK_MAX: Duration = Duration::from_secs(2);
-/// A call's deadline, and what a busy machine may add to it.
+/// The deadline of a call, and the delay that a busy machine may add.
 const DEADLINE: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(3);
 
-/// What one worker saw.
+/// The counts of one worker.
 #[derive(Default)]
 struct Seen {
     succeeded: AtomicU64,
@@ -26,7 +26,7 @@ struct Seen {
     unsent: AtomicU64,
 }
 
-/// Calls until it is told to stop; a failure of another kind than the ones that a dead broker explains ends the test.
+/// Calls until the test sets `stop`. A failure that the death of a broker does not explain ends the test.
 async fn work(client: Client, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let before = Instant::now();
@@ -43,7 +43,7 @@ async fn work(client: Client, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
                     seen.unsent.fetch_add(1, Ordering::Relaxed);
                 }
                 seen.failed.fetch_add(1, Ordering::Relaxed);
-                // Callers of a broker that is away do not spin.
+                // A pause, so that callers of a dead broker do not spin.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
@@ -74,7 +74,7 @@ async fn callers_are_back_within_two_seconds_of_each_of_twenty_crashes() {
             .unwrap_or_else(|| panic!("restart {restart}: the workers do not get on: {}", broker.tail()));
         broker = tokio::task::spawn_blocking(move || {
             broker.kill().unwrap();
-            // Every second time it stays away for longer than the retries of a call do, so that calls fail.
+            // Every second time the broker stays away longer than the retries of a call last, so that calls fail.
             std::thread::sleep(Duration::from_millis(if restart % 2 == 0 { 0 } else { 600 }));
             broker.start_again().unwrap();
             broker
@@ -97,7 +97,7 @@ async fn callers_are_back_within_two_seconds_of_each_of_twenty_crashes() {
     println!("slowest return {slowest:?}, failed calls {}", failed.iter().sum::<u64>());
 }
 
-/// Looks until it is so; `None` where it is not within this time.
+/// Polls until the condition holds. `None` if it does not hold in time.
 async fn until(is_so: impl Fn() -> bool, time: Duration) -> Option<()> {
     let begin = Instant::now();
     while !is_so() {
@@ -114,7 +114,7 @@ fn a_broker_is_given_no_huge_page_and_is_still_the_process_that_was_started() {
     let folder = tempfile::tempdir().unwrap();
     let mut broker = Broker::start(BINARY, folder.path()).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{}/status", broker.id())).unwrap();
-    // A kernel without huge pages says nothing of them.
+    // A kernel without huge pages does not report them.
     let huge = status.lines().find_map(|line| line.strip_prefix("THP_enabled:"));
     assert!(huge.is_none_or(|enabled| enabled.trim() == "0"), "{status}");
     let command = std::fs::read(format!("/proc/{}/cmdline", broker.id())).unwrap();

@@ -1,5 +1,5 @@
-//! The broker's wires, proven by a client that shares no code with it: grpcio, with messages that Google's own compiler makes
-//! from spec/*.proto. Real processes on sockets of their own.
+//! The broker's protocols, checked by a client that shares no code with it: grpcio, with messages that Google's own compiler
+//! generates from spec/*.proto. Real processes on sockets of their own.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,13 +16,13 @@ use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A broker, and the folder that it stands on.
+/// A broker and the folder with its files.
 struct Broker {
     ground: TempDir,
     daemon: Daemon,
 }
 
-/// Where a broker on this ground listens.
+/// Returns the socket path of a broker in this folder.
 fn socket(ground: &Path) -> PathBuf {
     ground.join("run/broker.sock")
 }
@@ -34,7 +34,7 @@ fn command(ground: &Path) -> Command {
     command
 }
 
-/// A folder with profiles and a key-encryption key.
+/// Creates a folder with profiles and a key-encryption key.
 fn ground() -> TempDir {
     let ground = tempfile::tempdir().unwrap();
     let profiles = ground.path().join("Profiles.yaml");
@@ -47,7 +47,7 @@ fn ground() -> TempDir {
     ground
 }
 
-/// Starts it, and waits until it listens.
+/// Starts the broker, and waits until it listens.
 fn launch(ground: &Path, mut command: Command) -> Daemon {
     let log = ground.join("log");
     command.env("CRYPTO_BROKER_LOG_OUTPUT", "stderr");
@@ -61,7 +61,7 @@ fn launch(ground: &Path, mut command: Command) -> Daemon {
 }
 
 impl Broker {
-    /// One with keys, an audit log, and all wires.
+    /// Starts a broker with keys, an audit log, and all protocols.
     fn start(arguments: &[&str]) -> Broker {
         let ground = ground();
         let mut command = command(ground.path());
@@ -75,9 +75,9 @@ impl Broker {
         socket(self.ground.path())
     }
 
-    /// Has the client call it.
+    /// Runs the client against the broker.
     fn call(&self, parts: &[&str]) {
-        // Not any Python of the machine's: the one that has the packages.
+        // The Python environment with the packages, and not the system's Python.
         let python = root().join(".venv/bin/python");
         assert!(python.is_file(), "Python is missing from .venv/bin: run scripts/setup-tests.sh");
         let mut client = Command::new(python);
@@ -402,7 +402,7 @@ fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
     write(uid + 1);
     let mut command = command(ground.path());
     command.arg("--callers").arg(&callers);
-    // A collector that is not there costs nothing but a word.
+    // A collector that is down costs only a log line.
     command.env("OTEL_TRACES_EXPORTER", "otlphttp");
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("127.0.0.1:{}", free_port().unwrap()));
     let daemon = launch(ground.path(), command);

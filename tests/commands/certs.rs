@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use crate::BINARY;
 use crate::command_line::text;
 
-/// A folder that `sealway certs` made.
+/// A folder that `sealway certs` created.
 struct Ground {
     root: tempfile::TempDir,
 }
@@ -60,7 +60,7 @@ fn sealway<S: AsRef<str>>(arguments: &[S]) -> Output {
     command.output().unwrap()
 }
 
-/// What OpenSSL says, and whether it is content.
+/// Runs an openssl command. Returns its success and its output.
 fn asked(arguments: &[&str]) -> (bool, String) {
     let done = Command::new("openssl").args(arguments).stdin(Stdio::null()).output();
     let done = done.expect("cannot run openssl; install the package openssl");
@@ -117,7 +117,7 @@ fn the_folder_has_the_files_of_the_script_and_keys_are_for_their_owner_alone() {
         let is_secret = name.contains("key") || name.ends_with("pfx") || name == "mtls.env";
         assert_eq!(mode(&ground.folder().join(name)), if is_secret { 0o600 } else { 0o644 }, "{name}");
     }
-    // OpenSSL goes on from the serial number.
+    // OpenSSL continues after the serial number.
     openssl(&[
         "req",
         "-new",
@@ -168,7 +168,7 @@ fn pkcs12_files_open_with_their_password_and_hold_the_authority() {
         assert_eq!(said.matches("BEGIN CERTIFICATE").count(), 2);
         assert!(!asked(&["pkcs12", "-in", &pfx, "-passin", "pass:changeit", "-nodes"]).0);
     }
-    // The settings say the password to a shell as it is.
+    // The settings quote the password so that a shell reads it unchanged.
     let script = ". \"$1\" && printf '%s' \"$CLIENT_PFX_PASSWORD|$LITEGATEWAY_Proxy__UpstreamUrl|$LITEGATEWAY_Proxy__SleepDurationMs|$CLIENT_PFX\"";
     let done = Command::new("sh").args(["-c", script, "sh", &ground.file("mtls.env")]).output().unwrap();
     assert_eq!(text(&done.stdout), format!("pa$$ \"wörd\"||5000|{}", ground.file("client.pfx")));
@@ -294,7 +294,7 @@ fn a_new_authority_is_believed_by_those_who_know_only_the_old_one() {
     openssl(&["verify", "-CAfile", &ca, old_client.to_str().unwrap()]);
     let said = ground.refused(&["rotate", &ground.path(), "--ca"]);
     assert!(said.contains("--finish"), "{said}");
-    // The one before can still take back what it issued.
+    // The previous authority can still revoke the certificates that it issued.
     ground.certs(&["revoke", &ground.path(), old_client.to_str().unwrap()]);
     assert!(!asked(&["verify", "-CAfile", &ca, "-CRLfile", &crl, "-crl_check", old_client.to_str().unwrap()]).0);
     ground.certs(&["rotate", &ground.path()]);

@@ -1,4 +1,4 @@
-//! The binary as a person meets it: `demo`, `serve`, `call`, `config`, `completions`, and what they say when they cannot.
+//! The command line as users see it: `demo`, `serve`, `call`, `config`, `completions`, and their error messages.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &[&str]) -> Output {
     command().args(args).stdin(Stdio::null()).output().unwrap()
 }
 
-/// With a file of its own for the services that it meets.
+/// Returns a command with its own file of known services.
 fn command() -> Command {
     static STATE: OnceLock<tempfile::TempDir> = OnceLock::new();
     let state = STATE.get_or_init(|| tempfile::tempdir().unwrap());
@@ -175,7 +175,7 @@ fn a_verbose_call_shows_headers_aad_and_timings() {
     }
 }
 
-/// Bytes both ways, what the seal is bound to, and where the time went; none of it nothing.
+/// Asserts that the trace shows the bytes of both directions, the context of the seal, and all times, none of them empty.
 fn assert_lengths_and_times_are_told(said: &str, bound: &str) {
     assert!(said.contains(&format!("> AAD {bound}")), "{bound} is not in:\n{said}");
     for mark in ['>', '<'] {
@@ -222,9 +222,9 @@ fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
     assert_eq!((run(&pin).status.code(), text(&run(&pin).stderr).as_str()), (Some(0), ""));
     assert!(std::fs::read_to_string(&out).unwrap().contains("SUCCESS"));
 
-    // Another key now stands in the file: the one who is met is another, and nothing is sent.
+    // The file now has another key, so the known service counts as another one, and nothing is sent.
     let public = sealway_proto::crypto::es256::default_es256().generate().unwrap().1;
-    let other = sealway_client::sealed::Pin::Key(Box::new(*public.public())).key_id();
+    let other = sealway_client::Pin::Key(Box::new(*public.public())).key_id();
     let origin = line.split(' ').next().unwrap();
     let forged = format!("{origin} {other}:{}\n", sealway_proto::wire::base64::encode(public.public()));
     std::fs::write(&known, forged).unwrap();
@@ -234,7 +234,7 @@ fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
     assert!(said.contains("this is another service, or an impostor"), "{said}");
     assert!(said.contains(&format!("sealway trust forget {origin}")), "{said}");
 
-    // The remedy that the error names works.
+    // The remedy in the error message works.
     let listed = run(&["trust", "list", &trust]);
     assert_eq!((listed.status.code(), text(&listed.stdout)), (Some(0), format!("{origin} {other}\n")));
     let forgotten = run(&["trust", "forget", &purchase, &trust]);
@@ -305,7 +305,7 @@ fn a_call_that_fails_says_why_and_exits_with_1() {
         let err = text(&output.stderr);
         assert!(output.status.code() == Some(1) && err.contains(said), "{args:?}: {err}");
     }
-    // The service's own answer is printed, whatever its status.
+    // The command prints the service's own answer, whatever its status.
     assert_eq!(text(&run(&["call", "POST", &url("/service"), "-d", "what it said"]).stdout), "what it said");
     assert_eq!(run(&["call", "POST", &url("/x"), "--wire", "4"]).status.code(), Some(2));
 }
@@ -335,7 +335,7 @@ fn a_store_of_the_old_environment_is_ignored_with_a_warning_where_the_configurat
     }
 }
 
-/// Runs with a standard output, and a standard error too if that is wanted, whose reader has gone before it begins.
+/// Runs a command with a standard output (and optionally a standard error) whose reader has closed before the start.
 fn unread(args: &[&str], is_error_unread: bool, folder: &Path) -> Output {
     let (_, gone) = std::io::pipe().unwrap();
     let mut command = command();
@@ -344,7 +344,7 @@ fn unread(args: &[&str], is_error_unread: bool, folder: &Path) -> Output {
         command.stderr(gone.try_clone().unwrap());
     }
     let child = command.stdout(gone).spawn().unwrap();
-    // What the command has of the pipe would keep it open.
+    // The command's copy of the pipe would keep it open.
     drop(command);
     child.wait_with_output().unwrap()
 }
@@ -391,7 +391,7 @@ fn a_relay_whose_reader_has_gone_goes_on_serving() {
         assert!(begun.elapsed().as_secs() < 60 && relay.try_wait().unwrap().is_none(), "it does not serve");
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
-    // Past its first line, which nobody took.
+    // After its first line, which no process read.
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert!(relay.try_wait().unwrap().is_none(), "it has ended");
     relay.kill().unwrap();

@@ -1,4 +1,5 @@
-//! `sealway config` as a person meets it: every problem of a configuration and of the files that it names, before `serve` does.
+//! `sealway config` as users see it: it reports every problem of a configuration and of the files that it names, before `serve`
+//! does.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -116,7 +117,7 @@ fn config_check_takes_the_samples_and_tells_their_warnings() {
     let names = ["one-port.yaml", "ports-3000-3001.yaml", "single-machine.yaml", "reverse-proxy.yaml", "fleet.yaml"];
     for name in names {
         let warns = name == "ports-3000-3001.yaml";
-        // Their keys and certificates are the operator's.
+        // The keys and certificates belong to the operator.
         let output = run(&["config", "check", "--files=false", &samples.join(name).display().to_string()]);
         assert!(output.status.success() && text(&output.stdout).contains("OK"), "{name}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr).contains("warning: compat.open_key_endpoint"), warns, "{name}");
@@ -141,7 +142,7 @@ replay: { window_ms: 1000, nonces_max: 5000 }
         (printed["replay"]["window_ms"].as_u64(), printed["replay"]["nonces_max"].as_u64()),
         (Some(2000), Some(5000))
     );
-    // What it prints is itself a configuration.
+    // The output is itself a configuration.
     let printed = config_file(folder.path(), &text(&output.stdout));
     assert!(run(&["config", "check", &printed]).status.success());
 }

@@ -1,4 +1,4 @@
-//! `sealway identity`, and a server with the keys that it made: in a file, in memory, in a real broker.
+//! `sealway identity`, and a server with the keys that it generated: in a file, in memory, in a real broker.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -63,18 +63,18 @@ impl Place {
     }
 }
 
-/// The first word: a key's id.
+/// Returns the first word of a line, a key's id.
 fn id_in(said: &str) -> String {
     said.split_whitespace().next().unwrap().to_owned()
 }
 
-/// The public half that `identity root` printed.
+/// Returns the public key that `identity root` printed.
 fn root_public(said: &str) -> String {
     let line = said.lines().find(|line| line.starts_with("root_public_key")).unwrap();
     line.split_whitespace().nth(1).unwrap().to_owned()
 }
 
-/// What `identity list` says of a key.
+/// Returns the state that `identity list` shows for a key.
 fn condition(listed: &str, id: &str) -> String {
     let line = listed.lines().find(|line| line.starts_with(id));
     line.unwrap_or_else(|| panic!("{id} is not in {listed}")).split_whitespace().nth(1).unwrap().to_owned()
@@ -180,7 +180,7 @@ fn a_root_signs_a_set_that_was_carried_to_it_and_the_service_takes_it_in_and_pub
     assert!(says(&["verify", &vault.file("published.json"), "--root-key", &public]).contains("expires"));
     assert!(refused(&["verify", &vault.file("published.json"), "--root-key", &other]).contains("another root"));
 
-    // A key more waits for the root, and the set of before is not taken back.
+    // Another key waits for the root's signature. Once it is signed, the older set cannot be imported.
     let said = says(&["generate", &file]);
     assert!(said.contains("have it signed again"), "{said}");
     assert_eq!(condition(&says(&["list", &file]), &id_in(&said)), "unsigned");
@@ -214,7 +214,7 @@ fn a_server_makes_an_identity_only_where_it_may_and_says_when_it_has_none() {
     assert_ne!(ids(&again), ids(&in_memory));
 }
 
-/// A broker with a profile that signs as wire 3 needs it.
+/// A broker with a profile that signs as wire 3 requires.
 fn broker(place: &Place) -> Broker {
     let profiles = format!(
         "{PROFILES}- {{Name: Identity, Settings: {{CryptoLibrary: native}}, API: {{SignData: {{SignAlg: ecdsa, HashAlg: \

@@ -1,4 +1,4 @@
-//! Commands as a person meets them: `config`, `call`, `certs`, `identity` and the command line itself.
+//! Commands as users see them: `config`, `call`, `certs`, `identity` and the command line itself.
 //!
 //! nextest is the runner: each test has a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
@@ -8,5 +8,5 @@ mod command_line;
 mod config;
 mod identity;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,4 +1,4 @@
-//! The admin listener over HTTP: the token on every path, every action and its refusals, events, and no secret anywhere.
+//! The admin listener over HTTP: the token on every path, every action and its errors, events, and no secret in any output.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,6 +12,7 @@ use sealway_testkit::wire_client::Agreed;
 use serde_json::Value;
 
 use crate::BINARY;
+use crate::upstreams::until;
 
 fn config(port: u16, more: &str) -> String {
     format!(
@@ -91,7 +92,7 @@ fn every_path_but_the_page_and_the_probes_takes_the_token_in_a_header() {
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"), "{method} {path}");
         }
     }
-    // Nothing of it was done.
+    // The rejected action changed nothing.
     assert_eq!(health(server.addresses[0]).unwrap(), 200);
     for path in ["/", "/page.js", "/charts.js", "/page.css", "/health", "/ready"] {
         assert_eq!(Request::get(path).send(server.admin()).unwrap().status, 200, "{path}");
@@ -128,7 +129,7 @@ fn the_status_tells_how_everything_stands() {
         assert_eq!(Request::get("/ok").send(server.address()).unwrap().status, 200);
     }
     assert_eq!(Request::get("/nothing/../is").send(server.address()).unwrap().status / 100, 4);
-    // Rates and percentiles are of whole seconds.
+    // Rates and percentiles cover whole seconds.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let status = loop {
         let status = get(&server, "/admin/status");
@@ -212,16 +213,17 @@ fn a_listener_stops_and_starts_alone() {
     open.write(&kept).unwrap();
     assert_eq!(open.read_answer("GET").unwrap().status, 200);
     assert_eq!(ask(&server, "POST", "/admin/listeners/main/stop").json()["is_serving"], false);
-    assert!(health(main).is_err());
+    // What connected before its socket closed is still served.
+    until("the listener's socket is closed", || health(main).is_err());
     assert_eq!(health(other).unwrap(), 200);
-    // It ends like in a drain: what is on its way is answered, with a word.
+    // It ends as in a drain: a kept connection gets its answer with `Connection: close`.
     open.write(&kept).unwrap();
     assert_eq!(open.read_answer("GET").unwrap().header("connection"), Some("close"));
     let again = ask(&server, "POST", "/admin/listeners/main/stop");
     assert_eq!((again.status, again.json()["message"].as_str().unwrap().contains("already stopped")), (409, true));
     assert_eq!(get(&server, "/admin/status")["listeners"][0]["is_serving"], false);
 
-    // A reload leaves it stopped, and its port may be taken meanwhile.
+    // A reload leaves it stopped, and another process may take its port meanwhile.
     assert_eq!(ask(&server, "POST", "/admin/reload").json()["kept"], serde_json::json!(["main", "other"]));
     assert!(health(main).is_err());
     let taken = std::net::TcpListener::bind(main).unwrap();
@@ -292,7 +294,7 @@ fn connections_are_listed_and_closed_one_by_one() {
     }
 }
 
-/// Reads events until one of this name came; returns its data.
+/// Reads events until one of this name arrives. Returns its data.
 fn event(stream: &mut Connection, rest: &mut String, name: &str) -> Value {
     loop {
         while let Some((event, after)) =
@@ -326,7 +328,7 @@ fn events_tell_the_state_each_second_and_the_log_as_it_comes() {
     assert!(log["lines"].to_string().contains("serving"), "{log:#}");
     let next = log["next"].as_u64().unwrap();
     assert!(event(&mut stream, rest, "status")["now_ms"].as_u64().unwrap() > first);
-    // What is logged from now on comes by itself, and where one left off the next goes on.
+    // New log records arrive by themselves, and a reconnect continues after the last event.
     ask(&server, "POST", "/admin/reload");
     let log = event(&mut stream, rest, "log");
     assert!(log["lines"].to_string().contains("configuration reloaded"), "{log:#}");
@@ -337,7 +339,7 @@ fn events_tell_the_state_each_second_and_the_log_as_it_comes() {
             && !log["lines"].to_string().contains("\\\"serving\\\"")
     );
 
-    // So many may watch, and a place is free again when one leaves.
+    // The number of watchers is limited, and a place is free again when one leaves.
     let mut others: Vec<_> = (0..14).map(|_| watch("").2).collect();
     assert!(watch("").0.contains(" 503 "));
     others.truncate(13);
@@ -386,7 +388,7 @@ fn to_drain_ends_the_process_as_sigterm_does() {
     assert_eq!(open.read_to_end().unwrap(), b"");
 }
 
-/// The subject and the days of what listens with TLS at `address`, as openssl sees them.
+/// Returns the subject and the validity of the certificate of the TLS listener at `address`, as openssl prints them.
 fn serial(address: SocketAddr, ca: &Path) -> String {
     let script = format!(
         "openssl s_client -connect {address} -CAfile {} -verify_return_error </dev/null 2>/dev/null | openssl x509 -noout -serial",
@@ -462,7 +464,7 @@ fn the_metrics_listener_serves_metrics_to_its_own_token_and_nothing_else() {
     {
         assert!(text.contains(name), "{name} is not in:\n{text}");
     }
-    // Every metric says what it is.
+    // Every metric has a description.
     for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
         let name = line.split(' ').next().unwrap();
         assert!(text.contains(&format!("# HELP {name} ")), "{name} has no HELP");
@@ -473,7 +475,7 @@ fn the_metrics_listener_serves_metrics_to_its_own_token_and_nothing_else() {
     for path in ["/", "/admin/status", "/admin/sessions/x", "/v1/session/S-00000000000000000000000000000000"] {
         assert_eq!(ask("GET", path, scraper).status, 404, "{path}");
     }
-    // The scraper's token opens nothing on the admin listener.
+    // The scraper's token is not valid on the admin listener.
     let request = Request::get("/admin/status").header("Authorization", format!("Bearer {scraper}"));
     assert_eq!(request.send(server.admin()).unwrap().status, 401);
     assert_eq!(health(address).unwrap(), 200);

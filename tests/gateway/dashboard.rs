@@ -1,4 +1,4 @@
-//! The admin page in a real browser: it loads without a complaint, shows live numbers, and does what is confirmed.
+//! The admin page in a real browser: it loads without errors, shows live numbers, and performs confirmed actions.
 
 use std::process::{Command, Stdio};
 

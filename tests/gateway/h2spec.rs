@@ -10,13 +10,13 @@ use sealway_testkit::process::Launch;
 
 use crate::BINARY;
 
-/// Where HTTP/1 is spoken too, what is no preface of HTTP/2 is a request line of HTTP/1: it is answered with 400, which
-/// h2spec takes for a broken frame. The listener with TLS, where ALPN has said HTTP/2, passes it.
+/// A case that fails on the listener that also speaks HTTP/1. An invalid HTTP/2 preface is a request line of HTTP/1 there: the
+/// gateway answers 400, which h2spec reads as an invalid frame. The TLS listener, on which ALPN selects HTTP/2, passes the case.
 const NOT_FOR_BOTH: &str = "2: Sends invalid connection preface";
-/// The fewest cases of this version of h2spec; fewer would mean that it has stopped early.
+/// The fewest cases of this version of h2spec. Fewer mean that it has stopped early.
 const CASES_MIN: usize = 140;
 
-/// Runs it; returns what failed, and how many cases there were.
+/// Runs h2spec. Returns the failed cases and the number of all cases.
 fn h2spec(to: SocketAddr, arguments: &[&str]) -> (Vec<String>, usize) {
     let port = to.port().to_string();
     let ran = Command::new(program("h2spec").unwrap())
@@ -52,7 +52,7 @@ listeners:
 routes: [{{ match: {{ path_prefix: / }}, standalone: ok, delay_ms: 30 }}]
 "
     );
-    // An answer at once would close a stream before its wrong trailers are there: then they are no longer looked at.
+    // An immediate answer would close a stream before its invalid trailers arrive, and the gateway would not check them.
     let server = Launch::new(BINARY, &config).start().unwrap();
     let addresses = &server.addresses;
     let (failed, cases) = h2spec(addresses[0], &[]);

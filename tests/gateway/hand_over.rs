@@ -1,5 +1,4 @@
-//! A new process takes over from an old one on the same address (`reuse_port`): under load, several times, no connection is
-//! lost.
+//! A new process takes over the address of an old one (`reuse_port`), several times under load, without a lost connection.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! HTTP/1 as attackers and old programs send it: what can be read in two ways is refused, and what follows it on the
-//! connection is answered by nobody; the rest reaches the service as it was sent.
+//! HTTP/1 as attackers and old programs send it. The gateway rejects ambiguous requests and does not answer the bytes after them;
+//! all other requests reach the service as they were sent.
 
 mod cases;
 
@@ -14,7 +14,7 @@ use sealway_testkit::upstream::{Received, Upstream, answer};
 
 use crate::BINARY;
 
-/// What would be answered if a connection were read on.
+/// A second request on the connection, which is answered only if the gateway reads on.
 const TAIL: &[u8] = b"GET /tail HTTP/1.1\r\nHost: tail.example\r\n\r\n";
 
 struct Setup {
@@ -22,13 +22,13 @@ struct Setup {
     upstream: Upstream,
 }
 
-/// The one server; whoever has it has its service to himself.
+/// Returns the server that all cases share. The lock gives one case exclusive use of its service.
 fn setup() -> &'static Mutex<Setup> {
     static SETUP: OnceLock<Mutex<Setup>> = OnceLock::new();
     SETUP.get_or_init(|| {
         let upstream = Upstream::serve(|received, connection| {
             let body = connection.read_body(&received.headers, false)?;
-            // Those that the decoder is to notice come after the first chunk.
+            // Errors that the decoder must notice are after the first chunk.
             connection.write(&answer("200 OK", &[], b"served"))?;
             Ok(body)
         });
@@ -57,7 +57,7 @@ fn open(to: SocketAddr) -> Connection {
     connection
 }
 
-/// All the values under a name, joined.
+/// Returns all values under a name, joined.
 fn values(received: &Received, name: &str) -> Option<String> {
     let all = received.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     let all: Vec<&str> = all.map(|(_, value)| value.as_str()).collect();
@@ -69,7 +69,7 @@ fn check(to: SocketAddr, upstream: &Upstream, case: &Case) -> Result<(), String>
     let mut connection = open(to);
     let with_tail = matches!(want, Want::Refused(_));
     let bytes = if with_tail { [*sent, TAIL].concat() } else { sent.to_vec() };
-    // Who is refused early may be cut off while it is still sending.
+    // A client that is rejected early may be cut off while it still sends.
     let written = connection.write(&bytes);
     let read = connection.read_answer("GET").map_err(|err| format!("no answer: {err:#}, {written:?}"))?;
     match want {
@@ -107,7 +107,7 @@ fn check_all(cases: &[Case]) {
             .iter()
             .filter_map(|case| {
                 let failed = check(to, upstream, case).err()?;
-                // What a case that failed has let through is not the next one's.
+                // Requests that a failed case let through must not count for the next case.
                 while !upstream.is_untouched() {}
                 Some(format!("{} ({}): {failed}", case.0, case.1))
             })
@@ -238,7 +238,7 @@ fn who_waits_to_be_told_to_go_on_is_told_when_the_body_is_wanted() {
         connection.write(b"abc").unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().status, 200);
         assert_eq!(upstream.next().unwrap().1, b"abc");
-        // Not wanted: the answer is final, and who knows whether a body follows it.
+        // Rejected without `100 Continue`: the answer is final, and the gateway cannot know whether a body follows.
         let mut connection = open(to);
         let refused = head.replace("POST /x", "CONNECT h:1");
         connection.write(refused.as_bytes()).unwrap();

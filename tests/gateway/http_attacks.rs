@@ -1,5 +1,5 @@
-//! Attacks that hold connections, memory or descriptors: each has a bound, others are served meanwhile, and afterwards all
-//! is as it was.
+//! Attacks that hold connections, memory or descriptors. Each has a bound, other clients are served meanwhile, and afterwards the
+//! gateway is in its original state.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +22,7 @@ upstreams: { large: { servers: ['http://UPSTREAM'] } }
 admin: { address: '127.0.0.1:0', token_file: admin.token }
 limits: { header_timeout_ms: 1500, idle_timeout_ms: 1500, body_idle_ms: 1500, connections_max: 2000 }
 ";
-/// How long until something is so that only has to become so at some time.
+/// The longest wait for a condition that only has to hold at some time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn is_served(to: SocketAddr) -> bool {
@@ -37,7 +37,7 @@ fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// A metric of the listener, summed over its other labels.
+/// Returns a metric of the listener, summed over its other labels.
 fn metric(server: &Server, name: &str) -> f64 {
     let asked =
         Request::get("/metrics").header("Authorization", format!("Bearer {}", sealway_testkit::process::ADMIN_TOKEN));
@@ -46,14 +46,14 @@ fn metric(server: &Server, name: &str) -> f64 {
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
-/// Resident memory, in KiB.
+/// Returns the resident memory of the server, in KiB.
 fn memory_kib(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// A service whose answers have no end to speak of.
+/// A service whose answers are practically endless.
 fn endless() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -75,7 +75,7 @@ fn attacked() -> Server {
     Launch::new(BINARY, &config).start().unwrap()
 }
 
-/// Runs slowhttptest for some seconds with 200 connections; others are served all the while.
+/// Runs slowhttptest for some seconds with 200 connections. Other clients are served all the while.
 fn slowly(server: &Server, path: &str, mode: &[&str]) {
     let url = format!("http://{}{path}", server.address());
     let mut attack = Command::new(program("slowhttptest").unwrap())
@@ -105,7 +105,7 @@ fn heads_bodies_and_readers_that_are_slow_hold_nobody_up() {
     let before = memory_kib(&server);
     slowly(&server, "/large/x", &["-X", "-w", "512", "-y", "1024", "-n", "2", "-z", "32"]);
     let grown = memory_kib(&server).saturating_sub(before);
-    // 200 of them, each of which could have a billion bytes.
+    // 200 connections, each with an answer of up to a billion bytes.
     assert!(grown < 200 * 1024, "{grown} KiB for answers that nobody reads");
 }
 
@@ -134,7 +134,7 @@ fn a_process_without_descriptors_sheds_and_recovers() {
     for number in 0..1000 {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // It may have been closed already.
+        // The gateway may have closed it already.
         let _ = stream.write_all(b"GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut read = [0; 512];
         match stream.read(&mut read) {
@@ -175,7 +175,7 @@ fn one_address_has_its_share_of_connections_and_no_more() {
 fn a_unix_socket_is_served_and_gone_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("gateway.sock");
-    // Left over from a process that was killed.
+    // A socket left by a process that was killed.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let config = CONFIG
         .replace("UPSTREAM", "127.0.0.1:9")

@@ -1,4 +1,4 @@
-//! HTTP as real clients and browsers use it: CORS, `Server-Timing`, upgrades that are not taken, h2c, slow heads.
+//! HTTP as real clients and browsers use it: CORS, `Server-Timing`, upgrades that the gateway declines, h2c, slow heads.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -91,7 +91,7 @@ fn a_browsers_question_is_answered_on_every_route_that_is_ours() {
         let plain = Request::new("OPTIONS", path).send(server()).unwrap();
         let want = match path {
             "/nowhere" => 404,
-            // Not a browser's question: the service answers for itself.
+            // Not a preflight: the service answers this request itself.
             "/plain/x" => 200,
             _ => 204,
         };
@@ -119,7 +119,7 @@ fn a_page_may_read_answers_and_errors_and_another_origin_none() {
     ];
     for (status, request) in requests {
         let stranger = request.clone().header("Origin", "http://evil.example");
-        // A stranger's page first: a refusal must not come from the nonce, so sealed ones are sent once.
+        // The foreign origin comes first: a rejection must not come from the nonce, so sealed requests are sent once.
         if status != 200 {
             let answer = stranger.send(server()).unwrap();
             assert_eq!(answer.status, status);
@@ -142,7 +142,7 @@ fn a_page_may_read_answers_and_errors_and_another_origin_none() {
     }
 }
 
-/// Names of a `Server-Timing` header, whose form is checked: `name;dur=1.234`, three decimals.
+/// Returns the names in a `Server-Timing` header after checking its format: `name;dur=1.234`, three decimals.
 fn timing(answer: &Answer) -> Vec<String> {
     let value = answer.header("server-timing").expect("Server-Timing");
     let names = value.split(", ").map(|entry| {
@@ -255,7 +255,7 @@ fn a_connection_that_does_not_get_on_with_its_head_is_cut() {
         let started = Instant::now();
         connection.write(part).unwrap();
         let read = connection.read_to_end();
-        // Cut with or without a word: what counts is that it does not stay.
+        // With or without an answer: the connection must not stay open.
         assert!(started.elapsed() < Duration::from_secs(25), "{:?}: {read:?}", String::from_utf8_lossy(part));
     }
 }
@@ -325,7 +325,7 @@ limits: { connections_max: 3 }
     }
 }
 
-/// A gateway whose log is read, with its upstream's address and these sections.
+/// A gateway with these sections and its upstream's address, whose log the test reads.
 fn logged(upstream: SocketAddr, more: &str) -> Server {
     let config = format!(
         "

@@ -1,6 +1,5 @@
-//! What Lite Gateway gets wrong, eleven things by their number in its list, each of which must not be so here: the same
-//! environment starts ours. How bodies, heads and attacks are treated in all their variants is in http1_corpus.rs,
-//! http_attacks.rs and upstreams.rs.
+//! Eleven faults of Lite Gateway, by their number in its list. The gateway, started with the same environment, must have none of
+//! them. All variants of bodies, heads and attacks are in http1_corpus.rs, http_attacks.rs and upstreams.rs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +14,7 @@ use sealway_testkit::upstream::{Received, Upstream, answer};
 
 use crate::BINARY;
 
-/// The plain listener in front of an upstream, without a delay.
+/// The listener without TLS in front of an upstream, without a delay.
 fn in_front_of(upstream: SocketAddr) -> (Server, SocketAddr) {
     let server = launch(&format!("http://{upstream}")).start().unwrap();
     let address = (std::net::Ipv4Addr::LOCALHOST, server.address().port()).into();
@@ -71,7 +70,7 @@ fn fault_2_a_path_arrives_as_it_was_sent() {
 
 #[test]
 fn fault_3_neither_body_is_held_back_until_it_is_whole() {
-    // The service answers with the first byte that it gets, before the second was sent.
+    // The service answers after the first byte, before the second was sent.
     let upstream = Upstream::serve(|_, connection| {
         let first = connection.read_chunk()?;
         connection.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n")?;
@@ -111,7 +110,7 @@ fn fault_5_the_process_outlives_the_end_of_its_descriptors() {
     let server = launch(&format!("http://{}", upstream.address)).descriptors_max(64).start().unwrap();
     let address: SocketAddr = (std::net::Ipv4Addr::LOCALHOST, server.address().port()).into();
     let held: Vec<_> = (0..200).map(|_| TcpStream::connect(address).unwrap()).collect();
-    // Long enough for every one to have been accepted, or refused.
+    // Long enough for each connection to be accepted or rejected.
     std::thread::sleep(Duration::from_millis(500));
     drop(held);
     let until = Instant::now() + Duration::from_secs(20);
@@ -153,7 +152,7 @@ fn fault_7_the_upstream_is_shown_our_certificate_and_verified_by_our_authority()
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     }
     let file = |folder: &tempfile::TempDir, name: &str| folder.path().join(name).display().to_string();
-    // An upstream that demands certificates: another of ours.
+    // An upstream that requires certificates: another Sealway gateway.
     let mtls = Launch::litegateway(BINARY)
         .env("LITEGATEWAY_Proxy__EnableHttp", "false")
         .env("LITEGATEWAY_Proxy__EnableHttps", "false")
@@ -225,7 +224,7 @@ fn fault_9_no_host_or_two_are_400_and_a_websocket_is_opened() {
         .header("Upgrade", "websocket")
         .header("Sec-WebSocket-Version", "13")
         .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
-    // The first frame comes right behind the head.
+    // The first frame follows the head immediately.
     connection.write(&[open.bytes(), b"ping".to_vec()].concat()).unwrap();
     let (line, headers) = connection.read_head().unwrap();
     assert!(line.starts_with("HTTP/1.1 101 "), "{line}");
@@ -271,7 +270,7 @@ fn fault_11_sigterm_drains_certificates_reload_and_an_address_can_be_chosen() {
     };
     let path = folder.path().display().to_string();
     certs(&[&path, "--force"]);
-    // The configuration file has the address that the environment has not.
+    // The configuration file has the address, which the environment lacks.
     let config = format!(
         "
 listeners:
@@ -300,7 +299,7 @@ upstreams: {{ service: {{ servers: ['http://{}'] }} }}
     assert!(server.wait().unwrap().success());
 }
 
-/// The serial number of the certificate that a listener presents.
+/// Returns the serial number of the certificate that a listener presents.
 fn presented(address: SocketAddr, folder: &Path) -> String {
     let script = format!(
         "openssl s_client -connect {address} -servername localhost -CAfile {}/ca.cert.pem -verify_return_error </dev/null \

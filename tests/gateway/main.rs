@@ -25,5 +25,5 @@ mod upstream_streams;
 mod upstream_tls;
 mod upstreams;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,4 +1,4 @@
-//! Every metric says what it is: in its HELP line, and in a document.
+//! Every metric has a description: in its HELP line, and in a document.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with("sealway_") && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
-/// Names that a crate's sources hand to the macros of metrics.
+/// Names that a crate's sources pass to the macros of metrics.
 fn recorded(folder: &Path, names: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -57,9 +57,9 @@ fn every_metric_that_is_recorded_has_a_help_text_and_is_documented() {
     assert!(without.is_empty(), "without a help text: {without:?}");
     let unused: Vec<_> = described.difference(&names).collect();
     assert!(unused.is_empty(), "described and not recorded: {unused:?}");
-    let page = std::fs::read_to_string(root().join("docs/operating/metrics.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
     let undocumented: Vec<_> = names.iter().filter(|name| !page.contains(&format!("`{name}`"))).collect();
-    assert!(undocumented.is_empty(), "not in docs/operating/metrics.md: {undocumented:?}");
+    assert!(undocumented.is_empty(), "not in docs/reference/metrics.md: {undocumented:?}");
 }
 
 /// Asserts that each metric of a page has HELP and TYPE.

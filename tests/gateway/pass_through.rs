@@ -1,4 +1,4 @@
-//! Routes that are not sealed, or not always: streaming both ways, bounds, headers, and no way around a sealed path.
+//! Routes that are not sealed, or not always: streaming in both directions, bounds, headers, and no way around a sealed path.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -33,7 +33,7 @@ limits: {{ body_idle_ms: 700 }}
     )
 }
 
-/// The service tells what it received, as JSON.
+/// The service returns the received request as JSON.
 fn mirror(received: &Received, body: &[u8]) -> Vec<u8> {
     let (method, target) = received.method_and_target();
     let text = json!({
@@ -128,7 +128,7 @@ fn an_optional_route_takes_both_kinds_and_an_unsealed_header_makes_it_none() {
     for name in ["X-Kid", "X-Idempotency-Key"] {
         half(name).assert_error(name, 400, "CRYPTO_ERROR");
     }
-    // Wire 3 says it in a problem.
+    // Wire 3 returns it as a problem document.
     let answer = half("X-Seal");
     assert_eq!((answer.status, answer.json()["code"].as_str()), (400, Some("unsealable")));
 }
@@ -179,7 +179,7 @@ fn no_other_spelling_of_a_sealed_path_reaches_the_service_in_plain() {
 
 #[test]
 fn a_chunk_in_is_a_chunk_out_both_ways() {
-    // The service tells what arrived, and answers a chunk when the test says so.
+    // The service reports the bytes that arrived, and sends a chunk when the test allows it.
     type Ends = (Sender<Vec<u8>>, Mutex<Receiver<Vec<u8>>>);
     let (arrived, arrives) = channel();
     let (release, released) = channel();

@@ -1,5 +1,5 @@
-//! Certificates and TLS settings that change under a running process: read again by themselves or by SIGHUP, and never a
-//! broken one in force.
+//! Certificates and TLS settings that change in a running process: the gateway reloads them by itself or at SIGHUP, and never
+//! uses invalid ones.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ fn a_broken_file_is_said_once_and_what_was_loaded_stays() {
     copy(&ground.text("broken"), &cert);
     let line = server.wait_for_log(from, message("certificates not reloaded")).unwrap();
     assert!(line["err"].as_str().unwrap().starts_with("cert: "), "{line}");
-    // It is looked at each second, and said once.
+    // The gateway checks the file each second, and logs the problem once.
     let until = Instant::now() + Duration::from_millis(3500);
     while Instant::now() < until {
         assert_eq!(curl(server.address(), &ca, &[]), OK);
@@ -53,7 +53,7 @@ fn a_broken_file_is_said_once_and_what_was_loaded_stays() {
     }
     let said = server.log()[from..].iter().filter(|line| line.contains("certificates not reloaded")).count();
     assert_eq!(said, 1);
-    // A reload of the configuration refuses it with its setting.
+    // A reload of the configuration rejects it and names the setting.
     let line = reload(&mut server, &config(&plain(&ground)), "configuration not reloaded");
     assert!(line["err"].as_str().unwrap().contains("listeners[0].tls.cert"), "{line}");
     assert_eq!(curl(server.address(), &ca, &[]), OK);
@@ -82,7 +82,7 @@ fn a_renewed_certificate_is_shown_without_a_word() {
     assert_eq!(curl(server.address(), &ground.cert("ca.cert.pem"), &[]), OK);
 }
 
-/// A connection without a client's certificate that has had an answer, and waits. The program ends when it is closed.
+/// A connection without a client certificate that has had an answer, and waits. The program ends when the connection is closed.
 fn stays_open(to: SocketAddr) -> Child {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-connect", &to.to_string()]);
@@ -106,7 +106,7 @@ fn clients_have_to_show_a_certificate_once_the_configuration_says_so_on_open_con
     let line = reload(&mut server, &config(&mutual), "configuration reloaded");
     assert_eq!(line["changed"], r#"["https"]"#, "{line}");
     assert!(!curl(server.address(), &ca, &[]).contains("200"));
-    // Who came in by the rules that are gone does not stay.
+    // A client that was admitted under the old rules does not stay connected.
     let until = Instant::now() + Duration::from_secs(30);
     while open.try_wait().unwrap().is_none() {
         assert!(Instant::now() < until, "the connection stays open");
@@ -114,7 +114,7 @@ fn clients_have_to_show_a_certificate_once_the_configuration_says_so_on_open_con
     }
     let (cert, key) = (ground.cert("client.cert.pem"), ground.cert("client.key.pem"));
     assert_eq!(curl(server.address(), &ca, &["--cert", &cert, "--key", &key]), OK);
-    // Nothing applies of what cannot be loaded.
+    // If a file cannot be loaded, no setting applies.
     let missing = format!("{}, client_ca: ['{}']", plain(&ground), ground.text("none.pem"));
     let line = reload(&mut server, &config(&missing), "configuration not reloaded");
     assert!(line["err"].as_str().unwrap().contains("listeners[0].tls.client_ca"), "{line}");

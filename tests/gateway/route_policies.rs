@@ -1,5 +1,5 @@
-//! What a route does beside forwarding: who the client is, where it came from, rules for headers, hosts, delays; and sealed
-//! calls over TLS, whose certificate may have to name the client id.
+//! The policies of a route: the client's identity and address, rules for headers, hosts, delays; and sealed calls over TLS, whose
+//! certificate may have to name the client id.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ struct Setup {
     certificates: tempfile::TempDir,
 }
 
-/// What reached the service, as JSON: headers under their names, in order.
+/// Returns the request that reached the service as JSON: headers under their names, in order.
 fn mirror(received: &Received, _: &[u8]) -> Vec<u8> {
     let headers: Vec<_> = received.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
     let text = serde_json::to_vec(&headers).unwrap_or_default();
@@ -72,7 +72,7 @@ upstreams: {{ shop: {{ servers: ['demo:'] }}, service: {{ servers: ['http://{}']
     })
 }
 
-/// A plain address behind which every connection goes on over TLS, with a client certificate or without.
+/// An address without TLS from which every connection continues over TLS, with a client certificate or without.
 fn bridge(to: SocketAddr, folder: &Path, shows_certificate: bool) -> SocketAddr {
     let path = |name: &str| folder.join(name);
     let files = ClientFiles {
@@ -104,7 +104,7 @@ fn bridge(to: SocketAddr, folder: &Path, shows_certificate: bool) -> SocketAddr 
     address
 }
 
-/// The headers that the service saw under a name.
+/// Returns the headers that the service received under a name.
 fn seen(request: Request, to: SocketAddr, name: &str) -> Vec<String> {
     let headers = request.send(to).unwrap().json();
     let headers = headers.as_array().unwrap().iter();
@@ -163,7 +163,7 @@ fn the_service_is_told_where_a_request_came_from() {
 #[test]
 fn a_trusted_proxy_is_believed_and_its_list_goes_on() {
     let plain = setup().server.addresses[0];
-    // All of 127/8 is this machine: the proxy's own address is one of it.
+    // All of 127/8 is this machine, so the proxy's own address is one of it.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 9], 0)).into()).unwrap();
     socket.connect(&plain.into()).unwrap();
@@ -206,7 +206,7 @@ fn headers_arrive_in_the_order_they_were_sent_in() {
     let headers = request.send(setup().server.addresses[0]).unwrap().json();
     let names: Vec<_> = headers.as_array().unwrap().iter().map(|pair| pair[0].as_str().unwrap()).collect();
     let own: Vec<_> = names.into_iter().filter(|name| ["x-a", "x-b", "x-c", "x-hop"].contains(name)).collect();
-    // Two of a name stand together, where the first was: RFC 9110 section 5.3.
+    // Two headers of one name are joined at the place of the first: RFC 9110 section 5.3.
     assert_eq!(own, ["x-b", "x-a", "x-a", "x-c"]);
 }
 
@@ -232,7 +232,7 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
         refused.assert_error(CLIENT_ID, 403, "SESSION_FORBIDDEN");
         let own = Agreed::open_as(mtls, wire, "/session/init", "sealway-client", None).unwrap();
         let answer = own.seal(PURCHASE, ORDER).0.set("X-ClientId", "sealway-client").send(mtls).unwrap();
-        // A session of wire 1 was agreed under no client id, whatever a header says.
+        // A session of wire 1 has no client id, whatever a header says.
         assert_eq!(answer.status, if wire == Wire::Two { 200 } else { 403 }, "{wire:?}: {}", answer.text());
     }
 }

@@ -25,7 +25,7 @@ impl Ground {
         self.root.path().join(name)
     }
 
-    /// A file of the folder of certificates, or of any other below the root.
+    /// Returns a file in the folder of certificates, or in another folder below the root.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
@@ -39,7 +39,7 @@ impl Ground {
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
 
-    /// Three listeners: one that asks for no certificate, one that wants one, one that wants one and TLS 1.3.
+    /// Starts three listeners: one requests no client certificate, one requires it, one requires it and TLS 1.3.
     pub(crate) fn serve(&self) -> Serving {
         let (cert, key) = (self.cert("server.cert.pem"), self.cert("server.key.pem"));
         let clients = format!("client_ca: ['{}'], crl: ['{}']", self.cert("ca.cert.pem"), self.cert("ca.crl.pem"));
@@ -67,19 +67,19 @@ pub(crate) struct Serving {
     pub(crate) strict: SocketAddr,
 }
 
-/// What OpenSSL's client tells after a request, all that the server answers included.
+/// Runs OpenSSL's client with a request. Returns its output, including the server's answers.
 pub(crate) fn s_client(to: SocketAddr, more: &[&str]) -> String {
     let mut command = Command::new("openssl");
     command.args(["s_client", "-connect", &to.to_string(), "-servername", "localhost", "-ign_eof"]).args(more);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("cannot run openssl; install the package openssl");
-    // It may be gone already, refused.
+    // The connection may be closed already, because the server rejected it.
     let _ = child.stdin.take().unwrap().write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let done = child.wait_with_output().unwrap();
     String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr)
 }
 
-/// What curl says: the body, then `version status`, or its error.
+/// Runs curl. Returns the body followed by `version status`, or curl's error.
 pub(crate) fn curl(to: SocketAddr, ca: &str, more: &[&str]) -> String {
     let mut command = Command::new("curl");
     command.args([
@@ -99,7 +99,7 @@ pub(crate) fn curl(to: SocketAddr, ca: &str, more: &[&str]) -> String {
 }
 
 pub(crate) fn copy(from: &str, to: &Path) {
-    // As a replacement is: beside it, then renamed.
+    // Replaced as operators do: written beside it, then renamed.
     let new = to.with_extension("new");
     std::fs::copy(from, &new).unwrap();
     std::fs::rename(new, to).unwrap();

@@ -1,4 +1,4 @@
-//! TLS listeners of a real `sealway serve`: what curl and OpenSSL get, whom they refuse, and certificates that change.
+//! TLS listeners of a real `sealway serve`: the results of curl and OpenSSL, rejected clients, and certificates that change.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -128,7 +128,7 @@ async fn connect(client: &Client, to: std::net::SocketAddr) -> Result<Connection
     connector.connect(name, stream).await.map_err(|err| format!("handshake: {err}"))
 }
 
-/// A request on a connection that stays, and its answer.
+/// Sends a request on a connection that stays open, and returns the answer.
 async fn ask(connection: &mut Connection) -> Result<(), String> {
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     connection.write_all(request).await.map_err(|err| format!("write: {err}"))?;
@@ -142,14 +142,14 @@ async fn ask(connection: &mut Connection) -> Result<(), String> {
     if answer.starts_with(b"HTTP/1.1 200 ") { Ok(()) } else { Err(String::from_utf8_lossy(&answer).into_owned()) }
 }
 
-/// When the server ends a connection on which nothing is asked.
+/// Waits until the server ends an idle connection. Returns that time.
 async fn end(mut connection: Connection) -> Instant {
     let mut rest = Vec::new();
     let _ = connection.read_to_end(&mut rest).await;
     Instant::now()
 }
 
-/// A client's certificate of the folder's authority that is valid for so many seconds from now.
+/// Creates a client certificate of the folder's authority that is valid for so many seconds from now.
 fn short_lived(ground: &Ground, seconds: u64) -> (String, String) {
     let read = |name: &str| std::fs::read_to_string(ground.cert(name)).unwrap();
     let authority = KeyPair::from_pem(&read("ca.key.pem")).unwrap();
@@ -180,7 +180,7 @@ fn a_client_of_an_expired_authority_gains_nothing_by_showing_a_valid_authoritys_
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
     let key = KeyPair::generate().unwrap();
     let leaf = params.signed_by(&key, &old).unwrap();
-    // The listener trusts both; what it trusts is written as an operator would who added a new one.
+    // The listener trusts both authorities, in a file as an operator writes it who adds a new one.
     std::fs::write(ground.path("certs").join("ca.cert.pem"), [ca.as_str(), &old.pem()].concat()).unwrap();
     std::fs::write(ground.path("old.key"), key.serialize_pem()).unwrap();
     let serving = ground.serve();
@@ -241,7 +241,7 @@ async fn a_revocation_ends_the_connections_of_the_revoked_and_no_others() {
     ask(&mut stays).await.unwrap();
 }
 
-/// Clients that work without a pause, and take a new connection for every few requests.
+/// Clients that send without a pause, and open a new connection for every few requests.
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -267,7 +267,7 @@ impl Load {
         Load { stop, done, failures, workers }
     }
 
-    /// Waits until so many more requests are answered, and at least a while: for the listeners to look at their files.
+    /// Waits for so many more answers, and at least until the listeners have checked their files.
     async fn more(&self, count: u64) {
         let (want, since) = (self.done.load(Ordering::Relaxed) + count, Instant::now());
         while self.done.load(Ordering::Relaxed) < want || since.elapsed() < Duration::from_millis(2500) {
@@ -288,7 +288,7 @@ impl Load {
     }
 }
 
-/// Ten requests on a new connection.
+/// Sends ten requests on a new connection.
 async fn ask_ten(client: &Client, to: std::net::SocketAddr, done: &AtomicU64) -> Result<(), String> {
     let mut connection = connect(client, to).await?;
     for _ in 0..10 {
@@ -305,7 +305,7 @@ async fn no_request_fails_while_leaves_lists_and_the_authority_are_replaced() {
     let ground = Ground::new();
     let mut serving = ground.serve();
     let certs = ground.text("certs");
-    // Files of the client's own: it hears of what changes only when it is given them.
+    // The client's own files, which change only when the test copies them.
     let hand_over = || {
         for name in ["ca.cert.pem", "client.key.pem", "client.cert.pem"] {
             copy(&ground.cert(name), ground.path(name).as_path());
@@ -329,7 +329,7 @@ async fn no_request_fails_while_leaves_lists_and_the_authority_are_replaced() {
     more().await;
     hand_over();
     assert!(who.reload().unwrap());
-    // So that no connection of the old certificate is left.
+    // Ensures that no connection with the old certificate is left.
     more().await;
     ground.sealway(&["certs", "rotate", &certs, "--finish"]);
     more().await;

@@ -1,5 +1,5 @@
-//! Scanners of TLS at a real listener: they find nothing but that its authority is private. testssl.sh takes a minute and
-//! is run by `make scan-tls` alone.
+//! TLS scanners at a real listener: they find nothing except that its authority is private. testssl.sh takes a minute, and only
+//! `make scan-tls` runs it.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -44,14 +44,15 @@ fn sslyze_is_content_with_the_listener() {
     }
 }
 
-/// What testssl.sh may find: each is about what a private authority or a service in a plant has not, or about the scanner.
+/// Findings of testssl.sh that are accepted: each concerns a property that a private authority or an internal service lacks, or
+/// the scanner itself.
 const REMARKS: [&str; 5] = [
-    // Of the scanner's own OpenSSL.
+    // A problem of the scanner's own OpenSSL.
     "engine_problem",
-    // The authority publishes no list and answers no OCSP: lists are files.
+    // The authority publishes no revocation list and no OCSP: lists are local files.
     "cert_revocation",
     "DNS_CAArecord",
-    // Headers are the service's to set; a route can.
+    // The service sets these headers, or a route does.
     "HSTS",
     "security_headers",
 ];

@@ -36,6 +36,6 @@ fn a_sealed_call_leaves_a_span_at_the_collector_and_nothing_of_what_it_said() {
         assert!(holds(&body, text), "{text}");
     }
     assert!(!holds(&body, "SECRET-SCHEME"));
-    // Ours alone, not a hundred of the libraries below.
+    // Only spans of Sealway, and not a hundred of its libraries.
     assert!(body.len() < 4096, "{}", body.len());
 }

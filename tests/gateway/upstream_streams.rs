@@ -1,5 +1,5 @@
-//! What flows through to a service while it flows: interim answers, trailers, other protocols on a connection,
-//! back-pressure, and calls over HTTP/2 as gRPC makes them.
+//! Data that flows through to a service without buffering: interim answers, trailers, other protocols on a connection,
+//! back-pressure, and gRPC calls over HTTP/2.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ fn a_body_does_not_wait_for_a_service_that_ignores_that_it_is_asked_for_a_100() 
         connection.write(b"body").unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().text(), "body");
     }
-    // The first one finds out. Of the others the quickest tells, for a busy machine may delay any of them.
+    // The first request learns that the service ignores it. A busy machine may delay the others, so the fastest counts.
     assert!(waits[1..].iter().min() < Some(&Duration::from_millis(250)), "{waits:?}");
 }
 
@@ -131,7 +131,7 @@ fn echo() -> (Upstream, mpsc::Receiver<&'static str>) {
             return Ok(Vec::new());
         }
         assert_eq!(received.header("connection"), Some("upgrade"));
-        // The answer to the key of RFC 6455 section 1.3, and a first frame at once behind the head.
+        // The answer to the key of RFC 6455 section 1.3, and a first frame directly after the head.
         let head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Protocol: chat\r\n\r\n";
         connection.write(&[head.as_bytes(), b"\x81\x05first"].concat())?;
@@ -154,7 +154,7 @@ fn ask_for_websocket(server: &Server) -> Connection {
         .header("Sec-WebSocket-Version", "13")
         .header("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==");
     let mut connection = Connection::open(server.address()).unwrap();
-    // The first frame comes before the answer does: it is for the service.
+    // The first frame arrives before the answer, and belongs to the service.
     connection.write(&[request.bytes(), frame("early")].concat()).unwrap();
     let (line, headers) = connection.read_head().unwrap();
     assert!(line.starts_with("HTTP/1.1 101"), "{line}");
@@ -167,7 +167,7 @@ fn ask_for_websocket(server: &Server) -> Connection {
     connection
 }
 
-/// A masked text frame.
+/// Returns a masked WebSocket text frame.
 fn frame(text: &str) -> Vec<u8> {
     let mask = [1, 2, 3, 4];
     let masked = text.bytes().enumerate().map(|(index, byte)| byte ^ mask[index % 4]);
@@ -228,7 +228,7 @@ sessions: {{ store: 'memory:' }}
 
 #[test]
 fn a_protocol_that_a_route_does_not_allow_is_not_asked_for_and_a_switch_to_it_is_a_bad_gateway() {
-    // It changes to whatever it is asked for, and to "tls/1.0" even unasked, and notes what it then gets.
+    // The service switches to any requested protocol, and to "tls/1.0" without a request, and records the bytes that follow.
     let (tell, told) = mpsc::channel();
     let tell = Mutex::new(tell);
     let upstream = Upstream::serve(move |received, connection| {
@@ -263,7 +263,7 @@ fn a_protocol_that_a_route_does_not_allow_is_not_asked_for_and_a_switch_to_it_is
         assert_eq!(first.status.to_string(), status, "{target} {protocol}: {}", first.text());
         let asked = (protocol == "websocket").then(|| protocol.to_owned());
         assert_eq!(told.recv_timeout(WAIT).unwrap(), asked, "{protocol}");
-        // What follows is a request of its own, for the routes to judge: it reaches the service by no way.
+        // The bytes after it are a new request, which the routes must judge: it never reaches the service.
         let second = connection.read_answer("POST").unwrap();
         assert_eq!(second.status, 400, "{protocol}: {}", second.text());
         let (_, reached) = upstream.next().unwrap();
@@ -281,7 +281,7 @@ fn a_route_allows_the_protocols_that_it_lists_and_a_tunnel_is_used_for_nothing_e
         }
         connection.write(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: Chat\r\n\r\n")?;
         let words = connection.read_exactly(5)?;
-        // Another answer behind the tunnel's: nobody may take it for one to its request.
+        // A second answer after the tunnel's: no client may take it for the answer to its request.
         connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwrong")?;
         Ok([words, connection.read_to_end().unwrap_or_default()].concat())
     })
@@ -300,7 +300,7 @@ fn a_route_allows_the_protocols_that_it_lists_and_a_tunnel_is_used_for_nothing_e
     tunnel.write(b"words").unwrap();
     tunnel.read_exactly(10).unwrap();
     drop(tunnel);
-    // Nobody else's bytes came after the client's.
+    // No bytes of another client followed the client's.
     assert_eq!(upstream.next().unwrap().1, b"words");
     for _ in 0..3 {
         assert_eq!(Request::get("/").send(server.address()).unwrap().text(), "plain");
@@ -314,7 +314,7 @@ fn who_does_not_read_holds_up_who_writes() {
     let count = written.clone();
     let upstream = Upstream::serve(move |received, connection| {
         if received.method_and_target().0 == "POST" {
-            // Reads nothing, says nothing.
+            // Reads nothing and sends nothing.
             std::thread::sleep(WAIT);
             return Ok(Vec::new());
         }

@@ -1,5 +1,5 @@
-//! TLS towards upstreams, with a real nginx behind: a private authority, a certificate of ours, HTTP/2 by agreement, and
-//! material that changes while requests go on.
+//! TLS to upstreams, with a real nginx behind the gateway: a private authority, a client certificate of the gateway, HTTP/2 by
+//! ALPN, and certificates that change while requests are in flight.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +16,13 @@ use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A running nginx.
+/// An nginx process with its address.
 struct Nginx {
     address: SocketAddr,
     _daemon: Daemon,
 }
 
-/// nginx that tells who it speaks to and how, in HTTP/2 too if `protocols` says so. `authorities` verify clients.
+/// Starts an nginx that reports its peer and the protocol, also over HTTP/2 if `protocols` says so. `authorities` verify clients.
 fn nginx(folder: &Path, certificates: &Certificates, authorities: &Path, protocols: &str) -> Nginx {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder).unwrap().keep();
@@ -53,7 +53,7 @@ http {{
     Nginx { address, _daemon: daemon }
 }
 
-/// A gateway before `nginx`; `settings` come after its servers.
+/// A gateway in front of `nginx`. `settings` come after its servers.
 fn gateway(nginx: &Nginx, host: &str, settings: &str) -> Server {
     let config = format!(
         "
@@ -90,7 +90,8 @@ fn a_server_of_a_private_authority_is_shown_our_certificate() {
     let metrics = request.send(server.admin()).unwrap().text();
     let handshakes = metrics.lines().find(|line| line.starts_with("sealway_upstream_handshakes_total")).unwrap();
     assert!(handshakes.ends_with(" 1"), "{handshakes}");
-    // Nothing shown: nginx says so. Its name on another one's behalf, its authority unknown: nothing is sent.
+    // Without a certificate of the gateway nginx answers 400. With another server name or an unknown authority the gateway sends
+    // nothing.
     let unknown = gateway(&nginx, "127.0.0.1", &format!("tls: {{ ca: {} }}", made.ca.display()));
     assert_eq!(ask(&unknown).0, 400);
     for settings in [
@@ -142,7 +143,7 @@ fn another_certificate_is_shown_once_its_files_have_changed_and_no_request_is_lo
         let server = gateway(&nginx, "127.0.0.1", &format!("tls: {{ {} }}", tls(&first.ca, &in_force)));
         let (from, to) = if protocols.is_empty() { ("first", &second) } else { ("second", &first) };
         assert!(ask(&server).1.starts_with(&format!("CN={from} ")));
-        // The key does not fit for a moment: what was loaded stays.
+        // The key does not match for a moment, and the loaded one stays in use.
         fs::copy(&to.client.0, &in_force.0).unwrap();
         std::thread::sleep(Duration::from_millis(300));
         fs::copy(&to.client.1, &in_force.1).unwrap();

@@ -1,4 +1,5 @@
-//! Several servers behind one name: how requests are spread, what is tried again and what never, and every bound.
+//! Several servers under one name: the distribution of requests, the requests that the gateway retries or never retries, and
+//! every bound.
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use crate::BINARY;
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A gateway before one upstream with these settings.
+/// A gateway in front of one upstream with these settings.
 fn gateway(settings: &str) -> Server {
     let config = format!(
         "
@@ -33,12 +34,12 @@ fn servers(addresses: &[SocketAddr]) -> String {
     format!("servers: [{}]", list.join(", "))
 }
 
-/// An address that nobody listens on.
+/// Returns an address on which no process listens.
 fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// The sum of a metric over all label values that hold `label`.
+/// Returns the sum of a metric over all label values that contain `label`.
 fn metric(server: &Server, name: &str, label: &str) -> f64 {
     let request = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     let text = request.send(server.admin()).unwrap().text();
@@ -46,8 +47,8 @@ fn metric(server: &Server, name: &str, label: &str) -> f64 {
     lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
 }
 
-/// Waits until something is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until the condition holds.
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + WAIT;
     while !is_so() {
         assert!(Instant::now() < end, "not in time: {what}");
@@ -55,7 +56,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A server that says who it is, and keeps its connections.
+/// A server that returns its name, and keeps its connections open.
 fn named(name: &'static str) -> Upstream {
     Upstream::serve(move |first, connection| {
         let mut received = Some(first.headers.clone());
@@ -69,7 +70,7 @@ fn named(name: &'static str) -> Upstream {
     .unwrap()
 }
 
-/// How often each server answered `count` requests.
+/// Returns how many of `count` requests each server answered.
 fn spread(server: &Server, count: usize) -> HashMap<String, usize> {
     let mut spread = HashMap::new();
     for _ in 0..count {
@@ -99,7 +100,7 @@ fn the_server_with_fewer_requests_is_asked() {
     .unwrap();
     let fast = named("fast");
     let server = gateway(&format!("{}, balance: least_requests", servers(&[slow.address, fast.address])));
-    // The first goes to the first server, which holds it; whatever else comes meanwhile does not wait for it.
+    // The first request goes to the first server, which holds it; no other request waits for it.
     let mut held = Connection::open(server.address()).unwrap();
     let mut before = 0;
     loop {
@@ -157,8 +158,8 @@ fn a_server_that_cannot_be_reached_is_passed_over_and_no_request_lost() {
     assert!((1.0..20.0).contains(&tried), "asked every time: {tried}");
 }
 
-/// A server that answers the first request of a connection and closes on the second, having read it. It counts those it
-/// read, by target.
+/// A server that answers the first request of a connection and closes on the second after reading it. It counts the requests that
+/// it read, by target.
 fn closing() -> (Upstream, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = seen.clone();
@@ -184,13 +185,13 @@ fn what_may_have_been_done_is_not_sent_again() {
     let count = |line: &str| seen.lock().unwrap().iter().filter(|seen| seen.starts_with(line)).count();
     let send = |request: Request| request.send(server.address()).unwrap().status;
     let warm = || assert_eq!(send(Request::get("/warm")), 200);
-    // On a connection of its own, no answer is no answer.
+    // On a new connection, a missing answer is an error.
     for (method, body) in [("GET", ""), ("PUT", "x"), ("POST", "x"), ("POST", "")] {
         let target = format!("/never/{method}{body}");
         assert_eq!(send(Request::new(method, &target).body(body)), 502);
         assert_eq!(count(&format!("{method} {target} ")), 1);
     }
-    // On one that was used before, the server may have closed it before it read the request.
+    // On a reused connection, the server may have closed it before it read the request.
     for (method, body, status, times) in [
         ("GET", "", 200, 2),
         ("DELETE", "", 200, 2),
@@ -204,7 +205,7 @@ fn what_may_have_been_done_is_not_sent_again() {
         let got = send(Request::new(method, &target).body(body));
         assert_eq!((got, count(&format!("{method} {target} "))), (status, times), "{method} {body:?}");
         if status == 200 {
-            // That connection has one answer behind it: the next request ends it.
+            // That connection has had one answer: the next request ends it.
             assert_eq!(send(Request::post("/end", "x")), 502);
         }
     }
@@ -215,7 +216,7 @@ fn a_connection_that_the_server_closed_is_not_used_again() {
     let upstream = Upstream::serve(|first, connection| {
         connection.read_body(&first.headers, false)?;
         connection.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
-        // Closed without a word.
+        // Closed without an answer.
         Ok(Vec::new())
     })
     .unwrap();
@@ -269,14 +270,14 @@ fn requests_wait_for_a_connection_within_a_bound_and_the_rest_is_shed() {
     until("the first is with the server", || count.load(Ordering::SeqCst) == 1);
     let second = ask();
     let shed = |answer: &Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
-    // Once the second waits, there is no place for a third.
+    // While the second request waits, there is no place for a third.
     until("the second waits", || metric(&server, "sealway_upstream_in_flight", "service") == 2.0);
     assert!(shed(&Request::get("/").send(address).unwrap()));
     release.send(()).unwrap();
     assert_eq!(first.join().unwrap().text(), "done");
     release.send(()).unwrap();
     assert_eq!(second.join().unwrap().text(), "done");
-    // Who waits too long is shed too.
+    // A request that waits too long is rejected too.
     let third = ask();
     until("the third is with the server", || count.load(Ordering::SeqCst) == 3);
     assert!(shed(&Request::get("/").send(address).unwrap()));
@@ -286,7 +287,7 @@ fn requests_wait_for_a_connection_within_a_bound_and_the_rest_is_shed() {
 
 #[test]
 fn a_server_that_does_not_take_connections_is_504() {
-    // A backlog that is full: the kernel lets further connections hang.
+    // A full backlog: the kernel lets further connections hang.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).unwrap();
     socket.listen(1).unwrap();
@@ -298,7 +299,7 @@ fn a_server_that_does_not_take_connections_is_504() {
     }
     let server = gateway(&format!("{}, timeouts: {{ connect_ms: 300 }}", servers(&[address])));
     Request::get("/").send(server.address()).unwrap().assert_error("connect", 504, "SERVICE_UNAVAILABLE");
-    // Another server has it, even so.
+    // Another server answers it nevertheless.
     let live = named("live");
     let settings = format!("{}, timeouts: {{ connect_ms: 300 }}", servers(&[address, live.address]));
     assert_eq!(spread(&gateway(&settings), 4), [("live".to_owned(), 4)].into());

@@ -1,4 +1,4 @@
-//! `sealway load` against a real broker: every operation of both wires, what fails, and what the report says.
+//! `sealway load` against a real broker: every operation of both protocols, failures, and the report.
 
 use std::path::Path;
 use std::process::Command;
@@ -43,13 +43,13 @@ impl Ground {
         BrokerCertificate { csr: path("leaf.csr"), issuer: path("ca.pem"), issuer_key }
     }
 
-    /// Three workers make so many calls.
+    /// Makes so many calls with three workers.
     fn asked(&self, wire: BrokerWire, operation: BrokerOperation, batch: u32, requests: u64) -> Plan {
         use BrokerOperation as Is;
         let (profile, key) = match operation {
             Is::Hash => ("Sha256", ""),
             Is::Sign => ("P256", if wire == BrokerWire::V1 { "ca" } else { "" }),
-            // The load generator brings the nonces of that wire.
+            // In that protocol the load generator supplies the nonces.
             Is::Encrypt | Is::Decrypt if wire == BrokerWire::Open => ("Given", "seal"),
             Is::Encrypt | Is::Decrypt | Is::Rewrap => ("Seal", "seal"),
             Is::SignData | Is::Verify => ("P256", "p256"),
@@ -76,7 +76,7 @@ impl Ground {
     }
 }
 
-/// Writes an authority's certificate and key and somebody's request; the key's PKCS#8.
+/// Writes an authority's certificate and key and a certification request. Returns the key in PKCS#8.
 fn authority(folder: &Path) -> Vec<u8> {
     let key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::default();
@@ -97,7 +97,8 @@ async fn every_operation_of_both_wires_is_driven_and_counted() {
     tokio::task::spawn_blocking(move || {
         let requests = 30;
         for (wire, batches) in [(BrokerWire::V1, &[1, 5][..]), (BrokerWire::Open, &[1])] {
-            for (name, operation) in BrokerOperation::ALL {
+            for operation in BrokerOperation::ALL {
+                let name = operation.name();
                 if wire == BrokerWire::Open && !operation.is_open() {
                     continue;
                 }
@@ -110,7 +111,7 @@ async fn every_operation_of_both_wires_is_driven_and_counted() {
                 }
             }
         }
-        // Several workers on one connection.
+        // Several workers share one connection.
         let mut plan = ground.asked(BrokerWire::V1, BrokerOperation::Hash, 1, requests);
         plan.connections.streams = 3;
         assert_eq!(run_well(plan).totals.sum.counts.connections_opened, 1);
@@ -120,9 +121,9 @@ async fn every_operation_of_both_wires_is_driven_and_counted() {
     .unwrap();
 }
 
-/// What is refused has the broker's code as its status, and a broker that is gone is no connection.
+/// A rejected call has the broker's code as its status; a call to a stopped broker is a failed connection.
 fn failures(mut ground: Ground) {
-    // What is made before the first call is refused in the same way as the call.
+    // Work before the first call is rejected in the same way as the call.
     for (wire, operation, profile, says, code) in [
         (BrokerWire::V1, BrokerOperation::Hash, "nobody", "InvalidArgument", 3),
         (BrokerWire::V1, BrokerOperation::Encrypt, "Mac", "FailedPrecondition", 9),
@@ -169,7 +170,7 @@ async fn a_load_with_a_wrong_profile_fails_loudly_with_the_code() {
     ] {
         let (code, text) = load(wire, operation, profile);
         assert_eq!(code, Some(1), "{text}");
-        // Lines of the summary break at 80 columns.
+        // Lines of the summary wrap at 80 columns.
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(says), "{wire} {operation}: {text}");
     }

@@ -1,5 +1,5 @@
-//! `sealway load channel` against real relays: its counts are theirs, each failure is named by its stage, what does not fit
-//! is refused, and a sweep stops at the limit that was set.
+//! `sealway load channel` against real relays: its counts equal theirs, each failure is named by its stage, invalid combinations
+//! are rejected, and a sweep stops at the configured limit.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -35,7 +35,7 @@ fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// The document, held against its schema, and the exit code.
+/// Returns the report, validated against its schema, and the exit code.
 fn read(ran: &Output) -> (Value, Option<i32>) {
     let document: Value = serde_json::from_slice(&ran.stdout)
         .unwrap_or_else(|err| panic!("{err}\n{}{}", text(&ran.stdout), text(&ran.stderr)));
@@ -54,7 +54,7 @@ fn load(arguments: &[&str]) -> (Value, Option<i32>) {
     read(&command(arguments).output().unwrap())
 }
 
-/// Stages that channels failed at, with how often and under which codes.
+/// Returns the stages at which channels failed, with the counts and the codes.
 fn failures(document: &Value) -> Vec<(String, u64, Vec<String>)> {
     let all = document["failures"].as_object().unwrap().iter();
     let failed = all.filter(|(_, failed)| failed["count"] != 0);
@@ -74,7 +74,7 @@ fn limits(document: &Value) -> String {
     document["summary"]["limits"].to_string()
 }
 
-/// A relay, the key of its issuer, and its figures.
+/// A relay, the key of its issuer, and its metrics.
 struct Ground {
     folder: tempfile::TempDir,
     relay: Relay,
@@ -103,7 +103,7 @@ impl Ground {
         load(&[&all, arguments].concat())
     }
 
-    /// The sum of all series of a metric whose labels hold this text.
+    /// Returns the sum of all series of a metric whose labels contain this text.
     fn metric(&self, name: &str, label: &str) -> u64 {
         let page = get(self.relay.address, "/metrics");
         let is_it = |line: &&str| {
@@ -170,7 +170,7 @@ fn a_relay_of_the_run_has_room_for_it_and_is_gone_after_it() {
     is_gone(&document);
 }
 
-/// Nothing listens any more where the relay of the run was.
+/// No process listens any more on the address of the run's relay.
 fn is_gone(document: &Value) {
     let url = document["config"]["relay_url"].as_str().unwrap();
     let address: SocketAddr = url.strip_prefix("ws://").unwrap().strip_suffix("/ws").unwrap().parse().unwrap();
@@ -183,7 +183,7 @@ fn a_run_that_is_interrupted_says_what_it_has_and_ends_its_relay() {
     let mut ran = { ran }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(ran.stderr.take().unwrap()));
     assert!(lines.any(|line| line.unwrap().contains("5 open, idle")), "the channels are never idle");
-    // Read on, so that it can say more.
+    // Reads on, so that the process can continue to write.
     let reading = std::thread::spawn(move || lines.for_each(drop));
     kill_process(Pid::from_child(&ran), Signal::INT).unwrap();
     let output = ran.wait_with_output().unwrap();
@@ -226,14 +226,14 @@ fn channels_that_find_nobody_are_failures_of_the_connection() {
     assert!(limits(&document).contains("nothing listens"), "{document:#}");
 }
 
-/// What a relay by a script does with a connection that has attached.
+/// The reaction of a scripted relay to a connection that has attached.
 #[derive(Clone, Copy)]
 enum Then {
     Nothing,
     Close,
 }
 
-/// A relay by a script, until the test ends.
+/// A scripted relay, which runs until the end of the test.
 fn scripted(then: Then) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -330,13 +330,13 @@ fn two_generators_share_the_ends_of_the_grants_of_one_file() {
         assert_eq!(count(&document, "connections_opened"), 15, "{role}: {document:#}");
     }
     assert_eq!(ground.metric("sealway_relay_attach_total", "reason=\"ok\""), 30);
-    // Tokens are taken once.
+    // A token is accepted once.
     let (document, code) = load(&["--grants-in", &file, "--channels", "15", "--rate", "0", "--steady", "0"]);
     assert_eq!((code, count(&document, "failed")), (Some(1), 15), "{document:#}");
     assert!(failures(&document).iter().all(|(_, _, codes)| codes == &["token_replay"]), "{document:#}");
 }
 
-/// A control plane that mints for one bearer.
+/// A control plane that mints grants for one bearer token.
 fn control(url: &str) -> SocketAddr {
     use std::io::{BufRead, BufReader, Read, Write};
     let key = mint::parse_key(IssuerKey::encode_seed("k1", &[1; 32]).as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of load's targets stand on: plans, runs, and servers that say what they saw.
+//! Fixtures of the tests of load's targets: plans, runs, and servers that record their requests.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,10 +14,9 @@ use sealway_testkit::daemon::{Daemon, free_port, program};
 
 use crate::BINARY;
 
-/// `GET` of a URL by two workers on one thread, until `requests` are made; with whom to trust where it is https.
+/// A plan with `GET` of a URL by two workers on one thread, until `requests` are made; for https with the trusted authority.
 pub(crate) fn plan(url: &str, ca: Option<&Path>, requests: u64) -> Plan {
     let url: http::Uri = url.parse().unwrap();
-    let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let tls = matches!(url.scheme_str(), Some("https" | "wss")).then(|| Tls {
         files: ClientFiles { ca: ca.map(Path::to_owned), ..ClientFiles::default() },
         verify: true,
@@ -25,48 +24,34 @@ pub(crate) fn plan(url: &str, ca: Option<&Path>, requests: u64) -> Plan {
         resumption: Resumption::Off,
         min_version: TlsVersion::V12,
     });
-    Plan {
-        label: "test".into(),
-        target: Target {
-            url,
-            addresses: Vec::new(),
-            protocol: Protocol::Http1,
-            tls,
-            sealed: None,
-            broker: None,
-            channels: None,
-        },
-        request: Request { method: http::Method::GET, path, headers: Vec::new(), body: None, counter_start: 0 },
-        arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
-        stop: Stop { duration: None, requests: Some(requests) },
-        warm_up: Duration::ZERO,
-        connections: Connections { reuse: true, streams: 1, sources: Vec::new(), close_header: false },
-        timeouts: Timeouts { connect: Duration::from_secs(10), request: Duration::from_secs(20) },
-        assertions: Vec::new(),
-        think: None,
-        threads: 1,
-        seed: 7,
-    }
+    let mut plan = Plan::of(url);
+    plan.label = "test".into();
+    plan.target.tls = tls;
+    workers(&mut plan, 2);
+    plan.stop.requests = Some(requests);
+    plan.timeouts.request = Duration::from_secs(20);
+    plan.seed = 7;
+    plan
 }
 
-/// So many workers at a time.
+/// Sets the number of concurrent workers.
 pub(crate) fn workers(plan: &mut Plan, count: u32) {
     plan.arrival = Arrival::Closed { concurrency: Steps::constant(f64::from(count)), ramp_share: 0.0, loops: 0 };
 }
 
-/// TLS of a plan that has it.
+/// Returns the TLS settings of a plan that has them.
 pub(crate) fn tls(plan: &mut Plan) -> &mut Tls {
     plan.target.tls.as_mut().unwrap()
 }
 
-/// Runs it to its end.
+/// Runs the plan to its end.
 pub(crate) fn run(plan: Plan) -> Outcome {
     let run = Run::start(plan).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(run.outcome())
 }
 
-/// Runs it, and wants every request to succeed.
+/// Runs the plan, and requires every request to succeed.
 pub(crate) fn run_well(plan: Plan) -> Outcome {
     let outcome = run(plan);
     assert_eq!(outcome.totals.sum.faults(), []);
@@ -74,7 +59,7 @@ pub(crate) fn run_well(plan: Plan) -> Outcome {
     outcome
 }
 
-/// The one class of failure that there is, and its words.
+/// Returns the only class of failure, and its message.
 pub(crate) fn fault(outcome: &Outcome) -> (sealway_load::record::Class, String) {
     let faults = outcome.totals.sum.faults();
     assert_eq!(faults.len(), 1, "{faults:?}");
@@ -89,7 +74,7 @@ pub(crate) fn certificates() -> (tempfile::TempDir, Certificates) {
     (folder, certificates)
 }
 
-/// A running nginx that writes down each request: its connection, `r` for a resumed TLS session, and the protocol.
+/// A running nginx that logs each request: its connection, `r` for a resumed TLS session, and the protocol.
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
     log: PathBuf,
@@ -97,7 +82,7 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// `listen` is what follows the address, `settings` stand in the server's block.
+    /// Starts nginx. `listen` is the text after the address, `settings` are in the server's block.
     pub(crate) fn start(folder: &Path, listen: &str, settings: &str) -> Self {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
         let folder = tempfile::Builder::new().prefix("nginx-").tempdir_in(folder).unwrap().keep();
@@ -121,14 +106,14 @@ http {{
         Nginx { address, log: folder.join("seen"), _daemon: daemon }
     }
 
-    /// One with TLS.
+    /// Starts nginx with TLS on its listener.
     pub(crate) fn with_tls(folder: &Path, certificates: &Certificates, listen: &str, settings: &str) -> Self {
         let (cert, key) = &certificates.server;
         let tls = format!("ssl_certificate {}; ssl_certificate_key {}; {settings}", cert.display(), key.display());
         Nginx::start(folder, &format!("ssl {listen}"), &tls)
     }
 
-    /// The words of each request that it saw, when there are as many as this.
+    /// Returns the logged words of each request once there are this many.
     pub(crate) fn seen(&self, requests: usize) -> Vec<Vec<String>> {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -140,13 +125,13 @@ http {{
         }
     }
 
-    /// Its address under the name that its certificate has.
+    /// Returns its address under the name in its certificate.
     pub(crate) fn url(&self, scheme: &str) -> String {
         format!("{scheme}://localhost:{}/", self.address.port())
     }
 }
 
-/// `openssl s_server` that answers every request; `arguments` say what else it does.
+/// Starts `openssl s_server`, which answers every request. `arguments` are its other settings.
 pub(crate) fn s_server(folder: &Path, cert: &(PathBuf, PathBuf), arguments: &[&str]) -> (SocketAddr, Daemon) {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
     let mut command = Command::new(program("openssl").unwrap());

@@ -1,5 +1,5 @@
-//! The guide to load testing, run as it is written: its files are written, its commands run in their order in one empty
-//! folder, against the servers that it starts. Only ports, times and sizes are made small.
+//! The guide to load testing, run as written: the test writes its files and runs its commands in order in one empty folder,
+//! against the servers that it starts. Only ports, times and sizes are made smaller.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::BINARY;
 
 const GUIDE: &str = include_str!("../../docs/guides/load-testing.md");
 
-/// The same in less time: what is replaced, and by what. A word is replaced in commands and files alike.
+/// Replacements that shorten the run, as pairs of old and new text. A word is replaced in commands and files alike.
 fn short(text: &str, ports: &[(u16, u16)]) -> String {
     let mut text = text.to_owned();
     for (written, taken) in ports {
@@ -44,16 +44,16 @@ fn short(text: &str, ports: &[(u16, u16)]) -> String {
         text = text.replace(written, shorter);
     }
     let demo = ports.iter().find(|(written, _)| *written == 3000).unwrap().1;
-    // A debug build on two busy cores takes no promise of a release.
+    // A debug build on two busy cores cannot meet the goals of a release.
     text.replace("PORT", &demo.to_string()).replace("p99<250ms", "p99<20s").replace("p99<500ms", "p99<20s")
 }
 
-/// One shell for all blocks, so that what they start goes on; it says after each how it ended.
+/// Returns one script of all blocks, so that background processes continue. It prints the line of each block.
 fn script(blocks: &[Block], ports: &[(u16, u16)]) -> String {
     let mut script = String::from("trap 'kill $(jobs -p) 2>/dev/null' EXIT\n");
     for block in blocks.iter().filter(|block| block.info.starts_with("sh")) {
         let text = short(&block.text, ports);
-        // Whatever it starts must not hold this test's output open.
+        // Processes that it starts must not hold this test's output open.
         let text = text.replace(" &\n", " >>background.log 2>&1 &\n");
         script.push_str("set -e\n");
         let ends = if block.info == "sh verdict" { "|| [ $? -eq 1 ]" } else { "" };
@@ -66,7 +66,7 @@ fn script(blocks: &[Block], ports: &[(u16, u16)]) -> String {
     script
 }
 
-/// Commands, each with its continued lines.
+/// Returns the commands, each with its continued lines.
 fn commands(text: &str) -> Vec<String> {
     let mut commands: Vec<String> = vec![String::new()];
     for line in text.lines() {
@@ -90,7 +90,7 @@ fn run(blocks: &[Block], folder: &Path) {
         std::fs::write(file, short(&block.text, &ports)).unwrap();
     }
     let mut shell = guide::shell(BINARY, folder, &script(blocks, &ports)).unwrap();
-    // The guide relies on the ports that a matrix has by itself.
+    // The guide relies on the default ports of a matrix.
     for (name, scheme, written) in [("HTTP", "http", 8080), ("HTTPS", "https", 8443), ("MTLS", "https", 9443)] {
         let taken = ports.iter().find(|(port, _)| *port == written).unwrap().1;
         shell.env(format!("SEALWAY_LOAD_{name}_URL"), format!("{scheme}://localhost:{taken}/"));

@@ -1,5 +1,5 @@
-//! What the load generator says when what it is given, or what it meets, is wrong: each its own clear line, and an exit
-//! code; and that nothing is left behind half-written.
+//! Errors of the load generator for invalid input and for failing servers: each has its own clear message and an exit code, and
+//! no half-written file remains.
 
 mod flags;
 mod ground;
@@ -23,12 +23,12 @@ fn run(arguments: &[&str]) -> Ran {
     Generator::new(BINARY).without_report().run(arguments).unwrap()
 }
 
-/// Six requests, that every test of failures makes.
+/// Runs the six requests that every test of failures makes.
 fn six(arguments: &[&str]) -> Ran {
     Generator::new(BINARY).run(&[&["--concurrency", "2", "--requests", "6"], arguments].concat()).unwrap()
 }
 
-/// All requests failed in one class, in these words, by the exit code too; and it is said on the terminal.
+/// Asserts that all requests failed in one class with these words and this exit code, and that the terminal shows it.
 fn assert_failed(ran: &Ran, class: &str, words: &[&str]) {
     assert_eq!(ran.code, Some(1), "{}", ran.told());
     assert_eq!(ran.count("succeeded"), 0, "{}", ran.told());
@@ -64,7 +64,7 @@ fn a_wrong_value_names_its_flag_and_what_is_allowed() {
         [&[][..], &["autotune"], &["matrix"], &["compare"]].into_iter().map(|words| (words, help(words))).collect();
     let mut bad = Vec::new();
     for (flag, case) in CASES {
-        // The first command that has it.
+        // The first command with this flag.
         let Some((words, _)) = sets.iter().find(|(_, flags)| flags.iter().any(|one| one == flag)) else { continue };
         let mut arguments = words.to_vec();
         let mut generator = Generator::new(BINARY).without_report();
@@ -145,7 +145,7 @@ fn every_flag_is_also_a_variable() {
     assert_eq!(ran.code, Some(0), "{}", ran.told());
     let record = server.settled(PATIENCE);
     assert_eq!((record.requests, record.accepted, record.in_flight_max <= 3), (12, 12, true));
-    // A word on the command line goes before.
+    // A value on the command line takes precedence.
     server.forget();
     assert_eq!(generator.run(&["--requests", "7"]).unwrap().code, Some(0));
     assert_eq!(server.settled(PATIENCE).requests, 7);
@@ -179,7 +179,7 @@ fn a_port_that_nobody_listens_on_is_refused() {
 
 #[test]
 fn a_name_that_nobody_has_is_told() {
-    // Before the first request: a name that nobody has now has no load to take.
+    // Before the first request: a name that does not resolve cannot take load.
     let ran = six(&["http://nobody.invalid/"]);
     assert_eq!(ran.code, Some(1), "{}", ran.told());
     assert!(ran.err.contains("nobody.invalid has no address"), "{}", ran.err);
@@ -274,7 +274,7 @@ fn no_route_is_unreachable() {
 
 #[test]
 fn out_of_ports_is_told_and_what_to_do() {
-    // Ten ports, and twenty connections that are kept.
+    // Ten ports, and twenty kept connections.
     let before = format!(
         "ip link set lo up && echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range && {}",
         ground::serve_in_background(39999)
@@ -318,7 +318,7 @@ fn a_report_that_cannot_be_written_is_told_and_nothing_is_left_half() {
         let ran = mounted.run(&["--concurrency", "2", "--requests", "6", "--out", &file, &url]).unwrap();
         assert!(ran.code.is_some_and(|code| code != 0), "{name}: {}", ran.told());
         assert!(ran.err.contains("report.json:") || ran.err.contains(&file), "{name}: {}", ran.err);
-        // The list of what is left is what was said last.
+        // The last lines of the output list the files that remain.
         assert!(!ran.err.lines().any(|line| line == "report.json"), "{name}: half a report is left: {}", ran.err);
         assert!(!ran.err.lines().any(|line| line.contains(".tmp") && !line.contains(' ')), "{name}: {}", ran.err);
     }

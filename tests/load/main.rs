@@ -16,5 +16,5 @@ mod targets;
 mod truth;
 mod tui;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

@@ -1,4 +1,4 @@
-//! What `sealway load` checks before it sends anything, and what its summary says in the end.
+//! The checks of `sealway load` before it sends requests, and the summary at its end.
 
 use std::net::TcpListener;
 
@@ -12,7 +12,7 @@ fn server() -> (Scripted, String) {
     (server, url)
 }
 
-/// What stands after the lines of progress.
+/// Returns the lines after those of the progress.
 fn summary(out: &str) -> Vec<&str> {
     let lines: Vec<_> = out.lines().collect();
     let begin = lines.iter().position(|line| line.contains(" over http/1.1: ")).unwrap_or(0);
@@ -30,7 +30,7 @@ fn an_output_that_cannot_be_written_is_named_before_any_request() {
         (path("missing/a.html"), "does not exist"),
         (folder.path().display().to_string(), "is a folder"),
         (path("file/a.csv"), "is not a folder"),
-        // No user may create a file there, not even root.
+        // No user can create a file there, not even root.
         ("/proc/a.json".to_owned(), "a file cannot be created in /proc"),
     ];
     for (file, words) in cases {
@@ -45,7 +45,7 @@ fn an_output_that_cannot_be_written_is_named_before_any_request() {
         }
     }
     assert_eq!(server.record().requests, 0);
-    // A check leaves nothing behind, and touches nothing that is there.
+    // A check leaves no file behind, and changes no existing one.
     assert_eq!(std::fs::read(path("file")).unwrap(), b"kept");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -69,7 +69,7 @@ fn a_summary_fits_80_columns_also_with_a_long_url() {
         let ran = load(&["--requests", "20", "--concurrency", "2", "--threshold", "p99<1h,errors<1%", url]);
         let out = text(&ran.stdout);
         assert_eq!(ran.status.code(), Some(0), "{out}{}", text(&ran.stderr));
-        // The first line, which says what begins, may be a little wider.
+        // The first line, which announces the run, may be a little wider.
         let wide: Vec<_> = out.lines().skip(1).filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
         assert!(summary(&out).len() > 10, "{out}");

@@ -1,4 +1,5 @@
-//! `sealway load` over WebSocket and HTTP/3, against servers made of the libraries' other halves, which count what came.
+//! `sealway load` over WebSocket and HTTP/3, against servers made with the server side of the same libraries, which count the
+//! requests.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::ground::{certificates, fault, plan, run, run_well, tls, workers};
 
-/// What a server saw.
+/// The counts of a server.
 #[derive(Debug, Default)]
 struct Seen {
     connections: AtomicU64,
@@ -35,14 +36,14 @@ impl Seen {
     }
 }
 
-/// Runs a server's future on a thread of its own for as long as the process lives.
+/// Runs a server's future on its own thread until the process ends.
 fn serve<F: Future<Output = ()>>(serve: impl FnOnce() -> F + Send + 'static) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     std::thread::spawn(move || runtime.block_on(async { serve().await }));
 }
 
-/// Echoes messages, each after a ping; `goodbye` is said in place of an echo of that text. A request for `/no` is not
-/// upgraded.
+/// Echoes messages, each after a ping. For the text `goodbye` it closes instead of echoing. It does not upgrade a request for
+/// `/no`.
 #[expect(clippy::result_large_err, reason = "the library's own kind of callback")]
 fn echo(tls: Option<&Certificates>) -> (SocketAddr, Arc<Seen>) {
     use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
@@ -171,7 +172,7 @@ fn a_server_that_does_not_upgrade_or_says_goodbye_is_told_so() {
     assert!(class == Class::Status && words.contains("does not upgrade"), "{class:?}: {words}");
 }
 
-/// Answers one request of HTTP/1.1 on each connection, whose handshake it begins late: as one that is far away.
+/// Answers one HTTP/1.1 request on each connection. It delays the handshake, like a distant server.
 fn far_away(certificates: &Certificates) -> (SocketAddr, Arc<Seen>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -207,11 +208,11 @@ fn a_burst_of_connections_has_a_ticket_for_each() {
     plan.arrival = Arrival::Bursts { burst: 60, every: Duration::from_secs(3), times: 3 };
     let counts = run_well(plan).totals.sum.counts;
     assert_eq!(counts.handshakes_resumed, seen.resumed.load(Ordering::SeqCst));
-    // The first sixty have nothing to resume. rustls' own store would keep eight tickets for each burst that follows.
+    // The first sixty have no session to resume. rustls' default store would keep eight tickets for each later burst.
     assert!(counts.handshakes_resumed >= 110, "{counts:?}");
 }
 
-/// Sessions that are kept for resumption, and how often one was used.
+/// Sessions kept for resumption, and the number of resumptions.
 #[derive(Debug)]
 struct Sessions(Arc<dyn rustls::server::StoresServerSessions>, Arc<Seen>);
 
@@ -235,8 +236,8 @@ impl rustls::server::StoresServerSessions for Sessions {
     }
 }
 
-/// Echoes bodies over HTTP/3; the status is 200, and `Server-Timing` says 2 ms. Each connection has `requests_max`, and is
-/// shut down then.
+/// Echoes bodies over HTTP/3 with status 200 and a `Server-Timing` of 2 ms. It shuts each connection down after `requests_max`
+/// requests.
 fn http3(certificates: &Certificates, requests_max: usize) -> (SocketAddr, Arc<Seen>) {
     let seen = Arc::new(Seen::default());
     let mut config = server_config(certificates, b"h3");

@@ -1,5 +1,5 @@
-//! Reports of real runs: every form is written, the JSON fits the published schema, `load compare` tells a slower server from
-//! the same one, and Prometheus is answered while the run goes on.
+//! Reports of real runs: every format is written, the JSON fits the published schema, `load compare` detects a slower server, and
+//! Prometheus is served while the run continues.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,7 +25,7 @@ fn server(us: u64) -> (Scripted, String) {
     (server, url)
 }
 
-/// A run of ten seconds, long enough to be compared, and its report.
+/// Runs for ten seconds, long enough for a comparison, and returns the report.
 fn measured(us: u64, report: &Path) {
     let (_server, url) = server(us);
     let ran = load(&["--rate", "100", "--duration", "10", "--label", "same", "--out", report.to_str().unwrap(), &url]);
@@ -69,7 +69,7 @@ fn comparing_tells_a_slower_server_and_not_the_same_one_again() {
         let files = [before.to_str().unwrap(), after.to_str().unwrap()];
         load(&[&["compare"], &files[..], more].concat())
     };
-    // Another run on a busy machine may well be slower by some per cent, though not by half as much again.
+    // Another run on a busy machine may be slower by some per cent, but not by half.
     let same = compare(&again, &["--regression", "50%"]);
     assert!(same.status.success(), "{}{}", text(&same.stdout), text(&same.stderr));
     let worse = compare(&slower, &["--regression", "50%"]);
@@ -85,7 +85,7 @@ fn comparing_tells_a_slower_server_and_not_the_same_one_again() {
     assert!(text(&missing.stderr).contains("cannot read no-such-file.json"), "{}", text(&missing.stderr));
 }
 
-/// What is answered at this address, if anybody answers.
+/// Returns the metrics that a server at this address returns, if one listens.
 fn scraped(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

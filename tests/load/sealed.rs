@@ -1,11 +1,11 @@
-//! `sealway load` with sealed sessions against a real gateway: all wires, each time at which a session is agreed, over
-//! HTTP/1.1 and HTTP/2.
+//! `sealway load` with sealed sessions against a real gateway: all wires, each time at which a session is opened, over HTTP/1.1
+//! and HTTP/2.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use sealway_client::sealed::{Pin, SUITES_DEFAULT, Suite, Trust};
+use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust};
 use sealway_load::plan::{Agree, Assertion, Plan, Protocol, Sealed, Stop, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::daemon::free_port;
@@ -36,7 +36,7 @@ sessions: {{ identity: {{ allow_generated: true }}, anonymous_paths: [/echo], an
     server.address()
 }
 
-/// Four workers seal so many numbered requests, and look at the echo.
+/// Four workers seal so many numbered requests and check the echo.
 fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
     let mut plan = plan(&format!("http://{}/echo?n={{{{counter}}}}", server()).replace(['{', '}'], ""), None, requests);
     plan.request.method = http::Method::POST;
@@ -125,7 +125,7 @@ fn any_method_goes_on_wire_3_under_the_key_that_is_pinned_and_under_no_other() {
 
 #[test]
 fn an_init_that_is_refused_and_a_call_that_is_are_told_apart() {
-    // No route of sessions: the gateway takes the init for a call that is not sealed.
+    // Without a route for sessions, the gateway treats the init as a call that is not sealed.
     let (class, words) = fault(&run(sealed(2, Agree::Reuse, "/elsewhere", 8)));
     assert!(class == Class::Session && words.contains("session refused: 400"), "{class:?}: {words}");
     let mut plan = sealed(1, Agree::PerConnection, "/session/init/anon", 8);
@@ -142,7 +142,7 @@ fn a_wrong_echo_is_a_failed_assertion() {
     assert!(class == Class::Assertion && words.contains("does not hold"), "{class:?}: {words}");
 }
 
-/// A gateway whose anonymous sessions last six seconds, and which forgets them when it ends.
+/// A gateway whose anonymous sessions last six seconds, and which forgets them when it stops.
 fn forgetful(port: u16) -> Server {
     let config = format!(
         "
@@ -160,7 +160,7 @@ sessions:
     Launch::new(BINARY, &config).start().unwrap()
 }
 
-/// One worker calls every 20 ms or so.
+/// A plan in which one worker calls about every 20 ms.
 fn steady(port: u16, init_path: &str, duration: Duration) -> Plan {
     let mut plan = sealed(1, Agree::Reuse, init_path, 0);
     plan.target.url = format!("http://127.0.0.1:{port}/").parse().unwrap();
@@ -179,7 +179,7 @@ fn a_session_that_is_about_to_end_is_agreed_anew_before_it_does() {
     let _server = forgetful(port);
     let outcome = run_well(steady(port, "/session/init/anon", Duration::from_millis(3_500)));
     let agreed = outcome.totals.sum.counts.sessions_agreed;
-    // Each is used for its first second.
+    // Each session is used for its first second.
     assert!((2..=4).contains(&agreed), "{agreed}");
 }
 

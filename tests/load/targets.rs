@@ -1,4 +1,4 @@
-//! `sealway load` against servers of others, which count too: TLS and its resumption, HTTP/2, and each failure by name.
+//! `sealway load` against servers of other projects, which count too: TLS and its resumption, HTTP/2, and each failure by name.
 
 use std::collections::HashSet;
 use std::io::Read;
@@ -37,7 +37,7 @@ fn connections_and_handshakes_are_those_that_the_server_counted() {
     assert_eq!((sum.times(Phase::Tls).len(), sum.times(Phase::Connect).len()), (5, 5));
 }
 
-/// Tickets of TLS 1.3 come after the handshake: who closes too early never gets one, and resumes nothing in silence.
+/// TLS 1.3 tickets arrive after the handshake: a client that closes too early never gets one, and silently resumes nothing.
 #[test]
 fn sessions_are_resumed_when_they_are_to_be_and_both_sides_count_the_same() {
     let (folder, certificates) = certificates();
@@ -136,13 +136,13 @@ fn a_certificate_that_is_not_to_be_trusted_is_told_with_the_reason() {
     }
     let any_name = |tls: &mut Tls| tls.verify_name = false;
     assert_eq!(fault(&told(&url, &others.ca, &any_name)).0, Class::Certificate);
-    // By its address: no name is sent in the handshake, and the certificate must have the address.
+    // By its address: the handshake has no server name, and the certificate must contain the address.
     let by_address = format!("https://{}/", nginx.address);
     assert_eq!(told(&by_address, &certificates.ca, &|_| ()).totals.sum.counts.succeeded, 2);
     drop(stranger);
 }
 
-/// A server's certificate of these dates, of the authority in the same folder.
+/// Returns a server certificate with these dates, of the authority in the same folder.
 fn dated(folder: &Path, from: (i32, u8), until: (i32, u8)) -> (Certificates, std::path::PathBuf) {
     let name = |text: &str| {
         let mut name = rcgen::DistinguishedName::new();
@@ -183,7 +183,7 @@ fn a_certificate_out_of_its_time_is_told_with_the_date() {
     }
 }
 
-/// By TLS 1.3 a server refuses a client's certificate when the client thinks the handshake is over.
+/// In TLS 1.3 a server rejects a client certificate after the client has completed its handshake.
 #[test]
 fn an_alert_is_told_by_its_name_also_after_the_handshake() {
     let (folder, certificates) = certificates();
@@ -211,8 +211,8 @@ fn an_alert_is_told_by_its_name_also_after_the_handshake() {
     }
 }
 
-/// A server that closes what it has not read resets the connection, and a request that is still being sent fails first by
-/// that: the alert is there to be read all the same.
+/// A server that closes without reading all input resets the connection, so the write of a request fails first. The client must
+/// still read the alert.
 #[test]
 fn an_alert_is_told_though_the_request_could_not_be_sent_to_its_end() {
     let (_folder, certificates) = certificates();
@@ -292,7 +292,7 @@ fn a_refusal_names_the_address_and_a_reset_is_one_in_every_protocol() {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.read(&mut [0; 64]);
-            // Closed with no time to send: the other side is reset.
+            // A linger of zero resets the connection when it is closed.
             let _ = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
     });

@@ -1,5 +1,5 @@
-//! The load generator held to the truth: what it reports of a server whose behaviour is scripted is what that server
-//! recorded of itself. Figures of time are compared within 1 % or 0.5 ms; counts must be the same.
+//! The load generator compared with the truth: its report about a scripted server must equal what that server recorded. Times are
+//! compared within 1 % or 0.5 ms; counts must be equal.
 #![allow(clippy::print_stdout, reason = "a test says what it does meanwhile")]
 
 use std::process::{Command, Stdio};
@@ -14,8 +14,8 @@ use crate::BINARY;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often a comparison of times is tried: what is wrong with the generator is wrong each time, what a busy machine does
-/// to it is not.
+/// The number of attempts of a comparison of times: a fault of the generator shows in each, a disturbance by a busy machine does
+/// not.
 const ATTEMPTS: usize = 8;
 
 fn plain(script: Script) -> (Scripted, String) {
@@ -24,7 +24,7 @@ fn plain(script: Script) -> (Scripted, String) {
     (server, url)
 }
 
-/// Every test has the machine to itself, as far as it is in their hands: two of them would measure each other.
+/// Serializes the tests of times as far as this file can: two at a time would measure each other.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,8 +34,8 @@ fn load(arguments: &[&str]) -> Ran {
     Generator::new(BINARY).run(arguments).unwrap()
 }
 
-/// A comparison of times of one run, tried until it holds. On a machine that is so busy that it never does, the attempt
-/// whose timers came the least late is held to what they were late by, and says so.
+/// Compares the times of one run, in several attempts until they agree. On a machine too busy for that, the attempt with the
+/// least timer lag must agree within that lag, and the test prints it.
 fn compare(attempt: impl Fn() -> Compared) {
     let mut calmest: Option<Compared> = None;
     for _ in 0..ATTEMPTS {
@@ -54,7 +54,7 @@ fn compare(attempt: impl Fn() -> Compared) {
     assert!(differences.is_empty(), "{differences:#?}\nserver: {:#}\n{}", calmest.record.json(), calmest.ran.told());
 }
 
-/// A run, what its server recorded, and the phases whose times are the server's own.
+/// A run, the record of its server, and the phases whose times are the server's own.
 struct Compared {
     ran: Ran,
     record: Record,
@@ -62,12 +62,12 @@ struct Compared {
 }
 
 impl Compared {
-    /// How late the timers of the server and of the generator were, of 99 in 100 of them.
+    /// Returns the 99th percentile of the timer lag of server and generator together, in ms.
     fn lag_ms(&self) -> f64 {
         self.record.lag_p99_ms() + self.ran.lag_p99_ms()
     }
 
-    /// Where the generator's percentiles are not within 1 % or so many milliseconds of the server's.
+    /// Returns the generator's percentiles that differ from the server's by more than 1 % and more than so many milliseconds.
     fn differences(&self, bound_ms: f64) -> Vec<String> {
         let mut differences = Vec::new();
         for phase in self.phases {
@@ -85,7 +85,7 @@ impl Compared {
 fn assert_counts(ran: &Ran, record: &Record) {
     let told =
         (ran.count("started"), ran.count("succeeded") + ran.count("unfinished"), ran.count("connections_opened"));
-    // What was cut at the end may have been answered at that moment.
+    // A request that was cut off at the end may have been answered at that moment.
     let truth = (record.requests, record.answered + record.abandoned, record.accepted);
     assert_eq!(told, truth, "(requests, answered or cut, connections): {}\nserver: {:#}", ran.told(), record.json());
 }
@@ -137,7 +137,7 @@ fn percentiles_over_tls_are_the_servers_own() {
     });
 }
 
-/// The library's own start takes 40 ms of processor time at least, in every attempt; a busy machine spares one of them.
+/// With the library's own start, every first handshake would take at least 40 ms. One attempt below 25 ms is enough.
 #[test]
 fn the_first_handshake_of_a_run_is_without_the_generators_own_start() {
     let _alone = alone();
@@ -146,7 +146,7 @@ fn the_first_handshake_of_a_run_is_without_the_generators_own_start() {
     let server = Scripted::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
     let (url, ca) = (format!("https://{}/", server.address()), certificates.ca.display().to_string());
     let mut first_ms = Vec::new();
-    // The server's own first handshake is before.
+    // The first run does not count, because it includes the server's own first handshake.
     for _ in 0..20 {
         let ran = load(&["--concurrency", "1", "--requests", "1", "--ca", &ca, &url]);
         assert_eq!(ran.code, Some(0), "{}", ran.told());
@@ -171,23 +171,23 @@ fn a_stall_of_a_second_is_seen_by_who_does_not_wait_for_answers_and_hidden_from_
     });
     for (ran, server) in [(&open, &open_server), (&closed, &closed_server)] {
         assert_eq!(ran.code, Some(0), "{}", ran.told());
-        // The server did stall, in the longest time of its record and in its client's.
+        // The server stalled: the longest time in its record and in the client's shows it.
         let (truth, told) = (server.record().quantile_ms(1.0), ran.ms("service", "max"));
         assert!((900.0..1_300.0).contains(&truth) && (told - truth).abs() < 100.0, "{told} ms, {truth} ms");
     }
-    // Users who come by the clock: a fifth of them came in that second or in its wake.
+    // Open-loop users: a fifth of them came in that second or in its wake.
     for figure in ["p95", "p99", "p999", "max"] {
         let ms = open.ms("response", figure);
         assert!((500.0..1_500.0).contains(&ms), "{figure}: {ms} ms\n{}", open.told());
     }
     assert!(open.ms("response", "p999") > 900.0, "{}", open.told());
     assert!(open.ms("response", "p50") < 50.0, "{}", open.told());
-    // Workers who wait for their answers: each was held up once, and counts that once.
+    // Closed-loop workers: each was delayed once, and counts that once.
     for (ran, phase) in [(&open, "service"), (&closed, "service"), (&closed, "response")] {
         let ms = ran.ms(phase, "p99");
         assert!(ms < 100.0, "{phase} p99: {ms} ms\n{}", ran.told());
     }
-    // The report says what the difference is.
+    // The report states the difference.
     let note = open.report["omission"]["note"].as_str().unwrap_or_default();
     assert!(note.contains("service") || note.contains("sent"), "{}", open.told());
     assert!(open.report["omission"]["response_p99_ns"].as_u64() > open.report["omission"]["service_p99_ns"].as_u64());
@@ -211,7 +211,7 @@ fn every_error_is_counted_in_its_class_and_only_there() {
         let found = statuses.as_array().unwrap().iter().find(|one| one["status"] == code);
         found.map_or(0, |one| one["count"].as_u64().unwrap())
     };
-    // The head of a truncated answer said 200.
+    // The head of a truncated answer has status 200.
     assert!(of(200) == 2970 || of(200) == 2980, "{statuses}");
     assert_eq!(of(500), 10, "{statuses}");
 }
@@ -227,7 +227,7 @@ fn answers_that_come_too_late_are_timeouts() {
     assert_eq!((ran.count("succeeded"), ran.count("failed")), (40, 40), "{}", ran.told());
     assert_eq!(ran.fault_classes(), [("timeout".to_owned(), 40)], "{}", ran.told());
     assert_eq!((record.answered, record.abandoned), (40, 40), "{:#}", record.json());
-    // A connection whose answer is still to come is of no use to anybody.
+    // A connection whose answer is still pending cannot be reused.
     assert_eq!(ran.count("connections_opened"), record.accepted, "{}", ran.told());
     assert!((800.0..1_600.0).contains(&ran.ms("failed", "p50")), "{}", ran.told());
 }
@@ -247,7 +247,7 @@ fn requests_under_way_at_the_end_are_counted_as_unfinished() {
     let record = server.settled(PATIENCE);
     assert_eq!(record.requests, 20);
     assert_eq!((ran.count("started"), ran.count("unfinished")), (20, 20), "{}", ran.told());
-    // Nobody answers, so that there is never a place for the others.
+    // No server answers, so no place for the other requests becomes free.
     let (due, unsent) = (ran.count("due"), ran.count("unsent"));
     assert!((49..=51).contains(&due) && unsent == due - 20, "{due} were due, {unsent} unsent\n{}", ran.told());
 }
@@ -299,13 +299,13 @@ fn the_warm_up_is_in_no_total() {
     assert!((90..=110).contains(&told), "{told} of {} requests\n{}", record.requests, ran.told());
 }
 
-/// `sealway load` on a core that another program takes nearly all of, with a server that has the other core: nothing is
-/// learnt of the server.
+/// Runs `sealway load` on a core that another program nearly fills, with a server on the other core: the report must not draw
+/// conclusions about the server.
 fn crowded(arguments: &[&str]) -> Ran {
     let busy = "taskset -c 1 sh -c 'while :; do :; done' & read _; kill $!";
     let mut other = Command::new("sh").args(["-c", busy]).stdin(Stdio::piped()).spawn().unwrap();
     let ran = Generator::new(BINARY).by(&["nice", "-n", "10", "taskset", "-c", "1"]).run(arguments);
-    // It ends when its input does, also if this test goes away first.
+    // The other program ends when its input does, also if this test ends first.
     drop(other.stdin.take());
     let _ = other.wait();
     ran.unwrap()
@@ -320,13 +320,13 @@ fn a_generator_without_time_of_its_own_says_so() {
     assert!(ran.out.contains("generator"), "{}", ran.told());
 }
 
-/// A server that answers so many requests a second, each in 50 ms while it keeps up: 400/s are 20 workers' load.
+/// A server with a limit of so many requests per second, each in 50 ms below it: 400/s are the load of 20 workers.
 fn bounded(rate: f64) -> (Scripted, String) {
     plain(Script { latency: Latency::Constant { us: 50_000 }, rate_max: Some(rate), ..Script::default() })
 }
 
-/// Searches, and holds what was found to the truth: the knee's rate, and its load. What a busy machine spoils is searched
-/// for again, twice.
+/// Searches, and compares the result with the truth: the rate and the load of the knee. It repeats a search that a busy machine
+/// disturbed, twice.
 fn tune(url: &str, rate: f64, more: &[&str]) -> (f64, f64) {
     let mut said = String::new();
     for _ in 0..3 {
@@ -353,7 +353,7 @@ fn a_search_finds_the_knee() {
     let (_server, url) = bounded(400.0);
     let times = ["--warm-up", "250ms", "--run-time", "400ms", "--search-min", "8"];
     let (_, workers) = tune(&url, 400.0, &times);
-    // Fewer than 19 cannot; more than 30 only wait, though a busy machine may need some of them.
+    // Fewer than 19 workers cannot reach it; more than 30 only wait, though a busy machine may need some of them.
     assert!((19.0..=40.0).contains(&workers), "{workers} workers");
 }
 

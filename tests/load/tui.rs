@@ -1,8 +1,8 @@
-//! The view of `sealway load` in a real terminal: what is seen, what keys do, and that the terminal is as it was,
-//! however the view ends.
+//! The view of `sealway load` in a real terminal: its contents, its keys, and the restored terminal after every way in which it
+//! ends.
 //!
-//! How a panic ends it is tried by this program itself, which runs within tmux too: the part in there is
-//! [`show_and_end`], which does nothing without the variable that says how it should end.
+//! The end by a panic runs in this program itself, which also runs inside tmux: the inner part is [`show_and_end`], which does
+//! nothing without the variable that names the way to end.
 #![allow(clippy::print_stdout, reason = "the part within the terminal says how it ended")]
 
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::BINARY;
 
-/// How the part within the terminal should end.
+/// Variable that names the way in which the inner part ends.
 const END: &str = "SEALWAY_TERMINAL_TEST_END";
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -26,7 +26,7 @@ fn server() -> (Scripted, String) {
     (server, url)
 }
 
-/// A terminal in which a run goes on.
+/// A terminal in which a run is active.
 fn running(name: &str, arguments: &str) -> (Scripted, Terminal) {
     let (server, url) = server();
     let terminal = Terminal::start(name, 80, 24).unwrap();
@@ -37,7 +37,7 @@ fn running(name: &str, arguments: &str) -> (Scripted, Terminal) {
     (server, terminal)
 }
 
-/// Waits for the shell, and returns all that was left on its screen.
+/// Waits for the shell, and returns the text left on its screen.
 fn left_behind(terminal: &Terminal) -> String {
     terminal.until("it is over", |screen| screen.contains("\nended ")).unwrap();
     let all = terminal.all().unwrap();
@@ -120,13 +120,13 @@ fn a_reader_who_goes_ends_the_run_quietly() {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// Runs the view of this program to this end in a terminal; what is on the screen then.
+/// Runs this program's view in a terminal up to this end. Returns the screen after it.
 fn after(how: &str) -> String {
     let terminal = Terminal::start(how, 80, 24).unwrap();
     let program = std::env::current_exe().unwrap();
     let run = format!("{END}={how} RUST_BACKTRACE=0 '{}' --exact tui::show_and_end --nocapture", program.display());
     terminal.type_line(&format!("{run}; echo en''ded $?")).unwrap();
-    let is_there = |screen: &str| screen.contains("q end") && screen.contains("a note of the test");
+    let is_there = |screen: &str| screen.contains("q end") && screen.contains("cell 1 of 1 a name of the test");
     terminal.until("the view is there", is_there).unwrap();
     assert!(terminal.is_alternate().unwrap(), "the view is on a screen of its own");
     if how == "ctrl-c" {
@@ -138,7 +138,7 @@ fn after(how: &str) -> String {
 #[test]
 fn after_a_normal_end_the_terminal_is_as_it_was() {
     let screen = after("normal");
-    assert!(screen.contains("left: Over, note: a note of the test"), "{screen}");
+    assert!(screen.contains("left: Over"), "{screen}");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn a_view_without_a_terminal_is_an_error_that_says_so() {
     assert!(told.contains("no view: "), "{told}");
 }
 
-/// The part within the terminal. As a test of its own it does nothing.
+/// The part inside the terminal. It does nothing when it runs as a test of its own.
 #[test]
 fn show_and_end() {
     let Ok(how) = std::env::var(END) else { return };
@@ -178,7 +178,7 @@ fn show_and_end() {
     let (sender, receiver) = mpsc::channel(8);
     let end = how.clone();
     runtime.spawn(async move {
-        sender.send(Event::Note("a note of the test".to_owned())).await.unwrap();
+        sender.send(Event::Cell { name: "a name of the test".to_owned(), index: 0, of: 1 }).await.unwrap();
         tokio::time::sleep(Duration::from_millis(1500)).await;
         match end.as_str() {
             "panic-elsewhere" => {
@@ -198,12 +198,12 @@ fn show_and_end() {
     let shown = runtime.block_on(async {
         tokio::select! {
             shown = tui::show(receiver, Options::from_environment()) => shown,
-            // The view is still open when it happens.
+            // The view is still open at that moment.
             () = wait_and_panic(), if how == "panic" => unreachable!(),
         }
     });
     match shown {
-        Ok(shown) => println!("left: {:?}, note: {}", shown.left, shown.notes.join(" ")),
+        Ok(left) => println!("left: {left:?}"),
         Err(err) => println!("no view: {err}"),
     }
     runtime.shutdown_background();

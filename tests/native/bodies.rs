@@ -1,16 +1,15 @@
-//! Wire 3 through the gateway with the Rust SDK: any method and status, bodies that flow both ways, what of the headers
-//! reaches whom, and answers that break off.
+//! Wire 3 through the gateway with the Rust SDK: any method and status, bodies that flow in both directions, the headers that
+//! reach each side, and answers that break off.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use sealway_client::sealed::Trust;
-use sealway_client::{Client, Error, Options};
+use sealway_client::{Body, Client, Error, Trace, Trust};
 use sealway_proto::session::three::Suite;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http;
@@ -45,12 +44,22 @@ upstreams: {{ service: {{ servers: ['http://{}'] }} }}
     }
 
     fn client(&self) -> Client {
-        let base = format!("http://{}", self.server.address()).parse().unwrap();
-        Client::new(base, Options { trust: Trust::FirstMet, ..Options::default() }).unwrap()
+        Client::builder(format!("http://{}", self.server.address())).trust(Trust::FirstMet).build().unwrap()
     }
 }
 
-/// What the service was asked, as JSON.
+/// Makes one call and reads its whole answer.
+async fn whole(client: &Client, request: Request<Body>) -> Result<Response<Bytes>, Error> {
+    let (head, body) = client.send(request).await?.into_parts();
+    Ok(Response::from_parts(head, body.bytes().await?))
+}
+
+/// Returns the outer headers of an answer.
+fn wire(answer: &Response<Bytes>) -> &[(String, String)] {
+    &answer.extensions().get::<Trace>().unwrap().response_headers
+}
+
+/// Returns the request that the service received, as JSON.
 fn mirror(received: &Received, body: &[u8]) -> Vec<u8> {
     let headers: Vec<_> = received.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
     let told = serde_json::json!({"line": received.line, "headers": headers, "body": String::from_utf8_lossy(body)});
@@ -69,33 +78,36 @@ async fn any_method_target_and_status_crosses_with_its_headers_within_the_seal()
     let ground = Ground::new(Upstream::answering(statuses).unwrap());
     let client = ground.client();
     let call = async |method: Method, target: &str, body: &'static [u8]| {
-        let headers = HeaderMap::from_iter([(http::header::AUTHORIZATION, HeaderValue::from_static("Bearer inner"))]);
-        client.request(method, target, headers, Bytes::from_static(body)).await.unwrap()
+        let request = Request::builder().method(method).uri(target).header("authorization", "Bearer inner");
+        whole(&client, request.body(Body::from(body)).unwrap()).await.unwrap()
     };
     for method in [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
         let answer = call(method.clone(), "/a%20b?q=%2F", b"{}").await;
-        let told: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-        assert_eq!((answer.status, &told["body"]), (StatusCode::OK, &"{}".into()), "{method}");
+        let told: serde_json::Value = serde_json::from_slice(answer.body()).unwrap();
+        assert_eq!((answer.status(), &told["body"]), (StatusCode::OK, &"{}".into()), "{method}");
         assert_eq!(told["line"], format!("{method} /a%20b?q=%2F HTTP/1.1"));
         assert!(told["headers"].to_string().contains("Bearer inner"), "{told}");
         assert!(!told["headers"].to_string().contains("x-kid"), "{told}");
         assert_eq!(
-            (&answer.headers["x-inside"], &answer.headers["content-type"]),
+            (&answer.headers()["x-inside"], &answer.headers()["content-type"]),
             (&"1".parse().unwrap(), &"application/json".parse().unwrap())
         );
-        let on_the_wire: Vec<_> = answer.seen.answer_headers.iter().map(|(name, _)| name.as_str()).collect();
+        let on_the_wire: Vec<_> = wire(&answer).iter().map(|(name, _)| name.as_str()).collect();
         assert!(!on_the_wire.contains(&"x-inside"), "{on_the_wire:?}");
     }
     let gone = call(Method::GET, "/gone?x=1", b"").await;
     assert_eq!(
-        (gone.status, &gone.body[..], &gone.headers["x-why"]),
+        (gone.status(), &gone.body()[..], &gone.headers()["x-why"]),
         (StatusCode::NOT_FOUND, &b"no"[..], &"gone".parse().unwrap())
     );
-    assert!(gone.seen.answer_headers.iter().any(|(name, value)| name == "set-cookie" && value == "a=b"));
+    assert!(wire(&gone).iter().any(|(name, value)| name == "set-cookie" && value == "a=b"));
     let head = call(Method::HEAD, "/x", b"").await;
-    assert_eq!((head.status, head.body.len(), &head.headers["etag"]), (StatusCode::OK, 0, &"\"1\"".parse().unwrap()));
-    assert_eq!(call(Method::DELETE, "/none", b"").await.headers["x-why"], "none");
-    assert_eq!(call(Method::GET, "/same", b"").await.status, StatusCode::NOT_MODIFIED);
+    assert_eq!(
+        (head.status(), head.body().len(), &head.headers()["etag"]),
+        (StatusCode::OK, 0, &"\"1\"".parse().unwrap())
+    );
+    assert_eq!(call(Method::DELETE, "/none", b"").await.headers()["x-why"], "none");
+    assert_eq!(call(Method::GET, "/same", b"").await.status(), StatusCode::NOT_MODIFIED);
 }
 
 #[test]
@@ -137,8 +149,8 @@ async fn an_event_crosses_before_the_service_makes_the_next_one() {
     });
     let ground = Ground::new(upstream.unwrap());
     let client = ground.client();
-    // The head is there before any event is.
-    let answer = client.stream(Request::get("/events").body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    // The head arrives before the first event.
+    let answer = client.send(Request::get("/events").body(Full::<Bytes>::default()).unwrap()).await.unwrap();
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let mut body = answer.into_body();
     for _ in 0..3 {
@@ -171,7 +183,7 @@ async fn a_part_of_a_request_reaches_the_service_before_the_next_one_is_made() {
     let stream = futures_util::stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
     let client = ground.client();
     let request = Request::put("/upload").body(StreamBody::new(Box::pin(stream))).unwrap();
-    let call = tokio::spawn(async move { client.stream(request).await });
+    let call = tokio::spawn(async move { client.send(request).await });
     let parts = Arc::new(Mutex::new(parts));
     for part in ["one", "two", "three"] {
         sender.send(Ok(Frame::data(Bytes::from(part)))).await.unwrap();
@@ -194,12 +206,12 @@ async fn an_answer_that_breaks_off_is_an_error_and_never_a_short_one() {
     });
     let ground = Ground::new(upstream.unwrap());
     let client = ground.client();
-    let begun = client.stream(Request::get("/download").body(Full::<Bytes>::default()).unwrap()).await;
-    // Where the connection ends before the head was read, there is no answer at all.
+    let begun = client.send(Request::get("/download").body(Full::<Bytes>::default()).unwrap()).await;
+    // If the connection ends before the head, there is no answer at all.
     if let Ok(answer) = begun {
         assert!(answer.into_body().collect().await.is_err());
     }
-    let whole = client.request(Method::GET, "/download", HeaderMap::new(), Bytes::new()).await;
+    let whole = whole(&client, Request::get("/download").body(Body::empty()).unwrap()).await;
     assert!(whole.is_err(), "{whole:?}");
 }
 
@@ -208,18 +220,18 @@ async fn a_megabyte_crosses_both_ways_in_frames() {
     let ground = Ground::new(Upstream::answering(|_, body| answer("200 OK", &[], body)).unwrap());
     let body: Vec<u8> = (0..1_500_000_u32).map(|n| (n % 251) as u8).collect();
     let client = ground.client();
-    let answer = client.request(Method::POST, "/echo", HeaderMap::new(), body.clone().into()).await.unwrap();
-    assert!(answer.body == body, "{} bytes came back", answer.body.len());
+    let answer = whole(&client, Request::post("/echo").body(Body::from(body.clone())).unwrap()).await.unwrap();
+    assert!(answer.body() == &body, "{} bytes came back", answer.body().len());
     assert!(ground.upstream.next().unwrap().1 == body);
-    let refused = client.request(Method::POST, "/short/x", HeaderMap::new(), body.into()).await;
+    let refused = whole(&client, Request::post("/short/x").body(Body::from(body)).unwrap()).await;
     assert!(matches!(&refused, Err(Error::Problem { code, .. }) if code == "too_large"), "{refused:?}");
 }
 
-/// A captured request, as its bytes.
+/// Returns a captured request as bytes.
 async fn captured(client: &Client, path: &str) -> (Vec<(String, String)>, Bytes) {
-    let sealed = client.seal_only(path, b"{\"a\":1}").await.unwrap();
+    let sealed = client.seal(Request::post(path).body(Body::from("{\"a\":1}")).unwrap()).await.unwrap();
     let text = |value: &HeaderValue| value.to_str().unwrap().to_owned();
-    (sealed.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect(), sealed.body)
+    (sealed.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect(), sealed.into_body())
 }
 
 #[tokio::test]
@@ -280,7 +292,7 @@ async fn the_same_bytes_get_the_answer_that_there_was_where_a_route_says_so() {
     }
 }
 
-/// A line of the server's status file, in KiB.
+/// Returns the value of a line in the server's status file, in KiB.
 fn status_kib(server: &Server, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -315,7 +327,7 @@ async fn long_streams_both_ways_take_less_than_a_mebibyte_each() {
             let request = Request::put("/both").body(StreamBody::new(futures_util::stream::iter(parts))).unwrap();
             let client = client.clone();
             tokio::spawn(async move {
-                let mut body = client.stream(request).await.unwrap().into_body();
+                let mut body = client.send(request).await.unwrap().into_body();
                 let mut len = 0;
                 while let Some(frame) = body.frame().await {
                     len += frame.unwrap().into_data().map_or(0, |data| data.len());
@@ -332,6 +344,6 @@ async fn long_streams_both_ways_take_less_than_a_mebibyte_each() {
     run(STREAMS).await;
     let grown = status_kib(&ground.server, "VmHWM:").saturating_sub(before);
     println!("{STREAMS} streams of {LEN} bytes each way: {grown} KiB more at the most");
-    // One each way.
+    // One in each direction.
     assert!(grown < 2 * STREAMS * 1024, "{grown} KiB for {STREAMS} streams each way");
 }

@@ -1,5 +1,5 @@
-//! Clocks of wire 3: a server whose clock is off by up to a day, and steps while sessions are open. Clients stamp by the
-//! server's clock and need none of their own. `spec/session-3.md#init`, `#problems`.
+//! Clocks of wire 3: a server whose clock is off by up to a day, and steps while sessions are open. Clients stamp by the server's
+//! clock and need none of their own. `spec/session-3.md#init`, `#problems`.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use crate::BINARY;
 
 const MINUTE_MS: i64 = 60_000;
 const DAY_MS: i64 = 1_440 * MINUTE_MS;
-/// How far a stamp may be from the server's clock, by default.
+/// The default window: the largest difference between a stamp and the server's clock, in milliseconds.
 const WINDOW_MS: u64 = 300_000;
 
 struct Clocked {
@@ -63,7 +63,7 @@ impl Clocked {
         Agreed::open_as(&mut self.link, &self.trusted, offer).unwrap()
     }
 
-    /// A call with a stamp of the test's choice that is refused for it; what the server's clock is, by its own proven word.
+    /// Makes a call with this stamp, which is rejected for it. Returns the server's time, as its proof states it.
     fn skewed(&mut self, agreed: &Agreed, stamp_ms: u64) -> u64 {
         let (request, pending) = agreed.seal_as("POST", PURCHASE, &[], &[ORDER], stamp_ms);
         let answer = self.link.send(&request).unwrap();
@@ -75,7 +75,7 @@ impl Clocked {
             agreed.session.verifies_clock(default_agreement_provider(), stamp, nonce, time_ms, &mac)
         };
         assert!(verifies(stamp, nonce, time_ms));
-        // It proves this time, in answer to this request, and nothing else.
+        // The proof covers this time in answer to this request, and nothing else.
         assert!(
             !verifies(stamp, nonce, time_ms + 1) && !verifies("1", nonce, time_ms) && !verifies(stamp, "1", time_ms)
         );
@@ -90,7 +90,7 @@ impl Clocked {
     }
 }
 
-/// Renamed into place: a half-written offset would be another time.
+/// Writes the offset and renames the file into place: a half-written offset would be another time.
 fn write(clock: &std::path::Path, ahead_ms: i64) {
     let ms = ahead_ms.unsigned_abs();
     let text = format!("{}{}.{:03}", if ahead_ms < 0 { '-' } else { '+' }, ms / 1000, ms % 1000);
@@ -104,7 +104,7 @@ fn problem(answer: &Answer, code: &str, status: u16) -> Problem {
     problem
 }
 
-/// About: the machine may be slow, but not by this much.
+/// Compares times roughly: a machine may be slow, but not by this much.
 fn is_about(time_ms: u64, ahead_ms: i64) -> bool {
     time_ms.abs_diff(now_ms().saturating_add_signed(ahead_ms)) < 60_000
 }
@@ -118,7 +118,7 @@ fn a_server_whose_clock_is_off_is_called_without_any_skew_and_a_stamp_that_is_of
         for _ in 0..5 {
             clocked.call(&agreed, agreed.stamp_ms());
         }
-        // A client that stamps by a clock of its own, which is off in either direction.
+        // A client that stamps by its own clock, which is off in either direction.
         let day = DAY_MS.unsigned_abs();
         for off in [WINDOW_MS + 60_000, 3_600_000, day] {
             for stamp_ms in [agreed.stamp_ms() - off, agreed.stamp_ms() + off] {
@@ -147,13 +147,13 @@ fn a_step_of_the_servers_clock_in_a_session_is_healed_by_its_proven_time_or_ends
         assert!(is_about(time_ms, ahead_ms), "{ahead_ms}");
         clocked.call(&agreed, time_ms);
     }
-    // The clock is right again, and what was claimed before it stepped is still claimed.
+    // The clock is right again, and claims from before its step are still in force.
     problem(&clocked.link.send(&early).unwrap(), "replayed", 409);
-    // A day ahead the session is long over.
+    // A day ahead, the session has expired.
     clocked.step(DAY_MS);
     let request = agreed.seal("POST", PURCHASE, &[ORDER]).0;
     let answer = clocked.link.send(&request).unwrap();
-    // Nothing signed: clients of earlier versions took that for leave to send a purchase again.
+    // The answer is not signed: earlier clients took it for permission to retry a purchase.
     assert!(problem(&answer, "session_expired", 401).more.is_empty());
     let again = clocked.agree();
     clocked.call(&again, again.stamp_ms());

@@ -1,5 +1,5 @@
-//! `sealway inspect` between a client and a gateway: it shows what is sealed to who has the key log, and to nobody else; and
-//! changes nothing of it. `spec/session-3.md#sealed-requests`.
+//! `sealway inspect` between a client and a gateway: it decrypts sealed messages only with the key log, and changes no byte.
+//! `spec/session-3.md#sealed-requests`.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -27,19 +27,19 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a program says that is to end by itself.
+/// Returns the output of a program that is expected to exit by itself.
 fn ended(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     while child.try_wait().unwrap().is_none() && began.elapsed() < Duration::from_secs(30) {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // One that serves in place of refusing is no reason to wait for ever.
+    // A program that serves instead of failing must not block the test forever.
     let _ = child.kill();
     child.wait_with_output().unwrap()
 }
 
-/// A gateway before a service that gives the body back.
+/// A gateway in front of a service that echoes the body.
 fn gateway() -> (Server, Upstream) {
     let upstream = Upstream::answering(|_, body| answer("201 Created", &[("x-own", "of-the-service")], body)).unwrap();
     let config = format!(
@@ -56,7 +56,7 @@ sessions: {{ identity: {{ allow_generated: true }} }}
     (Launch::new(BINARY, &config).start().unwrap(), upstream)
 }
 
-/// An inspector that runs.
+/// A running inspector with its output and URL.
 struct Inspector {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
@@ -76,7 +76,7 @@ impl Inspector {
         Inspector { child, out, url }
     }
 
-    /// Ends it, and gives all that it said.
+    /// Ends the inspector, and returns all of its output.
     fn stop(mut self) -> String {
         assert!(Command::new("kill").arg(self.child.id().to_string()).status().unwrap().success());
         let mut said = String::new();
@@ -115,7 +115,7 @@ fn who_has_the_key_log_is_shown_requests_and_answers_and_the_caller_notices_noth
     let done = call(folder.path(), &orders, &[&key_log[..], &["-d", ORDER, "-H", "X-Mine: of-the-client"]].concat());
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(0), ORDER), "{}", text(&done.stderr));
 
-    // Frames enough to be more than what is shown of one body, and no text.
+    // More frames than the inspector shows of one body, and not text.
     let (blob, back) = (folder.path().join("blob"), folder.path().join("back"));
     fs::write(&blob, vec![0xfe; 300_000]).unwrap();
     let data = format!("@{}", blob.display());
@@ -123,7 +123,7 @@ fn who_has_the_key_log_is_shown_requests_and_answers_and_the_caller_notices_noth
     let done = call(folder.path(), &format!("{}/blob", inspector.url), &[&key_log[..], &out].concat());
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
     assert_eq!(fs::read(&blob).unwrap(), fs::read(&back).unwrap());
-    // In its headers alone.
+    // Only in the headers.
     let done = call(folder.path(), &format!("{}/empty", inspector.url), &[&key_log[..], &["-H", "X-Two: 2"]].concat());
     assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
 

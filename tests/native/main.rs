@@ -16,5 +16,5 @@ mod shares;
 mod streams;
 mod tampering;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

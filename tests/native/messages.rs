@@ -1,9 +1,7 @@
-//! One in the middle of calls of wire 3: whatever it changes of a sealed request or its answer, swaps, sends again or turns
-//! around is refused, and nothing of it reaches the service or the caller. `spec/session-3.md#sealed-requests`.
+//! An attacker between client and gateway on wire 3: every change, swap, replay or reflection of a sealed request or its answer
+//! is rejected, and nothing of it reaches the service or the caller. `spec/session-3.md#sealed-requests`.
 
-use http::{HeaderMap, Method};
-use sealway_client::sealed::Trust;
-use sealway_client::{Client, Options};
+use sealway_client::{Body, Client, Error, Trust};
 use sealway_proto::session::three::{PendingAnswer, Suite};
 use sealway_proto::wire::base64;
 use sealway_testkit::raw_http::{Answer, Request};
@@ -16,7 +14,7 @@ use crate::ground::{Ground, Lane};
 const ORDER: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
 const TARGET: &str = "/transaction/purchase?x=1";
 
-/// Whole requests: sent again, elsewhere, in another session, turned around, with each header changed or left out.
+/// Attacks on whole requests: replayed, sent to another target or session, reflected, with each header changed or removed.
 fn whole_requests(lane: &mut Lane<'_>) {
     let (agreed, other) = (lane.agree(Suite::X25519MlKem768), lane.agree(Suite::X25519MlKem768));
     let unsealable: &[&str] = &["unsealable"];
@@ -62,7 +60,7 @@ fn whole_requests(lane: &mut Lane<'_>) {
             }),
             unsealable,
         );
-        // Without X-Seal it is a request of the older wires, which the session is not of: they say so with a JSON of theirs.
+        // Without X-Seal it is a request of the older wires, to which the session does not belong: their answer is a JSON error.
         attack(lane, "without a header", Box::new(move |r| r.without(name)), &["unsealable", "400"]);
     }
     let (first, second) =
@@ -73,7 +71,7 @@ fn whole_requests(lane: &mut Lane<'_>) {
     lane.attack(("nonces of two requests swapped", &""), &first, move |r| r.set("x-idempotency-key", key), unsealable);
 }
 
-/// Answers: of another request, turned around, with each part changed.
+/// Attacks on answers: swapped between requests, reflected, with each part changed.
 fn whole_answers(lane: &mut Lane<'_>) {
     let agreed = lane.agree(Suite::X25519MlKem768);
     let other = lane.agree(Suite::X25519MlKem768);
@@ -118,7 +116,7 @@ fn whole_answers(lane: &mut Lane<'_>) {
         Answer { status: 200, headers: Vec::new(), body: ORDER.to_vec() },
         "Unsealed",
     );
-    // An answer as a request, as it is and under a request's nonce.
+    // An answer sent as a request, unchanged and under a request's nonce.
     let key = one.2.header("x-idempotency-key").unwrap().to_owned();
     for key in [key.clone(), key.replace("r-", "")] {
         let body = one.2.body.clone();
@@ -134,7 +132,7 @@ fn whole_answers(lane: &mut Lane<'_>) {
     bits_of_an_answer(lane, &one.1, &one.2);
 }
 
-/// Every bit of the first 200 bytes of a sealed answer, and of what its seal covers outside.
+/// Flips every bit of the first 200 bytes of a sealed answer, and of its sealed outer values.
 fn bits_of_an_answer(lane: &Lane<'_>, pending: &PendingAnswer<'_>, answer: &Answer) {
     for bit in 0..answer.body.len().min(200) * 8 {
         let mut changed = answer.clone();
@@ -167,14 +165,14 @@ fn bits_of_an_answer(lane: &Lane<'_>, pending: &PendingAnswer<'_>, answer: &Answ
     }
 }
 
-/// A text with one bit of it changed; bytes over 127 are sent as they are.
+/// Returns a text with one bit flipped; bytes over 127 are sent unchanged.
 fn flipped(text: &str, bit: usize) -> String {
     let mut bytes: Vec<u8> = text.bytes().collect();
     bytes[bit / 8] ^= 1 << (bit % 8);
     bytes.into_iter().map(char::from).collect()
 }
 
-/// Every bit of the first 200 bytes of a sealed request, and of its headers.
+/// Flips every bit of the first 200 bytes of a sealed request, and of its headers.
 fn bits_of_requests(lane: &mut Lane<'_>, half: usize) {
     let agreed = lane.agree(Suite::P256);
     let plaintext = [b'x'; 200];
@@ -194,7 +192,7 @@ fn bits_of_requests(lane: &mut Lane<'_>, half: usize) {
     for name in ["x-seal", "x-kid", "x-idempotency-key", "content-type"] {
         let len = agreed.seal("POST", TARGET, &[]).0.value(name).unwrap().len();
         for bit in (half..len * 8).step_by(2) {
-            // What is no HTTP any more never comes to the gateway: 400 without a body.
+            // Bytes that are no HTTP any more never reach the gateway's routes: 400 without a body.
             let how: &[&str] = match name {
                 "x-kid" => &["unsealable", "session_expired", "400"],
                 "x-idempotency-key" => &["unsealable", "clock_skew", "400"],
@@ -249,24 +247,27 @@ fn the_requests_nonce_in_an_answers_key_binds_each_answer_to_its_one_request() {
 async fn a_purchase_that_was_served_before_its_session_was_lost_is_not_bought_again() {
     let held = Held::start(BINARY);
     for loss in [Loss::Restart, Loss::OtherProcess, Loss::Revocation] {
-        let url = format!("http://{}/", held.middle.address).parse().unwrap();
-        let client = Client::new(url, Options { trust: Trust::FirstMet, ..Options::default() }).unwrap();
-        client.connect().await.unwrap();
+        let url = format!("http://{}/", held.middle.address);
+        let client = Client::builder(url).trust(Trust::FirstMet).connect().await.unwrap();
+        let call = async |request: http::request::Builder, body: &'static [u8]| {
+            client.send(request.body(Body::from(body)).unwrap()).await?.into_body().bytes().await
+        };
+        let buy = async || -> Result<_, Error> { call(http::Request::post("/transaction/purchase"), ORDER).await };
         let before = held.served();
         held.lose(loss);
-        let bought = client.post("/transaction/purchase", ORDER).await;
+        let bought = buy().await;
         assert_eq!(held.served() - before, 1, "{loss:?}: one call bought more than once");
         let err = bought.unwrap_err().to_string();
         assert!(
             err.contains("session_expired") && err.contains("unknown whether") && err.contains("next call"),
             "{err}"
         );
-        // What is safe is asked again, and the next call works.
+        // A safe request is retried, and the next call works.
         let before = held.served();
-        assert_eq!(client.post("/transaction/purchase", ORDER).await.unwrap().body, "bought");
+        assert_eq!(buy().await.unwrap(), "bought");
         assert_eq!(held.served() - before, 1);
         held.lose(loss);
-        let asked = client.request(Method::GET, "/rates", HeaderMap::new(), Default::default()).await.unwrap();
-        assert_eq!((asked.body, held.served() - before), ("bought".into(), 3), "{loss:?}");
+        let asked = call(http::Request::get("/rates"), b"").await.unwrap();
+        assert_eq!((asked, held.served() - before), ("bought".into(), 3), "{loss:?}");
     }
 }

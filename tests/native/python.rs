@@ -1,5 +1,5 @@
 //! Wire 3 from outside: `vectors/reference/client3.py`, written from the spec in another language and with another crypto
-//! library, against the real gateway. It uses everything that the wire gives and breaks requests on purpose.
+//! library, against the real gateway. It uses every feature of the wire, and breaks requests on purpose.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,10 +17,10 @@ use tempfile::TempDir;
 
 use crate::BINARY;
 
-/// How long the service waits to be told to go on.
+/// The longest wait of the service for the signal to continue.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What `checks_client3.py` asks of the service behind the gateway.
+/// The service behind the gateway that `checks_client3.py` needs.
 #[derive(Default)]
 struct Mirror {
     echoes: AtomicUsize,
@@ -53,7 +53,7 @@ impl Mirror {
         Ok(body)
     }
 
-    /// Says more only when it was asked to: a gateway that keeps the first event back gets no other.
+    /// Sends the rest of the answer only after a signal. A gateway that holds back the first event receives no other.
     fn stream(&self, connection: &mut Connection) -> anyhow::Result<()> {
         *self.asked_to_go.lock().unwrap() = false;
         connection.write(
@@ -82,7 +82,7 @@ fn echo(received: &Received, method: &str, target: &str, body: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// The private scalar of the one that issues tokens here.
+/// The private scalar of the token issuer in this test.
 const ISSUER: &str = "00000000000000000000000000000000000000000000000000000000000051ea";
 
 fn python(script: &str) -> Command {
@@ -93,14 +93,14 @@ fn python(script: &str) -> Command {
     command
 }
 
-/// What `sealway identity` prints.
+/// Runs `sealway identity` and returns its output.
 fn identity(arguments: &[&str]) -> String {
     let output = Command::new(BINARY).arg("identity").args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The public half that `identity root` printed.
+/// Returns the public key that `identity root` printed.
 fn root_key(file: &Path) -> String {
     let said = identity(&["root", file.to_str().unwrap()]);
     let line = said.lines().find_map(|line| line.strip_prefix("root_public_key")).unwrap();
@@ -149,7 +149,7 @@ sessions:
         Gateway { server, key_id, root, folder, _upstream: upstream }
     }
 
-    /// Has the client do this, trusting as `trust` says: whether it succeeded, and the lines of JSON that it printed.
+    /// Runs a command of the client with the trust settings in `trust`. Returns its success and its lines of JSON.
     fn client(&self, trust: [&str; 2], arguments: &[&str]) -> (bool, Vec<Value>) {
         let mut client = python("client3.py");
         client.args(["--base", &format!("http://{}", self.server.address())]).args(trust).args(arguments);
@@ -159,7 +159,7 @@ sessions:
         (status.success(), lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
 
-    /// All checks, at least so many, must pass.
+    /// Requires all checks to pass, and at least so many of them.
     fn self_check(&self, trust: [&str; 2], more: &[&str], least: u64) {
         let (succeeded, said) = self.client(trust, &[&["--self-check"], more].concat());
         let failed: Vec<String> = said.iter().filter(|line| line["ok"] == false).map(Value::to_string).collect();

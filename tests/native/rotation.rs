@@ -1,5 +1,5 @@
-//! Identity keys that take each other's place, ten times, while sessions are agreed and used: nothing fails. A client that
-//! pins a key that was retired is told which keys there are. `spec/session-3.md#identity-keys`.
+//! Ten rotations of identity keys while sessions are opened and used: no call fails. A client that pins a retired key learns the
+//! current keys. `spec/session-3.md#identity-keys`.
 //!
 //! The long form, `SEALWAY_FAULTS=full`, makes 100 000 calls.
 #![allow(clippy::print_stdout, reason = "how much was done, for who looks")]
@@ -23,16 +23,16 @@ use sealway_testkit::wire3_client::{Agreed, Link, WITH_KEY_FILE, init, key_set, 
 use crate::BINARY;
 
 const ROTATIONS: u64 = 10;
-/// Between the beginnings of two keys, in milliseconds. A server looks at its key file every ten seconds: the keys that are
-/// added while it runs begin later than that.
+/// The interval between the starts of two keys, in milliseconds. A server reads its key file every ten seconds, so keys that are
+/// added at run time must start later than that.
 const EACH_MS: u64 = 3_000;
-/// How long a key and the one behind it are both live, in milliseconds: more than any client may sleep between two inits.
+/// The time for which a key and its successor are both live, in milliseconds: more than any client may sleep between two inits.
 const OVERLAP_MS: u64 = 6_000;
-/// The first so many keys are there from the start, the others are added under load.
+/// The number of keys at the start; the others are added under load.
 const FIRST: u64 = 6;
 const HOUR_MS: u64 = 3_600_000;
 
-/// Puts keys into the file, as `sealway identity generate --not-before … --not-after …` does.
+/// Adds keys to the file, as `sealway identity generate --not-before … --not-after …` does.
 fn add_keys(file: &Path, from_ms: u64, keys: std::ops::Range<u64>) -> Vec<KeyId> {
     let mut held = match file.exists() {
         true => KeyFile::read(default_provider(), default_es256(), file).unwrap(),
@@ -41,7 +41,7 @@ fn add_keys(file: &Path, from_ms: u64, keys: std::ops::Range<u64>) -> Vec<KeyId>
     let ids = keys
         .map(|key| {
             let begins = from_ms + key * EACH_MS;
-            // The last of those that are there at first stays until the others are surely known, and the last of all stays.
+            // The last of the first keys stays until all servers know the others, and the last of all stays.
             let lasts = if key + 1 == FIRST || key == ROTATIONS { HOUR_MS } else { EACH_MS + OVERLAP_MS };
             held.generate(default_provider(), default_es256(), begins, begins + lasts, from_ms).unwrap()
         })
@@ -53,7 +53,7 @@ fn add_keys(file: &Path, from_ms: u64, keys: std::ops::Range<u64>) -> Vec<KeyId>
     ids
 }
 
-/// What the clients share, and what they counted.
+/// The state that the clients share, and their counts.
 struct Load {
     trusted: Mutex<KeySet>,
     is_over: AtomicBool,
@@ -68,9 +68,9 @@ impl Load {
         self.failures.lock().unwrap().push(format!("{what}: {err:#}"));
     }
 
-    /// A client that has met the service once, and from then on takes what answers say: it never looks at the set again.
+    /// A client that has met the service once. From then on it follows the answers, and never fetches the key set again.
     fn agree(&self, link: &mut Link, known: &mut Vec<KeyId>) -> Option<Agreed> {
-        // Sets hold public keys; which of them it trusts is in what it pinned.
+        // Sets hold public keys; the client trusts the keys that it pinned.
         let trusted = self.trusted.lock().unwrap().clone();
         let pinned = &known[known.len().saturating_sub(16)..];
         match Agreed::open_as(link, &trusted, offer(Suite::X25519MlKem768, pinned)) {
@@ -96,10 +96,10 @@ impl Load {
         while !self.is_over.load(Ordering::Relaxed) {
             let Some(newest) = self.agree(&mut link, &mut known) else { return };
             if !is_full() {
-                // The short form leaves the machine to others.
+                // The short form leaves processor time to other tests.
                 std::thread::sleep(Duration::from_millis(100));
             }
-            // The session that was agreed under the first key goes on as well.
+            // The session that was opened under the first key remains usable.
             for session in [&newest, &oldest].into_iter().cycle().take(calls_each) {
                 match session.call(&mut link, PURCHASE, &[ORDER]) {
                     Ok((answer, _)) if answer.status == 200 => drop(self.calls.fetch_add(1, Ordering::Relaxed)),
@@ -145,7 +145,7 @@ fn ten_rotations_under_load_fail_nothing_and_a_retired_pin_is_told_the_keys() {
         };
         while !is_done() && Instant::now() < until {
             let fresh = key_set(to).unwrap();
-            // Keys that are over go from the service's set; who pinned them can still verify what they signed just now.
+            // Expired keys leave the service's set; a client that pinned them can still verify their recent signatures.
             let mut trusted = load.trusted.lock().unwrap();
             for key in fresh.keys {
                 if trusted.get(&key.key_id).is_none() {
@@ -161,7 +161,7 @@ fn ten_rotations_under_load_fail_nothing_and_a_retired_pin_is_told_the_keys() {
     let (signers, failures) = (load.signers.into_inner().unwrap(), load.failures.into_inner().unwrap());
     println!("{calls} calls and {inits} inits under {} keys, {} failed", signers.len(), failures.len());
     assert!(failures.is_empty(), "{failures:?}");
-    // A machine that stood still may have slept through a key or two.
+    // A machine that stood still may have missed a key or two.
     assert!(calls >= calls_min && signers.contains(&last) && signers.len() as u64 > ROTATIONS - 3);
     a_retired_pin_is_told(to, &ids);
 }
@@ -174,7 +174,7 @@ fn a_retired_pin_is_told(to: std::net::SocketAddr, ids: &[KeyId]) {
     let told = KeySet::parse(default_agreement_provider(), problem.more["key_set"].to_string().as_bytes()).unwrap();
     assert_eq!(told, key_set(to).unwrap());
     assert!(told.get(ids.last().unwrap()).is_some() && told.get(&ids[0]).is_none());
-    // With the set, and one of its keys pinned, all is well again.
+    // With the set, and one of its keys pinned, the client connects again.
     let pinned = offer(Suite::X25519MlKem768, &[ids[0], *ids.last().unwrap()]);
     let agreed = Agreed::open_as(&mut Link::new(to), &told, pinned).unwrap();
     assert_eq!(agreed.session.agreed().key_id, *ids.last().unwrap());

@@ -1,5 +1,5 @@
-//! The example programs of the Rust SDK, as they are started by hand: they keep their contract (docs/reference/sdks.md), and nothing
-//! that they print is a key.
+//! The example programs of the Rust SDK, started as users start them: they keep their contract (docs/reference/sdks.md), and
+//! print no key.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ sessions: { store: 'memory:', identity: { key_file: identity.keys }, authority_s
 compat: { open_key_endpoint: true }
 ";
 
-/// The demo service, and an authority for API sides of their own.
+/// The demo service, and an authority for separate API servers.
 struct Ground {
     server: Server,
     url: String,
@@ -54,7 +54,7 @@ impl Ground {
         command
     }
 
-    /// Runs a program to its end; what it printed has no key in it.
+    /// Runs a program to its end. Its output contains no key.
     fn run(&self, name: &str, arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
         let output = self.program(name).args(arguments).envs(variables.iter().copied()).output().unwrap();
         let (told, noted) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
@@ -81,7 +81,7 @@ fn example(name: &str) -> PathBuf {
     program
 }
 
-/// Nothing is as long as 32 bytes in hexadecimal or in base64, of either alphabet.
+/// Asserts that no word is as long as 32 bytes in hexadecimal or in base64, of either alphabet.
 fn assert_no_key(text: &str) {
     let longest = |is_of: fn(char) -> bool| text.split(|of: char| !is_of(of)).map(str::len).max().unwrap_or_default();
     assert!(longest(|of| of.is_ascii_hexdigit()) < 64, "a key in hexadecimal? {text}");
@@ -101,7 +101,7 @@ fn the_clients_keep_their_contract_on_every_wire_and_print_no_key() {
         assert_eq!((line["wire"].to_string().as_str(), line["status"].as_u64()), (wire, Some(200)));
         assert_eq!((line["body"]["status"].as_str(), line["suite"].is_null()), (Some("SUCCESS"), wire != "3"));
         if wire == "2" {
-            // The key itself, in every form that bytes are printed in.
+            // The key itself, in every printed form of bytes.
             let id = line["session_id"].as_str().unwrap();
             let asked = Request::get(&format!("/v1/session/{id}")).header("X-ClientId", "sealway-rust");
             let told_key = asked.send(ground.server.address()).unwrap().json();
@@ -133,7 +133,7 @@ fn what_is_wrong_is_named_with_the_exit_code_of_its_kind() {
         ("single", &[], &[("SEALWAY_PINS", "abc")], 2),
         ("single", &[], &[("SESSION_URL", "nowhere")], 2),
         ("single", &[], &[("SESSION_URL", "http://127.0.0.1:1")], 1),
-        // Another service than the one that is pinned.
+        // Another service than the pinned one.
         ("single", &[], &[("SEALWAY_PINS", "00112233445566778899aabbccddeeff")], 1),
         ("benchmark", &[], &[], 2),
         ("benchmark", &["0"], &[], 2),

@@ -1,5 +1,5 @@
-//! Keys of Project Wycheproof as shares of wire 3, in inits at a real authority: each that is a key is agreed with, each that
-//! is none is `malformed`, field `share`. `spec/session-3.md#suites`.
+//! Keys of Project Wycheproof as shares of wire 3, in inits at a real authority: it completes the agreement with each valid key,
+//! and rejects each invalid one as `malformed`, field `share`. `spec/session-3.md#suites`.
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::three::{ShareKey, Suite};
@@ -22,7 +22,7 @@ const KEM_LEN: usize = 1184;
 struct Authority {
     _server: Server,
     link: Link,
-    /// Of how many shares it took, and of how many it refused.
+    /// Number of accepted shares; `refused` counts the rejected ones.
     taken: usize,
     refused: usize,
 }
@@ -34,7 +34,7 @@ impl Authority {
         Authority { _server: server, link, taken: 0, refused: 0 }
     }
 
-    /// Offers a share, which is to be taken or refused.
+    /// Offers a share, which must be accepted or rejected.
     fn offer(&mut self, what: &str, suite: Suite, share: &[u8], is_good: bool) {
         let body = json!({
             "suite": suite.name(), "suites": [suite.name()], "share": base64::encode(share), "client_id": "wycheproof",
@@ -52,7 +52,7 @@ impl Authority {
     }
 }
 
-/// A good share of a suite, of which the part of its curve or of ML-KEM is then replaced.
+/// A valid share of a suite, in which the test replaces the part of the curve or of ML-KEM.
 fn good(suite: Suite) -> Vec<u8> {
     ShareKey::generate(default_agreement_provider(), suite).unwrap().public()
 }
@@ -72,7 +72,7 @@ fn every_point_of_p256_is_agreed_with_and_whatever_is_none_is_malformed() {
     let mut authority = Authority::start();
     let set = ecdh::TestSet::load(ecdh::TestName::EcdhSecp256r1Ecpoint).unwrap();
     for case in set.test_groups.iter().flat_map(|group| &group.tests) {
-        // "Acceptable" is a compressed point, which the wire does not know.
+        // "Acceptable" is a compressed point, which the wire does not permit.
         let is_good = case.result == TestResult::Valid;
         let what = format!("case {}", case.tc_id);
         authority.offer(&what, Suite::P256, &case.public_key, is_good);
@@ -108,7 +108,7 @@ fn every_encapsulation_key_is_agreed_with_but_those_that_fail_fips_203() {
         let set = mlkem::TestSet::load(name).unwrap();
         for case in set.test_groups.iter().flat_map(|group| &group.tests) {
             let Some(key) = &case.encaps_key else { continue };
-            // Cases of decapsulation are invalid for their ciphertext; their key is one all the same.
+            // Cases of decapsulation are invalid because of their ciphertext; their key is valid.
             let of_ciphertext = name == mlkem::TestName::MlKem768;
             let is_good = key.len() == KEM_LEN && (of_ciphertext || case.result == TestResult::Valid);
             for suite in [Suite::X25519MlKem768, Suite::SecP256r1MlKem768] {

@@ -1,5 +1,5 @@
-//! Streams of wire 3 cut, spliced and continued by one in the middle: a service gets a prefix of what was sent and never a
-//! whole body of a stream that broke; a caller the same of an answer. `spec/session-3.md#sealed-requests`.
+//! Streams of wire 3 that an attacker cuts, splices and continues. A service gets a prefix of the sent body, and never a complete
+//! body of a broken stream; the same holds for a caller and its answer. `spec/session-3.md#sealed-requests`.
 
 use sealway_proto::session::three::{InnerHeaders, PendingAnswer, Suite};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
@@ -12,10 +12,10 @@ use crate::ground::{Ended, Ground, Lane};
 
 const TARGET: &str = "/upload";
 const PARTS: [&[u8]; 5] = [&[b'1'; 500], &[b'2'; 900], &[b'3'; 1], &[b'4'; 1300], &[b'5'; 64]];
-/// Random places at which each direction is cut.
+/// The number of random places at which each direction is cut.
 const CUTS: usize = 2_000;
 
-/// Where each frame of a stream begins, and the stream's end.
+/// Returns the position at which each frame of a stream begins, and the stream's end.
 fn edges(stream: &[u8]) -> Vec<usize> {
     let mut edges = vec![16];
     loop {
@@ -29,12 +29,12 @@ fn edges(stream: &[u8]) -> Vec<usize> {
     }
 }
 
-/// A place within a stream, drawn.
+/// Returns a random position within a stream.
 fn place(len: usize) -> usize {
     usize::from(u16::from_be_bytes(random())) % len
 }
 
-/// A stream put together of these frames of it.
+/// Returns a stream composed of these frames.
 fn splice(stream: &[u8], frames: &[usize]) -> Vec<u8> {
     let edges = edges(stream);
     let mut spliced = stream[..16].to_vec();
@@ -42,7 +42,7 @@ fn splice(stream: &[u8], frames: &[usize]) -> Vec<u8> {
     spliced
 }
 
-/// All that is done to a stream of five or more frames but cutting it at random; `other` is another one of the session.
+/// Returns all attacks on a stream of five or more frames except random cuts. `other` is another stream of the session.
 fn changes(stream: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
     let (ends, others) = (edges(stream), edges(other));
     let count = ends.len() - 1;
@@ -109,7 +109,7 @@ fn spliced_requests(lane: &mut Lane<'_>) {
     let agreed = lane.agree(Suite::X25519MlKem768);
     let whole = lane.seal(&agreed, "PUT", TARGET, &PARTS, 1);
     assert_eq!(open(&whole.1, &lane.link.send(&whole.0).unwrap()).unwrap().body, PARTS.concat());
-    // Each attack has a stream of its own, as a nonce is good once; what is done to it is the same for all.
+    // Each attack has a stream of its own, because a nonce is valid once; the change is the same for all.
     let count = changes(whole.0.body_bytes(), whole.0.body_bytes()).len();
     for index in 0..count {
         let other = agreed.seal("PUT", TARGET, &PARTS).0.body_bytes().to_vec();
@@ -117,7 +117,7 @@ fn spliced_requests(lane: &mut Lane<'_>) {
         let (what, changed) = changes(request.body_bytes(), &other).swap_remove(index);
         lane.attack(("a request's stream", &what), &request, move |r| r.body(changed), &["unsealable"]);
     }
-    // In chunks, and broken off without an end: the service sees what was there, and no whole.
+    // In chunks, and broken off without an end: the service receives the beginning, and no complete body.
     for part in 1..5 {
         let request = lane.seal(&agreed, "PUT", TARGET, &PARTS, 0).0;
         let at = edges(request.body_bytes())[part];
@@ -131,7 +131,7 @@ fn spliced_requests(lane: &mut Lane<'_>) {
     }
 }
 
-/// An answer in frames, asked for through the gateway.
+/// Requests an answer in frames through the gateway.
 fn framed<'s>(lane: &mut Lane<'_>, agreed: &'s Agreed) -> (PendingAnswer<'s>, Answer) {
     let (request, pending) = lane.seal(agreed, "GET", FRAMES, &[b""], 1);
     let answer = lane.link.send(&request).unwrap();
@@ -141,7 +141,7 @@ fn framed<'s>(lane: &mut Lane<'_>, agreed: &'s Agreed) -> (PendingAnswer<'s>, An
     (pending, answer)
 }
 
-/// What the caller gets of a changed answer: a prefix of the truth, then an error.
+/// Asserts that the caller of a changed answer gets a prefix of the original, then an error.
 fn refused(lane: &Lane<'_>, pending: &PendingAnswer<'_>, what: &str, answer: &Answer) {
     let (frames, fault) = read_frames(pending, answer);
     let plain = frames.concat();
@@ -183,7 +183,7 @@ fn a_stream_cut_or_spliced_anywhere_is_refused_behind_a_prefix_of_the_truth() {
     assert!(ground.end().attacks > 2 * CUTS);
 }
 
-/// What becomes of a stream of which the service has the beginning already.
+/// Attacks on a stream whose beginning the service already has.
 #[test]
 fn a_service_that_has_the_beginning_of_a_stream_never_gets_a_whole_of_one_that_breaks() {
     let ground = Ground::start(BINARY);
@@ -222,7 +222,7 @@ fn a_service_that_has_the_beginning_of_a_stream_never_gets_a_whole_of_one_that_b
         let answer = connection.read_answer("PUT").unwrap();
         ground.refused("a stream that was under way", what, &code(&answer), &["unsealable"]);
     }
-    // And one whose client goes away.
+    // The same for a client that disconnects.
     let request = lane.seal(&agreed, "PUT", TARGET, &PARTS, 0).0;
     let mut connection = Connection::open(ground.gateway).unwrap();
     let bytes = request.bytes();

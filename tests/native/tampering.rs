@@ -1,5 +1,5 @@
-//! One in the middle of an agreement of wire 3: whatever it changes, swaps, replays or turns around is refused, by the right
-//! end and for the right reason, and so is one that plays the service. `spec/session-3.md#init`.
+//! An attacker between client and gateway during an agreement of wire 3: every change, swap, replay or reflection is rejected by
+//! the right end and for the right reason, and so is an attacker that plays the service. `spec/session-3.md#init`.
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::BINARY;
 use crate::ground::{Ground, Lane};
 
-/// What the gateway may say to a changed init, and a client to an answer.
+/// Permitted errors of the gateway for a changed init, and of a client for a changed answer.
 const ANY_INIT: &[&str] = &["malformed", "suite_required", "key_retired", "SignatureInvalid", "AnswerMismatch"];
 const ANY_ANSWER: &[&str] = &["AnswerMismatch", "SuiteDowngraded", "KeyUntrusted", "SignatureInvalid", "Unconfirmed"];
 
@@ -35,7 +35,7 @@ fn share_of(suite: Suite) -> String {
     base64::encode(&ShareKey::generate(default_agreement_provider(), suite).unwrap().public())
 }
 
-/// An init of which either message is changed on its way; how it ended: what the gateway said, or why the client refused.
+/// Runs an init of which either message is changed in transit. Returns the gateway's error or the client's reason.
 fn tampered(
     lane: &mut Lane<'_>,
     suite: Suite,
@@ -140,7 +140,7 @@ fn members_of_inits(lane: &mut Lane<'_>) {
         let ended = tampered(lane, suite, |request| request.header("Authorization", "Bearer mallory"), |answer| answer);
         lane.ground.refused("a token added to an init", "", &ended, &["SignatureInvalid"]);
     }
-    // The weakest suite, forced: with a share of its own, and with lists that say so.
+    // The weakest suite, forced: with a share of its own, and with matching lists.
     for strip_answer in [false, true] {
         let request = move |request: Request| {
             let body = edit(request.body_bytes(), |object| {
@@ -160,7 +160,7 @@ fn members_of_inits(lane: &mut Lane<'_>) {
     lists_forged_for_a_client_that_falls_back(lane);
 }
 
-/// A forged `suite_required` makes the client come with P-256; then its list has to be stripped, or the server refuses.
+/// A forged `suite_required` makes the client retry with P-256. Unless its list is stripped too, the server rejects it.
 fn lists_forged_for_a_client_that_falls_back(lane: &mut Lane<'_>) {
     for (in_answer, how) in [(false, "SuiteDowngraded"), (true, "SignatureInvalid")] {
         let mut fallen = offer(Suite::X25519MlKem768, &[]);
@@ -184,7 +184,7 @@ fn lists_forged_for_a_client_that_falls_back(lane: &mut Lane<'_>) {
     }
 }
 
-/// Swaps, replays and reflections of whole messages of inits.
+/// Swaps, replays and reflects whole messages of inits.
 fn whole_inits(lane: &mut Lane<'_>) {
     for suite in Suite::ALL {
         let kept = {
@@ -213,7 +213,7 @@ fn whole_inits(lane: &mut Lane<'_>) {
     }
 }
 
-/// Every bit of the first 200 bytes of either message of an init.
+/// Flips every bit of the first 200 bytes of either message of an init.
 fn bits_of_inits(lane: &mut Lane<'_>, half: usize) {
     for bit in (half..1600).step_by(2) {
         let suite = if bit % 8 == half { Suite::X25519MlKem768 } else { Suite::P256 };
@@ -255,7 +255,7 @@ fn whatever_is_changed_of_an_agreement_is_refused_by_the_right_end_for_the_right
     assert!(ground.end().attacks > 3200);
 }
 
-/// One in the middle that plays the service to the client, with a key of its own.
+/// An attacker that plays the service to the client, with a key of its own.
 fn plays_the_service(request: &Request, claimed: KeyId, key: &dyn Es256Key, signature: Option<[u8; 64]>) -> Answer {
     let request = InitRequest::parse(request.body_bytes()).unwrap();
     let terms = Terms {
@@ -284,7 +284,7 @@ fn the_signature_keeps_out_one_in_the_middle_with_a_key_of_its_own() {
     let own_id = KeyId::of(default_agreement_provider(), own.public());
     let service_id = ground.trusted.keys[0].key_id;
     for suite in Suite::ALL {
-        // What the service signed for the one in the middle, as a client of its own.
+        // The service's signature for the attacker, which connected as a client of its own.
         let real = lane.link.send(&init(offer(suite, &[])).1).unwrap().json();
         let signature = base64::decode_array(real["signature"].as_str().unwrap()).unwrap();
         for (claimed, signature, how) in [
@@ -297,7 +297,8 @@ fn the_signature_keeps_out_one_in_the_middle_with_a_key_of_its_own() {
             let ended = finish(init, &ground.trusted, &played).err().unwrap();
             ground.refused("one in the middle", suite, &format!("{ended:?}"), &[how]);
         }
-        // What it played is a session with whom trusts it: the signature is what keeps it out, not some slip of the test.
+        // A client that trusts the attacker's key completes the session: the signature keeps the attacker out, not a mistake of
+        // the test.
         let (init, request) = init(offer(suite, &[]));
         let played = plays_the_service(&request, own_id, own.as_ref(), None);
         assert!(

@@ -1,4 +1,4 @@
-//! `sealway channel` and `sealway relay`, as their users run them: ports and bytes end to end, over relays that come and go.
+//! `sealway channel` and `sealway relay` as users run them: ports and bytes end to end, over relays that stop and start.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -46,7 +46,7 @@ fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Answers each connection with what it sent, backwards, after its end.
+/// Answers each connection with its input reversed, after the end of the input.
 fn reverser() -> SocketAddr {
     let listener = TcpListener::bind(local(0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -64,7 +64,7 @@ fn reverser() -> SocketAddr {
     address
 }
 
-/// What comes back over a port, or none where the connection breaks off.
+/// Sends a text to a port and returns the answer. `None` if the connection breaks off.
 fn reversed(address: SocketAddr, text: &[u8]) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -76,7 +76,7 @@ fn reversed(address: SocketAddr, text: &[u8]) -> Option<Vec<u8>> {
     (!back.is_empty()).then_some(back)
 }
 
-/// A relay and a control plane, on ports that are known.
+/// A relay and a control plane, on known ports.
 struct Middle {
     folder: tempfile::TempDir,
     relay_port: u16,
@@ -115,9 +115,9 @@ fn relay(folder: &Path, port: u16) -> Daemon {
 }
 
 #[test]
-fn two_terminals_and_a_command_each_carry_a_port_as_the_readme_says() {
-    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let shown = readme.lines().find(|line| line.contains("sealway channel listen")).expect("README shows the demo");
+fn two_terminals_and_a_command_each_carry_a_port_as_the_guide_says() {
+    let guide = std::fs::read_to_string(root().join("docs/guides/relay.md")).unwrap();
+    let shown = guide.lines().find(|line| line.contains("sealway channel listen")).expect("the guide shows the demo");
     let words: Vec<_> = shown.split_whitespace().skip_while(|word| *word != "channel").map(String::from).collect();
     let target = reverser();
     let words: Vec<_> = words.iter().map(|word| word.replace("127.0.0.1:8000", &target.to_string())).collect();
@@ -208,7 +208,7 @@ fn a_control_plane_may_ask_for_certificates_instead() {
     eventually("who shows no certificate is told so", || nobody.tail().contains("control_unreachable").then_some(()));
 }
 
-/// Mints with the command, and writes a grant to a file for each end.
+/// Mints grants with the command, and writes a file for each end.
 fn grants(middle: &Middle, more: &[&str]) {
     let url = format!("ws://{}/ws", local(middle.relay_port));
     let mut arguments = vec!["relay", "mint", "--issuer-key-file", "issuer-key.json", "--aud", "tests"];
@@ -251,7 +251,7 @@ fn cat_joins_two_programs_on_either_wire_and_a_grant_works_once() {
     assert!(!again.status.success() && told.contains("token_replay"), "{told}");
 }
 
-/// Both ends of a grant's channel, from this process.
+/// Opens both ends of a grant's channel from this process.
 async fn ends(grants: [Grant; 2], identities: [&Identity; 2]) -> [Result<channel::Channel, channel::Error>; 2] {
     let me = Instance::draw().unwrap();
     let options = identities.map(|identity| Options { identity: Some(identity.clone()), ..Options::default() });
@@ -307,7 +307,7 @@ fn channel_now() -> i64 {
     i64::try_from(SystemClock.now_ms() / 1000).unwrap()
 }
 
-/// `cat` on the end of a grant, whose standard input stays open.
+/// Runs `cat` on the end of a grant, with an open standard input.
 fn open_cat(middle: &Middle, grant: &str) -> std::process::Child {
     let mut command = sealway(middle.path(), &["channel", "cat", "--grant", grant]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -318,7 +318,8 @@ fn end(child: &std::process::Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(pid, signal).unwrap();
 }
 
-/// What a process said once it has ended. Its standard input stays open until then: an end of it would be a clean one.
+/// Returns the exit code and the standard error of a process. Its standard input stays open until the exit, because an end of
+/// input would close the channel cleanly.
 fn said(mut child: std::process::Child) -> (Option<i32>, String) {
     let _stdin = child.stdin.take();
     let output = child.wait_with_output().unwrap();
@@ -369,7 +370,7 @@ fn cat_says_that_it_has_not_all_when_the_peer_the_relay_or_itself_is_ended() {
     }
 }
 
-/// A server whose connections say one thing and stay open.
+/// A server whose connections send one text and stay open.
 fn greeter() -> SocketAddr {
     let listener = TcpListener::bind(local(0)).unwrap();
     let address = listener.local_addr().unwrap();
@@ -411,7 +412,7 @@ fn a_forwarded_connection_is_reset_and_not_ended_when_its_channel_is_lost() {
     }
 }
 
-/// How long it takes to reach the listener by a new channel, and to hear from it.
+/// Measures the time to reach the listener over a new channel and to get its answer.
 async fn reached(middle: &Middle) -> Duration {
     let begun = Instant::now();
     let control = format!("http://{}", local(middle.control_port));
@@ -465,7 +466,7 @@ async fn a_name_is_reachable_again_at_once_after_unused_grants_silent_peers_and_
     let listening = start(middle.path(), "listen-2.log", &listen);
     measured.push(("after the death of the listener", reached(&middle).await));
     println!("{measured:#?}");
-    // Well below what a grant, an idle channel and a silent peer last: 60 s each. It is 3 s where nothing else runs.
+    // Well below the lifetime of a grant, an idle channel and a silent peer, which are 60 s each. Without other load it is 3 s.
     let slow = measured.iter().find(|(_, took)| *took > Duration::from_secs(15));
     assert!(slow.is_none(), "{slow:?}: {}", listening.tail());
 }

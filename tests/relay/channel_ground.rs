@@ -1,5 +1,5 @@
-//! What the tests of channels against an endpoint of v1 stand on: the endpoint of `tests/channel_peer` in a process of its
-//! own, our channel to it, and our answers to the kinds of streams that it opens.
+//! Fixtures of the tests of channels against an endpoint of v1: the endpoint of `tests/channel_peer` in its own process,
+//! Sealway's channel to it, and Sealway's answers to the kinds of streams that the endpoint opens.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// How long a step may take on a machine that has much else to do.
+/// The longest time of a step on a busy machine.
 pub(crate) const LONG: Duration = Duration::from_secs(120);
-/// v1's suites: X25519 and P-256.
+/// The suites of v1: X25519 and P-256.
 pub(crate) const SUITES: [u16; 2] = [1, 2];
-/// What an endpoint of v1 lets be written to a stream before it is read.
+/// The number of bytes that an endpoint of v1 accepts on a stream before the other side reads.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// Waits, but not for ever.
+/// Waits for a future, at most [`LONG`].
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG, what).await.expect("it takes too long")
 }
@@ -36,7 +36,7 @@ fn source() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/channel_peer")
 }
 
-/// Runs Go where the endpoint's source is.
+/// Runs a Go command in the folder of the endpoint's source, and returns its output.
 pub(crate) fn go(arguments: &[&str]) -> String {
     let mut go = Command::new(program("go").unwrap());
     let output = go.args(arguments).current_dir(source()).output().unwrap();
@@ -45,7 +45,7 @@ pub(crate) fn go(arguments: &[&str]) -> String {
     said
 }
 
-/// The endpoint, built from what stands there. Tests are processes side by side, and it takes nothing to build what is built.
+/// Builds the endpoint from its source. Tests are parallel processes, and a second build of the same source is cheap.
 fn binary() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -58,7 +58,7 @@ fn binary() -> &'static Path {
     })
 }
 
-/// An endpoint of v1. It ends when it is dropped.
+/// A process with an endpoint of v1. It is killed when dropped.
 pub(crate) struct Peer {
     child: Child,
     lines: mpsc::UnboundedReceiver<String>,
@@ -71,26 +71,26 @@ impl Peer {
         let mut child = command.spawn().unwrap();
         let (to, lines) = mpsc::unbounded_channel();
         let output = child.stdout.take().unwrap();
-        // A line is short: what is endless is cut.
+        // A line is short; endless output is cut off.
         let output = BufReader::new(output.take(1 << 20));
         std::thread::spawn(move || output.lines().map_while(Result::ok).all(|line| to.send(line).is_ok()));
         Peer { child, lines }
     }
 
-    /// The next thing that it says.
+    /// Returns the next line of its output.
     pub(crate) async fn line(&mut self) -> Value {
         let line = soon(self.lines.recv()).await.expect("the peer said nothing more");
         serde_json::from_str(&line).unwrap()
     }
 
-    /// What it said at last, which was that all went well.
+    /// Returns the last line of its output, which must report success.
     pub(crate) async fn done(mut self) -> Value {
         let said = self.line().await;
         assert_eq!(said["ok"], true, "{said}");
         said
     }
 
-    /// What it said at last, which was that it failed.
+    /// Returns the last line of its output, which must report a failure.
     pub(crate) async fn failed(mut self) -> Value {
         let said = self.line().await;
         assert_eq!(said["ok"], false, "{said}");
@@ -105,7 +105,7 @@ impl Drop for Peer {
     }
 }
 
-/// What both ends of a channel without a relay know, in a file for the peer.
+/// Data that both ends of a channel without a relay share, in a file for the peer.
 pub(crate) struct Direct {
     pub(crate) info: DirectInfo,
     folder: tempfile::TempDir,
@@ -126,14 +126,14 @@ impl Direct {
         self.folder.path().join("direct.json")
     }
 
-    /// The endpoint of v1, told this.
+    /// Starts the endpoint of v1 with these arguments.
     pub(crate) fn peer(&self, role: &str, arguments: &[&str]) -> Peer {
         let file = self.file();
         Peer::start(&[&["--role", role, "--direct", file.to_str().unwrap()], arguments].concat())
     }
 }
 
-/// A long way to `upstream`: what it takes from either side comes out at the other so much later.
+/// A proxy with latency to `upstream`: it delays the bytes of both directions by this time.
 pub(crate) async fn far(upstream: SocketAddr, delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -168,7 +168,7 @@ async fn later(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, delay: Duration)
     }
 }
 
-/// A client of v1 does its job with our server, if there is a channel.
+/// Runs a job of a client of v1 with Sealway's server, if the channel opens.
 pub(crate) async fn client_of_v1(suite: u16, arguments: &[&str]) -> (Peer, Result<Channel, Error>) {
     client_of_v1_from_afar(suite, arguments, Duration::ZERO).await
 }
@@ -190,7 +190,7 @@ pub(crate) async fn client_of_v1_from_afar(
     (peer, soon(channel::accept_direct(stream, &direct.info, &Options::default())).await)
 }
 
-/// Our client, with a server of v1.
+/// Opens Sealway's client to a server of v1.
 pub(crate) async fn server_of_v1(suite: u16, arguments: &[&str], options: &Options) -> (Peer, Result<Channel, Error>) {
     let direct = Direct::new(suite, String::new());
     let mut peer = direct.peer("server", arguments);
@@ -199,7 +199,7 @@ pub(crate) async fn server_of_v1(suite: u16, arguments: &[&str], options: &Optio
     (peer, soon(channel::connect_direct(&info, options, |_| ())).await)
 }
 
-/// Grants of a channel, issued by the peer's code: nothing of ours has made them.
+/// Issues the grants of a channel with the peer's code, without any code of Sealway.
 pub(crate) fn issue(folder: &Path, url: &str, suite: u16) -> (Grant, Grant) {
     let mut issuing = Command::new(binary());
     let issuing = issuing.args(["--issue", url, "--suite", &suite.to_string()]).arg("--into").arg(folder);
@@ -208,7 +208,7 @@ pub(crate) fn issue(folder: &Path, url: &str, suite: u16) -> (Grant, Grant) {
     (grant("client.json"), grant("server.json"))
 }
 
-/// Our end of a channel over a relay.
+/// Opens Sealway's end of a channel over a relay.
 pub(crate) async fn attach(grant: &Grant) -> Result<Channel, Error> {
     attach_with(grant, &Options::default()).await
 }
@@ -217,7 +217,7 @@ pub(crate) async fn attach_with(grant: &Grant, options: &Options) -> Result<Chan
     soon(channel::attach(grant, &Instance::draw().unwrap(), options, |_| ())).await
 }
 
-/// What the streams of the peer may wait for.
+/// A signal for which the streams of the peer may wait.
 #[derive(Clone)]
 pub(crate) struct Gate(Arc<watch::Sender<bool>>);
 
@@ -235,7 +235,7 @@ impl Gate {
     }
 }
 
-/// Answers the streams that the peer opens until the channel is over, as the peer answers ours.
+/// Answers the streams that the peer opens until the channel is over, in the same way as the peer answers Sealway's streams.
 pub(crate) async fn serve(channel: &Channel, gate: &Gate) {
     while let Some(incoming) = channel.accept().await {
         let gate = gate.clone();
@@ -262,14 +262,14 @@ async fn answer(kind: &str, mut stream: Stream, gate: &Gate) -> std::io::Result<
             gate.wait().await;
             answer_count(stream).await
         }
-        // Not a byte is written.
+        // The stream stays open without a byte.
         "mute" => stream.read_to_end(&mut Vec::new()).await.map(|_| ()),
         "source" => {
             let asked = read_frame(&mut stream).await?;
             pour(&mut stream, asked["bytes"].as_u64().unwrap()).await?;
             stream.shutdown().await
         }
-        // Dropped as it is.
+        // The stream is dropped without an end.
         "reset" => Ok(()),
         other => panic!("a stream of the kind {other}"),
     }
@@ -281,7 +281,7 @@ async fn answer_count(mut stream: Stream) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-/// Type 1 is answered by what it asks, after a notification of type 2.
+/// Answers calls of type 1 with their payload, after a notification of type 2.
 fn calls(stream: Stream) -> Rpc {
     let own: Arc<OnceLock<Rpc>> = Arc::default();
     let mine = own.clone();
@@ -293,7 +293,7 @@ fn calls(stream: Stream) -> Rpc {
             Ok(called.payload)
         }
     });
-    // Its own handle ends with the stream: a cycle, which lives as long as the test.
+    // Its own handle ends with the stream: a reference cycle, which lives as long as the test.
     let rpc = Rpc::over(stream, handlers);
     let _ = own.set(rpc.clone());
     rpc
@@ -317,7 +317,7 @@ pub(crate) async fn read_frame(stream: &mut Stream) -> std::io::Result<Value> {
     Ok(serde_json::from_slice(&json)?)
 }
 
-/// Bytes, and their SHA-256 in hexadecimal, as the peer counts them.
+/// A count of bytes and their SHA-256 in hexadecimal, as the peer computes them.
 struct Count {
     bytes: u64,
     sum: aws_lc_rs::digest::Context,
@@ -339,7 +339,7 @@ impl Count {
     }
 }
 
-/// Writes so many bytes, eight of which are their own number.
+/// Writes this many bytes: consecutive 64-bit numbers. Returns their count and hash.
 pub(crate) async fn pour(stream: &mut (impl AsyncWriteExt + Unpin), bytes: u64) -> std::io::Result<Value> {
     let mut count = Count::new();
     while count.bytes < bytes {
@@ -352,7 +352,7 @@ pub(crate) async fn pour(stream: &mut (impl AsyncWriteExt + Unpin), bytes: u64) 
     Ok(count.done())
 }
 
-/// Reads to the end.
+/// Reads the stream to its end. Returns the count and the hash.
 pub(crate) async fn drain(stream: &mut (impl AsyncReadExt + Unpin)) -> std::io::Result<Value> {
     let (mut count, mut part) = (Count::new(), vec![0; 64 << 10]);
     loop {

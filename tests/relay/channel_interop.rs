@@ -1,5 +1,5 @@
-//! Our channels and an endpoint of Flowersec v1 that was written from the description of its wire alone, with HashiCorp's
-//! yamux: either is client or server, with both suites. SPEC channel.md, rpc.md
+//! Sealway's channels and an endpoint of Flowersec v1 that was written from the description of its protocol alone, with
+//! HashiCorp's yamux. Each is client or server, with both suites. SPEC channel.md, rpc.md
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,7 +19,7 @@ use crate::channel_ground::{
 
 const BULK: u64 = 64 << 20;
 
-/// The peer does a job with our server, and says what it saw.
+/// Runs a job of the peer with Sealway's server, and returns the peer's report.
 async fn does(suite: u16, arguments: &[&str]) -> Value {
     let (peer, channel) = client_of_v1(suite, arguments).await;
     let (channel, gate) = (channel.unwrap(), Gate::new());
@@ -27,7 +27,7 @@ async fn does(suite: u16, arguments: &[&str]) -> Value {
         () = serve(&channel, &gate) => peer.done().await,
         () = tokio::time::sleep(2 * LONG) => panic!("the channel does not end"),
     };
-    // An endpoint of v1 ends without a word, and its kernel resets the connection where ours says something after that.
+    // An endpoint of v1 ends without a message, and its kernel resets the connection if Sealway sends more.
     let over = soon(channel.over()).await;
     let is_end = ["closed", "connection_lost"].contains(&over.code.as_ref());
     assert!(is_end, "{over} after {} with suite {suite}: {seen}", arguments.join(" "));
@@ -39,7 +39,7 @@ async fn our_client(suite: u16, arguments: &[&str]) -> (Peer, Channel) {
     (peer, channel.unwrap())
 }
 
-/// Ends our client's channel, and says what its server saw.
+/// Closes the channel of Sealway's client, and returns its server's report.
 async fn ended((peer, channel): (Peer, Channel)) -> Value {
     soon(channel.close(1000, "")).await;
     peer.done().await
@@ -87,7 +87,7 @@ async fn our_client_calls_a_server_of_v1_which_answers_one_after_the_other() {
         rpc.notify(77, json!({})).await.unwrap();
         let long = json!("x".repeat(900_000));
         assert_eq!(rpc.call(1, long.clone()).await.unwrap(), long);
-        // A caller that waits no longer takes its call back: for v1 that is a notification, of a type that nobody listens to.
+        // A caller that stops waiting cancels its call: in v1 that is a notification, of a type without a handler.
         let late = rpc.call_within(5, json!({ "ms": 500 }), Duration::from_millis(50)).await;
         assert!(matches!(late, Err(CallError::TimedOut(_))), "{late:?}");
         assert_eq!(rpc.call(1, json!(1)).await.unwrap(), 1);
@@ -103,7 +103,7 @@ async fn our_client_calls_a_server_of_v1_which_answers_one_after_the_other() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_streams_of_a_client_of_v1_run_at_once_and_each_end_closes_by_itself() {
     for suite in SUITES {
-        // Together within what an endpoint of v1 keeps unread.
+        // Together within the bytes that an endpoint of v1 keeps unread.
         does(suite, &["--job", "echo", "--streams", "200", "--bytes", "20000"]).await;
     }
 }
@@ -121,7 +121,7 @@ async fn two_hundred_streams_of_ours_run_at_once_and_each_end_closes_by_itself()
                 let (mut from, mut to) = tokio::io::split(stream);
                 let sending = tokio::spawn(async move {
                     let sent = pour(&mut to, 20_000 + at as u64).await.unwrap();
-                    // Half of it: the other side's bytes still come.
+                    // Only one direction has ended: the other side's bytes still arrive.
                     to.shutdown().await.unwrap();
                     sent
                 });
@@ -160,7 +160,7 @@ async fn our_client_sends_and_takes_much() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_of_v1_far_away_that_writes_megabytes_at_a_time_gets_them_through() {
-    // Our window stays at 256 KiB however long the way: peers of v1 end a session whose window grows.
+    // The window stays at 256 KiB whatever the latency: peers of v1 end a session whose window grows.
     let arguments = ["--job", "bulk", "--bytes", "8000000", "--part", "16777216"];
     let (peer, channel) = client_of_v1_from_afar(1, &arguments, Duration::from_millis(20)).await;
     let (channel, gate) = (channel.unwrap(), Gate::new());
@@ -178,7 +178,7 @@ async fn either_side_takes_new_keys_while_streams_go_on() {
 
         let (peer, channel) = our_client(suite, &["--rekey-every", "3"]).await;
         let mut stream = open(&channel, "echo").await;
-        // Twice what is asked for: how many records an echo is, is the peer's library's affair.
+        // Twice the number asked for: the peer's library decides how many records an echo is.
         for round in 0..10_u8 {
             channel.rekey();
             stream.write_all(&[round; 1000]).await.unwrap();
@@ -195,7 +195,7 @@ async fn either_side_takes_new_keys_while_streams_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn endpoints_of_the_first_weeks_and_of_later_are_both_served() {
-    // Our server always proves itself; who does not wait for that passes over it.
+    // Sealway's server always sends its proof; a client that does not wait for it ignores it.
     for arguments in
         [&["--job", "rpc", "--early"][..], &["--job", "rpc"], &["--job", "rpc", "--fault", "init-suite-zero"]]
     {
@@ -203,7 +203,7 @@ async fn endpoints_of_the_first_weeks_and_of_later_are_both_served() {
     }
     let seen = does(1, &["--job", "rpc", "--early"]).await;
     assert_eq!(seen["pings"], 1, "{seen}");
-    // Our client wants the proof, unless it is told otherwise.
+    // Sealway's client requires the proof by default.
     let eager = Options { handshake_timeout: Duration::from_millis(500), ..Options::default() };
     let (_peer, refused) = server_of_v1(1, &["--early"], &eager).await;
     let err = refused.unwrap_err();
@@ -220,10 +220,10 @@ async fn endpoints_of_the_first_weeks_and_of_later_are_both_served() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_that_is_accepted_is_acknowledged_though_nothing_is_written_on_it() {
-    // HashiCorp's ends a session whose stream is not acknowledged in time.
+    // HashiCorp's library ends a session whose stream is not acknowledged in time.
     let (timeout, pause) = if is_full() { ("75s", "80s") } else { ("2s", "5s") };
     does(1, &["--job", "mute", "--open-timeout", timeout, "--pause", pause]).await;
-    // With no other stream before it the acknowledgement comes by itself; with 40 it is not held up either.
+    // Without an earlier stream the acknowledgement comes by itself; 40 earlier streams do not delay it.
     does(1, &["--job", "echo", "--streams", "40", "--bytes", "1", "--open-timeout", timeout]).await;
 }
 
@@ -261,7 +261,7 @@ async fn our_stream_stalls_at_the_window_of_who_does_not_read_and_goes_on() {
         slow.shutdown().await.unwrap();
         slow
     });
-    // It has stalled when nothing moves while another stream does.
+    // The stream has stalled when it makes no progress while another stream does.
     let rpc = soon(Rpc::open(&channel, Handlers::none())).await.unwrap();
     let mut before = usize::MAX;
     while before != written.load(Ordering::Relaxed) {
@@ -271,7 +271,7 @@ async fn our_stream_stalls_at_the_window_of_who_does_not_read_and_goes_on() {
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    // A little of the window holds the prologue, and the library keeps some frames of its own.
+    // The prologue uses a little of the window, and the library keeps some frames of its own.
     assert!((WINDOW / 2..=WINDOW + (128 << 10)).contains(&before), "{before} of {WINDOW}");
     rpc.call(7, json!({})).await.unwrap();
     let mut slow = soon(writing).await.unwrap();
@@ -299,7 +299,7 @@ async fn a_stream_that_one_side_resets_breaks_off_for_the_other_and_the_channel_
     let seen = does(1, &["--job", "reset"]).await;
     assert!(seen["stream_error"].as_str().unwrap().contains("reset"), "{seen}");
 
-    // HashiCorp's resets what it has closed where the other side does not close in time.
+    // HashiCorp's library resets a stream that it has closed if the other side does not close in time.
     let (peer, channel) = our_client(1, &["--close-timeout", "100ms"]).await;
     let mut stream = open(&channel, "reset").await;
     assert_eq!(soon(stream.read_to_end(&mut Vec::new())).await.unwrap(), 0, "it closes first");
@@ -329,7 +329,7 @@ async fn streams_that_a_server_opens_are_served_by_a_client_of_v1_with_the_same_
     assert_eq!(seen["streams_in"], 3, "{seen}");
 }
 
-/// What our server says to a client of v1 that does one thing wrong.
+/// Runs a client of v1 that violates one rule. Returns the error of Sealway's server.
 async fn refused_by_our_server(arguments: &[&str]) -> (Peer, String) {
     let (peer, channel) = client_of_v1(1, arguments).await;
     let err = match channel {
@@ -339,7 +339,7 @@ async fn refused_by_our_server(arguments: &[&str]) -> (Peer, String) {
     (peer, format!("{} {}", err.stage, err.code))
 }
 
-/// What our client says to a server of v1 that does one thing wrong.
+/// Runs a server of v1 that violates one rule. Returns the error of Sealway's client.
 async fn refused_by_our_client(arguments: &[&str]) -> (Peer, String) {
     let (peer, channel) = server_of_v1(1, arguments, &Options::default()).await;
     let err = match channel {
@@ -415,7 +415,7 @@ async fn each_wrong_handshake_of_a_peer_of_v1_is_refused_and_named() {
         peer.failed().await;
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // What looks odd and is right: the same Init twice.
+    // An unusual but permitted case: the same Init twice.
     does(1, &["--job", "rpc", "--fault", "init-again"]).await;
 }
 
@@ -437,7 +437,7 @@ async fn an_init_and_an_ack_that_are_sent_again_on_a_second_connection_open_noth
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_peer_of_v1_hears_by_a_close_frame_that_and_why_our_channel_ends() {
     let (peer, channel) = our_client(1, &[]).await;
-    // The code is for records of our own; here every end in order has the code 1000.
+    // The code is for native records; here every regular end has the code 1000.
     soon(channel.close(7, "enough")).await;
     let seen = peer.done().await;
     let why = seen["why"].as_str().unwrap();

@@ -1,5 +1,5 @@
-//! Endpoints of Flowersec v1 through our relay, with each other and with ours. The grants are the endpoint's own: nothing of
-//! ours has issued them. SPEC relay.md, channel.md
+//! Endpoints of Flowersec v1 through Sealway's relay, with each other and with Sealway's endpoints. The endpoint's own code
+//! issues the grants. SPEC relay.md, channel.md
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use crate::channel_ground::{
     Gate, Peer, SUITES, attach, attach_with, drain, issue, open, pour, read_frame, serve, soon, write_frame,
 };
 
-/// `sealway relay serve`, which trusts the peer's issuer.
+/// A `sealway relay serve` that trusts the peer's issuer.
 struct Relay {
     child: Child,
     url: String,
@@ -40,7 +40,7 @@ impl Relay {
         Relay { child, url, folder }
     }
 
-    /// Grants of a new channel, and the files that hold them for the peer.
+    /// Returns the grants of a new channel, and the files that hold them for the peer.
     fn channel(&self, suite: u16) -> ([Grant; 2], [PathBuf; 2]) {
         let (client, server) = issue(self.folder.path(), &self.url, suite);
         let files = ["client.json", "server.json"].map(|name| {
@@ -129,7 +129,7 @@ async fn our_client_gets_on_with_a_server_of_v1_through_our_relay() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_channel_that_is_idle_lives_through_our_relay_as_long_as_one_end_of_ours_pings() {
-    // The long form has the relay's own times.
+    // The long form uses the relay's own times.
     let (relay, pause, ping_every) = if is_full() {
         (Relay::start(&[]), Duration::from_secs(90), Liveness::default().ping_every)
     } else {
@@ -145,7 +145,7 @@ async fn a_channel_that_is_idle_lives_through_our_relay_as_long_as_one_end_of_ou
     let ([_, theirs], [other, _]) = relay.channel(1);
     let other = peer(&other, &["--job", "idle", "--pause", &text]);
     let served = attach_with(&theirs, &options).await.unwrap();
-    // Nobody of this pair pings.
+    // Neither end of this pair pings.
     let (_, [first, second]) = relay.channel(1);
     let (first, second) = (peer(&first, &["--job", "idle", "--pause", &text]), peer(&second, &[]));
 
@@ -179,7 +179,7 @@ async fn an_endpoint_of_v1_hears_from_our_relay_why_it_may_not_attach() {
     first.done().await;
     let seen = peer(&client, &["--job", "rpc"]).failed().await;
     assert_eq!((&seen["close_code"], &seen["close_reason"]), (&json!(1008), &json!("token replay")), "{seen}");
-    // Of another issuer, which the relay does not know.
+    // A grant of another issuer, which the relay does not know.
     let other = tempfile::tempdir().unwrap();
     issue(other.path(), &relay.url, 1);
     let seen = peer(&other.path().join("client.json"), &["--job", "rpc"]).failed().await;

@@ -21,7 +21,7 @@ fn a_client_of_the_control_plane_has_a_share_of_its_names() {
     let tokens = ["the-first-token-of-two", "the-second-token-of-two"];
     std::fs::write(folder.path().join("one"), tokens[0]).unwrap();
     std::fs::write(folder.path().join("two"), tokens.join("\n")).unwrap();
-    // Where there is one token, an address is a client; of several, each is one.
+    // With one bearer token, each address counts as a client; with several, each token does.
     for (file, shares) in [("one", 1), ("two", 2)] {
         let address = format!("127.0.0.1:{}", free_port().unwrap());
         let arguments =
@@ -52,7 +52,7 @@ fn a_client_of_the_control_plane_has_a_share_of_its_names() {
     }
 }
 
-/// A command line, its exit code, and how the line of its error begins.
+/// A command line, its exit code, and the start of its error message.
 const WRONG: &[(&str, i32, &str)] = &[
     ("relay serve --aud a", 2, "error: the following required arguments were not provided:"),
     ("relay serve --aud a --issuer-keys-file none", 1, "sealway: --issuer-keys-file: none: No such file"),

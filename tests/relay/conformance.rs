@@ -1,5 +1,5 @@
-//! The relay by its spec, from outside: every row of the close table, every rule of pairing, buffering, replacement, limits
-//! and clean-up; the same cases against a plain relay, one with TLS, and two nodes.
+//! The relay against its spec, from outside: every row of the close table, every rule of pairing, buffering, replacement, limits
+//! and clean-up. The same cases run against a plain relay, one with TLS, and two nodes.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -48,12 +48,12 @@ fn two_nodes_that_share_a_redis_do_as_the_spec_says() {
     run(&ground(folder.path(), None, two, Vec::new()));
 }
 
-/// Two nodes. Each fleet has a prefix of its own: nodes of others are none of theirs.
+/// Starts two nodes. Each fleet has a prefix of its own, so nodes of different fleets do not find each other.
 fn two(folder: &Path) -> Vec<Vec<String>> {
     let url = std::fs::read_to_string(folder.join("redis-url")).unwrap();
     let secret = folder.join("secret").display().to_string();
     let prefix = unique("fleet");
-    // As if this fleet were an old one: a new one refuses tokens that were issued before it began.
+    // As in an old fleet: a new one rejects tokens that were issued before it began.
     let mut redis = TcpStream::connect(url.trim_start_matches("redis://").trim_end_matches('/')).unwrap();
     redis.write_all(format!("SET {prefix}:relay:epoch:1 known\r\n").as_bytes()).unwrap();
     let mut answer = [0; 5];

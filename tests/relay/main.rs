@@ -13,5 +13,5 @@ mod conformance;
 mod memory;
 mod nodes;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");

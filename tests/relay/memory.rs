@@ -1,6 +1,6 @@
-//! What channels cost a relay in memory, and that nothing of them is left: waves of paired channels that idle and go.
+//! The memory that channels cost a relay, and its release: waves of paired channels that idle and close.
 //!
-//! `SEALWAY_RELAY_CHANNELS` and `SEALWAY_RELAY_IDLE_S` make it long: 5000 and 45 is what is published.
+//! `SEALWAY_RELAY_CHANNELS` and `SEALWAY_RELAY_IDLE_S` lengthen it: the published figures are for 5000 and 45.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use sealway_testkit::relay::{Issuer, Relay, attach, claims, connect, unique};
 use crate::BINARY;
 
 const WAVES: usize = 3;
-/// What an allocator may keep back or take more of, beside the 5 %.
+/// Memory that an allocator may retain or add, beside the 5 %.
 const SLACK_KIB: u64 = 768;
 
 fn setting(name: &str, otherwise: usize) -> usize {
@@ -55,7 +55,7 @@ fn waves_of_channels_leave_nothing_behind() {
     let issuer = Issuer::new(folder.path()).unwrap();
     let limits = ["--max-channels", "6000", "--max-conns", "12000", "--idle-timeout-s", "600"];
     let relay = Relay::start(BINARY, folder.path(), &[&limits[..], &["--keepalive-s", "3600"]].concat()).unwrap();
-    // What is opened with the first connection, and kept, is not any channel's.
+    // Memory allocated with the first connection, and kept, belongs to no channel.
     drop(wave(&relay, &issuer, 1));
     std::thread::sleep(Duration::from_secs(1));
     let (empty, before) = (rss_kib(&relay), descriptors(&relay));
@@ -72,7 +72,7 @@ fn waves_of_channels_leave_nothing_behind() {
             assert!(Instant::now() < until, "{} descriptors are left of {before}", descriptors(&relay));
             std::thread::sleep(Duration::from_millis(50));
         }
-        // What is freed is given back a moment later.
+        // Freed memory is returned to the system a moment later.
         std::thread::sleep(Duration::from_secs(1));
         after.push(full);
     }

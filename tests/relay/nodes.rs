@@ -1,5 +1,5 @@
-//! What several relays share: Redis that is away or has lost its memory, a node that is not one of ours, a node that dies.
-//! And the way from keys to grants to a channel, by the commands alone.
+//! Fleets of relays: Redis is down or has lost its memory, a node belongs to another fleet, a node dies. Also the way from keys
+//! to grants to a channel, with the commands alone.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ fn send(relay: &Relay, issuer: &Issuer, claims: &Claims) -> RawWs {
     ws
 }
 
-/// Asks until the answer is none that says to come again later: a new fleet refuses tokens of before it began.
+/// Retries until the answer does not ask for a later retry: a new fleet rejects tokens from before it began.
 fn settled(relay: &Relay, issuer: &Issuer) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
@@ -116,7 +116,7 @@ fn a_node_that_dies_is_told_of_and_its_channels_begin_anew_on_another() {
     settled(&dies, &issuer);
     let claims = pair();
     let mut client = send(&dies, &issuer, &claims[0]);
-    // Known to be there before the other comes: the channel is on the node that dies.
+    // The first end has attached before the other one: the channel is on the node that dies.
     client.answers = false;
     client.send(0x89, b"").unwrap();
     assert_eq!(client.got(), Got::Frame(0x8a, Vec::new()));
@@ -141,7 +141,7 @@ fn a_node_that_dies_is_told_of_and_its_channels_begin_anew_on_another() {
     }
 }
 
-/// A balancer of TCP: the first of the nodes that takes a connection, the last in use first.
+/// A TCP balancer: it connects to the first of the nodes, in their order, that accepts.
 fn balancer(nodes: &[SocketAddr; 2]) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, nodes) = (listener.local_addr().unwrap(), *nodes);
@@ -202,7 +202,7 @@ async fn a_name_is_reachable_again_at_once_after_the_death_of_a_node() {
     channel.over().await;
     let (_, again) = reached().await;
     println!("at first {at_first:?}, after the death of its node {again:?}");
-    // It was 57 s and more; it is 3 s where nothing else runs.
+    // It was 57 s and more; without other load it is 3 s.
     assert!(again < Duration::from_secs(15), "{again:?}: {}", lives_on.log());
     control.stop().await;
 }
@@ -241,7 +241,7 @@ fn an_issuer_of_one_tenant_cannot_mint_for_another_and_keys_that_could_are_refus
     let arguments = ["--iss", "bob's", "--issuer-keys-file", &unbound];
     let err = Relay::start(BINARY, folder.path(), &arguments).unwrap_err().to_string();
     assert!(err.contains("sign for every tenant, \"bob\" among them"), "{err}");
-    // A file from before, on a relay with one tenant, is taken as it is.
+    // A relay with one tenant accepts a file of an older version unchanged.
     let old = keyset("old.json", [None, None]);
     let relay = Relay::start(BINARY, folder.path(), &["--issuer-keys-file", &old]).unwrap();
     let [mut client, mut server] = pair().map(|claims| send(&relay, &bob, &claims));

@@ -1,4 +1,4 @@
-//! Many at once: equal requests of which one wins, strangers who burn nothing, and a stop under load.
+//! Concurrent requests: of equal requests one wins, foreign clients use up no nonce, and a stop under load.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, OnceLock};
@@ -40,7 +40,7 @@ fn servers() -> &'static [Server; 2] {
     })
 }
 
-/// Sends one request over 64 connections at once; returns the statuses.
+/// Sends one request over 64 connections at once. Returns the statuses.
 fn at_once(server: &Server, request: &Request) -> Vec<u16> {
     let bytes: Arc<[u8]> = request.bytes().into();
     let barrier = Arc::new(Barrier::new(AT_ONCE));
@@ -51,7 +51,7 @@ fn at_once(server: &Server, request: &Request) -> Vec<u16> {
                 let mut connection = Connection::open(to).unwrap();
                 let (most, last) = bytes.split_at(bytes.len() - 1);
                 connection.write(most).unwrap();
-                // All but a byte is there: what is left goes out together.
+                // All but one byte is sent: the last bytes go out together.
                 barrier.wait();
                 connection.write(last).unwrap();
                 connection.read_answer("POST").unwrap().status
@@ -99,7 +99,7 @@ fn strangers_without_the_key_burn_no_nonce_however_many() {
             let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
             let request = agreed.seal(PURCHASE, ORDER).0;
             let mut body = request.body_bytes().to_vec();
-            // Still base64 on wire 1, still a message on wire 2: it is the tag that fails.
+            // Still base64 on wire 1, still a message on wire 2: only the tag fails.
             body[3] = if body[3] == b'A' { b'B' } else { b'A' };
             let statuses = at_once(server, &request.clone().body(body));
             assert_eq!(count(&statuses, 400), AT_ONCE, "{statuses:?}");
@@ -138,7 +138,7 @@ fn a_stop_under_load_answers_every_request_in_flight_and_resets_none() {
                     let answer = connection.read_answer("POST").expect("a request in flight was not answered");
                     assert_eq!(answer.status, 200, "{}", answer.text());
                     answered.fetch_add(1, Ordering::SeqCst);
-                    // A server that stops says so, and a client that was told asks elsewhere.
+                    // A stopping server sends `Connection: close`, and its client then goes to another server.
                     if answer.header("connection") == Some("close") || stopping.load(Ordering::SeqCst) {
                         return;
                     }
@@ -146,12 +146,12 @@ fn a_stop_under_load_answers_every_request_in_flight_and_resets_none() {
             })
         })
         .collect();
-    // All sessions agreed, all requests on their way or at the service.
+    // All sessions are open, all requests in flight or at the service.
     while sent.load(Ordering::SeqCst) < 64 {
         std::thread::sleep(Duration::from_millis(5));
     }
-    // From here on nobody asks anew, and what is on its way has time to arrive: a request that meets the closing of its
-    // own idle connection is HTTP/1.1's race, not the server's.
+    // From here on no client sends a new request, and requests in flight have time to arrive: a request that meets the closing of
+    // its own idle connection is a race of HTTP/1.1 and not of the server.
     stopping.store(true, Ordering::SeqCst);
     std::thread::sleep(Duration::from_millis(150));
     let started = Instant::now();
@@ -251,14 +251,14 @@ limits: { buffered_bytes_max: 134217728 }
             assert!(since.elapsed() < Duration::from_secs(30), "{what}");
         }
     };
-    // What is announced and not sent takes nothing.
+    // Announced bytes that are not sent use no memory.
     let announced: Vec<_> = (0..16).map(|_| slow(0)).collect();
     assert_ne!(large().status, 503);
-    // What was sent does: one address has a quarter, which is 32 MiB.
+    // Sent bytes do: one address may use a quarter, which is 32 MiB.
     let sent = [slow(LARGE), slow(LARGE - 1024 * 1024)];
     until("the share of the address is taken", &|| large().status == 503);
     assert_eq!(large().header("retry-after"), Some("1"));
-    // What is small still fits beside them.
+    // A small request still fits beside them.
     assert_eq!(small(), 200);
     drop((announced, sent));
     until("the share is free again", &|| large().status != 503);

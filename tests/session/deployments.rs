@@ -1,4 +1,4 @@
-//! Old deployments: two ports, the old environment names, and what a start says about them.
+//! Old deployments: two ports, the old environment names, and the messages of a start about them.
 
 use std::process::Command;
 
@@ -12,7 +12,7 @@ use crate::BINARY;
 const ONE_PORT: &str = include_str!("../../deploy/config/one-port.yaml");
 const TWO_PORTS: &str = include_str!("../../deploy/config/ports-3000-3001.yaml");
 
-/// The sample as it is, but for its ports.
+/// The sample with other ports.
 fn on_free_ports(sample: &str) -> String {
     let config = sample.replace("localhost:3000\"", "localhost:0\"").replace("localhost:3001\"", "localhost:0\"");
     assert_ne!(config, sample);
@@ -24,7 +24,7 @@ fn status(server: &Server, authority: bool, request: &Request) -> u16 {
     request.send(if authority { ports.1 } else { ports.0 }).unwrap().status
 }
 
-/// The first address of each of the two ports; the second loopback may be missing.
+/// Returns the first address of each of the two ports; the second loopback may be missing.
 fn ports(server: &Server) -> (std::net::SocketAddr, std::net::SocketAddr) {
     let api = server.addresses[0];
     (api, *server.addresses.iter().find(|address| address.port() != api.port()).unwrap())
@@ -131,12 +131,12 @@ fn a_nonce_lifetime_below_twice_the_window_is_raised_with_a_warning_never_refuse
     assert!(!server.log().iter().any(|line| line.contains("nonce_ttl_ms")));
 }
 
-/// Number of calls that the old environment is held to, in the short form and in `make e2e-faults`.
+/// Returns the number of calls with the old environment: for the short form, or for `make e2e-faults`.
 fn calls() -> usize {
     if sealway_testkit::fleet::is_full() { 1_000_000 } else { 2500 }
 }
 
-/// Sends inits over one connection, as a proxy in front would for this client; the statuses that came, and how often.
+/// Sends inits over one connection, as a proxy would for this client. Returns the number of answers of each status.
 fn inits(server: &Server, count: usize, client: &str, body: Option<&str>) -> std::collections::BTreeMap<u16, usize> {
     let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
     let mut seen = std::collections::BTreeMap::new();
@@ -195,7 +195,7 @@ fn with_redis_the_old_environment_bounds_nothing_but_the_fallback() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let seen = inits(&server, calls(), "192.0.2.1", None);
-    // A busy machine may be late at any moment; a refusal for want of room is none of those, and lasts.
+    // A busy machine may fail single inits; missing resources would fail most of them.
     let granted = seen.get(&200).copied().unwrap_or_default();
     assert!(granted > calls() * 9 / 10 && !seen.contains_key(&429), "{seen:?}");
     let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
@@ -208,7 +208,7 @@ fn with_redis_the_old_environment_bounds_nothing_but_the_fallback() {
     assert!(answer.header("access-control-allow-origin").is_some());
 }
 
-/// The output of a start that must fail.
+/// Returns the output of a start that must fail.
 fn failing(env: &[(&str, &str)]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("serve.yaml");

@@ -1,4 +1,4 @@
-//! `POST /session/init/anon` and what an anonymous session may do; the limits of wire 1.
+//! `POST /session/init/anon` and the permissions of an anonymous session; the limits of wire 1.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! `POST /session/init`, wires 1 and 2, over real HTTP: every row that `spec/session.md` has for it.
+//! `POST /session/init`, wires 1 and 2, over real HTTP: every row of `spec/session.md` for it.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -23,7 +23,7 @@ sessions: { authenticated_inits_per_minute: 0 }
     SERVER.get_or_init(|| Launch::new(BINARY, config).start().unwrap()).address()
 }
 
-/// An init that is good in every way.
+/// Returns an init that is valid in every way.
 fn good(wire: Wire) -> Request {
     init(wire, PATH, CLIENT_ID, None).1
 }
@@ -48,7 +48,7 @@ fn accepted(what: &str, request: &Request) {
     assert_eq!(answer.status, 200, "{what}: {}", answer.text());
 }
 
-/// The good request with a stamp and a nonce of the test's choice.
+/// Returns the valid request with another stamp and nonce.
 fn stamped(wire: Wire, stamp: &str, nonce: &str) -> Request {
     match wire {
         Wire::One => good(wire).set("X-Timestamp", stamp).set("X-Nonce", nonce),
@@ -155,7 +155,7 @@ fn every_fault_of_a_wire_1_header_is_the_same_400() {
         let value = good(Wire::One).value(name).unwrap().to_owned();
         refused(&format!("{name} twice"), &good(Wire::One).set(name, value.clone()).header(name, value));
     }
-    // With X-Idempotency-Key it is wire 2's, and lacks a client id.
+    // With X-Idempotency-Key it is a request of wire 2, and lacks a client id.
     refused("both wires", &good(Wire::One).header("X-Idempotency-Key", format!("{}.{}", now_ms(), nonce())));
 }
 
@@ -198,7 +198,7 @@ fn stamps_and_nonces_at_the_edge_of_what_is_taken_are_taken() {
 #[test]
 fn public_keys_of_any_other_form_are_refused() {
     let key = public_key();
-    // A SubjectPublicKeyInfo: its 26 bytes of header, then the very point that is taken on its own.
+    // A SubjectPublicKeyInfo: its 26 bytes of header, then the point that is accepted on its own.
     let header = base64::decode("MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgA=").unwrap();
     let spki = base64::encode(&[header, base64::decode(&key).unwrap()].concat());
     assert_eq!(base64::decode(&spki).unwrap().len(), 91);
@@ -357,7 +357,7 @@ fn junk_instead_of_http_closes_the_connection_and_harms_nobody() {
         let text = String::from_utf8_lossy(&connection.read_to_end().unwrap_or_default()).into_owned();
         assert!(text.is_empty() || text.starts_with("HTTP/1.1 400 "), "{text}");
     }
-    // A length that is not kept to: short, and none at all.
+    // A Content-Length below the length of the body, and two that differ.
     let mut connection = Connection::open(server()).unwrap();
     connection.write(&good(Wire::Two).header("Content-Length", "3").bytes()).unwrap();
     let answer = connection.read_answer("POST").unwrap();

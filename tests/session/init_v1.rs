@@ -119,7 +119,7 @@ fn a_nonce_of_16_characters_is_enough_and_one_used_again_is_409() {
     assert_eq!(request.set("X-ClientId", "another").send(server()).unwrap().status, 200);
 }
 
-/// What can be wrong, in the order in which it is found. Several can be at once.
+/// The faults of an init, in the order of their checks. A request may have several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     Json,
@@ -135,7 +135,7 @@ enum Fault {
 }
 use Fault::*;
 
-/// Faults of one place exclude each other.
+/// Returns true if two faults can occur together. Faults of one part exclude each other.
 fn compatible(a: Fault, b: Fault) -> bool {
     let with = |group: &[Fault]| group.contains(&a) && group.contains(&b);
     !(with(&[Json, NoPublic, Public])
@@ -255,7 +255,7 @@ fn header_names_are_taken_in_any_case() {
 
 #[test]
 fn a_full_nonce_store_is_503_here_and_400_on_the_other_family_and_nothing_is_evicted() {
-    // Many clients behind a proxy: one alone has a share.
+    // Many clients behind a proxy: a single one gets only a share.
     let config = CONFIG.replace(":0' }", ":0', trusted_proxies: ['127.0.0.1'] }");
     let full = Launch::new(BINARY, &format!("{config}replay: {{ nonces_max: 1000 }}\n")).start().unwrap();
     let mut connection = Connection::open(full.address()).unwrap();

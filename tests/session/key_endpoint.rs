@@ -26,7 +26,7 @@ admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
     )
 }
 
-/// Its key endpoint is open, and its sessions may be short.
+/// A server with an open key endpoint, whose sessions may be short.
 fn open_server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let config = config(
@@ -85,7 +85,7 @@ fn the_rows_of_the_key_endpoint_stand_in_their_order() {
     assert_message("unknown", &send(&key_of(&unknown)), 404, "Not Found", "Session not found");
     let another = key_of(&agreed.id()).set("X-ClientId", "another");
     assert_message("another's", &send(&another), 403, "Forbidden", "Not authorized to access this session");
-    // Wire 1 sessions have no client id: nobody can name it.
+    // Sessions of wire 1 have no client id, so no request can name it.
     let wire_1 = Agreed::open(server.address(), Wire::One, "/session/init").unwrap().id();
     assert_message("wire 1", &send(&key_of(&wire_1)), 403, "Forbidden", "Not authorized to access this session");
     assert_eq!(send(&key_of(&agreed.id()).method("POST")).status, 405);
@@ -93,7 +93,7 @@ fn the_rows_of_the_key_endpoint_stand_in_their_order() {
 
 #[test]
 fn an_expired_session_is_410_to_its_owner_403_to_others_and_401_on_calls() {
-    // A server of its own: the purge, which turns 410 into 404, comes ten seconds after its start.
+    // A separate server: the purge, which turns 410 into 404, runs ten seconds after its start.
     let config = config("compat: { open_key_endpoint: true }\nsessions: { ttl: { min_sec: 1 } }");
     let server = Launch::new(BINARY, &config).start().unwrap();
     let open = |wire| Agreed::open_as(server.address(), wire, "/session/init", CLIENT_ID, Some(1)).unwrap();
@@ -195,7 +195,7 @@ fn the_admin_listener_wants_its_token_but_for_probes() {
     let agreed = Agreed::open(closed.address(), Wire::Two, "/session/init").unwrap();
     let request = key_of(&agreed.id()).header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     assert_eq!(request.send(closed.admin()).unwrap().status, 404);
-    // None of it is on the public listener.
+    // The public listener serves none of it.
     let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
     for request in [Request::get("/metrics"), Request::new("DELETE", &format!("/admin/sessions/{}", agreed.id()))] {
         let request = request.header("Authorization", format!("Bearer {ADMIN_TOKEN}"));

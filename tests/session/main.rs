@@ -1,4 +1,4 @@
-//! Sessions of wires 1 and 2 at a real `sealway serve`: inits, sealed calls, refusals, old deployments, and what must stay secret.
+//! Sessions of wires 1 and 2 at a real `sealway serve`: inits, sealed calls, rejections, old deployments, and secrecy.
 //!
 //! nextest is the runner: each test has a process of its own.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
@@ -16,7 +16,7 @@ mod service_answers;
 
 use sealway_proto::wire::Wire;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 /// The wires that these tests speak.
 const BOTH: [Wire; 2] = [Wire::One, Wire::Two];

@@ -1,4 +1,4 @@
-//! Sealed calls that go through: sizes, content types, framing, and what the service behind receives, on both wires.
+//! Accepted sealed calls: sizes, content types, framing, and the requests that the service behind receives, on both wires.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, OnceLock};
@@ -49,7 +49,8 @@ fn agreed(wire: Wire) -> Agreed {
     Agreed::open(server(), wire, "/session/init").unwrap()
 }
 
-/// Sends a request to the service behind and returns what that received, told by a header from what others sent it.
+/// Sends a request to the service behind, and returns the received request, which a header distinguishes from those of other
+/// tests.
 fn received(request: &Request) -> (Received, Vec<u8>) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Sealed calls that must be refused, on both wires, over real HTTP: every row of `spec/session.md#open` and its order.
+//! Sealed calls that must be rejected, on both wires, over real HTTP: every row of `spec/session.md#open` and its order.
 
 use std::net::SocketAddr;
 use std::sync::OnceLock;
@@ -244,7 +244,7 @@ fn reflected(answer: &Answer, wire: Wire) -> Request {
 #[test]
 fn an_answer_sent_back_as_a_request_is_refused_for_its_nonce() {
     for wire in BOTH {
-        // A server of its own, so that the class in the metrics is this request's.
+        // A separate server, so that the class in the metrics is this request's.
         let server = Launch::new(BINARY, CONFIG).start().unwrap();
         let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
         let (answer, _) = agreed.call(PURCHASE, ORDER).unwrap();
@@ -254,7 +254,7 @@ fn an_answer_sent_back_as_a_request_is_refused_for_its_nonce() {
         let line = "sealway_refusals_total{on=\"call\",class=\"nonce_reserved\"} 1";
         assert!(metrics.contains(line), "refused before it was opened:\n{metrics}");
     }
-    // What a client of ours never makes, but whoever has the key could: sealed as a request under a reserved nonce.
+    // No Sealway client sends this, but a client with the key could: sealed as a request under a reserved nonce.
     for wire in BOTH {
         let agreed = agreed(wire);
         for bad in [format!("r-{}", nonce()), format!("R-{}", nonce()), "r-".into()] {
@@ -287,7 +287,7 @@ fn a_full_nonce_store_is_400_on_sealed_calls() {
     let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
     let first = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(first.send(server.address()).unwrap().status, 200);
-    // One session takes what is left of the first half, and then many their share.
+    // One session uses the rest of the first half, and then many use their share.
     let others: Vec<_> =
         (0..101).map(|_| Agreed::open(server.address(), Wire::Two, "/session/init").unwrap()).collect();
     for n in 0..999 {

@@ -1,4 +1,4 @@
-//! What must not be seen: keys, plaintexts and tokens in logs, differences between opening failures in answers.
+//! Secrets that must not be visible: keys, plaintexts and tokens in logs, and differences between opening failures in answers.
 
 use base64::Engine;
 use sealway_proto::wire::{Wire, base64 as wire_base64};
@@ -60,7 +60,7 @@ fn after_all_kinds_of_traffic_the_log_at_its_loudest_holds_nothing_secret() {
             let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
             secrets.extend([text[..20].into(), hex[..16].into(), hex[48..].into(), key[..16].to_vec()]);
             let url = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(&key);
-            // As `{:?}` prints bytes.
+            // The format of bytes with `{:?}`.
             let debug = format!("{}, {}, {}, {}, {}", key[0], key[1], key[2], key[3], key[4]);
             secrets.extend([url[..20].into(), hex.to_uppercase()[..16].into(), debug.into_bytes()]);
         }
@@ -97,7 +97,7 @@ fn after_all_kinds_of_traffic_the_log_at_its_loudest_holds_nothing_secret() {
     }
 }
 
-/// All that a peer sees of an answer but what is different every time: the date, and how long the steps took.
+/// Returns the visible parts of an answer, without those that always differ: the date, and the times of the steps.
 fn visible(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
     let headers = answer.headers.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("date"));
     let headers = headers.map(|(name, value)| {
@@ -164,7 +164,7 @@ fn all_opening_failures_look_alike_from_outside_and_log_and_metrics_have_their_c
             let logged = server.log().len();
             let answer = visible(&request.send(to).unwrap());
             assert_eq!(&answer, first.get_or_insert_with(|| answer.clone()), "wire {}: {class}", wire.name());
-            // The one line that comes is this refusal's.
+            // The only line that appears belongs to this rejection.
             let line = server.wait_for_log(logged, |line| line["on"] == "call").unwrap();
             assert_eq!(line["class"], *class, "wire {}: {line}", wire.name());
         }

@@ -1,4 +1,4 @@
-//! What becomes of the answers of a service behind a sealed route: `spec/session.md#service-answers`, both wires.
+//! Answers of a service behind a sealed route: `spec/session.md#service-answers`, both wires.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use sealway_testkit::wire_client::{Agreed, open};
 
 use crate::{BINARY, BOTH, MIB};
 
-/// The service does what the path says.
+/// A service whose answer depends on the path.
 fn serve() -> Upstream {
     let serve = |received: &sealway_testkit::upstream::Received,
                  connection: &mut sealway_testkit::raw_http::Connection| {
@@ -68,7 +68,7 @@ fn server() -> SocketAddr {
     static SETUP: OnceLock<(Server, Upstream)> = OnceLock::new();
     let (server, _) = SETUP.get_or_init(|| {
         let upstream = serve();
-        // A port that was free a moment ago: nobody listens.
+        // A port that was free a moment ago: no process listens.
         let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = format!(
             "

@@ -24,7 +24,7 @@ fn run(args: &[&str]) -> Output {
     Command::new(BINARY).args(args).env_clear().stdin(Stdio::null()).output().unwrap()
 }
 
-/// What a command printed that ended well.
+/// Runs a command that must succeed, and returns its output.
 fn says(args: &[&str]) -> String {
     let output = run(args);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -98,7 +98,7 @@ fn commands_name_the_server_that_refuses_them_and_no_password() {
     }
     let printed = says(&["config", "print", &place.config()]);
     assert!(printed.contains("postgres:***@") && !printed.contains("p4ssword"), "{printed}");
-    // A file takes the password's place.
+    // A file contains the password instead.
     std::fs::write(place.folder.path().join("pg.password"), "right-p4ssword\n").unwrap();
     let bare = postgres.url().replace(":right-p4ssword", "");
     let config = format!(
@@ -108,10 +108,10 @@ fn commands_name_the_server_that_refuses_them_and_no_password() {
     assert!(says(&["migrate", "--config", &place.config()]).contains("applied 0001"));
 }
 
-/// How many live sessions `kek status` counts under a key.
+/// Returns the number of live sessions that `kek status` counts under a key.
 fn count(place: &Place, id: &str) -> u64 {
     let said = says(&["kek", "status", "--config", &place.config()]);
-    // With the space: a new id, such as kek-1de52e2c, may begin like another.
+    // With the space: another id, such as kek-1de52e2c, may have the same beginning.
     let of_key = format!("{id} ");
     let line = said.lines().find(|line| line.starts_with(&of_key)).unwrap_or_else(|| panic!("{id}: {said}"));
     line.split(", ").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|count| count.parse().ok()).unwrap_or(0)
@@ -142,7 +142,7 @@ fn a_key_is_rotated_while_gateways_serve_and_the_old_one_is_taken_out() {
     for (n, agreed) in agreed.iter().enumerate() {
         assert_eq!(call(agreed, &servers[(n + 1) % 2]), 200);
     }
-    // The old key goes; a gateway that starts now knows the new one alone.
+    // The old key is removed; a gateway that starts now has only the new one.
     for server in &servers {
         wait_until("it wraps under the new key", || {
             server

@@ -1,5 +1,5 @@
-//! Gateways that come and go while clients buy and captured requests are sent again: kills, rolling restarts behind a
-//! proxy, clocks that step.
+//! Gateways that stop and start while clients buy and captured requests are replayed: kills, rolling restarts behind a proxy,
+//! clocks that step.
 
 use std::path::Path;
 use std::time::Duration;
@@ -85,7 +85,7 @@ fn a_rolling_restart_behind_a_proxy_fails_no_request() {
     let _alone = alone();
     let requests_min = if is_full() { 50_000 } else { 3000 };
     let ground = Ground::start().unwrap();
-    // Longer than the proxy's health checks take to notice.
+    // Longer than the proxy's health checks need to notice.
     let stop = "\nlimits: { stop_delay_ms: 800 }\n";
     let sections = |_: usize, keys: &Path| Ground::sections(&ground.direct_store(), keys, "") + stop;
     let fleet = Fleet::start(BINARY, 3, sections).unwrap();

@@ -1,5 +1,5 @@
-//! PostgreSQL is killed, cut off and held, under load from three gateways: sessions at hand work on, inits are refused
-//! in time, no acknowledged session is lost, and health tells the truth.
+//! PostgreSQL is killed, cut off and paused under load from three gateways: cached sessions remain usable, inits fail in time, no
+//! acknowledged session is lost, and health is correct.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
         ground.postgres().kill().unwrap();
         let during = load.run_for(Duration::from_millis(1500));
         println!("-- kill {kill}\n{during}");
-        // Sessions at hand work on, as soon as a client's own init has been refused, which takes its deadline: 1.5 s.
+        // Cached sessions remain usable once a client's own init has failed, which takes its deadline: 1.5 s.
         load.wait_for_purchases(20, Duration::from_secs(3));
         refused += during.unavailable;
         ground.postgres().start_again().unwrap();
@@ -47,7 +47,7 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
     load.run_for(Duration::from_secs(1)).assert_calm("after", 50);
     let mut finished = load.stop();
     assert!(refused > 0, "no init was refused while PostgreSQL was dead:\n{}", finished.summary);
-    // By gateways that have none of them at hand, too: they are in PostgreSQL, not only in a memory.
+    // Gateways without these sessions in their cache serve them too: the sessions are in PostgreSQL, and not only in memory.
     for index in 0..3 {
         fleet.stop(index).unwrap();
     }

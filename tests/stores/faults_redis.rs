@@ -1,5 +1,5 @@
-//! Redis goes, hangs, slows and comes back empty, under load from several gateways: refusals that say when to come
-//! again, nothing readmitted, and all is well after.
+//! Redis stops, hangs, slows down and comes back empty, under load from several gateways: rejections name the time of a retry, no
+//! request is accepted twice, and service resumes afterwards.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use sealway_testkit::toxiproxy::Toxic;
 
 use crate::{BINARY, Fault, SOON};
 
-/// The slowest refusal: the authority's deadline for each of two questions, and a busy machine.
+/// The slowest rejection: the authority's deadline for each of two queries, and the delay of a busy machine.
 const REFUSAL_MAX_MS: u64 = 6000;
 
 fn fleet(ground: &Ground, count: usize, more: &str) -> Fleet {
@@ -21,7 +21,7 @@ fn fleet(ground: &Ground, count: usize, more: &str) -> Fleet {
     fleet
 }
 
-/// How often, and how long.
+/// Returns the number of rounds and the length of each.
 fn rounds() -> (usize, Duration) {
     if is_full() { (5, Duration::from_secs(4)) } else { (1, Duration::from_millis(1500)) }
 }
@@ -63,7 +63,7 @@ fn while_redis_is_away_calls_are_refused_with_503_and_nothing_is_readmitted_afte
     for fault in FAULTS.iter().cycle().take(FAULTS.len() * rounds) {
         println!("-- {}", fault.name);
         (fault.begin)(&ground);
-        // What was on its way is through.
+        // Requests in flight are finished.
         std::thread::sleep(Duration::from_millis(200));
         let during = load.run_for(away);
         let health: Vec<_> = (0..3).map(|index| fleet.ask(index, "/health").unwrap()).collect();
@@ -91,7 +91,7 @@ fn a_redis_that_flaps_readmits_nothing() {
     let _alone = alone();
     let ground = Ground::start().unwrap();
     let fleet = fleet(&ground, 3, "");
-    // Replayers first: it is the replay in the moment of return that counts.
+    // Replayers first: the replay at the moment of return matters.
     let load = Load::start(Plan { replayers: 6, pause: Duration::from_millis(1), ..Plan::new(fleet.addresses()) });
     load.wait_for_purchases(100, SOON);
     let flaps = if is_full() { 40 } else { 8 };
@@ -152,7 +152,7 @@ fn with_on_loss_local_a_gateway_that_owns_its_sessions_goes_on_and_a_flap_readmi
     for fault in FAULTS[..3].iter().cycle().take(3 * rounds) {
         println!("-- {}", fault.name);
         (fault.begin)(&ground);
-        // Noticing may cost a deadline.
+        // Noticing the failure may take a deadline.
         load.wait_for_purchases(20, SOON);
         let during = load.run_for(away);
         println!("{during}");

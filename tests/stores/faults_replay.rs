@@ -1,5 +1,5 @@
-//! Replays, by the thousand and at the edges of the window: captured requests sent again over several gateways, while
-//! nothing fails and while one gateway's clock steps. None may be accepted.
+//! Thousands of replays, also at the edges of the window: captured requests are sent again over several gateways, without faults
+//! and while one gateway's clock steps. None may be accepted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
 use crate::BINARY;
 
 const SOON: Duration = Duration::from_secs(30);
-/// Of the default configuration.
+/// The window of the default configuration, in milliseconds.
 const WINDOW_MS: i64 = 300_000;
 const HOUR_MS: i64 = 3_600_000;
 
-/// Buys and captures so much, and ends.
+/// Buys and captures so many requests, and stops.
 fn captured(fleet: &Fleet, purchases: u64) -> Finished {
     fleet.wait_for_calls(SOON).unwrap();
     let load = Load::start(Plan { replayers: 0, pause: Duration::ZERO, ..Plan::new(fleet.addresses()) });
@@ -59,8 +59,8 @@ fn no_step_of_the_clock_makes_the_embedded_store_readmit_anything() {
     steps(&Fleet::start_with_clocks(BINARY, 1, sections).unwrap(), None);
 }
 
-/// The last gateway's clock steps through the edges of the window and back, and by an hour; after each step everything
-/// that was captured until then, under earlier steps too, goes to every gateway again.
+/// Steps the last gateway's clock through the edges of the window and back, and by an hour. After each step, every request
+/// captured so far, under earlier steps too, goes to every gateway again.
 fn steps(fleet: &Fleet, ground: Option<&Ground>) {
     let targets = fleet.addresses();
     let stepped = targets.len() - 1;
@@ -73,7 +73,7 @@ fn steps(fleet: &Fleet, ground: Option<&Ground>) {
             let request = agreed.seal(PURCHASE, ORDER).0.header("Connection", "keep-alive");
             let status = request.send(targets[stepped]).unwrap().status;
             finished.ledger.capture(request.bytes(), status == 200);
-            // Within the window all is served, until a clock that ran ahead has made a store forget.
+            // Within the window every request is served, until a clock that ran ahead has made a store forget.
             assert!(edge > WINDOW_MS / 2 || status == 200, "clock off by {offset_ms} ms: {status}");
             let is_refused = [400, 401].contains(&status);
             assert!(offset_ms.abs() < WINDOW_MS || is_refused, "the clock did not step by {offset_ms} ms: {status}");
@@ -86,9 +86,9 @@ fn steps(fleet: &Fleet, ground: Option<&Ground>) {
         }
     }
     if let Some(ground) = ground {
-        // What the gateway with the wrong clock took for expired was none of the others'. Gateways that begin anew, on a
-        // Redis that does, have it from PostgreSQL alone. The one that was wrong remembers that it forgot, and refuses
-        // until it does.
+        // Requests that were expired for the gateway with the wrong clock were valid for the others. Gateways that restart with
+        // an empty Redis know them from PostgreSQL alone. The gateway with the wrong clock knows that it forgot some, and rejects
+        // requests until it restarts.
         for index in 0..targets.len() {
             fleet.stop(index).unwrap();
         }

@@ -1,5 +1,5 @@
-//! What three instances of a store say to concurrent questions, while what they stand on is killed and comes back, has
-//! an order that explains it: a nonce is fresh once, an acknowledged session is seen until it is deleted.
+//! Concurrent operations on three instances of a store, while the servers behind it are killed and restarted, are linearizable: a
+//! nonce is fresh once, and an acknowledged session is visible until it is deleted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sealway_testkit::store_contract::claims::agree;
 use sealway_testkit::wire_client::{nonce, now_ms};
 use serde_json::json;
 
-/// Workers on each instance.
+/// The number of concurrent workers on each instance.
 const WORKERS: usize = 4;
 
 async fn record(recorder: &Arc<Recorder>, during: impl Future<Output = ()>) {
@@ -34,7 +34,7 @@ async fn pass(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
-/// One process's store, opened as `serve` opens it.
+/// A store of one process, opened as `serve` opens it.
 async fn open(ground: &Ground, keys: &Path) -> Arc<dyn Store> {
     let sessions = json!({ "store": ground.direct_store(), "kek_file": keys, "postgres": { "migrate": true } });
     let sessions: RawSessions = serde_json::from_value(sessions).unwrap();
@@ -45,7 +45,7 @@ async fn open(ground: &Ground, keys: &Path) -> Arc<dyn Store> {
     authority.store().clone()
 }
 
-/// Waits until a nonce that nobody took is granted.
+/// Waits until an unused nonce is granted.
 async fn settle(store: &Arc<dyn Store>) {
     let agreed = agree(Some("settle"), 600, now_ms());
     for _ in 0..200 {

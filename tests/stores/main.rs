@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use sealway_testkit::ground::Ground;
 
-/// The program under test.
+/// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
-/// How long a test waits for what must come.
+/// The longest wait for an expected event.
 const SOON: Duration = Duration::from_secs(20);
 
-/// What goes wrong with a server, and how it is put right.
+/// A fault of a server, and its repair.
 struct Fault {
     name: &'static str,
     begin: fn(&Ground),

@@ -1,4 +1,4 @@
-//! Restarts of the embedded store in a real process, keys at rest, and a disk that refuses: `spec/session.md` 5.2, 5.5.
+//! Restarts of the embedded store in a real process, keys at rest, and a disk that fails: `spec/session.md` 5.2, 5.5.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn start(folder: &Path) -> Server {
     Launch::new(BINARY, &config).folder(folder).start().unwrap()
 }
 
-/// How a server's life ends.
+/// The way in which a server process ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Term,
@@ -53,7 +53,7 @@ fn a_session_survives_a_restart_and_no_replay_is_readmitted() {
         let mut unsent = Vec::new();
         for agreed in &agreed {
             let now = now_ms();
-            // Stamped a little behind, now, and ahead: the last is the one that a restart's clock does not cover.
+            // Stamped slightly in the past, now, and in the future: the clock of a restart does not cover the last one.
             for stamp in [now - 5000, now, now + 20_000, now + 290_000] {
                 let request = agreed.seal_as(PURCHASE, ORDER, &stamp.to_string(), &nonce()).0;
                 assert_eq!(request.send(server.address()).unwrap().status, 200, "{how:?} {stamp}");
@@ -98,7 +98,7 @@ fn a_revoked_session_stays_revoked_over_a_restart() {
     answer.assert_error("revoked", 401, "SESSION_EXPIRED");
 }
 
-/// Every file under a folder.
+/// Returns every file under a folder.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
@@ -129,7 +129,7 @@ fn no_file_of_the_store_holds_a_session_key_in_any_spelling() {
                 let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
                 let text = base64::engine::general_purpose::STANDARD.encode(key);
                 let url = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(key);
-                // Half a key would be half too much.
+                // Even half a key is too much.
                 let needles = [&key[..16], &key[16..], &hex.as_bytes()[..32], &hex.as_bytes()[32..]];
                 for needle in needles.into_iter().chain([&text.as_bytes()[..20], &url.as_bytes()[..20]]) {
                     assert!(!has(needle), "{name} holds a session key");
@@ -184,7 +184,7 @@ fn a_store_that_cannot_write_refuses_with_503_and_health_says_so() {
     let answer = init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1.send(server.address()).unwrap();
     assert_eq!((answer.status, answer.json()["error"].as_str()), (503, Some("Service Unavailable")));
     for agreed in &agreed {
-        // Stamped ahead it must be on the disk before it is granted.
+        // A stamp in the future must be on disk before the nonce is granted.
         let ahead = agreed.seal_as(PURCHASE, ORDER, &(now_ms() + 60_000).to_string(), &nonce()).0;
         ahead.send(server.address()).unwrap().assert_error("ahead", 503, "SERVICE_UNAVAILABLE");
         let again = ahead.send(server.address()).unwrap();
@@ -198,7 +198,7 @@ fn a_store_that_cannot_write_refuses_with_503_and_health_says_so() {
     assert_eq!((health.status, health.json()["status"].as_str()), (200, Some("degraded")));
     assert_eq!(health.json()["store"], "embedded");
 
-    // The disk is back: so is everything, without a restart.
+    // The disk works again, and so does everything else, without a restart.
     server.allow_file_writes().unwrap();
     for wire in BOTH {
         assert_eq!(init(wire, "/session/init", CLIENT_ID, None).1.send(server.address()).unwrap().status, 200);
@@ -215,7 +215,7 @@ fn many_sessions_survive_a_kill_in_the_middle_of_inits() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path());
     let address = server.address();
-    // Whoever was told of a session finds it again, whenever the kill came.
+    // A client with an acknowledged session finds it again, whenever the kill came.
     let workers: Vec<_> = (0..4)
         .map(|_| {
             std::thread::spawn(move || {

@@ -1,5 +1,5 @@
-//! Several gateways on one truth, as their clients and operators see them: PostgreSQL and Redis, PostgreSQL alone, Redis
-//! alone, another authority.
+//! Several gateways that share a store, as clients and operators see them: PostgreSQL and Redis, PostgreSQL alone, Redis alone,
+//! another authority.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn sessions(store: &str, keys: &Path, more: &str) -> String {
     format!("\nsessions: {{ store: '{store}', kek_file: '{}'{migrate}{more} }}\n", keys.display())
 }
 
-/// Gateways on `store` that grant.
+/// Gateways on `store` that open sessions.
 fn fleet(count: usize, store: &str, more: &str) -> Fleet {
     let fleet = Fleet::start(BINARY, count, |_, keys| sessions(store, keys, more)).unwrap();
     fleet.wait_for_ready(SOON).unwrap();
@@ -31,7 +31,7 @@ fn fleet(count: usize, store: &str, more: &str) -> Fleet {
     fleet
 }
 
-/// One gateway whose admin listener is known.
+/// A gateway whose admin listener is known.
 fn gateway(store: &str, keys: &Path, more: &str) -> Server {
     let config = format!(
         "
@@ -80,7 +80,7 @@ fn admin(method: &str, server: &Server, path: &str) -> u16 {
     request.send(server.admin()).unwrap().status
 }
 
-/// The stores that several gateways share, each with its name.
+/// The shared stores, each with its name.
 fn stores(postgres: &Postgres, redis: &Redis) -> [(&'static str, String); 3] {
     let (database, other) = (postgres.create_database().unwrap(), postgres.create_database().unwrap());
     [("tiered", format!("{database} + {}", redis.url())), ("postgres", other), ("redis", format!("{}/1", redis.url()))]
@@ -104,7 +104,7 @@ fn a_session_agreed_at_one_gateway_is_used_at_every_other_and_a_request_is_accep
                     again.assert_error(&format!("{name}: a replay"), 400, "CRYPTO_ERROR");
                 }
             }
-            // At all three at once, again and again.
+            // Sent to all three at once, repeatedly.
             for _ in 0..20 {
                 let request = agreed.seal(PURCHASE, ORDER).0;
                 let tries: Vec<_> = addresses
@@ -138,7 +138,7 @@ fn a_revoked_session_is_refused_by_every_gateway_within_a_second() {
         let took = wait_until("revoked everywhere", || gateways.iter().all(|gateway| call(gateway) == 401));
         assert!(took < Duration::from_secs(1), "{name}: {took:?}");
         assert_eq!(admin("DELETE", &gateways[2], &format!("/admin/sessions/{}", agreed.id())), 404, "{name}");
-        // For one that comes later there is none either.
+        // A gateway that starts later has none either.
         assert_eq!(call(&gateway(&store, &keys, "")), 401, "{name}");
     }
 }
@@ -235,7 +235,7 @@ fn with_the_fallback_to_memory_calls_go_on_without_redis_and_health_says_so() {
     let during = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(send(&during).status, 200);
     send(&during).assert_error("a replay", 400, "CRYPTO_ERROR");
-    // One session does not fill it, and nothing is evicted.
+    // One session does not fill it, and no entry is evicted.
     let mut last = 200;
     for _ in 0..1100 {
         last = send(&agreed.seal(PURCHASE, ORDER).0).status;
@@ -277,7 +277,7 @@ fn an_api_side_that_keeps_nothing_asks_the_authority() {
     let call = |side: &Server| agreed.seal(PURCHASE, ORDER).0.send(side.address()).unwrap().status;
     let took = wait_until("revoked", || sides.iter().all(|side| call(side) == 401));
     assert!(took < Duration::from_secs(1), "{took:?}");
-    // Without the authority nothing is granted, and it is said.
+    // Without the authority no session is opened, and the log says so.
     drop(authority);
     wait_until("it is missed", || ask(&sides[0], "/ready").0 == 503);
     let answer = Request::get("/ready").send(sides[0].address()).unwrap();

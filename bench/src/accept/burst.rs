@@ -1,4 +1,4 @@
-//! The client's part: so many connections at once, each new, each for one request.
+//! The client: opens many new connections at once, each for one request.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,30 +12,30 @@ use tokio::task::spawn_local;
 use super::service::COUNTS_PATH;
 use crate::client::{Fault, H1, Tally, Target};
 
-/// How much longer than the service's delay an answer may take.
+/// The longest time that an answer may take beyond the service's delay.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const REQUEST: &[u8] =
     b"GET /accept HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sealway-bench\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 
-/// What came of a burst.
+/// The result of one burst.
 pub(super) struct Burst {
     pub(super) tally: Tally,
-    /// When the last handshake was done, in milliseconds from the start of the burst.
+    /// Time of the last handshake, in milliseconds from the start of the burst.
     pub(super) connected_ms: f64,
 }
 
-/// What is sent.
+/// The load that the client sends.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     pub(super) bursts: usize,
-    /// Requests in each.
+    /// Number of requests in each burst.
     pub(super) size: usize,
-    /// Handshakes of a burst under way at a time.
+    /// Concurrent handshakes of a burst.
     pub(super) opening: usize,
-    /// From the start of one to the start of the next.
+    /// Interval between the starts of two bursts.
     pub(super) every: Duration,
-    /// How long an answer takes at the least.
+    /// The shortest time that an answer takes.
     pub(super) delay: Duration,
 }
 
@@ -93,7 +93,7 @@ async fn request(target: &Target, burst: &RefCell<Burst>, turns: &Semaphore, sta
     Ok(())
 }
 
-/// Asks the service what it counted.
+/// Fetches the counts of the service.
 pub(super) async fn counts(target: &Target) -> anyhow::Result<String> {
     let (mut stream, _) = target.open().await.map_err(|fault| anyhow::anyhow!("{fault}"))?;
     let request = format!("GET {COUNTS_PATH} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");

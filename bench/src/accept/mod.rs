@@ -1,6 +1,5 @@
-//! The published acceptance test of the gateway that this one replaces: bursts of new mTLS connections, a request and a
-//! full handshake each, through `sealway serve --litegateway` to a service behind mTLS that waits five seconds. The exit
-//! code is the verdict.
+//! The published acceptance test of Lite Gateway: bursts of new mTLS connections, each with a full handshake and one request,
+//! through `sealway serve --litegateway` to a service behind mTLS that waits five seconds. The exit code is the verdict.
 
 mod burst;
 mod service;
@@ -24,12 +23,12 @@ use crate::ours;
 use crate::procfs;
 use crate::servers::sealway_beside;
 
-/// What the replaced gateway was published with.
+/// Published figures of the replaced gateway, for the report.
 const PUBLISHED: &str =
     "published figures of the gateway that it replaces: 7.45 to 10.5 s on average, 0.6 to 1.9 % errors, 3 to 7 GB";
-/// Above this share of a core the client or the service, and not the gateway, may be what is measured.
+/// The largest share of a core that the client or the service may use. Above it, the test may measure them and not the gateway.
 const BUSY_MAX: f64 = 0.85;
-/// Of the PKCS#12 files, which live as long as the test.
+/// The password of the PKCS#12 files, which exist only during the test.
 const PASSWORD: &str = "changeit";
 
 /// The test's size and its bars.
@@ -70,10 +69,10 @@ pub(crate) struct Options {
     direct: bool,
 }
 
-/// Runs it and prints; an error is a missed bar.
+/// Runs the test and prints the results. Returns an error if a bar is missed.
 ///
 /// # Errors
-/// When a bar is missed, or something does not start.
+/// If a bar is missed, or a process does not start.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     ensure!(options.bursts > 0 && options.size > 0, "nothing is sent");
     let wait = Duration::from_millis(options.delay_ms);
@@ -101,7 +100,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (through, direct) = (target(port)?, target(service_port)?);
-    // One request before the clock runs: a wrong set-up is a sentence and not 12,000 errors.
+    // One request before the clock starts: a wrong set-up gives one message and not 12,000 errors.
     let probe = LocalSet::new().block_on(
         &runtime,
         burst::run(&through, &burst::Plan { bursts: 1, size: 1, opening: 1, every: Duration::ZERO, delay: wait }),
@@ -129,7 +128,8 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     verdict(options, &bursts, &usage, &counts)
 }
 
-/// The gateway has two connections a request, and a burst may come before the last is answered.
+/// Raises the limit of descriptors. The gateway has two connections for each request, and a burst may start before the previous
+/// one is answered.
 fn raise_descriptor_limit(options: &Options) -> anyhow::Result<()> {
     let overlap = 1 + (options.delay_ms as f64 / 1000.0 / options.every.max(0.001)).ceil() as usize;
     let needed = 2 * options.size * overlap.min(options.bursts) + 200;
@@ -155,7 +155,7 @@ fn start_service(options: &Options, certificates: &Certificates, port: u16, fold
     Ok(service)
 }
 
-/// The gateway as the replaced one is started: by its environment, with PKCS#12 files.
+/// Starts the gateway as operators start the replaced one: configured by its environment, with PKCS#12 files.
 fn start_gateway(
     sealway: &Path,
     certificates: &Certificates,
@@ -187,7 +187,7 @@ fn start_gateway(
     Ok(gateway)
 }
 
-/// Certificate and key in one file, by the `openssl` command.
+/// Writes certificate and key into one PKCS#12 file with the `openssl` command.
 fn pkcs12(folder: &Path, name: &str, (certificate, key): &(PathBuf, PathBuf)) -> anyhow::Result<String> {
     let file = folder.join(format!("{name}.pfx"));
     let mut openssl = Command::new("openssl");
@@ -260,7 +260,7 @@ fn verdict(options: &Options, bursts: &[Burst], usage: &[Usage], counts: &str) -
     judge(format!("no error (there were {errors})"), errors == 0);
     let full: u64 = bursts.iter().map(|burst| burst.tally.full).sum();
     judge(format!("a full handshake each ({full} of {requests})"), full as f64 == requests);
-    // The probe before and the question for the counts are the service's too.
+    // The probe and the query of the counts are requests to the service too.
     let expected = service::counts(requests as u64 + 1, 0, requests as u64 + 1);
     if !options.direct {
         judge("a new connection to the service each".to_owned(), counts == expected);

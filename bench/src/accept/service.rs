@@ -1,5 +1,5 @@
-//! The service behind the gateway: mTLS, an answer after a delay, a connection for each request. It hands out no tickets, so
-//! that its handshakes are full ones, and counts them.
+//! The service behind the gateway: mTLS, a delayed answer, and a new connection for each request. It issues no tickets, so all
+//! its handshakes are full ones, and it counts them.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::client::{Group, chain};
 
-/// The whole of a burst waits at once.
+/// The backlog must hold a whole burst.
 const BACKLOG: u32 = 4096;
-/// How long to wait for a peer to say goodbye.
+/// The longest wait for the peer to close the connection.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Asked here it tells its counts, at once.
+/// The path that returns the counts of the service without delay.
 pub(super) const COUNTS_PATH: &str = "/counts";
 
 /// How it is started.
@@ -48,12 +48,12 @@ struct Counts {
     requests: AtomicU64,
 }
 
-/// The counts in words.
+/// Returns the counts as text for the report.
 pub(super) fn counts(full: u64, resumed: u64, requests: u64) -> String {
     format!("{full} full handshakes with a client's certificate, {resumed} resumed, {requests} delayed answers")
 }
 
-/// Serves until killed.
+/// Runs the service until it is killed.
 pub(crate) fn run(service: &Service) -> anyhow::Result<()> {
     let mut roots = RootCertStore::empty();
     for authority in chain(&service.client_ca)? {

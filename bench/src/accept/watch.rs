@@ -1,4 +1,4 @@
-//! Looks at processes while they work: processor time, how busy they are at the most, memory, descriptors.
+//! Samples processes while they work: processor time, the busiest second, memory, descriptors.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,23 +11,23 @@ use anyhow::anyhow;
 use crate::procfs;
 
 const PAUSE: Duration = Duration::from_millis(100);
-/// So many looks back is a second ago.
+/// The number of samples in one second.
 const WINDOW: usize = 10;
 
-/// What a process used.
+/// Resources that a process used.
 pub(super) struct Usage {
     pub(super) name: &'static str,
     pid: u32,
     start_ns: u64,
     pub(super) cpu_ns: f64,
-    /// Share of a core in the busiest second.
+    /// The share of a core in the busiest second.
     pub(super) busy_max: f64,
     pub(super) rss_kib_max: u64,
     pub(super) descriptors_max: usize,
     recent: VecDeque<(Instant, u64)>,
 }
 
-/// Looking, until stopped.
+/// A thread that samples processes until it is stopped.
 pub(super) struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<Vec<Usage>>>,
@@ -67,7 +67,7 @@ impl Watch {
         Ok(Watch { stop, thread })
     }
 
-    /// A last look, and what was seen.
+    /// Takes a last sample, and returns the resources that each process used.
     pub(super) fn stop(self) -> anyhow::Result<Vec<Usage>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the watch broke"))?
@@ -85,7 +85,7 @@ impl Usage {
             self.busy_max = self.busy_max.max(share);
         }
         self.recent.push_back((now, cpu_ns));
-        // Listing thousands of descriptors takes the core from those that are watched.
+        // Listing thousands of descriptors takes processor time from the sampled processes.
         if thoroughly {
             self.rss_kib_max = procfs::memory_kib(self.pid, "VmHWM")?;
             self.descriptors_max = self.descriptors_max.max(procfs::descriptors(self.pid)?);

@@ -1,4 +1,4 @@
-//! The same cryptography in this process, with nothing around it; and the broker's own work on a certificate without a wire.
+//! The same cryptography in this process without a server, and the broker's own work on a certificate without a protocol.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use aws_lc_rs::signature::{
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use sealway_broker::certificate::{Bound, Flavour, Issuer, Request, issue};
-use sealway_broker::keys::{Algorithm, Issuing, Kek, Store};
+use sealway_broker::keys::{Algorithm, Kek, Store, StoreIssuer};
 use sealway_broker::profile::{Leniency, Profiles};
 use sealway_runtime::clock::{Clock, SystemClock};
 
@@ -21,27 +21,27 @@ use super::cases::INPUT_LEN;
 use super::ground::SigningKey;
 use crate::table::median;
 
-/// How long one thing is done at a time.
+/// The time for which one operation is repeated in a round.
 const SLICE: Duration = Duration::from_millis(40);
 const ROUNDS: usize = 9;
-/// As long as what is signed of a certificate.
+/// The typical length of the signed part of a certificate, in bytes.
 const TO_BE_SIGNED_LEN: usize = 400;
 
-/// Nanoseconds of each.
+/// The cost of bare operations, in nanoseconds each.
 pub(super) struct Bare {
     pub(super) sha256: f64,
     pub(super) sha3_512: f64,
     pub(super) keys: Vec<BareKey>,
 }
 
-/// Nanoseconds of what is done with one key.
+/// The cost of operations with one key, in nanoseconds each.
 pub(super) struct BareKey {
     pub(super) name: &'static str,
-    /// A signature.
+    /// One signature with the key.
     pub(super) sign: f64,
-    /// A verification of a P-256 request, and a signature.
+    /// The verification of a P-256 request, followed by a signature.
     pub(super) verify_and_sign: f64,
-    /// The broker's handler of a certificate, from the request's bytes to the certificate's.
+    /// The broker's handler of a certificate request, from the bytes of the request to those of the certificate.
     pub(super) issue: f64,
 }
 
@@ -107,7 +107,7 @@ fn issuing(key: &SigningKey, pkcs8: &[u8]) -> anyhow::Result<f64> {
     let profile = profiles.get(key.profile).context("no such profile")?;
     let policy = profile.certificate.as_ref().context("it signs no certificates")?;
     let work = || {
-        let issuing = Issuing::new(store.get(key.id)?, &key.ca_certificate)?;
+        let issuing = StoreIssuer::new(store.get(key.id)?, &key.ca_certificate)?;
         issue(
             policy,
             &Request {
@@ -127,9 +127,9 @@ fn issuing(key: &SigningKey, pkcs8: &[u8]) -> anyhow::Result<f64> {
     Ok(time(|| drop(black_box(work()))))
 }
 
-/// Nanoseconds of one call of `work`, the median of rounds.
+/// Returns the nanoseconds of one call of `work`, the median of all rounds.
 fn time(mut work: impl FnMut()) -> f64 {
-    // The clock is looked at rarely: it costs as much as a digest.
+    // The clock is read rarely, because reading it costs as much as a digest.
     let start = Instant::now();
     work();
     let each = if start.elapsed() > Duration::from_micros(100) { 1 } else { 64 };

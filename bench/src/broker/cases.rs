@@ -1,4 +1,4 @@
-//! What is asked, of whom, and what was seen.
+//! The cases: the server and the call of each, and the figures measured.
 
 use hdrhistogram::Histogram;
 use prost::Message;
@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use super::driver::{Call, Seen};
 use crate::table::median;
 
-/// The longest batch of the table.
+/// The number of inputs in the longest batch of the table.
 pub(super) const BATCH: usize = 64;
-/// Calls under way at a time, where it is not one.
+/// The number of calls in flight in the concurrent rows.
 pub(super) const IN_FLIGHT: usize = 16;
-/// Bytes of an input.
+/// The length of an input in bytes.
 pub(super) const INPUT_LEN: usize = 64;
 
-/// Whom a case is asked of.
+/// The server that a case measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Server {
     Ours,
@@ -23,7 +23,7 @@ pub(super) enum Server {
     Ping,
 }
 
-/// One row.
+/// One case: a row of the table, and the figures of each round.
 pub(super) struct Case {
     pub(super) server: Server,
     pub(super) call: Option<Call>,
@@ -31,20 +31,20 @@ pub(super) struct Case {
     seen: Vec<(f64, f64, f64)>,
 }
 
-/// Medians of a row.
+/// The medians of a row over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
-    /// Such as `hash sha-256`.
+    /// The name of the row, such as `hash sha-256`.
     pub(super) name: String,
-    /// Calls under way at a time.
+    /// The number of calls in flight.
     pub(super) in_flight: usize,
-    /// Inputs in a call.
+    /// The number of inputs in a call.
     pub(super) inputs: usize,
-    /// Of a round trip, in µs.
+    /// The median time of a round trip, in µs.
     pub(super) p50_us: f64,
-    /// The server's processor time, kernel included, in µs a call.
+    /// The server's processor time for a call, kernel included, in µs.
     pub(super) cpu_us: f64,
-    /// Calls a second.
+    /// The number of calls per second.
     pub(super) rate: f64,
 }
 
@@ -54,14 +54,14 @@ impl Case {
         Case { server, call, row, seen: Vec::new() }
     }
 
-    /// Keeps what one round saw.
+    /// Adds the figures of one round.
     pub(super) fn keep(&mut self, seen: &Seen, cpu_ns: u64) {
         let calls = seen.calls.max(1) as f64;
         let rate = calls / seen.elapsed.as_secs_f64();
         self.seen.push((p50_us(&seen.times), cpu_ns as f64 / 1e3 / calls, rate));
     }
 
-    /// The medians of what was kept.
+    /// Returns the row with the medians of all rounds.
     pub(super) fn row(&self) -> Row {
         let of = |pick: fn(&(f64, f64, f64)) -> f64| median(&mut self.seen.iter().map(pick).collect::<Vec<_>>());
         Row { p50_us: of(|seen| seen.0), cpu_us: of(|seen| seen.1), rate: of(|seen| seen.2), ..self.row.clone() }
@@ -72,17 +72,17 @@ fn p50_us(times: &Histogram<u64>) -> f64 {
     times.value_at_quantile(0.5) as f64 / 1e3
 }
 
-/// A message of one field of bytes, which the echo knows.
+/// A message with one field of bytes, which the echo server accepts.
 #[derive(Clone, PartialEq, Message)]
 struct Bytes {
     #[prost(bytes = "vec", tag = "1")]
     value: Vec<u8>,
 }
 
-/// One after another, and several at a time.
+/// One call at a time, and several in flight.
 const FLIGHTS: [usize; 2] = [1, IN_FLIGHT];
 
-/// The rows that need no keys.
+/// Returns the rows that need no keys.
 pub(super) fn plain() -> Vec<Case> {
     let input = vec![7; INPUT_LEN];
     let echo = Call::new("/bench.Echo/Echo", &Bytes { value: input.clone() });
@@ -109,18 +109,18 @@ pub(super) fn plain() -> Vec<Case> {
     cases
 }
 
-/// What memory is measured with.
+/// Returns the call with which memory is measured.
 pub(super) fn hash_one() -> Call {
     let request = v1::HashRequest { profile: "Sha256".into(), inputs: vec![vec![7; INPUT_LEN]] };
     Call::new("/sealway.broker.v1.Broker/Hash", &request)
 }
 
-/// As [`hash_one`], of the echo.
+/// Returns the call of the echo server that corresponds to [`hash_one`].
 pub(super) fn echo_one() -> Call {
     Call::new("/bench.Echo/Echo", &Bytes { value: vec![7; INPUT_LEN] })
 }
 
-/// The rows of this broker's keys: signatures of data, and certificates.
+/// Returns the rows that use this broker's keys: signatures of data, and certificates.
 pub(super) fn signing(keys: &[super::ground::SigningKey]) -> Vec<Case> {
     let mut cases = Vec::new();
     for key in keys {

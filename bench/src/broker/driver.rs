@@ -1,5 +1,5 @@
-//! The client that all gRPC servers are measured with: HTTP/2 over a Unix socket, requests that were encoded before, answers
-//! that are looked at no further than their status. What it costs is the same for all, and is in no server's CPU time.
+//! The client for all gRPC servers: HTTP/2 over a Unix socket, with requests encoded in advance and answers of which it checks
+//! only the status. Its cost is the same for all servers, and no server's CPU time includes it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
 use tokio::net::UnixStream;
 
-/// A call that is made over and over.
+/// A call that is repeated for the whole measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) path: String,
@@ -22,7 +22,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Of this method, with this message.
+    /// Returns a call of this method with this message.
     pub(super) fn new(path: impl Into<String>, message: &impl Message) -> Self {
         let len = message.encoded_len();
         let mut frame = BytesMut::with_capacity(len + 5);
@@ -33,21 +33,21 @@ impl Call {
     }
 }
 
-/// What was seen of one server in one case.
+/// The figures of one server in one case.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) calls: u64,
     pub(super) elapsed: Duration,
-    /// Of round trips, in nanoseconds.
+    /// Times of round trips, in nanoseconds.
     pub(super) times: Histogram<u64>,
 }
 
-/// A connection.
+/// A connection to a gRPC server.
 #[derive(Clone)]
 pub(super) struct Driver(SendRequest<Full<Bytes>>);
 
 impl Driver {
-    /// Connects; needs a runtime.
+    /// Connects to the socket. It must run in a Tokio runtime.
     pub(super) async fn connect(socket: &Path) -> anyhow::Result<Self> {
         let stream = UnixStream::connect(socket).await.with_context(|| format!("nobody at {}", socket.display()))?;
         let (sender, connection) = Builder::new(TokioExecutor::new())
@@ -59,7 +59,7 @@ impl Driver {
         Ok(Driver(sender))
     }
 
-    /// Makes a call; the answer's message.
+    /// Makes a call and returns the message of the answer.
     pub(super) async fn call(&mut self, call: &Call) -> anyhow::Result<Bytes> {
         let request = Request::post(format!("http://localhost{}", call.path))
             .header("content-type", "application/grpc")
@@ -80,7 +80,7 @@ impl Driver {
         Ok(bytes.split_off(5))
     }
 
-    /// So many calls under way at a time, for this long.
+    /// Repeats the call for this time, with this many calls in flight.
     pub(super) async fn drive(&self, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<Seen> {
         let start = Instant::now();
         let tasks: Vec<_> = (0..in_flight)

@@ -1,4 +1,4 @@
-//! What the servers stand on: files, keys, certificates.
+//! The fixtures of the servers: files, keys, certificates.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,23 +9,23 @@ use sealway_testkit::broker::PROFILES;
 
 /// A key of the broker's store that signs data and certificates.
 pub(super) struct SigningKey {
-    /// As tables call it.
+    /// The name of the key in tables.
     pub(super) name: &'static str,
-    /// The profile that it is used under.
+    /// The profile with which the key is used.
     pub(super) profile: &'static str,
-    /// Its id.
+    /// The id of the key in the broker's store.
     pub(super) id: &'static str,
-    /// What the broker calls its algorithm.
+    /// The broker's name of the key's algorithm.
     pub(super) algorithm: &'static str,
-    /// PKCS#8 in PEM.
+    /// The private key, PKCS#8 in PEM.
     pub(super) pem: String,
-    /// Of an authority that has this key, in PEM.
+    /// The certificate of an authority with this key, in PEM.
     pub(super) ca_certificate: Vec<u8>,
-    /// A request to be certified, in PEM: P-256.
+    /// A certification request with a P-256 key, in PEM.
     pub(super) csr: Vec<u8>,
 }
 
-/// Writes the broker's files into a folder that is its owner's alone.
+/// Writes the broker's files into a folder that only its owner can access.
 pub(super) fn files(folder: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     let owner = std::fs::Permissions::from_mode(0o600);
@@ -37,7 +37,7 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes keys and certificates with openssl.
+/// Generates keys and certificates with openssl.
 pub(super) fn signing_keys(folder: &Path) -> anyhow::Result<Vec<SigningKey>> {
     let made = folder.join("made");
     std::fs::create_dir_all(&made)?;
@@ -66,7 +66,7 @@ pub(super) fn signing_keys(folder: &Path) -> anyhow::Result<Vec<SigningKey>> {
     Ok(keys)
 }
 
-/// Gives the broker those keys.
+/// Imports the keys into the broker.
 pub(super) async fn import(socket: &Path, keys: &[SigningKey]) -> anyhow::Result<()> {
     let client = Client::new(Options::new(socket));
     for key in keys {

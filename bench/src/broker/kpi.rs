@@ -1,10 +1,10 @@
-//! What the broker that this one replaces promises, with ours beside it; and the goals of ours.
+//! The published figures of the replaced broker compared with those of Sealway's broker, and the goals of Sealway's broker.
 
 use super::Measured;
 use super::cases::{BATCH, ECHO, HASH, HASH_OPEN, HEALTH, IN_FLIGHT, PING, Row};
 use crate::table::verdict;
 
-/// A line: what, what was promised, what was measured, and whether it is as good.
+/// A line of the report: the indicator, its goal, the measured figure, and the verdict.
 pub(super) struct Line {
     pub(super) what: String,
     pub(super) goal: String,
@@ -17,13 +17,13 @@ fn line(what: impl Into<String>, goal: impl Into<String>, figure: String, verdic
 }
 
 impl Measured {
-    /// The row of this name.
+    /// Returns the row with this name, number of calls in flight and number of inputs.
     pub(super) fn row(&self, name: &str, in_flight: usize, inputs: usize) -> anyhow::Result<&Row> {
         let is_it = |row: &&Row| row.name == name && row.in_flight == in_flight && row.inputs == inputs;
         self.rows.iter().find(is_it).ok_or_else(|| anyhow::anyhow!("no row {name}"))
     }
 
-    /// The old broker's indicators.
+    /// Returns the indicators that the old broker publishes.
     pub(super) fn old(&self) -> anyhow::Result<Vec<Line>> {
         let mut lines = Vec::new();
         let certificate = "sign certificate P-384";
@@ -67,7 +67,7 @@ impl Measured {
         Ok(lines)
     }
 
-    /// Our own goals.
+    /// Returns the goals of Sealway's own broker.
     pub(super) fn goals(&self) -> anyhow::Result<Vec<Line>> {
         let mut lines = Vec::new();
         let (hash, echo, ping) = (self.row(HASH, 1, 1)?, self.row(ECHO, 1, 1)?, self.row(PING, 1, 1)?);
@@ -98,7 +98,7 @@ impl Measured {
         Ok(lines)
     }
 
-    /// What is compared from one result to the next: ratios, which hold across machines better than times do.
+    /// Returns the figures to compare between results: ratios, which differ less between machines than times do.
     pub(super) fn ratios(&self) -> anyhow::Result<Vec<(String, f64)>> {
         let ping = self.row(PING, 1, 1)?;
         let mut ratios = Vec::new();
@@ -110,7 +110,7 @@ impl Measured {
                     ("bare signature", key.sign / 1e3 * row.inputs as f64)
                 }
                 Some(key) => ("bare verify and sign", key.verify_and_sign / 1e3),
-                // As many calls of its at a time.
+                // The echo's row with the same number of calls in flight.
                 None => ("grpc-go echo", self.row(ECHO, row.in_flight, 1)?.cpu_us),
             };
             ratios.push((format!("CPU of {name} / {of}"), row.cpu_us / base));

@@ -1,6 +1,6 @@
-//! The broker: what a call costs, beside a bare Unix socket, the bare cryptography, and the least that a server of grpc-go
-//! does. Servers have core 0, one of them at work at a time; the client is one thread on core 1, the same for all of gRPC. In
-//! every round each row is asked in turn, so that what disturbs the machine disturbs all.
+//! The broker: compares the cost of a call with a bare Unix socket, with bare cryptography, and with a minimal server of grpc-go.
+//! The servers have core 0, and one of them works at a time; the client is one thread on core 1, the same for all gRPC servers.
+//! Each round measures each row in turn, so that disturbances of the machine affect all.
 
 mod bare;
 mod cases;
@@ -25,9 +25,9 @@ use crate::procfs::Others;
 use crate::servers::{SERVER_CORE, sealway_beside};
 use crate::table::median;
 
-/// Calls before memory is looked at.
+/// The number of calls before memory is measured.
 const CALLS: u64 = 10_000;
-/// How often a start is timed.
+/// The number of starts that are timed.
 const STARTS: usize = 5;
 
 /// How long to measure.
@@ -53,7 +53,7 @@ pub(crate) struct Options {
     out: Option<PathBuf>,
 }
 
-/// All that was measured.
+/// All figures of a run, for the report.
 pub(super) struct Measured {
     rows: Vec<Row>,
     bare: bare::Bare,
@@ -64,13 +64,13 @@ pub(super) struct Measured {
     others: String,
 }
 
-/// Resident memory of a server, in KiB.
+/// The resident memory of a server, in KiB.
 pub(super) struct Memory {
     started: u64,
     after_calls: u64,
 }
 
-/// The servers.
+/// The server processes of the comparison.
 struct Servers {
     ours: Process,
     echo: Process,
@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     pin_to(SERVER_CORE)?;
     let folder = tempfile::tempdir()?;
     let keys = ground::signing_keys(folder.path())?;
-    // Before anything serves: it is timed where the servers are.
+    // Before the servers start, because this measurement runs on their core.
     let bare = bare::Bare::measure(&keys)?;
     pin_to_load_core()?;
     let servers = start(&sealway, &echo, folder.path())?;
@@ -118,7 +118,7 @@ fn start(sealway: &Path, echo: &Path, folder: &Path) -> anyhow::Result<Servers> 
     })
 }
 
-/// A broker in a folder of its own.
+/// Starts a broker in its own folder.
 fn broker(program: &Path, folder: &Path, serve: &[&str]) -> anyhow::Result<Process> {
     use std::os::unix::fs::DirBuilderExt;
     if !folder.exists() {
@@ -132,7 +132,7 @@ fn broker(program: &Path, folder: &Path, serve: &[&str]) -> anyhow::Result<Proce
     Process::start(program, &arguments, folder.join("b.sock"))
 }
 
-/// Every row in turn, round after round; the first warms up.
+/// Runs every row in turn, round after round. The first round warms up.
 fn rounds(
     options: &Options,
     runtime: &tokio::runtime::Runtime,
@@ -160,17 +160,17 @@ fn rounds(
     Ok(())
 }
 
-/// What was seen, and the processor time of the server for it, in nanoseconds.
+/// Runs a call for some time. Returns the figures, and the server's processor time in nanoseconds.
 async fn drive(server: &Process, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
     let mut driver = Driver::connect(&server.socket).await?;
-    // The connection's own cost is not the call's.
+    // The cost of connecting is not part of the call.
     driver.call(call).await?;
     let before = server.cpu_ns()?;
     let seen = driver.drive(call, in_flight, time).await?;
     Ok((seen, server.cpu_ns()?.saturating_sub(before)))
 }
 
-/// As [`drive`], over the bare socket.
+/// Does the same as [`drive`] over the bare socket.
 fn ping(server: &Process, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
     let before = server.cpu_ns()?;
     let seen = ping::drive(&server.socket, INPUT_LEN, time)?;
@@ -187,7 +187,8 @@ async fn memory(process: &Process, call: &Call) -> anyhow::Result<Memory> {
     Ok(Memory { started, after_calls: process.rss_kib()? })
 }
 
-/// From the start of the process until somebody could connect, keys and profiles read; the median.
+/// Returns the median time in milliseconds from the start of the process until a client can connect, including the loading of
+/// keys and profiles.
 fn starts(sealway: &Path, folder: &Path) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     for number in 0..STARTS {
@@ -197,7 +198,7 @@ fn starts(sealway: &Path, folder: &Path) -> anyhow::Result<f64> {
     Ok(median(&mut times))
 }
 
-/// The rows of the FIPS broker, where it was built.
+/// Returns the rows of the FIPS broker, if it was built.
 fn fips(
     options: &Options,
     runtime: &tokio::runtime::Runtime,

@@ -1,4 +1,5 @@
-//! The floor: as many bytes there and back over a Unix socket, by blocking reads and writes, with nothing else done.
+//! The baseline: the same number of bytes in both directions over a Unix socket, with blocking reads and writes and no other
+//! work.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -9,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::driver::Seen;
 
-/// Serves one connection after another until killed.
+/// Serves one connection after another until it is killed.
 pub(crate) fn serve(socket: &Path, len: usize) -> anyhow::Result<()> {
     let listener = UnixListener::bind(socket)?;
     let mut bytes = vec![0; len];
@@ -20,7 +21,7 @@ pub(crate) fn serve(socket: &Path, len: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One after another, for this long.
+/// Sends one message after another for this time.
 pub(super) fn drive(socket: &Path, len: usize, time: Duration) -> anyhow::Result<Seen> {
     let mut stream = UnixStream::connect(socket)?;
     let (mut bytes, mut times) = (vec![7; len], Histogram::<u64>::new(3)?);

@@ -1,4 +1,4 @@
-//! The servers that are compared, each a process on the server's core with a Unix socket of its own.
+//! The compared servers. Each is a process on the server's core with its own Unix socket.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -9,14 +9,14 @@ use anyhow::{Context, bail};
 use crate::procfs;
 use crate::servers::SERVER_CORE;
 
-/// How long a server may need until it listens.
+/// The longest time that a server may need until it listens.
 const START_MAX: Duration = Duration::from_secs(20);
 
 /// A server, killed when dropped.
 pub(super) struct Process {
     child: Child,
     pub(super) socket: PathBuf,
-    /// From its start until somebody could connect.
+    /// Time from the start of the process until a client can connect.
     pub(super) start: Duration,
 }
 
@@ -31,7 +31,7 @@ impl Process {
             .arg(program)
             .args(arguments)
             .env("TOKIO_WORKER_THREADS", "1")
-            // What ours writes of each call is no part of the comparison: the others write nothing.
+            // Sealway's log of each call is no part of the comparison: the other servers write none.
             .env("CRYPTO_BROKER_LOG_LEVEL", "warn")
             .env("OTEL_TRACES_EXPORTER", "none")
             .stdin(Stdio::null())
@@ -52,12 +52,13 @@ impl Process {
         Ok(process)
     }
 
-    /// Processor time so far, in nanoseconds; to the kernel's tick, as threads of ours end.
+    /// Returns the processor time so far in nanoseconds, rounded to the kernel's tick. This counter includes threads that have
+    /// ended.
     pub(super) fn cpu_ns(&self) -> anyhow::Result<u64> {
         Ok((procfs::cpu_s(self.child.id())? * 1e9) as u64)
     }
 
-    /// Resident memory now, in KiB.
+    /// Returns the resident memory in KiB.
     pub(super) fn rss_kib(&self) -> anyhow::Result<u64> {
         procfs::memory_kib(self.child.id(), "VmRSS")
     }

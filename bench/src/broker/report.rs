@@ -1,4 +1,4 @@
-//! Tables, and the comparison with the last result that was committed.
+//! Prints the tables, and compares them with the last committed result.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::cases::Row;
 use super::kpi::Line;
 use super::{Measured, Options};
 
-/// A ratio that differs by more than this from the last result is marked.
+/// The largest relative change of a ratio against the last result. Larger changes are marked.
 const NOTABLE: f64 = 0.2;
 
-/// What is committed under bench/results, as `DATE-broker.json`.
+/// A result as it is committed under bench/results, in `DATE-broker.json`.
 #[derive(Serialize, Deserialize)]
 struct Document {
     rows: Vec<Row>,
@@ -22,7 +22,7 @@ struct Document {
     start_ms: f64,
 }
 
-/// The repository's root.
+/// Returns the root folder of the repository.
 pub(super) fn root() -> PathBuf {
     sealway_testkit::daemon::root()
 }
@@ -83,7 +83,7 @@ fn lines(title: &str, lines: &[Line]) {
     }
 }
 
-/// Ratios beside those of the newest result of the folder.
+/// Prints the ratios beside those of the newest result in the folder.
 fn compare(now: &Document) -> anyhow::Result<()> {
     let Some((name, before)) = last(&root().join("bench/results"))? else {
         println!("There is no committed result to compare with.\n");

@@ -1,11 +1,11 @@
-//! HTTP/1.1 as thin as it gets: prepared bytes out, status and framing in, the body counted and thrown away.
+//! A minimal HTTP/1.1 client: it writes prepared bytes, parses status and framing, and counts and discards the body.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::stream::Stream;
 use super::tally::Fault;
 
-/// An answer's head may be no longer, unless the buffer was made longer.
+/// The default length of the buffer, and so the longest head of an answer, in bytes.
 const BUFFER: usize = 4 * 1024;
 
 /// A connection that sends one request at a time.
@@ -14,14 +14,14 @@ pub(crate) struct H1 {
     buffer: Vec<u8>,
 }
 
-/// How long a body is.
+/// The framing of an answer's body.
 #[derive(Debug, PartialEq, Eq)]
 enum Framing {
     Length(u64),
     Chunked,
 }
 
-/// What is left of a chunked body: the bytes of this chunk, or where in a line between chunks it stands.
+/// The remainder of a chunked body: the bytes of the current chunk, or a position in the line between chunks.
 #[derive(Debug, PartialEq, Eq)]
 enum Chunks {
     Size(u64, bool),
@@ -35,19 +35,19 @@ impl H1 {
         Self::with_buffer(stream, BUFFER)
     }
 
-    /// Reads so much at once.
+    /// Creates a connection with a buffer of this length.
     pub(crate) fn with_buffer(stream: Stream, len: usize) -> Self {
         H1 { stream, buffer: vec![0; len] }
     }
 
-    /// Sends these bytes and reads the answer to its end: how many bytes its body had.
+    /// Sends these bytes and reads the answer to its end. Returns the length of the body.
     pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<u64, Fault> {
         self.stream.write_all(request).await.map_err(|error| Fault::of("write", &error))?;
         self.stream.flush().await.map_err(|error| Fault::of("write", &error))?;
         self.answer().await
     }
 
-    /// Reads an answer to its end.
+    /// Reads an answer to its end, and returns the length of its body.
     pub(crate) async fn answer(&mut self) -> Result<u64, Fault> {
         let mut filled = 0;
         let (head_len, framing) = loop {
@@ -93,19 +93,19 @@ impl H1 {
         }
     }
 
-    /// Waits for the server to close, as it was asked to, and closes.
+    /// Waits for the server to close the connection, and closes it.
     pub(crate) async fn finish(mut self) {
         while let Ok(1..) = self.stream.read(&mut self.buffer).await {}
         let _ = self.stream.shutdown().await;
     }
 }
 
-/// Where the head ends.
+/// Returns the position after the head, if the bytes contain all of it.
 fn find_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Refuses all but 200, and finds the framing.
+/// Parses the head and returns the framing of the body. Any status but 200 is a fault.
 fn head(bytes: &[u8]) -> Result<Framing, Fault> {
     let malformed = |what: &str| Fault::of("malformed", &format!("{what}: {}", String::from_utf8_lossy(bytes)));
     let mut lines = bytes.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end);
@@ -129,13 +129,13 @@ fn head(bytes: &[u8]) -> Result<Framing, Fault> {
 }
 
 impl Chunks {
-    /// Takes these bytes; how many of them were of the body.
+    /// Parses these bytes. Returns how many of them belong to the body.
     fn feed(&mut self, mut bytes: &[u8]) -> Result<u64, Fault> {
         let mut body_len = 0;
         while let Some(&byte) = bytes.first() {
             let mut taken = 1;
             *self = match *self {
-                // The rest after the size, an extension or CR, is not looked at.
+                // The parser ignores the rest of the line after the size: an extension or CR.
                 Chunks::Size(size, counting) => match (byte, char::from(byte).to_digit(16)) {
                     (b'\n', _) if size > 0 => Chunks::Data(size + 2),
                     (b'\n', _) => Chunks::Trailer(0),
@@ -143,7 +143,7 @@ impl Chunks {
                     (_, Some(_)) if counting => return Err(Fault::of("malformed", &"a chunk too long")),
                     _ => Chunks::Size(size, false),
                 },
-                // With the line end behind the data.
+                // Includes the line end after the data.
                 Chunks::Data(left) => {
                     taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                     let after = left - taken as u64;

@@ -1,4 +1,4 @@
-//! HTTP/2 by hyper: one connection, any number of senders.
+//! HTTP/2 with hyper: one connection, any number of senders.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::task::JoinHandle;
 use super::stream::Stream;
 use super::tally::Fault;
 
-/// How long the end of a connection may take.
+/// The longest time for closing a connection.
 const FINISH: Duration = Duration::from_secs(2);
 
-/// A connection.
+/// An HTTP/2 connection to the target.
 pub(crate) struct H2 {
     sender: SendRequest<Empty<Bytes>>,
     driver: JoinHandle<()>,
@@ -31,23 +31,23 @@ impl H2 {
         Ok(H2 { sender, driver })
     }
 
-    /// For another stream on the same connection.
+    /// Returns a sender for another stream on the same connection.
     pub(crate) fn sender(&self) -> Sender {
         Sender(self.sender.clone())
     }
 
-    /// Says goodbye and waits until the connection is gone.
+    /// Closes the connection and waits until it is gone.
     pub(crate) async fn finish(self) {
         drop(self.sender);
         let _ = tokio::time::timeout(FINISH, self.driver).await;
     }
 }
 
-/// Sends one request at a time.
+/// A sender on one connection, with one request in flight.
 pub(crate) struct Sender(SendRequest<Empty<Bytes>>);
 
 impl Sender {
-    /// Asks and reads the answer to its end.
+    /// Sends a request and reads the answer to its end.
     pub(crate) async fn exchange(&mut self, request: Request<Empty<Bytes>>) -> Result<(), Fault> {
         self.0.ready().await.map_err(|error| Fault::of("closed", &error))?;
         let answer = self.0.send_request(request).await.map_err(|error| Fault::of("read", &error))?;

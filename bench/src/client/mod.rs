@@ -1,9 +1,9 @@
-//! A load client that does what it is told about handshakes and counts them: most load generators resume TLS sessions in
-//! silence, and a figure of "new connections" is then one of tickets.
+//! A load client whose TLS resumption is set by the load and counted. Most load generators resume TLS sessions silently, so that
+//! their figure for new connections is one of resumed ones.
 //!
-//! One thread drives it, with as little work a request as may be: HTTP/1.1 is a loop of its own over the raw stream,
-//! HTTP/2 is hyper's. It speaks TLS 1.3 with one cipher suite and one key exchange group, so that every server is asked
-//! for the same work.
+//! The client runs on one thread, with as little work for each request as possible: HTTP/1.1 is its own loop over the raw stream,
+//! HTTP/2 is hyper's. It speaks TLS 1.3 with one cipher suite and one key exchange group, so that every server does the same
+//! work.
 
 mod h1;
 mod h2;

@@ -1,4 +1,4 @@
-//! A connection, plain or with TLS, and how one is opened.
+//! A connection, plain or with TLS.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,24 +15,24 @@ use tokio_rustls::client::TlsStream;
 
 use super::tally::Fault;
 
-/// Where to connect and how.
+/// The address of a server, and the settings of connections to it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) address: SocketAddr,
-    /// TLS by this configuration, for the name `localhost`.
+    /// The TLS configuration, for the server name `localhost`.
     pub(crate) tls: Option<Arc<ClientConfig>>,
-    /// The address to come from. Another address is another 28,000 ports.
+    /// The client's address. Each address adds 28,000 ports.
     pub(crate) source: Option<Ipv4Addr>,
 }
 
-/// One connection.
+/// One connection, plain or with TLS.
 pub(crate) enum Stream {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Target {
-    /// Connects and shakes hands; what kind of handshake it was, if there was one.
+    /// Connects and performs the handshake. Returns the kind of handshake, if there was one.
     pub(crate) async fn open(&self) -> Result<(Stream, Option<HandshakeKind>), Fault> {
         let tcp = self.connect().await.map_err(|error| Fault::of("connect", &error))?;
         let Some(config) = &self.tls else {
@@ -50,7 +50,7 @@ impl Target {
             None => TcpStream::connect(self.address).await?,
             Some(source) => {
                 let socket = TcpSocket::new_v4()?;
-                // Ports of connections that have just ended are as good as others.
+                // Ports of connections that have just ended may be reused.
                 socket.set_reuseaddr(true)?;
                 socket.bind((source, 0).into())?;
                 socket.connect(self.address).await?

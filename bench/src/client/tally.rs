@@ -1,4 +1,4 @@
-//! What came of a load: counts, faults by kind, times.
+//! The result of a load: counts, faults by kind, and times.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use rustls::HandshakeKind;
 
-/// Microseconds; the longest that is told apart from longer.
+/// The longest time that the histogram distinguishes, in microseconds.
 const LATENCY_MAX_US: u64 = 300_000_000;
 
-/// Why an exchange failed: its kind, and what was said the first time.
+/// The reason for a failed exchange: its kind, and the text of the error.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: &'static str,
@@ -18,7 +18,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// An error at the step of this name.
+    /// Returns a fault at the step of this name.
     pub(crate) fn of(kind: &'static str, error: &dyn fmt::Display) -> Self {
         Fault { kind, detail: error.to_string() }
     }
@@ -30,12 +30,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Counts of one load.
+/// The counts and times of one load.
 pub(crate) struct Tally {
     pub(crate) connections: u64,
-    /// Full handshakes.
+    /// Number of full TLS handshakes.
     pub(crate) full: u64,
-    /// Resumed handshakes.
+    /// Number of resumed TLS handshakes.
     pub(crate) resumed: u64,
     /// Requests that were answered with 200.
     pub(crate) requests: u64,
@@ -46,12 +46,12 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn new() -> Self {
-        // Three digits up to five minutes: the bounds are constants that it accepts.
+        // Three digits up to five minutes: constant bounds, which are valid.
         let latency = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("constant bounds");
         Tally { connections: 0, full: 0, resumed: 0, requests: 0, faults: BTreeMap::new(), latency }
     }
 
-    /// A connection stands.
+    /// Counts a connection, and its handshake if it had one.
     pub(crate) fn connected(&mut self, kind: Option<HandshakeKind>) {
         self.connections += 1;
         match kind {
@@ -61,39 +61,39 @@ impl Tally {
         }
     }
 
-    /// A request was answered.
+    /// Counts an answered request and the time that it took.
     pub(crate) fn answered(&mut self, took: Duration) {
         self.requests += 1;
         self.latency.saturating_record(u64::try_from(took.as_micros()).unwrap_or(LATENCY_MAX_US).max(1));
     }
 
-    /// Something failed.
+    /// Counts a fault under its kind.
     pub(crate) fn failed(&mut self, fault: Fault) {
         self.faults.entry(fault.kind).or_insert_with(|| (0, fault.detail)).0 += 1;
     }
 
-    /// How many faults there were.
+    /// Returns the number of faults of all kinds.
     pub(crate) fn failures(&self) -> u64 {
         self.faults.values().map(|(count, _)| count).sum()
     }
 
-    /// Faults by kind, in words; empty if there was none.
+    /// Returns the faults by kind as text. Empty if there was none.
     pub(crate) fn faults_in_words(&self) -> String {
         let words = self.faults.iter().map(|(kind, (count, detail))| format!("{count} x {kind} ({detail})"));
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// Milliseconds within which this share of the requests was answered; 1.0 is the slowest.
+    /// Returns the time in milliseconds within which this share of the requests was answered; 1.0 is the slowest.
     pub(crate) fn quantile_ms(&self, share: f64) -> f64 {
         self.latency.value_at_quantile(share) as f64 / 1000.0
     }
 
-    /// The mean, in milliseconds.
+    /// Returns the mean time in milliseconds.
     pub(crate) fn mean_ms(&self) -> f64 {
         self.latency.mean() / 1000.0
     }
 
-    /// The fastest, in milliseconds.
+    /// Returns the shortest time in milliseconds.
     pub(crate) fn min_ms(&self) -> f64 {
         self.latency.min() as f64 / 1000.0
     }

@@ -1,4 +1,4 @@
-//! What the client says in its hello, and who it is.
+//! The client's TLS settings and its certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use sealway_testkit::certificates::Certificates;
 /// The one key exchange group that is offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Group {
-    /// What every server here knows.
+    /// A group that every server here supports.
     X25519,
-    /// The post-quantum hybrid, which Debian's OpenSSL 3.0 does not know.
+    /// The post-quantum hybrid, which Debian's OpenSSL 3.0 does not support.
     X25519MlKem768,
 }
 
 impl Group {
-    /// One group, one cipher suite: no server may win by a choice that another was not given.
+    /// One group and one cipher suite, so that no server wins by a choice that another does not have.
     pub(crate) fn provider(self) -> CryptoProvider {
         let group = match self {
             Group::X25519 => aws_lc_rs::kx_group::X25519,
@@ -35,7 +35,7 @@ impl Group {
     }
 }
 
-/// Whom the client trusts, and its own certificate.
+/// The authorities that the client trusts, and its own certificate.
 pub(crate) struct Identity {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
@@ -43,7 +43,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Reads the files that the testkit made.
+    /// Reads the files that the testkit generated.
     pub(crate) fn read(certificates: &Certificates) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         for authority in chain(&certificates.ca)? {
@@ -54,7 +54,8 @@ impl Identity {
         Ok(Identity { roots: Arc::new(roots), chain: chain(certificate)?, key })
     }
 
-    /// A configuration with a session store of its own, empty; or with none, so that each handshake is a full one.
+    /// Returns a configuration with its own empty session store; or, if `resumes` is false, with none, so that each handshake is
+    /// a full one.
     pub(crate) fn config(
         &self,
         group: Group,
@@ -76,7 +77,7 @@ impl Identity {
     }
 }
 
-/// The certificates of a PEM file, in its order.
+/// Returns the certificates of a PEM file, in the order of the file.
 pub(crate) fn chain(file: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let read = || CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, _>>();
     read().with_context(|| format!("cannot read {}", file.display()))

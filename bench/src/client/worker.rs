@@ -1,5 +1,4 @@
-//! A load in two parts: what is prepared before the clock runs (connections that will be used again, tickets), and the
-//! closed loop that is measured.
+//! A load in two parts: the preparation before the clock starts (connections to keep, tickets), and the measured closed loop.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,9 +14,9 @@ use super::stream::Target;
 use super::tally::{Fault, Tally};
 use super::tls::{Group, Identity};
 
-/// How much longer than it should a load may take before it is broken off.
+/// The time after the end of a load until it is aborted.
 const OVERTIME: Duration = Duration::from_secs(15);
-/// A worker gives up after so many faults: a benchmark of refusals is none.
+/// The number of faults after which a worker gives up: a benchmark of failures is useless.
 const FAULTS_MAX: u64 = 20;
 
 const KEEP: &[u8] =
@@ -25,45 +24,45 @@ const KEEP: &[u8] =
 const CLOSE: &[u8] =
     b"GET /bench/row?n=1 HTTP/1.1\r\nHost: localhost\r\nUser-Agent: sealway-bench\r\nAccept: */*\r\nConnection: close\r\n\r\n";
 
-/// What is spoken.
+/// The HTTP version that the client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     H1,
     H2,
 }
 
-/// What becomes of a connection after a request.
+/// The use of a connection after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reuse {
-    /// It is used again, as long as the load lasts.
+    /// The connection is kept as long as the load lasts.
     Keep,
-    /// Every request has a connection of its own, with a full handshake if it has TLS.
+    /// Every request has a new connection, with a full handshake if it has TLS.
     New,
-    /// Every request has a connection of its own, which resumes a session by a ticket that was not used before.
+    /// Every request has a new connection, which resumes a session with an unused ticket.
     Resumed,
 }
 
-/// What to send where.
+/// The load and its target.
 pub(crate) struct Load<'a> {
     pub(crate) target: Target,
-    /// Set where the target has TLS: who is asking, and by which group.
+    /// The client's identity and the key exchange group, if the target has TLS.
     pub(crate) tls: Option<(&'a Identity, Group)>,
-    /// Whether the client's certificate is shown.
+    /// True if the client presents its certificate.
     pub(crate) with_certificate: bool,
     pub(crate) protocol: Protocol,
     pub(crate) reuse: Reuse,
-    /// Connections at a time.
+    /// The number of concurrent connections.
     pub(crate) connections: usize,
-    /// Streams at a time on each connection; of HTTP/2 with `Keep` only.
+    /// The number of concurrent streams on each connection; for HTTP/2 with `Keep` only.
     pub(crate) streams: usize,
 }
 
-/// A load whose clock may start.
+/// A prepared load, whose clock may start.
 pub(crate) struct Ready {
     workers: Vec<Worker>,
-    /// Held open for their senders.
+    /// Kept open, because the senders use them.
     connections: Vec<H2>,
-    /// Of the preparation.
+    /// The counts of the preparation.
     pub(crate) prepared: Tally,
 }
 
@@ -74,7 +73,7 @@ enum Worker {
 }
 
 impl Load<'_> {
-    /// A target, with TLS as the load says; its session store is its own.
+    /// Returns a target with the TLS settings of the load and its own session store.
     fn target(&self) -> anyhow::Result<Target> {
         let mut target = self.target.clone();
         if let Some((identity, group)) = self.tls {
@@ -84,7 +83,7 @@ impl Load<'_> {
         Ok(target)
     }
 
-    /// Opens what is to be used again, and gets tickets where they are wanted.
+    /// Opens the connections to keep, and fetches tickets if sessions are resumed.
     pub(crate) async fn prepare(&self) -> anyhow::Result<Ready> {
         let mut ready = Ready { workers: Vec::new(), connections: Vec::new(), prepared: Tally::new() };
         for _ in 0..self.connections {
@@ -126,7 +125,7 @@ impl Load<'_> {
 }
 
 impl Ready {
-    /// Sends as fast as answers come, for this long; then waits for those under way.
+    /// Sends for this time, each request after the previous answer. Then waits for the requests in flight.
     pub(crate) async fn run(self, time: Duration) -> (Tally, Duration) {
         let tally = Rc::new(RefCell::new(Tally::new()));
         let start = Instant::now();
@@ -174,7 +173,7 @@ impl Worker {
                 Err(fault) => {
                     tally.borrow_mut().failed(fault);
                     faults += 1;
-                    // A connection that failed is not to be used again.
+                    // A connection that failed is not used again.
                     if faults == FAULTS_MAX || !matches!(self, Worker::Each(..)) {
                         return;
                     }
@@ -185,7 +184,7 @@ impl Worker {
     }
 }
 
-/// A connection, a request, an answer, the end; the time from the start to the answer's end.
+/// Opens a connection, sends a request, reads the answer and closes. Returns the time from the start to the end of the answer.
 async fn one_shot(
     protocol: Protocol,
     target: &Target,

@@ -1,6 +1,6 @@
-//! Proxies beside each other: what a request costs each of them in processor time, by row (scheme, protocol, what becomes
-//! of connections). The proxy has core 0 to itself; the client and the service behind are one thread on core 1. In every
-//! round each row asks each proxy in turn, so that what disturbs the machine disturbs all.
+//! Compares proxies by the processor time of a request, for each row (scheme, protocol, reuse of connections). The proxy has core
+//! 0 to itself; the client and the service behind are one thread on core 1. Each round measures each proxy in each row in turn,
+//! so that disturbances of the machine affect all proxies.
 
 mod report;
 mod row;
@@ -23,7 +23,7 @@ use crate::proxies::{Kind, Proxy, Setting};
 use crate::servers::{SERVER_CORE, sealway_beside};
 use crate::upstream;
 
-/// How long a proxy may need to use up what a round left behind, before its processor time is read.
+/// The time that a proxy gets to finish the work of a round before its processor time is read.
 const SETTLE: Duration = Duration::from_millis(30);
 
 /// What is compared, and for how long.
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     rounds: usize,
 }
 
-/// One proxy in one row.
+/// The results of one proxy in one row.
 struct Cell {
     server: Kind,
     cpu_ns: Vec<f64>,
@@ -58,10 +58,10 @@ struct Cell {
     resumed: u64,
 }
 
-/// Measures and prints.
+/// Measures all rows and prints a table.
 ///
 /// # Errors
-/// When a proxy is missing, a request fails, or handshakes are not of the kind that a row is about.
+/// If a proxy is missing, a request fails, or handshakes are of another kind than the row requires.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let rows = row::select(&options.rows);
     ensure!(!rows.is_empty(), "no row is called that; the rows are: {}", row::names());
@@ -87,7 +87,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let others = procfs::Others::start(&proxies.iter().map(Proxy::pid).collect::<Vec<_>>())?;
     for round in 0..=options.rounds {
         eprintln!("round {round} of {}", options.rounds);
-        // The first one warms up.
+        // The first round warms up.
         let time = Duration::from_secs_f64(if round == 0 { options.seconds.min(0.3) } else { options.seconds });
         for (row, cells) in &mut table {
             for cell in cells {
@@ -122,7 +122,7 @@ fn start(
     Ok(proxies)
 }
 
-/// One round of one proxy in one row.
+/// The figures of one round of one proxy in one row.
 struct Sample {
     cpu_ns: f64,
     elapsed: Duration,
@@ -142,7 +142,7 @@ async fn measure(proxy: &Proxy, row: Row, identity: &Identity, time: Duration) -
         connections: row.connections(),
         streams: row.streams(),
     };
-    // The load's core never sleeps: else a proxy would pay for waking it, and the more often the slower it is.
+    // The load's core never sleeps. Otherwise a proxy would pay for waking it, and a slower proxy more often.
     let awake = spawn_local(async {
         loop {
             yield_now().await;
@@ -160,13 +160,13 @@ async fn measure(proxy: &Proxy, row: Row, identity: &Identity, time: Duration) -
         bail!("{} requests were answered, and: {}", tally.requests, tally.faults_in_words());
     }
     check_handshakes(row, &load, opened, &tally)?;
-    // Of connections that are kept, those of the preparation are what there was.
+    // If connections are kept, the handshakes are those of the preparation.
     let kept = row.reuse == Reuse::Keep;
     let (full, resumed) = if kept { opened } else { (tally.full, tally.resumed) };
     Ok(Sample { cpu_ns, elapsed, tally, full, resumed })
 }
 
-/// A row stands for one kind of handshake: any other means that its figure is of something else.
+/// Checks that all handshakes are of the kind that the row is about. Another kind would make the figure meaningless.
 fn check_handshakes(row: Row, load: &Load<'_>, opened: (u64, u64), tally: &Tally) -> anyhow::Result<()> {
     let seen = (tally.connections, tally.full, tally.resumed);
     let tls = u64::from(row.has_tls());

@@ -1,4 +1,4 @@
-//! The table, and what it says about the goals.
+//! Prints the table and compares it with the goals.
 
 use super::Cell;
 use super::row::Row;
@@ -6,12 +6,12 @@ use crate::client::Reuse;
 use crate::proxies::{Kind, Proxy};
 use crate::table::median;
 
-/// Where connections are kept, this much more than the best is allowed.
+/// The largest permitted ratio to the best proxy in rows that keep connections.
 const REUSE_RATIO: f64 = 1.3;
-/// "Well ahead of envoy": at most this share of what envoy takes.
+/// The goal against Envoy: at most this share of its processor time.
 const ENVOY_RATIO: f64 = 0.8;
 
-/// Medians of a cell.
+/// The medians of one proxy in one row.
 struct Line {
     server: Kind,
     cpu_ns: f64,
@@ -69,7 +69,7 @@ pub(super) fn print(table: &mut [(Row, Vec<Cell>)], proxies: &[Proxy], seconds: 
     }
 }
 
-/// Lines about ours, if it was measured beside another.
+/// Prints the comparison of Sealway with the other proxies, if it was measured beside one.
 fn goal(row: &Row, lines: &[Line]) -> Vec<String> {
     let Some(ours) = lines.iter().find(|line| line.server == Kind::Sealway) else { return Vec::new() };
     let others = lines.iter().filter(|line| line.server != Kind::Sealway);

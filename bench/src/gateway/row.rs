@@ -1,4 +1,4 @@
-//! The rows: a scheme, a protocol, what becomes of connections, the key exchange group.
+//! The rows of the table: a scheme, a protocol, the reuse of connections, and the key exchange group.
 
 use crate::client::{Group, Protocol, Reuse};
 use crate::proxies::{Kind, Ports};
@@ -10,7 +10,7 @@ enum Scheme {
     Mtls,
 }
 
-/// One row.
+/// One row of the comparison.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     scheme: Scheme,
@@ -19,7 +19,7 @@ pub(super) struct Row {
     pub(super) group: Group,
 }
 
-/// All, in the order of the table.
+/// Returns all rows in the order of the table.
 fn all() -> Vec<Row> {
     let row = |scheme, protocol, reuse| Row { scheme, protocol, reuse, group: Group::X25519 };
     let mut rows = Vec::new();
@@ -32,14 +32,14 @@ fn all() -> Vec<Row> {
         rows.push(row(scheme, Protocol::H2, Reuse::Keep));
         rows.push(row(scheme, Protocol::H2, Reuse::New));
     }
-    // Last, for it is not a comparison: Debian's OpenSSL does not know the group.
+    // This row is last because it is no comparison: Debian's OpenSSL does not know the group.
     for scheme in [Scheme::Https, Scheme::Mtls] {
         rows.push(Row { group: Group::X25519MlKem768, ..row(scheme, Protocol::H1, Reuse::New) });
     }
     rows
 }
 
-/// Rows whose name has one of these words; all if there is none.
+/// Returns the rows whose name has one of these words. Without words, returns all rows.
 pub(super) fn select(words: &[String]) -> Vec<Row> {
     let fits = |row: &Row| {
         let name = row.name();
@@ -48,13 +48,13 @@ pub(super) fn select(words: &[String]) -> Vec<Row> {
     all().into_iter().filter(fits).collect()
 }
 
-/// Their names, for a message.
+/// Returns the names of all rows for a message.
 pub(super) fn names() -> String {
     all().iter().map(Row::name).collect::<Vec<_>>().join(", ")
 }
 
 impl Row {
-    /// Words that `--rows` knows: `https h2 new`.
+    /// Returns the words of the row that `--rows` accepts, such as `https h2 new`.
     pub(super) fn name(&self) -> String {
         let scheme = match self.scheme {
             Scheme::Http => "http",
@@ -77,7 +77,7 @@ impl Row {
         format!("{scheme} {protocol} {reuse}{group}")
     }
 
-    /// The two with OpenSSL 3.0 cannot answer a hello that offers the hybrid alone.
+    /// Returns false for the two proxies with OpenSSL 3.0 if the row offers only the hybrid group, which they do not know.
     pub(super) fn is_for(&self, server: Kind) -> bool {
         self.group == Group::X25519 || matches!(server, Kind::Sealway | Kind::Envoy)
     }
@@ -99,12 +99,12 @@ impl Row {
         self.scheme == Scheme::Mtls
     }
 
-    /// A row where every request pays for a handshake of TLS.
+    /// Returns true if every request of the row needs a TLS handshake.
     pub(super) fn shakes_hands(&self) -> bool {
         self.has_tls() && self.reuse != Reuse::Keep
     }
 
-    /// Connections at a time; 64 requests are under way where they are kept, 32 where they are not.
+    /// Returns the number of concurrent connections. 64 requests are in flight if connections are kept, 32 if not.
     pub(super) fn connections(&self) -> usize {
         match (self.reuse, self.protocol) {
             (Reuse::Keep, Protocol::H1) => 64,
@@ -113,7 +113,7 @@ impl Row {
         }
     }
 
-    /// Streams on each kept connection of HTTP/2.
+    /// Returns the number of streams on each kept HTTP/2 connection.
     pub(super) fn streams(&self) -> usize {
         16
     }

@@ -1,6 +1,6 @@
-//! Load generators beside each other: how many requests each can offer with one thread on a core of its own, to the same
-//! nginx on the other core. In every round each case asks each tool in turn. Requests are those that nginx counts, for no
-//! tool's own figure is needed then.
+//! Compares load generators by the number of requests that each can send with one thread on a core of its own, to the same nginx
+//! on the other core. Each round measures each tool in each case in turn. nginx counts the requests, so the figures do not depend
+//! on the tools' own reports.
 
 mod sockets;
 mod target;
@@ -19,10 +19,10 @@ use self::watch::Running;
 use crate::procfs;
 use crate::table::median;
 
-/// How long a tool may take beyond its time.
+/// The time that a tool may take beyond its measuring time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is asked of every tool.
+/// The cases that every tool runs, if it speaks their protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Case {
     Http,
@@ -72,7 +72,7 @@ pub(crate) struct Options {
     comparison_only: bool,
 }
 
-/// One tool in one case.
+/// The results of one tool in one case.
 struct Cell {
     case: Case,
     tool: Tool,
@@ -82,10 +82,10 @@ struct Cell {
     target_busy: Vec<f64>,
 }
 
-/// Measures and prints.
+/// Measures all cases and prints a table.
 ///
 /// # Errors
-/// When a tool is missing or fails, or the server does not start.
+/// If a tool is missing or fails, or the server does not start.
 pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let (seconds, rounds) = if options.quick { (1, 1) } else { (options.seconds, options.rounds) };
     ensure!(seconds > 0 && rounds > 0, "nothing is measured in no time");
@@ -127,16 +127,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What all measurements stand on.
+/// State shared by all measurements: the target and its files.
 struct Bench<'a> {
     folder: &'a Path,
     ca: &'a Path,
     target: &'a Target,
-    /// Processor time of generators that have ended, in seconds.
+    /// Processor time of generators that have exited, in seconds.
     used_s: std::cell::Cell<f64>,
 }
 
-/// One round of one tool in one case.
+/// The figures of one round of one tool in one case.
 struct Sample {
     rate: f64,
     per_cpu_s: f64,
@@ -157,7 +157,7 @@ impl Bench<'_> {
         let cost = running.finish(self.folder, Duration::from_secs(seconds) + PATIENCE)?;
         self.used_s.set(self.used_s.get() + cost.cpu_s);
         let busy_s = (procfs::cpu_ns(self.target.pid())? - before.1) as f64 / 1e9;
-        // The second question is a request too.
+        // The second query of the counter is a request too.
         let requests = (self.target.requests()? - before.0).saturating_sub(1) as f64;
         ensure!(requests > 0.0, "nginx saw no request of it");
         Ok(Sample {
@@ -168,7 +168,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Whether each tool resumes TLS sessions when it takes new connections, unasked.
+    /// Measures the share of TLS sessions that each tool resumes on new connections by default. Returns one line of text.
     fn resumption(&self, found: &[Found]) -> anyhow::Result<String> {
         let url = self.target.probe_url();
         let mut text = String::from("Resumed TLS handshakes of new connections, unasked:");

@@ -1,4 +1,4 @@
-//! What ours needs for many open connections, and whether its memory grows with time.
+//! Measures the cost of many open connections in `sealway load`, and the growth of its memory over time.
 
 use std::time::{Duration, Instant};
 
@@ -11,23 +11,23 @@ use super::{Bench, Case, PATIENCE};
 use crate::procfs;
 use crate::table::verdict;
 
-/// The goal: so many open connections in so much memory.
+/// The goal: this many open connections in this much memory.
 const GOAL: usize = 50_000;
 const GOAL_MIB: f64 = 1024.0;
-/// Descriptors that a process needs besides.
+/// Descriptors that a process needs beside its connections.
 const SPARE: usize = 500;
-/// Connections from one address: half of the ports that the system gives out.
+/// Connections from one address: half of the ports that the system assigns.
 const PER_SOURCE: usize = 14_000;
-/// Growth of memory that is none: what the system's pages and a histogram's first values make.
+/// Growth that is no leak: pages of the system and the first values of a histogram.
 const GROWTH_MAX_MIB: f64 = 2.0;
 
-/// Opens as many connections as can be, each with a request once in ten seconds, and prints what they need.
+/// Opens as many connections as possible, each with one request in ten seconds, and prints their cost.
 ///
 /// # Errors
-/// When they do not all open.
+/// If not all connections open.
 pub(super) fn open(bench: &Bench<'_>, ours: &Found, asked: Option<usize>) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20) as usize;
-    // nginx has as many descriptors as connections, in a process of its own.
+    // nginx is another process and needs as many descriptors as there are connections.
     let most = limit.saturating_sub(SPARE).min(GOAL);
     let count = asked.unwrap_or(most).min(most);
     let sources: Vec<_> = (0..=count / PER_SOURCE).map(|index| format!("--source 127.0.1.{}", index + 1)).collect();
@@ -67,16 +67,16 @@ pub(super) fn open(bench: &Bench<'_>, ours: &Found, asked: Option<usize>) -> any
     Ok(())
 }
 
-/// Most resident MiB of a run of ours.
+/// Returns the peak resident memory of a run of `sealway load`, in MiB.
 fn run(bench: &Bench<'_>, ours: &Found, command: &str, seconds: u64, limit: usize) -> anyhow::Result<f64> {
     let running = Running::start(&ours.with(command), bench.folder, Some(limit as u64))?;
     Ok(running.finish(bench.folder, Duration::from_secs(seconds) + PATIENCE)?.rss_mib)
 }
 
-/// A long run at full speed: its memory after a fifth of the time and at the end.
+/// Runs at full speed for a long time, and compares memory after a fifth of the time with memory at the end.
 ///
 /// # Errors
-/// When the run fails.
+/// If the run fails.
 pub(super) fn memory(bench: &Bench<'_>, ours: &Found, minutes: f64) -> anyhow::Result<()> {
     let time = Duration::from_secs_f64(minutes * 60.0);
     let command = format!(

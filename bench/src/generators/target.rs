@@ -1,4 +1,4 @@
-//! The server that all generators are pointed at: nginx on a core of its own, which answers from memory and counts.
+//! The target of all generators: nginx on a core of its own, which answers from memory and counts requests.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -12,22 +12,22 @@ use sealway_testkit::daemon::{Daemon, free_port, program};
 use super::Case;
 use crate::servers::SERVER_CORE;
 
-/// nginx.
+/// A running nginx that serves all cases.
 pub(super) struct Target {
     daemon: Daemon,
     http: u16,
     https: u16,
     probe: u16,
     log: PathBuf,
-    /// What it says of itself.
+    /// The version that nginx reports.
     pub(super) version: String,
 }
 
 impl Target {
-    /// Starts it.
+    /// Starts nginx with a new configuration.
     ///
     /// # Errors
-    /// When it is not there or does not start.
+    /// If nginx is missing or does not start.
     pub(super) fn start(folder: &Path, certificates: &Certificates) -> anyhow::Result<Self> {
         let nginx = program("nginx").ok().context("nginx is missing: run scripts/setup-bench.sh")?;
         let (http, https, probe) = (free_port()?, free_port()?, free_port()?);
@@ -46,7 +46,7 @@ impl Target {
         Ok(Target { daemon, http, https, probe, log, version })
     }
 
-    /// Where a case is served.
+    /// Returns the URL that serves a case.
     pub(super) fn url(&self, case: Case) -> String {
         match case {
             Case::Http => format!("http://127.0.0.1:{}/", self.http),
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Where handshakes are told apart.
+    /// Returns the URL whose handshakes nginx logs as full or resumed.
     pub(super) fn probe_url(&self) -> String {
         format!("https://127.0.0.1:{}/", self.probe)
     }
@@ -63,28 +63,28 @@ impl Target {
         self.daemon.id()
     }
 
-    /// Requests that it has served, by its own count.
+    /// Returns the number of requests that nginx has served, by its own count.
     ///
     /// # Errors
-    /// When it does not say.
+    /// If nginx does not answer with its counts.
     pub(super) fn requests(&self) -> anyhow::Result<u64> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.http))?;
         stream.write_all(b"GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
-        // ` accepted handled requests ` under their headings.
+        // The counts are on the line after the headings `accepted handled requests`.
         let line = text.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1);
         let count = line.and_then(|line| line.split_whitespace().nth(2)).context("nginx tells no requests")?;
         Ok(count.parse()?)
     }
 
-    /// Handshakes that were resumed, and all of them, since the last question.
+    /// Returns the number of resumed handshakes and of all handshakes since the last call.
     ///
     /// # Errors
-    /// When the log cannot be read.
+    /// If the log cannot be read.
     pub(super) fn handshakes(&self) -> anyhow::Result<(usize, usize)> {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        // nginx goes on at the end of the file, wherever that is.
+        // nginx appends to the end of the file, wherever that is.
         std::fs::OpenOptions::new().write(true).open(&self.log)?.set_len(0)?;
         Ok((text.lines().filter(|line| *line == "r").count(), text.lines().count()))
     }

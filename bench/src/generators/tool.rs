@@ -1,4 +1,4 @@
-//! The load generators that are compared: how each is told the same load. Each gets one thread and shows nothing.
+//! The compared load generators, and the commands that give each the same load. Each gets one thread and prints no progress.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,13 +8,13 @@ use anyhow::Context;
 use super::Case;
 use crate::servers::sealway_beside;
 
-/// Connections of a case over HTTP/1.1, each with a request at a time.
+/// Connections of a case over HTTP/1.1. Each has one request in flight.
 pub(super) const CONNECTIONS: usize = 50;
-/// Over HTTP/2 the same number of requests at a time.
+/// Concurrent requests over HTTP/2, the same number as over HTTP/1.1.
 pub(super) const H2_CONNECTIONS: usize = 10;
 const H2_STREAMS: usize = CONNECTIONS / H2_CONNECTIONS;
 
-/// A load generator.
+/// A load generator of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Tool {
     Sealway,
@@ -24,22 +24,22 @@ pub(crate) enum Tool {
     Oha,
 }
 
-/// Where a tool is, and what it says of itself.
+/// An installed tool: its program and the version that it reports.
 pub(super) struct Found {
     pub(super) tool: Tool,
     program: PathBuf,
     pub(super) version: String,
 }
 
-/// What it is asked for.
+/// The load that a tool generates.
 pub(super) struct Order<'a> {
     pub(super) case: Case,
     pub(super) url: &'a str,
     pub(super) ca: &'a Path,
     pub(super) seconds: u64,
-    /// A folder for what it writes.
+    /// The folder for the tool's output.
     pub(super) folder: &'a Path,
-    /// A new connection for each request, to see whether it resumes TLS sessions.
+    /// True if each request uses a new connection, which shows whether the tool resumes TLS sessions.
     pub(super) new_connections: bool,
 }
 
@@ -56,15 +56,15 @@ impl Tool {
         }
     }
 
-    /// Whether it speaks what the case needs.
+    /// Returns true if the tool speaks the protocol of the case.
     pub(super) fn is_for(self, case: Case) -> bool {
         !(self == Tool::Wrk && case == Case::H2)
     }
 
-    /// Finds it.
+    /// Finds the tool's program and version.
     ///
     /// # Errors
-    /// When it is not there, with what installs it.
+    /// If the tool is missing. The message names the script that installs it.
     pub(super) fn find(self, sealway: Option<PathBuf>) -> anyhow::Result<Found> {
         let program = match self {
             Tool::Sealway => sealway_beside(sealway)?,
@@ -76,7 +76,7 @@ impl Tool {
         let flag = if self == Tool::Wrk { "-v" } else { "--version" };
         let said = Command::new(&program).arg(flag).output()?;
         let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-        // The first word that has a digit and a point, without what is before it: `nghttp2/1.52.0`, `v1.8.1`.
+        // The version is the first word with a digit and a point, without the text before it: `nghttp2/1.52.0`, `v1.8.1`.
         let is_version = |word: &&str| word.contains('.') && word.contains(|letter: char| letter.is_ascii_digit());
         let word = text.split_whitespace().find(is_version).unwrap_or("of an unknown version");
         let word = word.rsplit_once('/').map_or(word, |(_, after)| after);
@@ -86,10 +86,10 @@ impl Tool {
 }
 
 impl Found {
-    /// The command, without the core that it is pinned to.
+    /// Returns the command, without the core to which it is pinned.
     ///
     /// # Errors
-    /// When what it reads cannot be written.
+    /// If the tool's input file cannot be written.
     pub(super) fn command(&self, order: &Order<'_>) -> anyhow::Result<Vec<String>> {
         let program = self.program.display().to_string();
         let arguments = match self.tool {
@@ -102,7 +102,7 @@ impl Found {
         Ok([program].into_iter().chain(arguments).collect())
     }
 
-    /// The program with these arguments, in words.
+    /// Returns the program and these arguments.
     pub(super) fn with(&self, arguments: &str) -> Vec<String> {
         [self.program.display().to_string()].into_iter().chain(words(arguments)).collect()
     }
@@ -153,7 +153,7 @@ fn wrk(order: &Order<'_>) -> Vec<String> {
 
 fn h2load(order: &Order<'_>) -> Vec<String> {
     let how = match order.case {
-        // It has no way to take a new connection for each request: as many connections as requests.
+        // The tool cannot use a new connection for each request, so it opens as many connections as requests.
         _ if order.new_connections => format!("-n {CONNECTIONS} -c {CONNECTIONS} -m 1"),
         Case::H2 => format!("-D {} -c {H2_CONNECTIONS} -m {H2_STREAMS}", order.seconds),
         _ => format!("-D {} -c {CONNECTIONS} -m 1", order.seconds),
@@ -171,7 +171,7 @@ fn oha(order: &Order<'_>) -> Vec<String> {
     words(&format!("-z {}s {how} {close} --no-tui --insecure {}", order.seconds, order.url))
 }
 
-/// A worker of k6 has connections of its own, with a request at a time over HTTP/2 too.
+/// A k6 worker has connections of its own, with one request in flight over HTTP/2 too.
 fn k6(order: &Order<'_>) -> anyhow::Result<Vec<String>> {
     let script = order.folder.join("k6.js");
     let text = format!(

@@ -1,4 +1,4 @@
-//! A generator at work: on its core, until its end, with what it took of processor and memory.
+//! A running generator: starts it on its core, waits for its end, and measures its processor time and memory.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,18 +10,18 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use crate::procfs;
 use crate::servers::LOAD_CORE;
 
-/// Between two looks at its memory.
+/// The interval between two readings of its memory.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What a run cost.
+/// The processor time and memory that a run used.
 pub(super) struct Cost {
-    /// Processor time from its start to its end, in seconds.
+    /// Processor time from start to exit, in seconds.
     pub(super) cpu_s: f64,
-    /// Most resident memory, in MiB.
+    /// Peak resident memory, in MiB.
     pub(super) rss_mib: f64,
 }
 
-/// A generator that runs.
+/// A generator process that is running.
 pub(super) struct Running {
     child: Child,
     what: String,
@@ -29,10 +29,10 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts it on the core of the load; what it says goes into `folder`.
+    /// Starts the generator on the load's core. Its output goes into `folder`.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If the process does not start.
     pub(super) fn start(command: &[String], folder: &Path, descriptors: Option<u64>) -> anyhow::Result<Self> {
         let what = command.join(" ");
         let file = std::fs::File::create(folder.join("output"))?;
@@ -48,29 +48,29 @@ impl Running {
         Ok(Running { child, what, rss_kib: 0 })
     }
 
-    /// Looks at its memory; now resident, in KiB.
+    /// Reads the resident memory, records the peak, and returns the current value in KiB.
     pub(super) fn look(&mut self) -> u64 {
-        // It may have ended, or not begun.
+        // The process may have exited, or not started yet.
         let most = procfs::memory_kib(self.child.id(), "VmHWM").unwrap_or_default();
         self.rss_kib = self.rss_kib.max(most);
         procfs::memory_kib(self.child.id(), "VmRSS").unwrap_or_default()
     }
 
-    /// Whether it has ended.
+    /// Returns true if the process has exited.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// If the system call fails.
     pub(super) fn has_ended(&self) -> anyhow::Result<bool> {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("no process")?;
-        // Left to be waited for, so that its processor time can still be read.
+        // `NOWAIT` leaves the process as a zombie, so that its processor time can still be read.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         Ok(waitid(WaitId::Pid(pid), options)?.is_some())
     }
 
-    /// Waits for its end.
+    /// Waits until the process exits, and returns its cost.
     ///
     /// # Errors
-    /// When it does not end in time, or fails; with the end of what it said.
+    /// If the process does not exit in time, or fails. The message contains the end of its output.
     pub(super) fn finish(mut self, folder: &Path, patience: Duration) -> anyhow::Result<Cost> {
         let until = Instant::now() + patience;
         while !self.has_ended()? {

@@ -19,7 +19,7 @@ pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)
         listener("mtls", ports.mtls, Some(tls(setting, true))),
     ]
     .join(",\n");
-    // Its bounds on connections and requests to a cluster are a thousand by default; the load stays below.
+    // Envoy's default limits on connections and requests to a cluster are 1024; the load stays below.
     let config = format!(
         r#"{{"static_resources": {{"listeners": [
 {listeners}],

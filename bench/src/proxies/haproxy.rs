@@ -7,7 +7,7 @@ use super::{Setting, program, version};
 pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)> {
     let haproxy = program("haproxy")?;
     let (ports, certificates) = (setting.ports, setting.certificates);
-    // It wants certificate and key in one file.
+    // HAProxy reads certificate and key from one file.
     let mut both = std::fs::read_to_string(&certificates.server.0)?;
     both.push_str(&std::fs::read_to_string(&certificates.server.1)?);
     let pem = setting.file("server.pem", &both)?;

@@ -1,5 +1,5 @@
-//! The proxies that are compared, each started as its operators would for speed: one worker, no access log, kept
-//! connections to the service behind, and the same work on every request: forward it, say for whom.
+//! The compared proxies. Each is configured for speed: one worker, no access log, kept connections to the service behind. Each
+//! does the same work on every request: it forwards the request and adds the client's address.
 
 mod envoy;
 mod haproxy;
@@ -14,7 +14,7 @@ use anyhow::{Context, bail};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, free_port};
 
-/// Which proxy.
+/// The proxies that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     Sealway,
@@ -36,21 +36,22 @@ impl Kind {
     }
 }
 
-/// What a proxy is told.
+/// The settings of a proxy, from which its configuration is written.
 pub(crate) struct Setting<'a> {
-    /// Its folder, for configuration and output.
+    /// The proxy's folder, for configuration and output.
     pub(crate) folder: PathBuf,
     pub(crate) certificates: &'a Certificates,
-    /// The service behind it, on 127.0.0.1.
+    /// The port of the service behind the proxy, on 127.0.0.1.
     pub(crate) upstream: u16,
-    /// The core that it gets, alone.
+    /// The core that the proxy has to itself.
     pub(crate) core: usize,
-    /// The binary of ours.
+    /// The path of the `sealway` binary.
     pub(crate) sealway: &'a Path,
     ports: Ports,
 }
 
-/// Where it listens on 127.0.0.1. Plain HTTP/2 has a port of its own: not all tell it from HTTP/1.1 on one.
+/// The ports of the proxy on 127.0.0.1. HTTP/2 without TLS has its own port, because not every proxy distinguishes it from
+/// HTTP/1.1 on one port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ports {
     pub(crate) http: u16,
@@ -59,7 +60,7 @@ pub(crate) struct Ports {
     pub(crate) mtls: u16,
 }
 
-/// A running proxy.
+/// A proxy process that is running.
 pub(crate) struct Proxy {
     pub(crate) kind: Kind,
     pub(crate) version: String,
@@ -68,7 +69,7 @@ pub(crate) struct Proxy {
 }
 
 impl<'a> Setting<'a> {
-    /// With ports of its own and a fresh folder under `root`.
+    /// Creates settings with free ports and a new folder under `root`.
     pub(crate) fn new(
         kind: Kind,
         root: &Path,
@@ -83,14 +84,14 @@ impl<'a> Setting<'a> {
         Ok(Setting { folder, certificates, upstream, core, sealway, ports })
     }
 
-    /// Writes a file into its folder.
+    /// Writes a file into the proxy's folder.
     fn file(&self, name: &str, text: &str) -> anyhow::Result<PathBuf> {
         let path = self.folder.join(name);
         std::fs::write(&path, text)?;
         Ok(path)
     }
 
-    /// The program on its core.
+    /// Returns the command that runs the program on its core.
     fn pinned(&self, program: &Path) -> Command {
         let mut command = Command::new("taskset");
         command.args(["-c", &self.core.to_string()]).arg(program);
@@ -99,7 +100,7 @@ impl<'a> Setting<'a> {
 }
 
 impl Proxy {
-    /// Starts it and waits until it listens everywhere.
+    /// Starts the proxy and waits until it listens on all ports.
     pub(crate) fn start(kind: Kind, setting: &Setting<'_>) -> anyhow::Result<Self> {
         let (command, version) = match kind {
             Kind::Sealway => sealway::command(setting),
@@ -118,20 +119,20 @@ impl Proxy {
         Ok(Proxy { kind, version, ports: setting.ports, daemon })
     }
 
-    /// Its process, which is its worker too.
+    /// Returns the id of its process, which is also its worker.
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.id()
     }
 }
 
-/// A program of setup-bench.sh.
+/// Returns the path of a program that setup-bench.sh installs.
 fn program(name: &str) -> anyhow::Result<PathBuf> {
     sealway_testkit::daemon::program(name)
         .ok()
         .with_context(|| format!("{name} is missing and this comparison needs it: run scripts/setup-bench.sh"))
 }
 
-/// What the program says of itself, on either output: the first line that has the word, from the word on.
+/// Returns the version in the program's output or error output: the first word after `word`.
 fn version(program: &Path, argument: &str, word: &str) -> anyhow::Result<String> {
     let said = Command::new(program).arg(argument).output()?;
     let text = format!("{}{}", String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));

@@ -13,7 +13,7 @@ pub(super) fn command(setting: &Setting<'_>) -> anyhow::Result<(Command, String)
         .collect();
     let location = "location / { proxy_pass http://upstream; }";
     let (ports, certificates) = (setting.ports, setting.certificates);
-    // No limit on requests a connection: by default it would close each after a thousand.
+    // No limit on the requests of a connection: by default nginx closes each after a thousand.
     let config = format!(
         "daemon off;
 master_process off;

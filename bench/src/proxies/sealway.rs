@@ -1,4 +1,4 @@
-//! Ours, with one worker thread.
+//! Sealway, with one worker thread.
 
 use std::process::Command;
 

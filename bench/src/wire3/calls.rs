@@ -1,5 +1,5 @@
-//! A sealed call at the server on each wire: the request's headers are read and its body opened, the nonce taken as new, and an
-//! answer as long as the request sealed. No socket, no store.
+//! A sealed call at the server on each wire: the server parses the headers, opens the body, reserves the nonce, and seals an
+//! answer as long as the request. No socket, no store.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn old(wire: Wire, len: usize) -> anyhow::Result<impl FnMut()> {
     })
 }
 
-/// A request's headers and stream.
+/// The headers and the stream of a request.
 pub(super) fn request(client: &ClientSession, target: &str, body: &[u8]) -> (Vec<(String, String)>, Vec<u8>) {
     let line = RequestLine { method: "POST", target };
     let call = client.seal(provider(), line, "application/octet-stream", NOW, &[7; 16]).unwrap();
@@ -73,7 +73,7 @@ fn native(len: usize) -> anyhow::Result<impl FnMut()> {
     })
 }
 
-/// The request's frames, and how to answer.
+/// Opens the request. Returns its frames and the state that seals the answer.
 fn serve(
     session: &Arc<Session>,
     outer: &Vec<(String, String)>,

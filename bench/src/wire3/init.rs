@@ -1,4 +1,4 @@
-//! The server's side of an init beside the operations that its suite cannot do without.
+//! The server's side of an init, compared with the bare operations that its suite requires.
 
 use std::hint::black_box;
 
@@ -13,8 +13,8 @@ use sealway_proto::session::three::Suite;
 use super::{Service, client_init, compare};
 use crate::table::{us, verdict};
 
-/// One ECDSA signature, a key pair of the curve, one agreement, ML-KEM's encapsulation where the suite has it, and HKDF:
-/// an extract and the four keys that a server makes.
+/// The bare operations of an init: one ECDSA signature, a key pair of the curve, one agreement, ML-KEM encapsulation if the suite
+/// has it, and HKDF with an extract and the four keys that a server derives.
 struct Bare {
     curve: &'static agreement::Algorithm,
     peer: Vec<u8>,

@@ -1,6 +1,6 @@
-//! Wire 3 in this process: an init at the server beside the bare operations of its suite, a sealed call beside wires 1 and 2, a
-//! stream beside bare AES-256-GCM, each provider beside its own bare operations, and whether the time of a refusal tells what was
-//! wrong.
+//! Wire 3 in this process: an init at the server compared with the bare operations of its suite, a sealed call with wires 1 and
+//! 2, a stream with bare AES-256-GCM, and each provider with its own bare operations. It also measures whether the time of a
+//! rejection depends on the fault.
 
 mod calls;
 mod init;
@@ -79,8 +79,8 @@ fn provider() -> &'static dyn AgreementProvider {
     default_agreement_provider()
 }
 
-/// Median CPU time per operation of each, in nanoseconds, their rounds taking turns; and the least and the most of the ratio of
-/// the last to the first in one round, which says how quiet the machine was.
+/// Returns the median CPU time of each operation in nanoseconds, measured in alternating rounds; and the smallest and the largest
+/// ratio of the last operation to the first in one round, which shows how quiet the machine was.
 fn compare<const N: usize>(count: usize, mut operations: [&mut dyn FnMut(); N]) -> ([f64; N], (f64, f64)) {
     let mut samples = [const { Vec::new() }; N];
     let mut ratios = (f64::MAX, 0.0_f64);
@@ -116,7 +116,7 @@ impl Service {
         Service { key, key_id }
     }
 
-    /// The server's side of an init: from the body of the request to that of the answer and the session.
+    /// Runs the server's side of an init, from the body of the request to the body of the answer and the session.
     fn answer(&self, body: &[u8]) -> (String, Session) {
         let request = InitRequest::parse(body).unwrap();
         let terms = Terms {
@@ -154,14 +154,14 @@ fn agreed() -> (ClientSession, Arc<Session>) {
     (init.finish(provider(), Some(key.as_ref()), answer.as_bytes()).unwrap(), Arc::new(session))
 }
 
-/// Inner headers as a service's caller has them.
+/// Returns the inner headers of a typical call to a service.
 fn headers() -> InnerHeaders {
     let mut headers = InnerHeaders::new();
     headers.push("content-type", b"application/json").unwrap();
     headers
 }
 
-/// A stream, inner headers first, its frames full.
+/// Returns a stream of full frames. The first frame begins with the inner headers.
 fn stream(mut sealer: FrameSealer, headers: &InnerHeaders, mut body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(FrameSealer::stream_len(body.len() as u64 + 256) as usize);
     let mut head = Vec::with_capacity(256);

@@ -1,7 +1,8 @@
-//! A request of one frame under each provider, sealed at the client and opened at the server, beside its own bare AES-256-GCM of as
-//! many bytes under a key that is expanded, and beside what the wire asks of the library: two HMACs and the expansion of a key of its
-//! own for each message, and a hash of its context; and the server's side of a P-256 init, without the signature, beside its own bare key
-//! pair, ECDH and HKDF. The bare operations go through the seam, which adds a call.
+//! Two comparisons for each provider. First, a request of one frame, sealed at the client and opened at the server, is compared
+//! with bare AES-256-GCM over as many bytes under an expanded key; and with the other operations of the wire: two HMACs, the
+//! expansion of a key for each message, and a hash of its context. Second, the server's side of a P-256 init without the
+//! signature is compared with a bare key pair, ECDH and HKDF. The bare operations go through the provider trait, which adds a
+//! call.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ fn agreed(built: Built) -> anyhow::Result<(ClientSession, Arc<Session>)> {
     Ok((init.finish(agreement, Some(public.as_ref()), answer.as_bytes())?, Arc::new(session)))
 }
 
-/// A key of its own for a message as long as these usually are, and its context.
+/// Derives a message key for a context of typical length.
 fn keyed(provider: &dyn AgreementProvider, mac: &dyn MacKey) -> (Box<dyn AeadKey>, [u8; 32]) {
     let info = [5; 75];
     let first = mac.mac(&[&info, &[1]]);

@@ -1,5 +1,5 @@
-//! Streams of full frames beside bare AES-256-GCM of as many bytes. Either side copies the plaintext once, to where it is sealed,
-//! and the ciphertext once, to where it is opened.
+//! Streams of full frames compared with bare AES-256-GCM over as many bytes. Both sides copy the plaintext once into the buffer
+//! to be sealed, and the ciphertext once into the buffer to be opened.
 
 use std::hint::black_box;
 

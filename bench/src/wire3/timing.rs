@@ -1,4 +1,4 @@
-//! Whether the time of a refusal tells what was wrong with a stream: Welch's t between kinds of faults, in this process.
+//! Tests whether the time of a rejection depends on the fault of a stream: Welch's t between kinds of faults, in this process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,10 +15,10 @@ use crate::table::median;
 const TARGET: &str = "/transaction/purchase";
 const BODY: usize = 1024;
 const GOAL: f64 = 4.5;
-/// How much of the slowest is left out of the second figure: what the machine did in between.
+/// The share of samples in the second figure. It leaves out the slowest ones, which other work of the machine delayed.
 const KEPT: f64 = 0.95;
 
-/// A fault, and a stream that has it.
+/// A kind of fault, and a stream that has it.
 struct Kind {
     name: &'static str,
     stream: Vec<u8>,
@@ -79,11 +79,11 @@ pub(super) fn run(samples: usize) {
 }
 
 fn take_turns(session: &Arc<Session>, outer: &Vec<(String, String)>, samples: usize, mut kinds: [&mut Kind; 2]) {
-    // One buffer for both kinds: none is nearer in the caches.
+    // Both kinds use one buffer, so that neither is closer in the caches.
     let (mut input, mut frame) = (kinds[0].stream.clone(), Vec::with_capacity(2 * BODY));
     kinds.iter_mut().for_each(|kind| kind.nanos.clear());
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    // The first ones warm up.
+    // The first rejections warm up.
     let warm_up = samples / 10;
     for number in 0..2 * (samples + warm_up) {
         state ^= state << 13;
@@ -110,7 +110,7 @@ fn print(first: &mut Kind, kind: &mut Kind) {
     println!("| {} | {:.0} | {:.0} | {whole:.2} | {cropped:.2} | {met} |", of_kind.0, of_kind.1, of_first.1);
 }
 
-/// Mean, and variance of the mean.
+/// Returns the mean of the values and the variance of that mean.
 fn moments(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;

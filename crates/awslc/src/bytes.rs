@@ -1,4 +1,4 @@
-//! The library's reader and writer of bytes, as safe as slices.
+//! Safe wrappers, over slices, of the library's reader and writer of bytes.
 
 use std::mem::MaybeUninit;
 
@@ -6,7 +6,7 @@ use crate::{DER_MAX, Failed, sys, yes};
 
 /// Lets a parser of the library read `der`: within its bound, and to its last byte.
 ///
-/// The parser gets a reader that is valid during the call, and gives what it made, or nothing.
+/// The parser gets a reader that is valid during the call, and returns its result, or nothing.
 pub(crate) fn parse<T>(der: &[u8], parser: impl FnOnce(*mut sys::CBS) -> Option<T>) -> Result<T, Failed> {
     if der.len() > DER_MAX {
         return Err(Failed);
@@ -22,7 +22,7 @@ pub(crate) fn parse<T>(der: &[u8], parser: impl FnOnce(*mut sys::CBS) -> Option<
     Ok(made)
 }
 
-/// What a marshaller of the library writes, at most [`DER_MAX`] bytes. The writer is valid during the call.
+/// Returns the output of a marshaller of the library, at most [`DER_MAX`] bytes. The writer is valid during the call.
 pub(crate) fn written(marshaller: impl FnOnce(*mut sys::CBB) -> std::ffi::c_int) -> Result<Vec<u8>, Failed> {
     let mut writer = Writer(MaybeUninit::zeroed());
     // SAFETY: the writer's memory is valid, and `CBB_init` initialises all of it, whether it succeeds or not.

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use crate::{Failed, QueueEmptied, sys, yes};
 
-/// The most bytes that are drawn out of a digest.
+/// Most output of a digest, in bytes.
 pub const XOF_MAX: usize = 1024 * 1024;
 
 /// A digest's state, freed with its owner.

@@ -1,4 +1,4 @@
-//! Public and private keys.
+//! Public and private keys of the library.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -10,28 +10,28 @@ use crate::{Failed, QueueEmptied, sys, yes};
 /// The curves whose keys the library reads from certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Curve {
-    /// P-224
+    /// P-224 (NIST, SP 800-186), secp224r1.
     P224,
-    /// P-256
+    /// P-256 (NIST, SP 800-186), secp256r1.
     P256,
-    /// P-384
+    /// P-384 (NIST, SP 800-186), secp384r1.
     P384,
-    /// P-521
+    /// P-521 (NIST, SP 800-186), secp521r1.
     P521,
-    /// secp256k1
+    /// secp256k1 (SEC 2), a Koblitz curve.
     Secp256k1,
 }
 
-/// What a key is of.
+/// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// RSA, and the bit length of its modulus.
     Rsa(u32),
     /// A point on this curve.
     Ec(Curve),
-    /// Ed25519.
+    /// Ed25519 (RFC 8032), without prehashing.
     Ed25519,
-    /// Something that this crate neither signs nor verifies with.
+    /// Another kind, with which this crate neither signs nor verifies.
     Other,
 }
 
@@ -52,7 +52,7 @@ impl Drop for Key {
 }
 
 impl Key {
-    /// Takes what a function of the library has just made; NULL is its failure.
+    /// Takes ownership of a function's result; NULL is its failure.
     fn owned(made: *mut sys::EVP_PKEY) -> Option<Key> {
         NonNull::new(made).map(Key)
     }
@@ -98,26 +98,26 @@ impl Key {
     }
 }
 
-/// A public key.
+/// A public key, which verifies signatures.
 pub struct PublicKey(Key);
 
 impl PublicKey {
     /// Parses a SubjectPublicKeyInfo (RFC 5280 section 4.1). A point must be on its curve; RSA has at most 16384 bits.
     ///
     /// # Errors
-    /// Not a key that the library knows, beyond a bound, or something follows it.
+    /// Not a key that the library knows, beyond a bound, or followed by other bytes.
     pub fn from_spki(der: &[u8]) -> Result<PublicKey, Failed> {
         let _queue = QueueEmptied;
         // SAFETY: the reader is valid during the call; the caller takes what is made.
         parse(der, |reader| Key::owned(unsafe { sys::EVP_parse_public_key(reader) })).map(PublicKey)
     }
 
-    /// What it is of.
+    /// Returns the kind of the key.
     pub fn kind(&self) -> Kind {
         self.0.kind()
     }
 
-    /// Its SubjectPublicKeyInfo, written anew.
+    /// Returns its SubjectPublicKeyInfo, encoded anew.
     ///
     /// # Errors
     /// The library is out of memory.
@@ -125,10 +125,11 @@ impl PublicKey {
         self.0.spki()
     }
 
-    /// Whether `signature` of `message` was made with this key's private half. ECDSA signatures are in their DER form.
+    /// Verifies that this key's private half made `signature` of `message`. ECDSA signatures are in their DER form.
     ///
     /// # Errors
-    /// It was not, the scheme is not of this key's kind, or the message is longer than [`crate::MESSAGE_MAX`].
+    /// The signature does not verify, the scheme is not of this key's kind, or the message is longer than
+    /// [`crate::MESSAGE_MAX`].
     pub fn verify(&self, scheme: Scheme, message: &[u8], signature: &[u8]) -> Result<(), Failed> {
         // SAFETY: the key is alive during the call.
         unsafe { signature::verify(self.0.0, self.kind(), scheme, message, signature) }
@@ -141,15 +142,15 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// A private key. Its secret lives in the library's memory, which is cleansed when it is freed; what is given to a parser
-/// stays with the caller, who wipes it.
+/// A private key. Its secret lives in the library's memory, which is cleansed when it is freed; the input of a parser stays
+/// with the caller, who wipes it.
 pub struct PrivateKey(Key);
 
 impl PrivateKey {
     /// Parses a PKCS#1 RSAPrivateKey (RFC 8017 appendix A.1.2), of two primes, and checks that its parts fit.
     ///
     /// # Errors
-    /// It is not one, is beyond a bound, or something follows it.
+    /// The input is not such a key, is beyond a bound, or is followed by other bytes.
     pub fn from_pkcs1(der: &[u8]) -> Result<PrivateKey, Failed> {
         let _queue = QueueEmptied;
         // SAFETY: the reader is valid during the call; what is made is owned at once, so that it is freed whatever follows.
@@ -163,7 +164,8 @@ impl PrivateKey {
     /// Parses an unencrypted PKCS#8 PrivateKeyInfo (RFC 5208).
     ///
     /// # Errors
-    /// It is not one, of a kind that the library does not know, beyond a bound, or something follows it.
+    /// The input is not such a key, is of a kind that the library does not know, is beyond a bound, or is followed by other
+    /// bytes.
     pub fn from_pkcs8(der: &[u8]) -> Result<PrivateKey, Failed> {
         let _queue = QueueEmptied;
         // SAFETY: the reader is valid during the call; the caller takes what is made.
@@ -173,7 +175,7 @@ impl PrivateKey {
     /// Parses a SEC1 ECPrivateKey (RFC 5915), which must name its curve.
     ///
     /// # Errors
-    /// It is not one, names no known curve, is beyond a bound, or something follows it.
+    /// The input is not such a key, names no known curve, is beyond a bound, or is followed by other bytes.
     pub fn from_sec1(der: &[u8]) -> Result<PrivateKey, Failed> {
         let _queue = QueueEmptied;
         // SAFETY: the reader is valid during the call, NULL is "the curve is in it"; what is made is owned at once.
@@ -188,17 +190,17 @@ impl PrivateKey {
     /// Parses any of the three, in the order PKCS#1, PKCS#8, SEC1.
     ///
     /// # Errors
-    /// It is none of them.
+    /// The input is none of them.
     pub fn from_der(der: &[u8]) -> Result<PrivateKey, Failed> {
         PrivateKey::from_pkcs1(der).or_else(|_| PrivateKey::from_pkcs8(der)).or_else(|_| PrivateKey::from_sec1(der))
     }
 
-    /// What it is of.
+    /// Returns the kind of the key.
     pub fn kind(&self) -> Kind {
         self.0.kind()
     }
 
-    /// The SubjectPublicKeyInfo of its public half.
+    /// Returns the SubjectPublicKeyInfo of its public half.
     ///
     /// # Errors
     /// The library is out of memory.
@@ -206,8 +208,7 @@ impl PrivateKey {
         self.0.spki()
     }
 
-    /// The signature of `message`. ECDSA's is in its DER form, with a nonce of the library's; PSS has a salt as long as the
-    /// digest.
+    /// Signs `message`. ECDSA signatures are in DER form, with a nonce of the library's; PSS has a salt as long as the digest.
     ///
     /// # Errors
     /// The scheme is not of this key's kind, its digest is SHA-1, the key is too small for the digest, or the message is

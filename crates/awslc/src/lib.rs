@@ -1,14 +1,14 @@
-//! What AWS-LC can do and the safe API of aws-lc-rs does not offer: SHAKE, signatures of any supported pair of key and
+//! Functions of AWS-LC that the safe API of aws-lc-rs does not offer: SHAKE, signatures of any supported pair of key and
 //! digest, verification with RSA keys up to 16384 bits and of SHA-1, and private keys in all three of their DER forms.
 //!
-//! The one crate with unsafe code (docs/adr/0013-one-audited-crate-of-unsafe-code.md). It holds to these rules:
+//! The one crate with unsafe code (docs/adr/0013-one-audited-crate-of-unsafe-code.md). It follows these rules:
 //!
 //! * Every pointer from the library is owned by one type that frees it once, and never leaves this crate.
 //! * Lengths are checked before a call; what is parsed is at most [`DER_MAX`] bytes, to its last byte.
 //! * The thread's error queue is empty when a function returns, so that nothing of one request reaches another.
-//! * An error says nothing but that it failed: texts of the library may quote what they read.
+//! * An error says nothing but that it failed: texts of the library may quote their input.
 //!
-//! It may not know: profiles, certificates, PEM, or what its callers sign.
+//! This crate does not know profiles, certificates, PEM, or the content that its callers sign.
 #![warn(missing_docs)]
 
 #[cfg(feature = "fips")]
@@ -29,10 +29,10 @@ pub use module::approved_services;
 pub use module::{is_fips, version};
 pub use signature::{Hash, MESSAGE_MAX, Scheme};
 
-/// The most bytes that are parsed as a key.
+/// Longest DER of a key that is parsed, in bytes.
 pub const DER_MAX: usize = 64 * 1024;
 
-/// The library did not do it: malformed, beyond a bound, not supported, or a signature that does not hold.
+/// The library failed: malformed input, beyond a bound, not supported, or a signature that does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed;
 
@@ -44,7 +44,7 @@ impl std::fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Empties the thread's error queue when it goes out of scope, whatever the calls in between left there.
+/// Empties the thread's error queue when it goes out of scope, whatever the calls in between left in it.
 struct QueueEmptied;
 
 impl Drop for QueueEmptied {
@@ -54,7 +54,7 @@ impl Drop for QueueEmptied {
     }
 }
 
-/// 1 is the library's yes; 0 and less are its no.
+/// Converts a result code of the library: 1 is success; 0 and less are failures.
 fn yes(code: std::ffi::c_int) -> Result<(), Failed> {
     if code == 1 { Ok(()) } else { Err(Failed) }
 }

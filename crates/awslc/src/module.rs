@@ -1,23 +1,24 @@
-//! Which library this is.
+//! The identity of the linked library.
 
 use std::ffi::CStr;
 
 use crate::sys;
 
-/// Whether the library says of itself that it is the validated build and in its approved mode.
+/// Returns whether the library reports that it is the validated build and in its approved mode.
 pub fn is_fips() -> bool {
     // SAFETY: takes no argument, reads a constant of the library.
     unsafe { sys::FIPS_mode() == 1 }
 }
 
-/// The library's own version, such as `AWS-LC FIPS 3.1.0`: of what is linked, not of what was asked for.
+/// Returns the library's own version, such as `AWS-LC FIPS 3.1.0`: that of the linked build, not of the requested one.
 pub fn version() -> String {
     // SAFETY: 0 is OPENSSL_VERSION; the function returns a static, null-terminated string for every argument.
     let text = unsafe { CStr::from_ptr(sys::OpenSSL_version(0)) };
     text.to_string_lossy().into_owned()
 }
 
-/// How many approved services of the module this thread has completed: one that is not approved does not raise it.
+/// Returns the number of approved services of the module that this thread has completed: a service that is not approved does
+/// not raise it.
 #[cfg(feature = "fips")]
 pub fn approved_services() -> u64 {
     // SAFETY: takes no argument, reads a counter of the calling thread.

@@ -6,19 +6,19 @@ use crate::digest::Context;
 use crate::key::Kind;
 use crate::{Failed, QueueEmptied, sys, yes};
 
-/// The most bytes of a message that is signed or verified.
+/// Longest message that is signed or verified, in bytes.
 pub const MESSAGE_MAX: usize = 2 * 1024 * 1024;
 
 /// The digest of a signature. MD5 is not among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hash {
-    /// SHA-1: verified, never signed with.
+    /// SHA-1: only for verification, never for signing.
     Sha1,
-    /// SHA-256
+    /// SHA-256 (FIPS 180-4), 32 bytes.
     Sha256,
-    /// SHA-384
+    /// SHA-384 (FIPS 180-4), 48 bytes.
     Sha384,
-    /// SHA-512
+    /// SHA-512 (FIPS 180-4), 64 bytes.
     Sha512,
 }
 
@@ -36,12 +36,12 @@ impl Hash {
     }
 }
 
-/// How a signature is made.
+/// The signature scheme, with its digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// RSASSA-PKCS1-v1_5 (RFC 8017 section 8.2).
     RsaPkcs1(Hash),
-    /// RSASSA-PSS (RFC 8017 section 8.1), MGF1 with the same digest, the salt as long as it.
+    /// RSASSA-PSS (RFC 8017 section 8.1), MGF1 with the same digest, a salt of the digest's length.
     RsaPss(Hash),
     /// ECDSA, in the DER form of RFC 3279 section 2.2.3.
     Ecdsa(Hash),
@@ -61,7 +61,7 @@ impl Scheme {
         }
     }
 
-    /// Tells the library the padding, where there is one to choose.
+    /// Sets the padding in the library, for schemes with a choice.
     ///
     /// # Safety
     /// `context` is alive and initialised for signing or verifying; for the RSA schemes, with an RSA key.
@@ -81,7 +81,7 @@ impl Scheme {
     }
 }
 
-/// Signs; see [`crate::PrivateKey::sign`].
+/// Signs a message; see [`crate::PrivateKey::sign`].
 ///
 /// # Safety
 /// `key` is alive during the call, of this kind, and has a private half.
@@ -117,7 +117,7 @@ pub(crate) unsafe fn sign(
     Ok(signature)
 }
 
-/// Verifies; see [`crate::PublicKey::verify`].
+/// Verifies a signature of a message; see [`crate::PublicKey::verify`].
 ///
 /// # Safety
 /// `key` is alive during the call, and of this kind.

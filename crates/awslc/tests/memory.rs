@@ -1,11 +1,11 @@
-//! What is refused is freed. A process of its own: other tests' memory would be counted too.
+//! Rejected input is freed. A process of its own: other tests' memory would be counted too.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::process::Command;
 
 use sealway_awslc::PrivateKey;
 
-/// Pages of this process that are in memory.
+/// Returns the number of resident pages of this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse().unwrap()
@@ -22,7 +22,7 @@ fn keys_with_something_after_them_leave_nothing_in_memory() {
     let refused = |times: usize| (0..times).for_each(|_| assert!(PrivateKey::from_sec1(&longer).is_err()));
     refused(1_000);
     let before = resident();
-    // One that stayed would be some 500 bytes: 2,400 pages of them here.
+    // Each leaked key would take some 500 bytes: 2,400 pages of them here.
     refused(20_000);
     let grown = resident().saturating_sub(before);
     assert!(grown < 600, "{grown} pages more");

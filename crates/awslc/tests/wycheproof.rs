@@ -13,7 +13,7 @@ fn hash(of: HashFunction) -> Option<Hash> {
     }
 }
 
-/// One case: `is_right` is what the vectors say. Those that they leave open are left open here.
+/// Checks one case: `is_right` is the verdict of the vectors. A case that they leave open may have either result.
 fn hold(set: &str, id: usize, result: TestResult, is_verified: bool) {
     match result {
         TestResult::Valid => assert!(is_verified, "{set} {id}: a valid signature was refused"),

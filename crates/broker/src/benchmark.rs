@@ -1,7 +1,9 @@
-//! The wire's Benchmark operation: how long the bare operations take in this process, under the names that its clients know.
+//! The wire's Benchmark operation: durations of the bare operations in this process, under the names that its clients
+//! know.
 //!
-//! Runs are as Go's are: more and more rounds until they last long enough. Here that is a fifth of a second each, so that a call
-//! takes about two and not fifteen. The keys below are for this alone: they are in every copy of this program.
+//! Runs grow as in Go: more and more rounds until a run lasts long enough. Here that is a fifth of a second each, so
+//! that a call takes about two seconds and not fifteen. The keys below serve the benchmark only: they are in every copy
+//! of this program.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,18 +20,18 @@ use crate::profile::policy::{
 };
 use crate::settings::BenchmarkFiles;
 
-/// How long one benchmark runs at least, in its last go.
+/// Shortest duration of a benchmark's last run.
 const RUN: Duration = Duration::from_millis(200);
-/// Rounds of one go at most.
+/// Most rounds of one run.
 const ROUNDS_MAX: u64 = 1_000_000_000;
-/// Bytes that are hashed.
+/// Length of the hashed input, in bytes.
 const INPUT_LEN: usize = 420;
-/// Files that are given, in bytes.
+/// Longest configured file, in bytes.
 const FILE_LEN_MAX: u64 = 64 * 1024;
 
 const PREFIX: &str = "BenchmarkLibraryNative_";
 
-/// A CA and a request.
+/// A CA with its key, and a request.
 #[derive(Clone)]
 struct Issue {
     csr: String,
@@ -37,7 +39,7 @@ struct Issue {
     ca_key: Zeroizing<String>,
 }
 
-/// What is signed.
+/// Certificates and requests that the benchmark signs with.
 #[derive(Clone)]
 pub struct Inputs {
     rsa: Issue,
@@ -72,10 +74,11 @@ impl Default for Inputs {
 }
 
 impl Inputs {
-    /// What the settings give takes the place of the RSA authority and its request; each as a PEM text or a file with one.
+    /// Loads the inputs. Configured values replace the RSA authority and its request; each is a PEM text or the path of
+    /// a file.
     ///
     /// # Errors
-    /// A file cannot be read; said without what is in it.
+    /// A file cannot be read; the text leaves out its content.
     pub fn load(files: &BenchmarkFiles) -> Result<Inputs, String> {
         let mut inputs = Inputs::default();
         let read = |name: &str, given: &Option<String>| -> Result<Option<Zeroizing<String>>, String> {
@@ -114,11 +117,11 @@ struct Results {
 #[serde(rename_all = "camelCase")]
 struct Figure {
     name: String,
-    /// Nanoseconds of one operation.
+    /// Nanoseconds of one operation, on average.
     avg_time: u64,
 }
 
-/// Runs all of them, one after the other; blocks for about two seconds. JSON.
+/// Runs all benchmarks in sequence, which blocks for about two seconds. Returns JSON.
 pub fn run(inputs: &Inputs) -> String {
     let input = [0x5a; INPUT_LEN];
     let mut results = Vec::new();
@@ -161,7 +164,7 @@ fn request(issue: &Issue) -> Request<'_> {
     }
 }
 
-/// A policy that lets every request of ours through.
+/// A policy that allows every request of the benchmark.
 fn policy(key_kind: KeyKind) -> CertificatePolicy {
     const HOUR_NS: i64 = 3_600_000_000_000;
     let sizes =
@@ -184,7 +187,7 @@ fn policy(key_kind: KeyKind) -> CertificatePolicy {
     }
 }
 
-/// Nanoseconds of one round, of as many as last long enough.
+/// Nanoseconds of one round, measured over enough rounds to last [`RUN`].
 fn time(mut round: impl FnMut()) -> u64 {
     let mut rounds: u64 = 1;
     loop {
@@ -198,7 +201,8 @@ fn time(mut round: impl FnMut()) -> u64 {
             return each;
         }
         let enough = u64::try_from(RUN.as_nanos()).unwrap_or(u64::MAX) / each.max(1);
-        // A fifth more, that the next go is the last; and never a leap that a first slow round would mislead into.
+        // A fifth more than needed, so that the next run is the last; bounded, so that a slow first round does not
+        // mislead.
         rounds = (enough + enough / 5).clamp(rounds + 1, rounds.saturating_mul(100)).min(ROUNDS_MAX);
     }
 }

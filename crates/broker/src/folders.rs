@@ -1,4 +1,4 @@
-//! Folders in which somebody else could put another file in a file's place.
+//! Folders in which another user could replace a file.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -7,17 +7,17 @@ use rustix::process::geteuid;
 
 const STICKY: u32 = 0o1000;
 
-/// The nearest folder above `path` in which others could put something else in its place: one that they may write, unless only
-/// owners may rename what is in it, or one that is theirs. Links are followed; what stands above their target counts.
+/// Returns the nearest folder above `path` in which another user could replace the path: a folder that others may write
+/// without the sticky bit, or one of another user. Links are followed, and the folders above their target count too.
 pub(crate) fn weak_above(path: &Path) -> Option<PathBuf> {
     let is_weak = |path: &Path| {
         std::fs::metadata(path).is_ok_and(|metadata| {
-            // The file system's root is root's, whatever a user namespace that does not know that user shows.
+            // The file system's root belongs to root, also in a user namespace that does not map that user.
             let is_theirs = path.parent().is_some() && ![0, geteuid().as_raw()].contains(&metadata.uid());
             is_theirs || (metadata.mode() & 0o022 != 0 && metadata.mode() & STICKY == 0)
         })
     };
-    // A link is as weak as the folder that it lies in.
+    // A link is as weak as its own folder.
     let [named, target] = [std::path::absolute(path).ok()?, path.canonicalize().ok()?];
     [named, target].iter().flat_map(|path| path.ancestors().skip(1)).find(|path| is_weak(path)).map(Path::to_owned)
 }
@@ -39,7 +39,7 @@ mod tests {
             let found = weak_above(&folder);
             assert_eq!(found.as_deref() == Some(&above.canonicalize().unwrap()), is_weak, "{mode:o}: {found:?}");
         }
-        // A link in a weak folder leads where whoever can write there says.
+        // Another user can redirect a link in a weak folder.
         std::fs::set_permissions(&above, PermissionsExt::from_mode(0o777)).unwrap();
         let elsewhere = ground.path().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();

@@ -1,12 +1,12 @@
-//! Known answers: what NIST publishes as the digests of two messages, for every algorithm, looked at before the FIPS build
-//! serves anything, and in the tests of every build.
+//! Known answers: NIST's published digests of two messages for every algorithm. The FIPS build checks them before it
+//! serves, and the tests of every build check them.
 //!
-//! It may not know profiles. The module has tests of its own; these look at the way to it through our code.
+//! The module does not know profiles. The crypto module has tests of its own; these check our code's path to it.
 
 use crate::hash;
 use crate::profile::policy::HashAlgorithm;
 
-/// The one-block and the two-block message of the examples with FIPS 180-4 and FIPS 202.
+/// One-block and two-block messages of the examples for FIPS 180-4 and FIPS 202.
 const SHORT: &[u8] = b"abc";
 const LONG: &[u8] = b"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq";
 
@@ -71,7 +71,7 @@ const ANSWERS: &[(HashAlgorithm, &[u8], &str)] = &[
     (HashAlgorithm::Shake256, LONG, "4d8c2dd2435a0128eefbb8c36f6f87133a7911e18d979ee1ae6be5d4fd2e3329"),
 ];
 
-/// Looks at every one.
+/// Checks all known answers.
 ///
 /// # Errors
 /// A sentence that names the algorithm.

@@ -1,11 +1,12 @@
-//! The broker: a process beside an application that does its cryptography under named profiles, on a Unix socket. The
-//! application says what, the operator's profile says how.
+//! The broker: a process beside an application that runs its cryptography under named profiles, over a Unix socket. The
+//! application names the operation, and the operator's profile decides the algorithm.
 //!
-//! It may not know: sessions, the gateway, or who uses what it makes.
+//! The crate does not know sessions, the gateway, or the use of its results.
 #![warn(missing_docs)]
 
 pub mod audit;
 pub mod benchmark;
+mod call;
 pub mod callers;
 pub mod certificate;
 mod folders;
@@ -22,9 +23,7 @@ pub mod serve;
 pub mod server;
 pub mod service;
 pub mod settings;
-mod shares;
 pub mod socket;
-pub mod telemetry;
 pub mod wire;
 
 pub use metrics_help::METRICS;

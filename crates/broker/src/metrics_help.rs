@@ -1,6 +1,6 @@
-//! The help text of each metric of the broker. docs/operating/broker.md has labels and values.
+//! The help text of each metric of the broker. docs/reference/broker.md has labels and values.
 
-/// Names and help texts.
+/// Metric names with their help texts.
 pub const METRICS: &[(&str, &str)] = &[
     ("crypto_requests_total", "Calls answered, refused ones included, by method, profile and status"),
     ("crypto_request_duration_seconds", "Time from a call's arrival to its answer, by method and status"),

@@ -1,35 +1,35 @@
-//! The cryptographic library below: which it is, and that it is the one that this build promises, looked at before anything
-//! is served.
+//! Identity of the cryptographic library, and the check that it is the one that this build promises, before anything is
+//! served.
 //!
-//! It may not know profiles or sockets. Nothing here turns a mode on or off: a build has the module or it has not.
+//! The module does not know profiles or sockets. It turns no mode on or off: a build has the validated module or not.
 // SPEC broker.md#fips
 
 use std::fmt;
 
 use crate::profile::RequireFips;
 
-/// The exit code of a process whose module is not the one that it was built for (`EX_SOFTWARE` of sysexits).
+/// Exit code of a process without the module that it was built for (`EX_SOFTWARE` of sysexits).
 pub const EXIT_CODE: u8 = 70;
 
-/// What the library linked into the FIPS build must say of itself. It moves together with the version in fips/Cargo.toml.
+/// Version that the library of the FIPS build must report. It changes together with the version in fips/Cargo.toml.
 #[cfg(feature = "fips")]
 const EXPECTED_VERSION: &str = "AWS-LC FIPS 3.6.0";
-/// Of the static build of the module FIPS 3.x, as the release note of aws-lc-rs 1.17.1 names it.
+/// Certificate of the static build of the module FIPS 3.x, from the release notes of aws-lc-rs 1.17.1.
 #[cfg(feature = "fips")]
 const CERTIFICATE: Option<&str> = Some("#5314");
 #[cfg(not(feature = "fips"))]
 const CERTIFICATE: Option<&str> = None;
 
-/// A library, as health, spans and `--version` tell it.
+/// Description of a library for health, spans and `--version`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// `AWS-LC`
+    /// Name of the library: `AWS-LC`.
     pub name: &'static str,
-    /// As the library itself says it: `AWS-LC FIPS 3.6.0`, `AWS-LC 1.72.0`.
+    /// Version that the library reports: `AWS-LC FIPS 3.6.0`, `AWS-LC 1.72.0`.
     pub version: String,
-    /// Of the module's validation; that the module is validated says nothing of this program.
+    /// Certificate of the module's validation. A validated module does not make this program validated.
     pub certificate: Option<&'static str>,
-    /// Whether it is the module that is validated, in its approved mode.
+    /// True for the validated module in its approved mode.
     pub is_fips: bool,
 }
 
@@ -39,15 +39,15 @@ impl fmt::Display for Module {
     }
 }
 
-/// The library of this process.
+/// Returns the library of this process.
 pub fn module() -> Module {
     let is_fips = sealway_awslc::is_fips();
     let certificate = CERTIFICATE.filter(|_| is_fips);
     Module { name: "AWS-LC", version: sealway_awslc::version(), certificate, is_fips }
 }
 
-/// The first thing that the FIPS build does: its module is in its approved mode, is the version whose certificate is told,
-/// and gives the published answers. Elsewhere only the answers are looked at.
+/// Checks the module before anything else: in a FIPS build its approved mode, the version of its certificate, and the
+/// published answers; in other builds the answers only.
 ///
 /// # Errors
 /// A sentence for standard error; the process must end with [`EXIT_CODE`].
@@ -60,7 +60,7 @@ pub fn check() -> Result<(), String> {
     crate::known_answers::check()
 }
 
-/// Judges what the module says of itself.
+/// Checks the facts that the module reports.
 #[cfg(any(feature = "fips", test))]
 fn is_expected(mode: Result<(), String>, is_fips: bool, version: &str, expected: &str) -> Result<(), String> {
     mode.map_err(|err| format!("the cryptographic module is not in its approved mode: {err}"))?;
@@ -73,7 +73,7 @@ fn is_expected(mode: Result<(), String>, is_fips: bool, version: &str, expected:
     Ok(())
 }
 
-/// Refuses a process whose library is no validated module where the settings ask for one.
+/// Rejects a process without a validated module if the settings require one.
 ///
 /// # Errors
 /// A sentence for standard error; the process must end with [`EXIT_CODE`].

@@ -1,39 +1,39 @@
-//! Why an operation was refused: the one error type of the operations, mapped to gRPC in one place.
+//! The error type of all operations, mapped to gRPC in one place.
 
 use std::fmt;
 
-/// Who is to blame, as a gRPC status tells it. Never one that released clients answer with a retry (8, 10 or 14) for what is
-/// the caller's own fault.
+/// Kind of an error, as a gRPC status code. The caller's own fault never has a code that released clients answer with a
+/// retry (8, 10 or 14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// 2: the wire W0 tells everything so.
+    /// 2: the code of all errors on the wire W0.
     Unknown,
-    /// 3: the request is wrong.
+    /// 3: the request is malformed or not allowed by its profile.
     InvalidArgument,
-    /// 4: nobody waits for the answer any more.
+    /// 4: the caller no longer waits for the answer.
     DeadlineExceeded,
-    /// 5: there is no such key.
+    /// 5: the store has no such key.
     NotFound,
-    /// 6: there is such a key already.
+    /// 6: the store already has a key of this id.
     AlreadyExists,
     /// 7: the caller's policy does not allow it.
     PermissionDenied,
-    /// 8: the broker as a whole has too much under way; not for anything that one caller did.
+    /// 8: the broker as a whole is overloaded; never caused by a single caller.
     ResourceExhausted,
-    /// 9: the profile, the key's state or this build do not allow it now; a quota is used up.
+    /// 9: the profile, the key's state or this build do not allow the operation now, or a quota is used up.
     FailedPrecondition,
-    /// 11: a message beyond the bound.
+    /// 11: a message longer than the bound.
     OutOfRange,
-    /// 12: not on this broker.
+    /// 12: this broker does not offer the method.
     Unimplemented,
-    /// 13: the broker's own fault.
+    /// 13: a defect of the broker itself.
     Internal,
-    /// 14: not now; the same call may succeed later.
+    /// 14: temporarily unavailable; the same call may succeed later.
     Unavailable,
 }
 
 impl Code {
-    /// As gRPC numbers it.
+    /// Returns the number of the code in gRPC.
     pub fn number(self) -> u8 {
         match self {
             Code::Unknown => 2,
@@ -52,22 +52,28 @@ impl Code {
     }
 }
 
-/// An operation that was not done, and why. The text reaches the caller: never a key, a password or an input in it.
+impl From<Code> for tonic::Code {
+    fn from(code: Code) -> tonic::Code {
+        tonic::Code::from_i32(code.number().into())
+    }
+}
+
+/// A failed operation with its reason. The text reaches the caller, and never contains a key, a password or an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Who is to blame.
+    /// Kind of the error.
     pub code: Code,
-    /// What is wrong, naming the field.
+    /// Sentence that names the field.
     pub text: String,
 }
 
 impl Refusal {
-    /// A refusal with this code and text.
+    /// Creates an error with this code and text.
     pub fn new(code: Code, text: impl Into<String>) -> Refusal {
         Refusal { code, text: text.into() }
     }
 
-    /// The request is wrong.
+    /// Creates an error with code 3: the request is invalid.
     pub fn invalid(text: impl Into<String>) -> Refusal {
         Refusal::new(Code::InvalidArgument, text)
     }
@@ -80,3 +86,9 @@ impl fmt::Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
+
+impl From<Refusal> for tonic::Status {
+    fn from(refusal: Refusal) -> tonic::Status {
+        tonic::Status::new(refusal.code.into(), refusal.text)
+    }
+}

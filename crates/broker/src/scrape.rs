@@ -1,4 +1,4 @@
-//! Metrics over HTTP, for Prometheus: `GET /metrics` and nothing else.
+//! Metrics over HTTP, for Prometheus: only `GET /metrics`.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -18,21 +18,19 @@ use sealway_runtime::telemetry::PrometheusHandle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::telemetry::gauge_memory;
-
-/// Connections at once; more wait.
+/// Concurrent connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
-/// How long a connection may take in all.
+/// Longest duration of a connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// From one time that measurements are put away to the next.
+/// Interval of the recorder's upkeep.
 const KEEP: Duration = Duration::from_secs(5);
-/// How long to wait when the process is out of descriptors.
+/// Pause after a failed accept, as when the process is out of file descriptors.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// What renders the metrics.
+/// Function that renders all metrics as text.
 pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Serves them until stopping begins.
+/// Serves metrics until shutdown begins.
 pub(crate) fn serve(address: SocketAddr, render: Render, shutdown: &Shutdown) -> Result<(), BindError> {
     for listener in listener::bind(&[address], "--metrics")? {
         tracing::info!(address = %listener.local_addr().map_or(address, |bound| bound), "metrics at /metrics");
@@ -87,11 +85,11 @@ async fn answer(stream: TcpStream, render: Render) {
         .timer(TokioTimer::new())
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);
-    // It may break off: whoever scrapes comes again.
+    // A scrape may fail: the scraper comes again.
     let _ = connection.await;
 }
 
-/// Renders this process's metrics.
+/// Returns the renderer of this process's metrics.
 pub(crate) fn render(metrics: PrometheusHandle) -> Render {
     Arc::new(move || {
         gauge_memory();
@@ -99,8 +97,8 @@ pub(crate) fn render(metrics: PrometheusHandle) -> Render {
     })
 }
 
-/// Puts what was measured away every few seconds, until stopping begins: samples that nobody asks for would fill the memory.
-/// Exporters that ask nobody find the gauges as of then.
+/// Runs the recorder's upkeep every few seconds until shutdown begins: samples without a scrape would fill the memory.
+/// Push exporters read the gauges of the last upkeep.
 pub(crate) fn keep(metrics: PrometheusHandle, shutdown: &Shutdown) {
     let stop = shutdown.clone();
     shutdown.spawn(async move {
@@ -115,4 +113,12 @@ pub(crate) fn keep(metrics: PrometheusHandle, shutdown: &Shutdown) {
             }
         }
     });
+}
+
+/// Records this process's resident memory.
+fn gauge_memory() {
+    if let Some(bytes) = sealway_runtime::process::resident_bytes() {
+        #[expect(clippy::cast_precision_loss, reason = "bytes of memory are far below 2^53")]
+        metrics::gauge!("crypto_memory_usage_bytes").set(bytes as f64);
+    }
 }

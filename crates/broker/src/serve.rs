@@ -1,4 +1,4 @@
-//! From settings to a broker that serves, and back to a clean end.
+//! Runs a broker: from settings to serving, and to an orderly end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,30 +14,30 @@ use crate::benchmark::Inputs;
 use crate::callers::Callers;
 use crate::keys::{Kek, Store};
 use crate::module::{self, module};
-use crate::profile::approval::{self, unapproved};
-use crate::profile::{Leniency, Live, Profiles, RequireFips, Watched, lines};
+use crate::profile::approval;
+use crate::profile::{Leniency, Live, LiveFile, Profiles, RequireFips, lines};
 use crate::server::Server;
 use crate::service::Service;
 use crate::settings::{self, Settings};
 use crate::wire::{Options, Wires};
 use crate::{scrape, socket};
 
-/// How long what is in flight may take at a stop.
+/// Time for calls in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// The exit code for settings and profiles that are wrong, as of the broker that this replaces.
+/// Exit code for wrong settings or profiles, that of the broker that this one replaces.
 const WRONG: u8 = 2;
 
-/// Why a broker does not serve.
+/// Reason why a broker does not serve.
 #[derive(Debug)]
 pub struct Failure {
-    /// The process's exit code.
+    /// Exit code of the process.
     pub code: u8,
-    /// For standard error; may have several lines.
+    /// Text for standard error; may have several lines.
     pub text: String,
 }
 
 impl Failure {
-    /// Settings or profiles that are wrong, one line each.
+    /// Creates the failure for wrong settings or profiles, one line each.
     pub fn wrong(text: impl Into<String>) -> Failure {
         Failure { code: WRONG, text: text.into() }
     }
@@ -47,11 +47,11 @@ impl Failure {
     }
 }
 
-/// Serves until SIGTERM or SIGINT. Must run inside a multi-threaded tokio runtime, once a process. What this process makes
-/// from now on, others may not use.
+/// Serves until SIGTERM or SIGINT. Must run inside a multi-threaded tokio runtime, once per process. Other users cannot
+/// access the files that this process creates from now on.
 ///
 /// # Errors
-/// [`Failure`]: nothing was served.
+/// [`Failure`]: the broker did not serve.
 pub async fn run(settings: Settings) -> Result<(), Failure> {
     socket::keep_others_out();
     let is_shut = shut_memory();
@@ -68,7 +68,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     let shutdown = Shutdown::new();
     let service = Arc::new(service(&settings)?);
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
-    // Always: what counts without anybody to tell it must not be a special case.
+    // Always on: metrics without a reader must not be a special case.
     let metrics = telemetry.metrics().map_err(Failure::other)?;
     runtime_telemetry::describe(crate::METRICS);
     if let Some(address) = settings.metrics {
@@ -98,15 +98,15 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     if dropped > 0 {
         tracing::warn!(dropped, "calls were dropped unanswered: they took too long");
     }
-    // Here, as tasks may still hold the service when this process ends.
+    // Closed explicitly, as tasks may still hold the service when this process ends.
     if let Some(keys) = &service.keys {
         keys.close();
     }
     Ok(())
 }
 
-/// Keys are in this process's memory: it leaves no core behind, and no other process of its user looks into it, or into the
-/// environment that it was started with.
+/// Protects the keys in this process's memory: it leaves no core dump, and other processes of its user cannot read its
+/// memory or the environment of its start.
 fn shut_memory() -> rustix::io::Result<()> {
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none)?;
@@ -115,7 +115,7 @@ fn shut_memory() -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Reads everything that operations stand on; nothing listens yet.
+/// Loads all dependencies of the operations; nothing listens yet.
 fn service(settings: &Settings) -> Result<Service, Failure> {
     let leniency = if settings.is_lenient { Leniency::Lenient } else { Leniency::Strict };
     let wrong = |file: &Path, problems: &[_]| Failure::wrong(format!("{}:\n{}", file.display(), lines(problems)));
@@ -137,7 +137,7 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
     let callers = settings
         .callers
         .as_deref()
-        .map(|path| Watched::<Callers>::load(path, leniency).map(Arc::new).map_err(|problems| wrong(path, &problems)));
+        .map(|path| LiveFile::<Callers>::load(path, leniency).map(Arc::new).map_err(|problems| wrong(path, &problems)));
     let audit = settings.audit.as_deref().map(|path| {
         Audit::open_with(path, settings.durability, Arc::new(SystemClock))
             .map_err(|err| Failure::other(format!("--audit: {}: {err}", path.display())))
@@ -171,11 +171,11 @@ fn strictest(one: RequireFips, other: RequireFips) -> RequireFips {
     }
 }
 
-/// Tells what is off in this build, or with `strict` refuses to start with it.
+/// Warns of operations that are off in this build; with `strict` fails.
 fn check_approved(profiles: &Profiles, require: RequireFips) -> Result<(), Failure> {
     let mut refused = Vec::new();
     for profile in profiles.iter() {
-        for found in unapproved(profile) {
+        for found in &profile.unapproved {
             tracing::warn!(
                 profile = profile.name,
                 operation = found.operation,
@@ -192,7 +192,7 @@ fn check_approved(profiles: &Profiles, require: RequireFips) -> Result<(), Failu
     Ok(())
 }
 
-/// Wraps the material of keys anew, beside what is served, that is wrapped under another key-encryption key than the first.
+/// Starts to rewrap keys that are wrapped under another key-encryption key than the first, in the background.
 fn wrap_anew(service: &Arc<Service>) {
     let service = service.clone();
     tokio::task::spawn_blocking(move || match service.keys.as_ref().map(Store::rewrap) {
@@ -204,7 +204,7 @@ fn wrap_anew(service: &Arc<Service>) {
     });
 }
 
-/// Reads files anew when they change.
+/// Reloads files when they change.
 fn watch(service: &Service, shutdown: &Shutdown) {
     shutdown.spawn(service.profiles.clone().watch(shutdown.clone()));
     if let Some(callers) = &service.callers {
@@ -212,7 +212,7 @@ fn watch(service: &Service, shutdown: &Shutdown) {
     }
 }
 
-/// Serves, and reads files anew when told to, until something says stop; returns what.
+/// Waits for a signal to stop, and returns its name; reloads files on other signals.
 async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'static str {
     loop {
         let (stops, why) = signals.next().await;
@@ -221,7 +221,7 @@ async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'s
         }
         let service = service.clone();
         let reload = move || {
-            // The outcome of each is in the log.
+            // The log has the outcome of each reload.
             let _ = service.profiles.reload();
             let _ = service.callers.as_ref().map(|callers| callers.reload());
             let _ = service.audit.as_ref().map(|audit| audit.reopen());

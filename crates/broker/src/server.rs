@@ -1,4 +1,4 @@
-//! The server: connections of the socket, each bounded, to the wires; and an end that finishes what has begun.
+//! The server: accepts the socket's connections, bounds each, passes requests to the wires, and drains them at the end.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -13,37 +13,37 @@ use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use crate::callers::Peer;
-use crate::shares::{Place, Shares};
+use crate::callers::{Peer, Share, Shares};
 use crate::socket::BrokerSocket;
 use crate::wire::Wires;
 
-/// What may lie unread of one request, and of all requests of a connection, in bytes.
+/// Flow-control windows: unread bytes of one request, and of all requests of a connection.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
-/// The longest list of headers, in bytes.
+/// Longest list of headers, in bytes.
 const HEADERS_MAX: u32 = 16 * 1024;
-/// How long a connection is silent before the server asks whether its peer is still there, and how long that may take.
+/// Silence of a connection before the server sends a ping, and the time for the reply.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const PING_MAX: Duration = Duration::from_secs(20);
-/// How long a connection without a request has to end after it was told to.
+/// Time for a connection without a request to close after GOAWAY.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
-/// How long to wait when the process is out of descriptors.
+/// Pause after a failed accept, as when the process is out of file descriptors.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
 
-/// The bytes that every HTTP/2 connection begins with (RFC 9113 section 3.4): their number.
+/// Length of the HTTP/2 connection preface (RFC 9113 section 3.4), in bytes.
 const PREFACE_LEN: usize = 24;
 
-/// How much of the server its peers may take.
+/// Bounds on connections and their calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Calls of one connection at a time.
+    /// Concurrent calls of one connection.
     pub streams_max: u32,
-    /// Connections at a time; more wait to be accepted. One user has three quarters of them at most, one process a quarter.
+    /// Concurrent connections; further ones wait to be accepted. One user has at most three quarters of them, one
+    /// process a quarter.
     pub connections_max: usize,
-    /// How long a connection may take to send its first 24 bytes, before it is closed.
+    /// Time for a connection to send its first 24 bytes, before it is closed.
     pub preface_max: Duration,
-    /// How long a connection may take to make its first request, before it is closed. After that it may be idle.
+    /// Time for a connection to make its first request, before it is closed. Afterwards it may be idle.
     pub request_max: Duration,
 }
 
@@ -58,20 +58,20 @@ impl Default for Limits {
     }
 }
 
-/// A server that serves.
+/// A running server on its socket.
 #[derive(Debug)]
 pub struct Server {
-    /// Dropped last: the socket goes when nobody is answered any more.
+    /// Dropped last: the socket is removed after the last answer.
     socket: BrokerSocket,
     wires: Arc<Wires>,
     shutdown: Shutdown,
 }
 
 impl Server {
-    /// Serves from now on, within these limits.
+    /// Starts to serve, within these limits.
     ///
     /// # Errors
-    /// When the process is out of descriptors.
+    /// The process is out of file descriptors.
     pub fn start(
         socket: BrokerSocket,
         wires: Arc<Wires>,
@@ -84,8 +84,8 @@ impl Server {
         Ok(Server { socket, wires, shutdown })
     }
 
-    /// Tells that it stops, answers what is in flight for at most `drain`, and removes the socket. Returns how many tasks
-    /// were dropped unfinished.
+    /// Reports not serving, drains the calls in flight for at most `drain`, and removes the socket. Returns the number
+    /// of unfinished tasks that were dropped.
     pub async fn stop(self, drain: Duration) -> usize {
         self.wires.health().stop();
         let dropped = self.shutdown.drain(drain).await;
@@ -96,7 +96,7 @@ impl Server {
 
 async fn accept(listener: UnixListener, wires: Arc<Wires>, limits: Limits, shutdown: Shutdown) {
     let room = Arc::new(Semaphore::new(limits.connections_max));
-    let shares = Shares::new(limits.connections_max);
+    let shares = Shares::places(limits.connections_max);
     loop {
         let permit = tokio::select! {
             permit = room.clone().acquire_owned() => permit,
@@ -124,12 +124,12 @@ async fn accept(listener: UnixListener, wires: Arc<Wires>, limits: Limits, shutd
     }
 }
 
-/// The peer of a connection, and the connection's place. None: the connection is closed.
-fn peer_of(stream: &UnixStream, shares: &Arc<Shares>) -> Option<(Peer, Place)> {
+/// Identifies the peer of a connection and reserves its place. `None`: the connection is closed.
+fn peer_of(stream: &UnixStream, shares: &Arc<Shares>) -> Option<(Peer, Share)> {
     let peer = Peer::of(stream)
         .inspect_err(|err| tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is"))
         .ok()?;
-    match shares.place(&peer) {
+    match shares.take(&peer, 1) {
         Ok(place) => Some((peer, place)),
         Err(err) => {
             tracing::warn!(peer.uid, peer.pid, %err, "a connection is closed");
@@ -138,14 +138,14 @@ fn peer_of(stream: &UnixStream, shares: &Arc<Shares>) -> Option<(Peer, Place)> {
     }
 }
 
-/// Reads what every connection begins with: a socket that says nothing has a place for this long and no longer.
+/// Reads the connection preface: a silent connection holds its place for this time only.
 async fn preface(stream: &mut UnixStream, within: Duration) -> std::io::Result<[u8; PREFACE_LEN]> {
     let mut preface = [0; PREFACE_LEN];
     let read = tokio::time::timeout(within, stream.read_exact(&mut preface)).await;
     read.map_err(|_| std::io::Error::from(std::io::ErrorKind::TimedOut))?.map(|_| preface)
 }
 
-/// Returns once a connection had this long for a request and made none; never after its first request.
+/// Returns if the connection made no request within this time; never returns after a first request.
 async fn requests_nothing(has_asked: &AtomicBool, within: Duration) {
     tokio::time::sleep(within).await;
     if has_asked.load(Ordering::Relaxed) {

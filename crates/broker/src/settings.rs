@@ -1,5 +1,5 @@
-//! What a broker is told at its start: flags over the environment, whose names are those of the broker that it replaces.
-//! A value that cannot be is an error with its name, and all of them are told at once.
+//! Settings of a broker at its start: flags override the environment, whose names are those of the broker that this one
+//! replaces. All invalid values are reported at once, each with its name.
 
 mod environment;
 mod exports;
@@ -18,91 +18,91 @@ use crate::wire::Options;
 pub use environment::Environment;
 pub(crate) use environment::KEK;
 
-/// The file's name in `CRYPTO_BROKER_PROFILES_DIR`.
+/// Name of the file in `CRYPTO_BROKER_PROFILES_DIR`.
 const PROFILES_FILE: &str = "Profiles.yaml";
 
-/// What was said on the command line. Nothing is the default of each.
+/// Flags of the command line; absent ones have their default.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// `--socket`
+    /// Path given with `--socket`.
     pub socket: Option<PathBuf>,
-    /// `--shared-folder`
+    /// True if `--shared-folder` is given.
     pub is_folder_shared: bool,
-    /// `--profiles`
+    /// File given with `--profiles`.
     pub profiles: Option<PathBuf>,
-    /// `--lenient`
+    /// True if `--lenient` is given.
     pub is_lenient: bool,
-    /// `--keys`
+    /// Folder given with `--keys`.
     pub keys: Option<PathBuf>,
-    /// `--kek-file`
+    /// File given with `--kek-file`.
     pub kek: Option<PathBuf>,
-    /// `--audit`
+    /// File given with `--audit`.
     pub audit: Option<PathBuf>,
-    /// `--audit-interval-ms`
+    /// Milliseconds given with `--audit-interval-ms`.
     pub audit_interval_ms: Option<u64>,
-    /// `--callers`
+    /// File given with `--callers`.
     pub callers: Option<PathBuf>,
-    /// `--metrics`
+    /// Address given with `--metrics`.
     pub metrics: Option<SocketAddr>,
-    /// `--dev`
+    /// True if `--dev` is given.
     pub is_dev: bool,
-    /// `--no-compat`
+    /// True if `--no-compat` is given.
     pub has_no_compat: bool,
-    /// `--require-fips`
+    /// Value given with `--require-fips`.
     pub fips: Option<RequireFips>,
 }
 
-/// Checked.
+/// Checked settings of a broker.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where to listen.
+    /// Path and link of the socket.
     pub place: Place,
-    /// The file of profiles.
+    /// File of the profiles.
     pub profiles: PathBuf,
-    /// Unknown keys in it are warnings, not errors.
+    /// True if unknown keys in the profiles are warnings, not errors.
     pub is_lenient: bool,
-    /// The folder of the key store.
+    /// Folder of the key store; `None` for no store.
     pub keys: Option<PathBuf>,
-    /// The file of the key that wraps the store's.
+    /// File of the key-encryption keys; `None` for the environment variable.
     pub kek: Option<PathBuf>,
-    /// The file of the audit log.
+    /// File of the audit log; `None` for no log.
     pub audit: Option<PathBuf>,
-    /// When its lines have to be on the disk.
+    /// Durability of the audit log's lines.
     pub durability: Durability,
-    /// The file of what callers may do.
+    /// File of the rules for callers.
     pub callers: Option<PathBuf>,
-    /// Where metrics are told over HTTP.
+    /// Address of the metrics endpoint; `None` for no endpoint.
     pub metrics: Option<SocketAddr>,
-    /// The wires W0 to W2.
+    /// True if the wires W0 to W2 are served.
     pub has_old_wires: bool,
-    /// Benchmark and FakeEndpoint.
+    /// True if Benchmark and FakeEndpoint are served.
     pub is_dev: bool,
-    /// How much of the server its peers may take.
+    /// Bounds on connections and their calls.
     pub limits: Limits,
-    /// What the calls of all connections may hold together, in bytes.
+    /// Memory of the calls of all connections together, in bytes.
     pub calls_memory: usize,
-    /// Whether the module must be a FIPS one.
+    /// Requirement for a FIPS module.
     pub fips: RequireFips,
-    /// `service` in logs, `service.name` in traces.
+    /// Value of `service` in logs and of `service.name` in traces.
     pub service: String,
-    /// The log.
+    /// Format, level and output of the log.
     pub log: Slog,
-    /// Where spans, metrics and log records go.
+    /// Exporters of spans, metrics and log records.
     pub exports: Exports,
-    /// What the benchmark signs, where it is given.
+    /// Configured inputs of the benchmark.
     pub benchmark: BenchmarkFiles,
-    /// What is worth a line in the log: settings that have no effect here.
+    /// Warnings for the log: settings without effect.
     pub warnings: Vec<String>,
 }
 
-/// PEM texts or paths of files with them, as they were given.
+/// PEM texts or paths of PEM files, as configured.
 #[derive(Clone, Default)]
 pub struct BenchmarkFiles {
-    /// The CA's certificate.
+    /// Certificate of the CA.
     pub ca_certificate: Option<String>,
-    /// The CA's key; a secret.
+    /// Private key of the CA, a secret.
     pub private_key: Option<String>,
-    /// The request.
+    /// Certificate signing request.
     pub csr: Option<String>,
 }
 
@@ -113,10 +113,10 @@ impl std::fmt::Debug for BenchmarkFiles {
 }
 
 impl Settings {
-    /// Flags over the environment.
+    /// Reads settings: flags override the environment.
     ///
     /// # Errors
-    /// All that is wrong, each with its name.
+    /// All invalid values, each with its name.
     pub fn read(flags: Flags, environment: Environment) -> Result<Settings, Vec<String>> {
         let mut read = environment;
         let is_dev = read.choice("APP_ENV", &[("prod", false), ("dev", true)], false) || flags.is_dev;
@@ -178,7 +178,7 @@ impl Settings {
     }
 }
 
-/// Calls of one connection, and connections, at a time.
+/// Bounds for calls of one connection, and for connections.
 fn limits(read: &mut Environment) -> Limits {
     let default = Limits::default();
     Limits {
@@ -188,13 +188,13 @@ fn limits(read: &mut Environment) -> Limits {
     }
 }
 
-/// In MiB; two of the largest calls have to fit, or every large one would be refused.
+/// Memory of calls, configured in MiB. Two of the largest calls have to fit, or every large call would be rejected.
 fn calls_memory(read: &mut Environment) -> usize {
     let mib = read.within("CALLS_MEMORY_MIB", 8..=65_536_usize);
     mib.map_or(Options::CALLS_MEMORY, |mib| mib * 1024 * 1024)
 }
 
-/// Each line of the audit log before its answer, unless an interval is given.
+/// Durability: each line before its answer, unless an interval is given.
 fn durability(flag: Option<u64>, read: &mut Environment) -> Durability {
     const NAME: &str = "AUDIT_INTERVAL_MS";
     const EXPECTED: &str = "a number from 1 to 60000";
@@ -208,7 +208,7 @@ fn durability(flag: Option<u64>, read: &mut Environment) -> Durability {
     }
 }
 
-/// The file in the folder that the environment names, which must lie in it however it is linked.
+/// Finds the file in the configured folder. Links must not lead out of the folder.
 fn profiles(read: &mut Environment) -> Option<PathBuf> {
     const NAME: &str = "PROFILES_DIR";
     let Some(folder) = read.text(NAME).map(PathBuf::from) else {
@@ -234,7 +234,7 @@ fn profiles(read: &mut Environment) -> Option<PathBuf> {
     }
 }
 
-/// Names that are known, and do nothing here.
+/// Warns of known variables without effect.
 fn without_effect(read: &mut Environment) {
     if read.text("PPROF_ADDR").is_some() {
         read.warn("PPROF_ADDR", "there is no profiler in this broker");

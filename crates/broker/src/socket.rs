@@ -1,7 +1,8 @@
-//! The Unix socket: in a folder that nobody else may write, for its owner alone, and never in the place of a living one.
+//! The broker's Unix socket: in a folder that only its owner can write, accessible to its owner only, and never bound
+//! over a live socket.
 //!
-//! The process's umask must keep others out before anything is bound ([`keep_others_out`]): the socket has its mode before
-//! anybody can connect, and for a moment its owner alone sees another one.
+//! The process must set its umask before the bind ([`keep_others_out`]): the socket has its mode before anybody can
+//! connect. For a moment, only its owner could see another mode.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -14,24 +15,25 @@ use sealway_runtime::listener::{BoundUnix, bind_unix};
 
 use crate::folders::weak_above;
 
-/// Where clients of the wires W1 to W4 look.
+/// Default path of the socket for clients of the wires W1 to W4.
 pub const DEFAULT_PATH: &str = "/tmp/open-crypto-broker/crypto-broker-server.sock";
 
-/// Where clients of the wire W0 look.
+/// Path of the socket for clients of the wire W0.
 pub const W0_PATH: &str = "/tmp/cryptobroker.sock";
 
-/// Which socket to bind.
+/// Path of a socket, and the rules for its folder.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The socket.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// A symbolic link to it, made where nothing is or one of ours is.
+    /// Symbolic link to the socket, made if nothing or an own link is at its path.
     pub link: Option<PathBuf>,
-    /// Others may write its folder: a volume that the containers of one pod share, and nobody else reaches.
+    /// Other users may write the socket's folder: a volume that the containers of one pod share, and nobody else
+    /// reaches.
     pub is_folder_shared: bool,
 }
 
-/// A socket could not be bound.
+/// Error of a socket that could not be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("--socket: {path}: {reason}")]
 pub struct SocketError {
@@ -39,39 +41,39 @@ pub struct SocketError {
     reason: String,
 }
 
-/// A socket that is listened on. It and its link are removed when this is dropped.
+/// A listening socket. Dropping it removes the socket and its link.
 #[derive(Debug)]
 pub struct BrokerSocket {
     bound: BoundUnix,
     link: Option<Link>,
-    /// Held as long as the socket is. The file stays: who removes a lock file may remove another's.
+    /// Lock held as long as the socket. The lock file stays: removing it could remove another process's.
     _lock: File,
 }
 
 impl BrokerSocket {
-    /// Where it is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         self.bound.path()
     }
 
-    /// To accept on.
+    /// Returns a listener of the runtime.
     ///
     /// # Errors
-    /// When the process is out of descriptors.
+    /// The process is out of file descriptors.
     pub fn to_accept(&self) -> io::Result<tokio::net::UnixListener> {
         self.bound.to_accept()
     }
 }
 
-/// Nothing that this process makes from now on may be used by others.
+/// Sets the umask so that other users can access nothing that this process creates from now on.
 pub fn keep_others_out() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
 }
 
-/// Binds the socket of a broker. One that is left over from a process that is gone is removed.
+/// Binds the socket of a broker. A socket left by an ended process is removed.
 ///
 /// # Errors
-/// [`SocketError`]: another broker has it, something else is in the way, or others may write the folder.
+/// [`SocketError`]: another broker has the socket, something else is in the way, or others may write the folder.
 pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
     let refused = |reason: String| SocketError { path: place.path.display().to_string(), reason };
     let folder = match place.path.parent() {
@@ -101,13 +103,13 @@ pub fn bind(place: &Place) -> Result<BrokerSocket, SocketError> {
 }
 
 impl BrokerSocket {
-    /// Whether clients of the wire W0 find it.
+    /// True if the link for clients of the wire W0 exists.
     pub fn is_linked(&self) -> bool {
         self.link.is_some()
     }
 }
 
-/// Makes the folder where it is missing; refuses one in which another user could put a socket of theirs.
+/// Creates the folder if it is missing; rejects one in which another user could place a socket.
 fn check_folder(folder: &Path, is_shared: bool) -> Result<(), String> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(err) if err.kind() != io::ErrorKind::AlreadyExists => {
@@ -158,7 +160,7 @@ fn lock(socket: &Path) -> Result<File, String> {
     }
 }
 
-/// A symbolic link of ours, removed when this is dropped.
+/// An own symbolic link, removed when this is dropped.
 #[derive(Debug)]
 struct Link {
     path: PathBuf,
@@ -170,7 +172,7 @@ impl Link {
         let made = match symlink(to, path) {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_ours(path, to) => Ok(()),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_dead_socket(path) => {
-                // A server of v0.1 that is gone has left it; its clients would find nobody.
+                // Left by an ended server of v0.1, whose clients would find no server.
                 tracing::info!(link = %path.display(), "removing a socket that an older server left");
                 std::fs::remove_file(path).and_then(|()| symlink(to, path))
             }
@@ -192,7 +194,7 @@ impl Drop for Link {
     }
 }
 
-/// Whether a socket of our own user lies there that nobody listens on.
+/// True for a socket of this process's user without a listener.
 fn is_dead_socket(path: &Path) -> bool {
     let is_own = std::fs::symlink_metadata(path)
         .is_ok_and(|metadata| metadata.file_type().is_socket() && metadata.uid() == geteuid().as_raw());
@@ -258,7 +260,7 @@ mod tests {
         let link = ground.path().join("link");
         std::os::unix::fs::symlink(ground.path(), &link).unwrap();
         assert!(refused(&link.join("broker.sock")).contains("is no folder"));
-        // Who is not root cannot give a folder away.
+        // Only root can give a folder away.
         if geteuid().is_root() {
             let theirs = ground.path().join("theirs");
             std::fs::create_dir(&theirs).unwrap();
@@ -294,7 +296,7 @@ mod tests {
         std::os::unix::net::UnixStream::connect(&link).unwrap();
         drop(socket);
         assert!(std::fs::symlink_metadata(&link).is_err());
-        // As one left it that was killed.
+        // Like a link left by a killed process.
         std::os::unix::fs::symlink(&place.path, &link).unwrap();
         assert!(bind(&place).unwrap().is_linked());
         std::fs::write(&link, "theirs").unwrap();

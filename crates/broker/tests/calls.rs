@@ -1,5 +1,4 @@
-//! Calls as they come over a connection, but for the connection: what they hold together, by when they are answered, how many
-//! parts a message has.
+//! Tests of calls with and without a connection: their memory, their deadlines, and the parts of a message.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::sync::Arc;
@@ -72,7 +71,7 @@ fn hash(inputs: Vec<Vec<u8>>) -> Vec<u8> {
     frame(&v1::HashRequest { profile: "P".into(), inputs })
 }
 
-/// A body that has begun and does not go on.
+/// A request body that begins and then stalls.
 fn stalled() -> impl Body<Data = Bytes, Error = Status> + Send + Unpin + 'static {
     StreamBody::new(tokio_stream::pending::<Result<Frame<Bytes>, Status>>())
 }
@@ -97,14 +96,14 @@ async fn whole(wires: &Arc<Wires>, path: &str, timeout: Option<&str>, message: V
 
 #[tokio::test]
 async fn calls_hold_no_more_together_than_there_is_for_them_and_those_beyond_are_answered_8() {
-    // Three quarters of it are one user's: four calls.
+    // Three quarters of the memory are one user's: four calls.
     let (_ground, wires) = wires(4 * 32 * 1024 / 3);
     let hold = |wires: &Arc<Wires>| {
         let wires = wires.clone();
         tokio::spawn(async move { ask(&wires, HASH, None, stalled()).await.0 })
     };
     let held: Vec<_> = (0..4).map(|_| hold(&wires)).collect();
-    // On this one thread each of them has begun when this goes on.
+    // On this single thread, all of them have begun afterwards.
     tokio::task::yield_now().await;
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![7; 64]])).await, Code::ResourceExhausted);
     for call in held {
@@ -112,11 +111,11 @@ async fn calls_hold_no_more_together_than_there_is_for_them_and_those_beyond_are
         assert!(call.await.unwrap_err().is_cancelled());
     }
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![7; 64]])).await, Code::Ok);
-    // One that grows beyond what is left while it comes in, and an answer that does.
+    // A call that outgrows the rest while it arrives, and an answer that does.
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![7; 30_000]])).await, Code::ResourceExhausted);
     let random = frame(&v1::RandomRequest { profile: "P".into(), length: 30_000, count: 1 });
     assert_eq!(whole(&wires, "/sealway.broker.v1.Broker/Random", None, random).await, Code::ResourceExhausted);
-    // An answer that nobody reads is held like a request that nobody finishes.
+    // An unread answer is held like an unfinished request.
     let mut unread = Vec::new();
     for _ in 0..3 {
         let (code, answer) = ask(&wires, HASH, None, Full::new(Bytes::from(hash(vec![vec![7; 1000]])))).await;
@@ -133,7 +132,7 @@ async fn a_call_whose_deadline_passes_is_answered_4_and_nothing_is_done_for_it()
     let (ground, wires) = wires(MIB);
     let input = || hash(vec![vec![7; 64]]);
     assert_eq!(ask(&wires, HASH, Some("30m"), stalled()).await.0, Code::DeadlineExceeded);
-    // It has passed when the message is read: what was asked for is not done.
+    // The deadline has passed when the message is read: nothing is done.
     assert_eq!(whole(&wires, HASH, Some("1n"), input()).await, Code::DeadlineExceeded);
     assert_eq!(whole(&wires, HASH, Some("60S"), input()).await, Code::Ok);
     assert_eq!(whole(&wires, HASH, Some("soon"), input()).await, Code::Ok, "what is no timeout is none");
@@ -153,7 +152,7 @@ async fn a_message_of_a_million_empty_entries_is_refused_before_it_is_read() {
     let told = Status::from_header_map(answer.headers()).unwrap().message().to_owned();
     assert_eq!((code, told.as_str()), (Code::InvalidArgument, "a message of more than 4096 fields"));
     assert_eq!(whole(&wires, HASH, None, hash(vec![vec![1; 1000]; 1024])).await, Code::Ok);
-    // A second message behind the first is read, and a stream of them has an end.
+    // A second message after the first is read, and a stream of them is bounded.
     let many = hash(vec![vec![1; 60]]).repeat(40_000);
     assert_eq!(whole(&wires, HASH, None, many).await, Code::OutOfRange);
 }
@@ -176,7 +175,7 @@ async fn a_message_of_w4_and_what_authenticates_it_have_a_bound_each() {
     assert_eq!(whole(&wires, PATH, None, request(0, 64 * 1024 + 1)).await, Code::InvalidArgument);
 }
 
-/// A connection to a broker's socket.
+/// Connects to a broker's socket.
 async fn connect<B>(path: &std::path::Path) -> hyper::client::conn::http2::SendRequest<B>
 where
     B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -194,7 +193,7 @@ fn over_socket<B>(body: B) -> http::Request<B> {
     request.header("te", "trailers").body(body).unwrap()
 }
 
-/// A server on a socket of its own.
+/// Starts a server on a new socket.
 fn serve(wires: Arc<Wires>, ground: &TempDir, limits: Limits) -> (std::path::PathBuf, Server) {
     let path = ground.path().join("run/s");
     let place = Place { path: path.clone(), link: None, is_folder_shared: false };
@@ -202,7 +201,7 @@ fn serve(wires: Arc<Wires>, ground: &TempDir, limits: Limits) -> (std::path::Pat
     (path, server)
 }
 
-/// Whether a call over a connection of its own is answered.
+/// Makes a call over a new connection; true if it is answered.
 async fn is_answered(path: &std::path::Path) -> bool {
     let stream = tokio::net::UnixStream::connect(path).await.unwrap();
     let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
@@ -223,12 +222,40 @@ async fn until_answered(path: &std::path::Path) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_counts_until_it_is_written_though_its_reader_takes_a_byte_of_it() {
+    // Three quarters of it are one user's: four calls.
+    let (ground, wires) = wires(4 * 32 * 1024 / 3);
+    let (path, server) = serve(wires, &ground, Limits::default());
+    let stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+    // The window lets a byte of each answer through, and is never enlarged.
+    let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new()).initial_stream_window_size(1).clone();
+    let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+    let connection = tokio::spawn(async move { drop(connection.await) });
+    let mut unread = Vec::new();
+    for _ in 0..3 {
+        let request = over_socket(Full::new(Bytes::from(hash(vec![vec![7; 1000]]))));
+        let answer = sender.send_request(request).await.unwrap();
+        assert!(Status::from_header_map(answer.headers()).is_none());
+        unread.push(answer);
+    }
+    // Whatever the server does with an answer that it has handed to the connection is done by then.
+    for _ in 0..20 {
+        assert!(!is_answered(&path).await, "an unread answer does not count");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    connection.abort();
+    drop((unread, sender));
+    until_answered(&path).await;
+    assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sockets_that_say_nothing_or_half_of_what_a_connection_begins_with_lock_nobody_out() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (ground, wires) = wires(Options::CALLS_MEMORY);
     let limits = Limits { connections_max: 16, preface_max: Duration::from_millis(500), ..Limits::default() };
     let (path, server) = serve(wires, &ground, limits);
-    // The share of this process is four; every one of them is silent, or nearly.
+    // The share of this process is four connections; all of them are silent, or nearly.
     let mut silent = Vec::new();
     for begun in [&b""[..], b"PRI * HTTP/2.0\r\n", b"", b"P"] {
         let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
@@ -243,7 +270,8 @@ async fn sockets_that_say_nothing_or_half_of_what_a_connection_begins_with_lock_
     assert_eq!(server.stop(Duration::from_secs(30)).await, 0);
 }
 
-/// Opens 256 connections, sends what it is given in turn over each, says so, and holds them until its input ends.
+/// Opens 256 connections, sends one of the given byte strings over each, reports this, and holds them until its input
+/// ends.
 const HOLDER: &str = "import socket, sys
 held = []
 for place in range(256):
@@ -276,7 +304,7 @@ async fn connections_without_a_request_lock_nobody_of_their_user_out_and_idle_on
     let mut idle = connect(&path).await;
     let request = || over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]]))));
     idle.send_request(request()).await.unwrap();
-    // The preface alone, and with SETTINGS, and with half of the HEADERS of a request.
+    // The preface alone, with SETTINGS, and with half of a request's HEADERS.
     let preface = "505249202a20485454502f322e300d0a0d0a534d0d0a0d0a";
     let settings = format!("{preface}000000040000000000");
     let headers = format!("{settings}00000101000000000183");
@@ -294,7 +322,7 @@ async fn connections_without_a_request_lock_nobody_of_their_user_out_and_idle_on
         assert_eq!(line, "held\n");
     }
     until_answered(&path).await;
-    // Without the deadline they go when they have answered no PING for 50 s.
+    // Without the deadline they end after 50 s without an answer to PING.
     assert!(begin.elapsed() < Duration::from_secs(45), "honest callers are locked out for {:?}", begin.elapsed());
     for mut holder in holders {
         drop(holder.stdin.take());
@@ -337,7 +365,7 @@ async fn one_process_or_user_cannot_take_every_place_of_those_who_watch_the_heal
         let Ok(answer) = wires.clone().answer(request, peer).await;
         Status::from_header_map(answer.headers()).map_or(Ok(answer), Err)
     };
-    // A service that there is, and one that there is not: either stream stays open.
+    // A known and an unknown service: both streams stay open.
     let messages: [&[u8]; 2] = [&[0, 0, 0, 0, 0], &[0, 0, 0, 0, 3, 0x0a, 1, b'x']];
     let mut held = Vec::new();
     for place in 0..256 {
@@ -356,7 +384,7 @@ async fn one_process_or_user_cannot_take_every_place_of_those_who_watch_the_heal
     assert!(watch(1, 1, messages[1]).await.is_ok(), "places come back");
 }
 
-/// As clients of v0.2.3 send it: a time as the second field of the metadata, where later wires have a message.
+/// Request of clients of v0.2.3: a time as the second field of the metadata, at which later wires have a message.
 #[tokio::test]
 async fn metadata_with_a_time_as_its_second_field_comes_back_byte_for_byte() {
     let (_ground, wires) = wires_with(Options::CALLS_MEMORY, Some(Inputs::default()));
@@ -382,12 +410,12 @@ async fn metadata_with_a_time_as_its_second_field_comes_back_byte_for_byte() {
 async fn a_message_that_cannot_be_read_is_the_callers_fault_on_every_call() {
     let (_ground, wires) = wires(Options::CALLS_MEMORY);
     let cut = [&[0, 0, 0, 0, 4][..], &[0x0a, 0x7f, 1, 2]].concat();
-    // A field 1 of bytes that are no UTF-8, a number where bytes should be, flags that are none, no message at all.
+    // A field 1 that is not UTF-8, a number instead of bytes, invalid flags, and no message at all.
     let text = [&[0, 0, 0, 0, 3][..], &[0x0a, 1, 0xff]].concat();
     let number = [&[0, 0, 0, 0, 2][..], &[0x08, 1]].concat();
     let flags = [&[7, 0, 0, 0, 2][..], &[0x0a, 0]].concat();
     for method in sealway_broker::wire::METHODS {
-        // Development is off, and with it these; a message without fields has none that are wrong.
+        // Development is off, and with it these methods; a message without fields has no invalid ones.
         let is_off = matches!(method.name, "Benchmark" | "FakeEndpoint");
         for message in [&cut, &text, &number, &flags, &Vec::new()] {
             let has_none = matches!(method.name, "Information") || method.service == "grpc.health.v1.Health";
@@ -406,14 +434,14 @@ async fn a_message_that_cannot_be_read_is_the_callers_fault_on_every_call() {
 async fn what_a_peer_held_comes_back_when_it_is_gone() {
     let (ground, wires) = wires(4 * 32 * 1024 / 3);
     let (path, server) = serve(wires, &ground, Limits::default());
-    // With its runtime all of a peer goes away at once, as with its process.
+    // Dropping its runtime ends all of a peer at once, like the end of its process.
     let peer = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let slow = path.clone();
     peer.spawn(async move {
         let sender = connect(&slow).await;
         for _ in 0..4 {
             let mut sender = sender.clone();
-            // One that found no room, as another call had it for a moment, tries again.
+            // A call without room, because another one held it briefly, tries again.
             tokio::spawn(async move { while sender.send_request(over_socket(stalled())).await.is_ok() {} });
         }
         std::future::pending::<()>().await;

@@ -1,5 +1,5 @@
-//! Digests against NIST's response files (CAVP, tests/data/cavp), and at random lengths against the command `openssl` and
-//! Python's hashlib.
+//! Compares digests with NIST's response files (CAVP, tests/data/cavp), and at random lengths with the command
+//! `openssl` and Python's hashlib.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aws_lc_rs::rand;
-use sealway_broker::hash::{ALL, digest, known_answers, name};
+use sealway_broker::hash::{ALL, digest, name};
+use sealway_broker::known_answers;
 use sealway_broker::profile::policy::HashAlgorithm;
 
 fn hex(bytes: &[u8]) -> String {
@@ -19,7 +20,7 @@ fn bytes(hex: &str) -> Vec<u8> {
     (0..hex.len() / 2).map(|index| u8::from_str_radix(&hex[2 * index..2 * index + 2], 16).unwrap()).collect()
 }
 
-/// How NIST's files and OpenSSL call it.
+/// Names of an algorithm in NIST's files and in OpenSSL.
 fn names(algorithm: HashAlgorithm) -> (&'static str, &'static str) {
     match algorithm {
         HashAlgorithm::Sha256 => ("SHA256", "sha256"),
@@ -39,7 +40,7 @@ fn file(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()))
 }
 
-/// The `key = value` lines of a response file, in order.
+/// Lines `key = value` of a response file, in order.
 fn fields(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter(|line| !line.starts_with(['#', '['])).filter_map(|line| line.split_once(" = "))
 }
@@ -54,7 +55,7 @@ fn the_published_digests_of_short_messages_come_out() {
                 "Len" => len = value.parse::<usize>().unwrap() / 8,
                 "Msg" => message = bytes(value),
                 "MD" | "Output" => {
-                    // No message is written as one byte.
+                    // The files write an empty message as one byte.
                     assert_eq!(hex(&digest(algorithm, &message[..len])), value, "{algorithm:?}, {len} bytes");
                     count += 1;
                 }
@@ -96,10 +97,10 @@ fn the_published_chains_of_a_hundred_thousand_digests_come_out() {
 
 #[test]
 fn the_known_answers_of_the_start_are_right() {
-    assert_eq!(known_answers(), Ok(()));
+    assert_eq!(known_answers::check(), Ok(()));
 }
 
-/// Messages of random lengths and of those around the blocks of every algorithm, random bytes.
+/// Random messages, of random lengths and of lengths around the blocks of every algorithm.
 fn messages() -> Vec<Vec<u8>> {
     let mut draws = [0; 80];
     rand::fill(&mut draws).unwrap();

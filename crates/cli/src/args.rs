@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! Command line arguments of all commands.
 
 #[cfg(feature = "sessions")]
 mod sessions;
@@ -42,7 +42,7 @@ pub(crate) enum Command {
     #[cfg(feature = "broker")]
     Broker {
         #[command(subcommand)]
-        action: crate::broker::Broker,
+        action: sealway_broker_cli::Broker,
     },
     /// Carry ports and bytes end to end between two programs, over a relay that can read nothing
     #[cfg(feature = "relay")]
@@ -160,7 +160,7 @@ pub(crate) enum CertsAction {
     },
 }
 
-/// Whose certificate to renew.
+/// Selection of the certificates to renew.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LeafChoice {
     Server,

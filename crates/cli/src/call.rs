@@ -6,27 +6,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Full};
-use sealway_client::sealed::{Pin, SUITES_DEFAULT, Trust, public_key};
-use sealway_client::session::Seen;
-use sealway_client::{Client, Options, Timings};
-use sealway_proto::session::Step;
-use sealway_proto::wire::Wire;
+use http_body_util::BodyExt;
+use sealway_client::native::{INIT_PATH, public_key};
+use sealway_client::{Body, Client, Pin, Timings, Trace, Trust, Wire};
 use sealway_runtime::config::read_secret;
 
 use crate::args::{Call, Family};
-use crate::output::{out, tell};
 use crate::summary;
+use sealway_runtime::output::{out, tell};
 
-/// Largest body read from a file or standard input.
+/// Largest body read from a file or standard input, in bytes.
 const DATA_LEN_MAX: u64 = 64 * 1024 * 1024;
-/// Largest file of a root's public key.
+/// Largest file of a root's public key, in bytes.
 const ROOT_LEN_MAX: u64 = 1024;
 
-/// Prints the opened answer on standard output, and what was asked for beside it on standard error.
+/// Makes the call: prints the opened answer on standard output, and requested details on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::Two } else { Wire::Three });
     let (method, url) = target(&args, wire)?;
@@ -35,40 +31,41 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
         refuse_new(&args)?;
     }
     let trust = if wire == Wire::Three { trust(&args)? } else { Trust::Keys(Vec::new()) };
-    let options = Options {
-        wire,
-        init_path: init_path(args.init, wire)?.into(),
-        client_id: args.client_id.clone(),
-        ttl_sec: args.ttl,
-        token: args.token_file.as_deref().map(read_secret).transpose()?,
-        timeout: Duration::from_millis(args.timeout_ms),
-        trust: trust.clone(),
-        suites: if args.suites.is_empty() { SUITES_DEFAULT.to_vec() } else { args.suites.clone() },
-        key_log: args.key_log.clone(),
-        ..Options::default()
-    };
-    let init = if wire == Wire::Three { sealway_client::sealed::INIT_PATH.into() } else { options.init_path.clone() };
-    let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let init = init_path(args.init, wire)?;
+    let mut settings = Client::builder(url.clone()).wire(wire).init_path(init).client_id(&args.client_id);
+    settings = settings.timeout(Duration::from_millis(args.timeout_ms)).trust(trust.clone());
+    if let Some(sec) = args.ttl {
+        settings = settings.ttl_sec(sec);
+    }
+    if let Some(file) = &args.token_file {
+        settings = settings.token(read_secret(file)?);
+    }
+    if !args.suites.is_empty() {
+        settings = settings.suites(args.suites.clone());
+    }
+    if let Some(file) = &args.key_log {
+        settings = settings.key_log(file.clone());
+    }
     let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
-    if serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
+    if wire == Wire::Three && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     }
-    let client = Client::new(url.clone(), options)?;
-    let is_first = wire == Wire::Three && !client.is_met();
-    let (session, expires_in_sec, agreed) = client.connect().await?;
-    let recognised = client.recognised().await?;
-    if let (Some(said), Trust::FirstUse(file), true) = (&recognised, &trust, is_first) {
+    let client = settings.connect().await?;
+    let session = client.session().await?;
+    if let (Some(met), Trust::FirstUse(file)) =
+        (session.agreed.as_ref().filter(|_| client.first_use().is_some()), &trust)
+    {
         let host = url.authority().map_or("", |authority| authority.as_str());
         tell(format_args!(
             "sealway: {host} was met for the first time; its identity key {} is kept in {} and",
-            said.key_id,
+            met.key_id,
             file.display()
         ));
         tell(format_args!("         trusted from now on. Compare it with what the service's operator says."));
     }
     if args.verbose {
-        tell(format_args!("session {session}, expires in {expires_in_sec} s"));
-        if let Some(said) = &recognised {
+        tell(format_args!("session {}, expires in {} s", session.id, session.expires_in_sec));
+        if let Some(said) = &session.agreed {
             let whom = [("as", &said.subject), ("of", &said.tenant)].map(|(word, name)| match name {
                 Some(name) => format!(" {word} {name}"),
                 None => String::new(),
@@ -77,13 +74,15 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
             tell(format_args!("recognised by {}{}", said.auth.name(), whom.concat()));
         }
     }
-    let exchange = Exchange { args: &args, client: &client, method, path: &path };
-    let (status, timings) =
-        if wire == Wire::Three { exchange.streamed(headers, data).await? } else { exchange.whole(&data).await? };
+    let path = url.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Request::new(Body::from(data));
+    (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, path.parse()?, headers);
+    let (status, timings) = exchange(&args, wire, &client, request).await?;
     if args.verbose {
-        tell(format_args!("{}", summary::lay_out(&[(&init, &agreed), (&path, &timings)])));
+        let init = if wire == Wire::Three { INIT_PATH } else { init };
+        tell(format_args!("{}", summary::lay_out(&[(init, &session.timings), (path, &timings)])));
     }
-    // It would end by itself; whether or not it is told, the answer is here.
+    // The session would expire by itself; an error here does not matter, as the answer is complete.
     let _ = client.end().await;
     if !status.is_success() {
         bail!("the service answered {status}");
@@ -91,62 +90,36 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One call, once the session stands.
-struct Exchange<'a> {
-    args: &'a Call,
-    client: &'a Client,
-    method: Method,
-    path: &'a str,
+/// Makes one call, and writes each part of the answer as it arrives.
+async fn exchange(
+    args: &Call,
+    wire: Wire,
+    client: &Client,
+    request: Request<Body>,
+) -> anyhow::Result<(StatusCode, Timings)> {
+    let (method, path) = (request.method().clone(), request.uri().to_string());
+    let (head, mut body) = client.send(request).await?.into_parts();
+    let trace = head.extensions.get::<Trace>().context("an exchange without a trace")?;
+    if args.verbose {
+        tell(format_args!("{}", shown(&method, &path, head.status, trace)));
+        for (name, value) in head.headers.iter().filter(|_| wire == Wire::Three) {
+            tell(format_args!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes())));
+        }
+    }
+    let mut out = Out::open(args.output.as_deref())?;
+    while let Some(frame) = body.frame().await {
+        if let Ok(part) = frame?.into_data() {
+            out.write(&part)?;
+        }
+    }
+    out.finish()?;
+    if args.verbose {
+        tell(format_args!("> {} sealed bytes\n< {} sealed bytes", trace.sent(), trace.received()));
+    }
+    Ok((head.status, trace.timings()))
 }
 
-impl Exchange<'_> {
-    async fn whole(&self, data: &[u8]) -> anyhow::Result<(StatusCode, Timings)> {
-        let answer = self.client.post(self.path, data).await?;
-        if self.args.verbose {
-            tell(format_args!("{}", shown(&self.method, self.path, answer.status, &answer.seen)));
-            tell_lengths(answer.seen.request_len as u64, answer.seen.answer_len as u64);
-        }
-        let mut out = Out::open(self.args.output.as_deref())?;
-        out.write(&answer.body)?;
-        out.finish()?;
-        Ok((answer.status, answer.timings))
-    }
-
-    /// Writes each part of the answer when it comes.
-    async fn streamed(&self, headers: HeaderMap, data: Vec<u8>) -> anyhow::Result<(StatusCode, Timings)> {
-        let mut request = Request::new(Full::new(Bytes::from(data)));
-        (*request.method_mut(), *request.headers_mut()) = (self.method.clone(), headers);
-        *request.uri_mut() = self.path.parse()?;
-        let mut response = self.client.stream(request).await?;
-        let mut timings = response.extensions_mut().remove::<Timings>().unwrap_or_default();
-        if self.args.verbose {
-            let seen = response.extensions_mut().remove::<Seen>().unwrap_or_default();
-            tell(format_args!("{}", shown(&self.method, self.path, response.status(), &seen)));
-            for (name, value) in response.headers() {
-                tell(format_args!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes())));
-            }
-        }
-        let status = response.status();
-        let mut out = Out::open(self.args.output.as_deref())?;
-        let mut body = response.into_body();
-        while let Some(frame) = body.frame().await {
-            if let Ok(part) = frame?.into_data() {
-                out.write(&part)?;
-            }
-        }
-        out.finish()?;
-        if self.args.verbose {
-            tell_lengths(body.sent(), body.received());
-        }
-        let (round_trip, sealing, opening) = body.times();
-        timings.round_trip = round_trip;
-        timings.http = round_trip.saturating_sub(sealing + opening);
-        timings.crypto = vec![(Step::Encrypt.name(), sealing), (Step::Decrypt.name(), opening)];
-        Ok((status, timings))
-    }
-}
-
-/// Where the answer goes: standard output, or a file that takes its name when it is whole.
+/// Destination of the answer: standard output, or a file that gets its name when it is complete.
 struct Out<'a> {
     file: Option<(&'a Path, PathBuf, File)>,
     ends_line: bool,
@@ -170,14 +143,14 @@ impl<'a> Out<'a> {
             return file.write_all(part).with_context(|| format!("--output: cannot write {}", partial.display()));
         }
         self.ends_line = part.ends_with(b"\n");
-        out().write_all(part)
+        Ok(out().write_all(part)?)
     }
 
     fn finish(self) -> anyhow::Result<()> {
         match self.file {
             Some((path, partial, _)) => std::fs::rename(&partial, path)
                 .with_context(|| format!("--output: cannot make {} of {}", path.display(), partial.display())),
-            None if std::io::stdout().is_terminal() && !self.ends_line => writeln!(out()),
+            None if std::io::stdout().is_terminal() && !self.ends_line => Ok(writeln!(out())?),
             None => Ok(()),
         }
     }
@@ -228,7 +201,7 @@ fn refuse_new(args: &Call) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whose word is taken for who the service is.
+/// Selects the verification of the service's identity.
 fn trust(args: &Call) -> anyhow::Result<Trust> {
     if !args.pins.is_empty() {
         let pins = args.pins.iter().map(|pin| Pin::parse(pin)).collect::<Result<_, _>>();
@@ -251,7 +224,7 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
     trust_file(args.trust_file.clone()).map(Trust::FirstUse)
 }
 
-/// The file of the services that were met at first use: the one given, or the one in the user's state folder.
+/// Returns the trust file: the given one, or the one in the user's state folder.
 pub(crate) fn trust_file(given: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     let file = given.or_else(|| state_file("known_services"));
     file.context("no folder for --trust-file: neither XDG_STATE_HOME nor HOME is set")
@@ -293,21 +266,16 @@ fn data(argument: &str) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Sealed bytes of a request's and an answer's body.
-fn tell_lengths(sent: u64, received: u64) {
-    tell(format_args!("> {sent} sealed bytes\n< {received} sealed bytes"));
-}
-
-/// Heads of request and answer as they went over the wire.
-fn shown(method: &Method, path: &str, status: StatusCode, seen: &Seen) -> String {
+/// Formats the heads of request and answer as they were on the wire.
+fn shown(method: &Method, path: &str, status: StatusCode, trace: &Trace) -> String {
     let lines = |mark: &str, headers: &[(String, String)]| {
         headers.iter().map(|(name, value)| format!("{mark} {name}: {value}\n")).collect::<String>()
     };
-    let aad = if seen.request_aad.is_empty() { String::new() } else { format!("> AAD {}\n", seen.request_aad) };
+    let aad = if trace.request_aad.is_empty() { String::new() } else { format!("> AAD {}\n", trace.request_aad) };
     let text = format!(
         "> {method} {path}\n{}{aad}< {status}\n{}",
-        lines(">", &seen.request_headers),
-        lines("<", &seen.answer_headers),
+        lines(">", &trace.request_headers),
+        lines("<", &trace.response_headers),
     );
     text.trim_end().to_owned()
 }

@@ -1,4 +1,4 @@
-//! `sealway certs`: the certificates of a folder.
+//! `sealway certs`: certificates in a folder.
 
 use std::path::{Path, PathBuf};
 
@@ -9,9 +9,9 @@ use sealway_runtime::config::read_secret;
 use sealway_runtime::tls::{CertificateStatus, Secret};
 
 use crate::args::{Certs, CertsAction, LeafChoice};
-use crate::output::out;
+use sealway_runtime::output::out;
 
-/// Where the script that this takes the place of had its password from, and the password without it.
+/// Environment variable with the password, as in the script that this command replaces, and the default password.
 const PASSWORD_VARIABLE: &str = "MTLS_PFX_PASSWORD";
 const PASSWORD_DEFAULT: &str = "changeit";
 
@@ -79,7 +79,7 @@ fn leaves(choice: LeafChoice) -> &'static [Leaf] {
     }
 }
 
-/// A line a certificate, in columns.
+/// Prints one line for each certificate, in columns.
 fn print_table(statuses: &[CertificateStatus], now_ms: u64) -> anyhow::Result<()> {
     let mut rows = vec![["FILE", "SUBJECT", "NAMES", "SERIAL", "DAYS LEFT"].map(str::to_owned)];
     for status in statuses {

@@ -1,4 +1,4 @@
-//! `sealway channel`: ports and streams of bytes carried end to end between two programs, over a relay or without one.
+//! `sealway channel`: ports and byte streams carried end to end between two programs, over a relay or directly.
 
 mod demo;
 mod piped;
@@ -24,13 +24,13 @@ use sealway_runtime::tls;
 
 use self::piped::piped;
 use crate::flags::{self, Addresses};
-use crate::output::{Usage, out, tell};
+use sealway_runtime::output::{Usage, out, tell};
 
-/// Longest name that a control plane takes, in bytes.
+/// Longest channel name that a control plane accepts, in bytes.
 const CHANNEL_NAME_LEN_MAX: usize = 128;
-/// Largest padding, in bytes: that of a whole record.
+/// Largest padding: that of a whole record, in bytes.
 const PAD_TO_MAX: u64 = NATIVE_CONTENT_MAX as u64;
-/// What a stream is for that `cat` opens.
+/// Purpose of the streams that `cat` opens.
 const CAT: &str = "cat";
 
 #[derive(Debug, clap::Subcommand)]
@@ -147,7 +147,7 @@ impl Source {
         Ok(options)
     }
 
-    /// What is configured; `None` leaves it to the SDK.
+    /// Configured TLS settings; `None` leaves them to the SDK.
     fn tls(&self) -> anyhow::Result<Option<Arc<rustls::ClientConfig>>> {
         if self.ca.is_none() && self.cert.is_none() {
             return Ok(None);
@@ -174,7 +174,7 @@ impl Source {
         let tls = self.tls()?.map(|config| rustls::ClientConfig::clone(&config));
         let control = Control::new(url, &self.name, role, token.as_ref().map(|token| token.as_str()), tls);
         let control = control.map_err(|err| match err.code.as_ref() {
-            // The value is not shown: a password may be in it.
+            // The value is not shown: it may contain a password.
             "address_invalid" => {
                 Usage::new("--control: expected http://HOST:PORT or https://HOST:PORT, without a path or a password")
                     .into()
@@ -185,7 +185,7 @@ impl Source {
     }
 }
 
-/// Does what is asked, until a signal or a failure that does not pass.
+/// Runs a command until a signal or a permanent failure.
 pub(crate) async fn run(action: ChannelAction) -> anyhow::Result<ExitCode> {
     let mut signals = StopSignals::install()?;
     let is_cat = matches!(action, ChannelAction::Cat(_));
@@ -203,7 +203,8 @@ pub(crate) async fn run(action: ChannelAction) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A signal is how a listener ends; of what `cat` joins, something is missing then. As shells have it: 128 and the signal's number.
+/// Exit after a signal: it is a listener's normal end, but leaves the streams of `cat` incomplete. As in shells, the
+/// code is 128 plus the signal's number.
 fn interrupted(signal: &str) -> ExitCode {
     tell(format_args!("sealway: {signal}: interrupted before the end; what was sent or received is not complete"));
     ExitCode::from(if signal == "SIGINT" { 128 + 2 } else { 128 + 15 })
@@ -261,7 +262,7 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
             incoming.stream
         }
     };
-    // A terminal says nothing of its end.
+    // A terminal has no end of input.
     let is_awaited = !std::io::IsTerminal::is_terminal(&std::io::stdin());
     let (output, reader) = piped();
     let joined = join(stream, tokio::io::stdin(), output, is_awaited).await;
@@ -270,7 +271,7 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The one channel of a grant in a file.
+/// Opens the one channel of a grant in a file.
 async fn once(source: &Source, options: Options) -> anyhow::Result<Channel> {
     let grant = source.grants(Role::Server)?.next().await?;
     Ok(attach(&grant, &Instance::draw()?, &options, |_| ()).await?)
@@ -298,7 +299,7 @@ fn tell_of(happened: Happened) {
     }
 }
 
-/// A channel that was ended in order is no failure.
+/// Treats a channel that was ended in order as success.
 fn finished(err: channel::Error) -> anyhow::Result<()> {
     if err.code == "ended" { Ok(()) } else { Err(err.into()) }
 }

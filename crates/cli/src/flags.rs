@@ -1,4 +1,4 @@
-//! Values of flags of `relay` and `channel`. Each parser says what it expects.
+//! Parsers of flag values of `relay` and `channel`. Each error names the expected form.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -7,7 +7,7 @@ use clap::Command;
 use sealway_proto::channel::Suite;
 use sealway_runtime::listener::parse_address;
 
-/// Takes `-5` behind a flag for its value, so that the error names the flag.
+/// Accepts `-5` after a flag as its value, so that the error names the flag.
 pub(crate) fn with_negative_numbers(command: Command) -> Command {
     let options = |arg: clap::Arg| {
         let is_option = !arg.is_positional() && arg.get_action().takes_values();
@@ -16,7 +16,7 @@ pub(crate) fn with_negative_numbers(command: Command) -> Command {
     command.mut_args(options).mut_subcommands(with_negative_numbers)
 }
 
-/// The addresses of one flag: `localhost` has two.
+/// Addresses of one flag: `localhost` has two.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses(pub(crate) Vec<SocketAddr>);
 
@@ -28,7 +28,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "expected an address and port, such as 127.0.0.1:7000".into())
 }
 
-/// A whole number within bounds.
+/// Parses a whole number within bounds.
 pub(crate) fn whole<T: TryFrom<u64>>(bounds: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let number =
@@ -40,7 +40,7 @@ pub(crate) fn whole<T: TryFrom<u64>>(bounds: RangeInclusive<u64>) -> impl Fn(&st
     }
 }
 
-/// Text of so many bytes.
+/// Parses a text of 1 to `len_max` bytes.
 pub(crate) fn text(len_max: usize) -> impl Fn(&str) -> Result<String, String> + Clone {
     move |text| {
         let fits = (1..=len_max).contains(&text.len());
@@ -58,7 +58,7 @@ pub(crate) fn relay_url(text: &str) -> Result<String, String> {
     is_relay.then(|| text.to_owned()).ok_or_else(|| "expected ws://HOST:PORT/PATH or wss://HOST:PORT/PATH".into())
 }
 
-/// What `is_allowed` of the relay can compare with an `Origin`.
+/// Parses a pattern that the relay's `is_allowed` can compare with an `Origin`.
 pub(crate) fn origin(text: &str) -> Result<String, String> {
     let is_host = !text.is_empty() && !text.contains(|sign: char| sign == '/' || sign.is_whitespace());
     if is_host || text.contains("://") {

@@ -1,4 +1,4 @@
-//! `sealway identity`: the identity keys of a service on wire 3, and the root that signs them.
+//! `sealway identity`: identity keys of a service on wire 3, and the root that signs them.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use sealway_sessions::identity::{
     BrokerAccess, Condition, Document, KeyFile, Listed, Retired, Root, parse_root_public, parse_span, parse_time,
 };
 
-use crate::output::out;
+use sealway_runtime::output::out;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum IdentityAction {
@@ -95,7 +95,7 @@ pub(crate) struct Generate {
     socket: Option<PathBuf>,
 }
 
-/// Unless said otherwise, how long a key signs.
+/// Default signing period of a key, in milliseconds.
 const YEAR_MS: u64 = 365 * 86_400_000;
 
 pub(crate) async fn run(action: IdentityAction) -> anyhow::Result<()> {
@@ -112,7 +112,7 @@ pub(crate) async fn run(action: IdentityAction) -> anyhow::Result<()> {
             Ok(())
         }
         IdentityAction::Set { file } => {
-            // The root says until when it is good.
+            // The root decides on the set's expiry.
             writeln!(
                 out(),
                 "{}",
@@ -180,7 +180,8 @@ fn list(path: &Path, now_ms: u64) -> anyhow::Result<()> {
 fn tell_set(set: &KeySet, now_ms: u64) -> anyhow::Result<()> {
     let root = set.root.as_ref().map(|root| root.key_id.to_string()).unwrap_or_default();
     let expires = if set.expires_ms <= now_ms { "expired" } else { "expires" };
-    writeln!(out(), "signed by root {root}, issued {}, {expires} {}", iso8601(set.issued_ms), iso8601(set.expires_ms))
+    let (issued, expiry) = (iso8601(set.issued_ms), iso8601(set.expires_ms));
+    Ok(writeln!(out(), "signed by root {root}, issued {issued}, {expires} {expiry}")?)
 }
 
 fn tell_if_behind(file: &KeyFile, now_ms: u64) -> anyhow::Result<()> {

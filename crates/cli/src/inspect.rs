@@ -1,13 +1,13 @@
-//! `sealway inspect`: from arguments to a proxy that looks on, and back to its end.
+//! `sealway inspect`: starts a proxy that shows sealed traffic, and stops it.
 
 use anyhow::anyhow;
 use sealway_gateway::inspect::{InspectSettings, Inspection};
 use sealway_runtime::shutdown::StopSignals;
 
 use crate::args;
-use crate::output::{out, tell};
+use sealway_runtime::output::{out, tell};
 
-/// Shows what passes until a signal.
+/// Shows the traffic until a signal arrives.
 pub(crate) async fn run(args: args::Inspect) -> anyhow::Result<()> {
     let args::Inspect { key_log, to, listen } = args;
     let mut signals = StopSignals::install()?;

@@ -1,4 +1,4 @@
-//! `sealway kek`: the key-encryption keys of a store.
+//! `sealway kek`: key-encryption keys of a store.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use sealway_sessions::store::postgres::Postgres;
 
 use crate::args::{ConfigFile, KekAction};
 use crate::config;
-use crate::output::out;
+use sealway_runtime::output::out;
 
-/// Sessions that are wrapped anew in one transaction.
+/// Sessions rewrapped in one transaction.
 const BATCH: usize = 500;
-/// How long what another process wraps anew is waited for.
+/// Longest wait for another process that rewraps.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
@@ -29,13 +29,13 @@ pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
     }
 }
 
-/// What was plugged in, and the ids of its keys, the one that wraps first.
+/// A plugged-in key wrapping, with the ids of its keys, the wrapping one first.
 pub(crate) struct Plugged {
     keys: Arc<dyn KeyWrap>,
     ids: Vec<String>,
 }
 
-/// Plugs the broker in, where session keys are to be wrapped by one or move from or to one.
+/// Plugs in the broker if it wraps session keys, or if they move from or to it.
 pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<Plugged>> {
     let Some(broker) = &config.kek_broker else { return Ok(None) };
     let keys = Arc::new(BrokerKeys::open(broker).await?);
@@ -56,7 +56,7 @@ pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<O
     Ok(Some(Plugged { keys, ids }))
 }
 
-/// Configured so that a key file wraps: only there are keys to be changed here.
+/// Loads a configuration in which a key file wraps: only its keys can be changed here.
 fn with_key_file(file: &Path) -> anyhow::Result<SessionsConfig> {
     let config = config::load_checked(file)?.sessions;
     if let Some(broker) = config.kek_broker.as_ref().filter(|broker| broker.wraps) {
@@ -174,8 +174,8 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
     }
 }
 
-/// How many live sessions are not under the first key: those that do not unwrap, and those that were agreed meanwhile. What
-/// another process holds, as it wraps it anew itself, is waited for.
+/// Number of live sessions that are not under the first key: those that do not unwrap, and those agreed meanwhile.
+/// Waits for sessions that another process is rewrapping.
 async fn left_over(store: &Postgres, first: &str) -> anyhow::Result<u64> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -188,7 +188,7 @@ async fn left_over(store: &Postgres, first: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// How many were wrapped anew.
+/// Rewraps all sessions, and returns their number.
 async fn rewrap_all(store: &dyn Store) -> anyhow::Result<usize> {
     let mut all = 0;
     loop {

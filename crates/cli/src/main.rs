@@ -1,8 +1,6 @@
-//! The `sealway` binary: arguments to configuration to one of the services.
+//! The `sealway` binary: parses arguments and runs a command.
 
 mod args;
-#[cfg(feature = "broker")]
-mod broker;
 #[cfg(feature = "sessions")]
 mod call;
 mod certs;
@@ -26,7 +24,6 @@ mod load;
 mod migrate;
 #[cfg(feature = "sessions")]
 mod operator_listeners;
-mod output;
 #[cfg(feature = "relay")]
 mod relay;
 #[cfg(feature = "sessions")]
@@ -39,6 +36,7 @@ mod trust;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
+use sealway_runtime::output;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -56,7 +54,7 @@ fn main() -> ExitCode {
     let args = args::Args::from_arg_matches(&matches).unwrap_or_else(|err| err.format(&mut command).exit());
     match run(args) {
         Ok(code) => code,
-        Err(err) => output::failed(&err),
+        Err(err) => output::failed(err.as_ref()),
     }
 }
 
@@ -68,7 +66,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut script);
-            output::out().write_all(&script)
+            output::out().write_all(&script).map_err(anyhow::Error::from)
         }
         Command::Certs(certs) => certs::run(certs),
         #[cfg(feature = "sessions")]
@@ -83,16 +81,16 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         Command::Demo(demo) => block_on(demo::run(demo)),
         #[cfg(feature = "broker")]
         Command::Broker { action } => {
-            if matches!(action, broker::Broker::Serve(_)) {
+            if matches!(action, sealway_broker_cli::Broker::Serve(_)) {
                 sealway_runtime::process::keep_small();
             }
-            return block_on(broker::run(action));
+            return block_on(sealway_broker_cli::run(action));
         }
         #[cfg(feature = "relay")]
         Command::Channel { action } => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
             let done = runtime.block_on(channel::run(*action));
-            // Whoever reads standard input cannot be stopped; it is not waited for.
+            // A read of standard input cannot be stopped; it is not awaited.
             runtime.shutdown_background();
             return done;
         }

@@ -1,13 +1,13 @@
-//! `sealway migrate`: the tables of a store in PostgreSQL.
+//! `sealway migrate`: the tables of a PostgreSQL store.
 
 use anyhow::anyhow;
 use sealway_proto::crypto::default_provider;
 
 use crate::args::ConfigFile;
 use crate::config;
-use crate::output::out;
+use sealway_runtime::output::out;
 
-/// Makes or brings up to date the tables; safe to run at any time and from many places at once.
+/// Creates or updates the tables; safe at any time, and from several processes at once.
 pub(crate) async fn run(args: ConfigFile) -> anyhow::Result<()> {
     let config = config::load_checked(&args.config)?;
     let report = config.sessions.migrate(default_provider()).await.map_err(|err| anyhow!(err))?;

@@ -1,5 +1,5 @@
-//! The listeners of operators beside the gateway's: admin, and metrics. Bound before anything else, served once there is something
-//! to look at.
+//! The operators' listeners besides the gateway's: admin and metrics. Bound before anything else, and served once the
+//! server runs.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use zeroize::Zeroizing;
 
 use crate::config::{AdminConfig, MetricsConfig};
 
-/// Connections at once.
+/// Concurrent connections of a listener.
 const CONNECTIONS_MAX: usize = 64;
-/// How often certificate files are looked at.
+/// Interval of checks for changed certificate files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Sockets of one address, and the token of those who connect.
+/// Sockets of one listener, and the token that it requires.
 struct Guarded {
     sockets: Vec<Socket>,
     addresses: Vec<SocketAddr>,
-    /// Removes its path in the end.
+    /// Unix socket, removed at the end.
     unix: Option<BoundUnix>,
     token: Zeroizing<String>,
 }
@@ -70,25 +70,25 @@ fn bounded(limits: HttpLimits) -> HttpLimits {
     }
 }
 
-/// The admin listener, bound, with its token read.
+/// Bound admin listener with its token.
 pub(crate) struct AdminListener {
     guarded: Guarded,
     certificates: Option<PathBuf>,
 }
 
 impl AdminListener {
-    /// Reads the token and binds.
+    /// Reads the token, and binds the listener.
     pub(crate) fn bind(config: &AdminConfig) -> anyhow::Result<Self> {
         let guarded = Guarded::bind("admin", &config.place, &config.token_file)?;
         Ok(AdminListener { guarded, certificates: config.certificates_folder.clone() })
     }
 
-    /// Where it is bound: `127.0.0.1:9901`.
+    /// Bound addresses, such as `127.0.0.1:9901`.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.guarded.addresses
     }
 
-    /// Serves until `server` drains. What it returns is to be kept until then.
+    /// Serves until `server` drains. The caller keeps the returned value until then.
     pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
         let Guarded { sockets, unix, token, .. } = self.guarded;
         let sessions = Admin::new(server.authority().clone(), token.clone(), metrics);
@@ -106,14 +106,14 @@ impl AdminListener {
     }
 }
 
-/// The metrics listener, bound, with its token and its certificate read.
+/// Bound metrics listener with its token and certificate.
 pub(crate) struct MetricsListener {
     guarded: Guarded,
     tls: Option<Arc<tls::Server>>,
 }
 
 impl MetricsListener {
-    /// Reads the token and the certificate, and binds.
+    /// Reads the token and the certificate, and binds the listener.
     pub(crate) fn bind(config: &MetricsConfig) -> anyhow::Result<Self> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let tls = config.tls.clone().map(|files| tls::Server::load(files, clock)).transpose();
@@ -121,12 +121,12 @@ impl MetricsListener {
         Ok(MetricsListener { guarded: Guarded::bind("metrics", &config.place, &config.token_file)?, tls })
     }
 
-    /// Where it is bound.
+    /// Bound addresses of the listener.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.guarded.addresses
     }
 
-    /// Serves until `server` drains. What it returns is to be kept until then.
+    /// Serves until `server` drains. The caller keeps the returned value until then.
     pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
         let Guarded { sockets, unix, token, .. } = self.guarded;
         let scrape = Scrape::new(server.authority().clone(), token, metrics);

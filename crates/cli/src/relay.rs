@@ -1,4 +1,4 @@
-//! `sealway relay`: a relay that serves, keys of issuers, grants.
+//! `sealway relay`: runs a relay, and makes issuers' keys and grants.
 
 mod control;
 mod serve;
@@ -14,7 +14,7 @@ use sealway_relay::key_file;
 use sealway_runtime::clock::{Clock, SystemClock};
 
 use crate::flags;
-use crate::output::{Usage, out};
+use sealway_runtime::output::{Usage, out};
 
 /// Longest name of a key or an audience, in bytes.
 const NAME_LEN_MAX: usize = 256;
@@ -50,7 +50,7 @@ pub(crate) struct Keys {
     aud: Vec<String>,
 }
 
-/// Which wire the endpoints of a channel speak.
+/// Wire of the endpoints of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ProfileChoice {
     /// Ours
@@ -59,7 +59,7 @@ pub(crate) enum ProfileChoice {
     FlowersecV1,
 }
 
-/// The form of tokens.
+/// Form of tokens in grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum FormChoice {
     /// Of v1 up to January 2026
@@ -123,7 +123,7 @@ pub(crate) struct Mint {
     channel_id: Option<String>,
 }
 
-/// A public key.
+/// Static public key of an endpoint, 32 or 33 bytes.
 #[derive(Clone, Debug)]
 struct Key(Vec<u8>);
 
@@ -157,7 +157,7 @@ impl Minted {
         Issuer::new(key, minting, default_provider()).map_err(|err| Usage::new(format_args!("--suite: {err}")).into())
     }
 
-    /// The pattern of the suites; none where the first is not native.
+    /// Noise pattern of the suites; `None` if the first is not native. Different patterns are an error.
     fn pattern(&self, suites: &[u16]) -> Result<Option<&'static str>, Usage> {
         let mut pattern = None;
         for number in suites {
@@ -180,13 +180,13 @@ impl Minted {
     }
 }
 
-/// Arguments of `sealway relay` where flags are spelt as the original relay takes them: `-listen` is `--listen`.
+/// Converts arguments of `sealway relay` in the original relay's spelling: `-listen` becomes `--listen`.
 pub(crate) fn with_original_flags(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     if arguments.get(1).is_some_and(|command| command == "relay") {
         for argument in arguments.iter_mut().skip(2) {
             let bytes = argument.as_encoded_bytes();
-            // `-h` is one letter, and everything else of one dash is a word.
+            // `-h` is a short flag; anything longer after one dash is a word.
             if bytes.len() > 2 && bytes[0] == b'-' && bytes[1].is_ascii_lowercase() {
                 let mut long = OsString::from("-");
                 long.push(&*argument);

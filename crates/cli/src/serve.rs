@@ -1,4 +1,4 @@
-//! `sealway serve`: from a checked configuration to listeners that answer, and back to a clean end.
+//! `sealway serve`: starts the listeners of a checked configuration, and stops them in order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::args;
 use crate::config::{self, RawServe, ServeConfig, Source};
 use crate::operator_listeners::{AdminListener, MetricsListener};
 
-/// How often expired sessions are purged and gauges set.
+/// Interval at which expired sessions are purged and gauges set.
 const MAINTENANCE: Duration = Duration::from_secs(10);
 
-/// Runs until a signal.
+/// Serves until a signal or the admin listener stops it.
 pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     let source = match args.config {
         _ if args.litegateway => Source::LiteGateway { echo: args.standalone == Some(args::Standalone::Echo) },
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves, and reloads when told to, until something says stop; returns what.
+/// Waits for a stop, and returns its cause; reloads on other signals.
 async fn until_stopped(signals: &mut StopSignals, server: &Server) -> &'static str {
     loop {
         let (stops, why) = tokio::select! {
@@ -70,12 +70,12 @@ async fn until_stopped(signals: &mut StopSignals, server: &Server) -> &'static s
         if stops {
             return why;
         }
-        // The outcome is in the log.
+        // The log has the outcome.
         let _ = server.reload().await;
     }
 }
 
-/// How the configuration is read again.
+/// Returns the function that reloads the configuration.
 fn reread(started_with: RawServe, source: Source) -> Reread {
     Box::new(move || {
         let (raw, mut warnings) = config::load(&source).map_err(|err| format!("{err:#}"))?;
@@ -87,25 +87,25 @@ fn reread(started_with: RawServe, source: Source) -> Reread {
     })
 }
 
-/// What serves a configuration that no file holds.
+/// Returns a reload function for a configuration without a file, which fails.
 pub(crate) fn never_reread() -> Reread {
     Box::new(|| Err("there is no configuration to read again".into()))
 }
 
-/// A server that is serving.
+/// A running server with its listeners.
 pub(crate) struct Running {
-    /// Its listeners.
+    /// Server of the gateway's listeners.
     pub(crate) server: Server,
     admin_addresses: Vec<SocketAddr>,
     metrics_addresses: Vec<SocketAddr>,
-    /// Removed with it.
+    /// Sockets' paths, removed with the server.
     _paths: [Option<BoundUnix>; 2],
-    /// The sessions' authority.
+    /// Authority that agrees and stores sessions.
     pub(crate) authority: Arc<Authority>,
 }
 
 impl Running {
-    /// Binds everything, then serves. Nothing is left behind when a part fails.
+    /// Binds all listeners, then serves. If a part fails, nothing is left behind.
     pub(crate) async fn start(config: &ServeConfig, reread: Reread) -> anyhow::Result<Self> {
         let metrics = telemetry::metrics().map_err(|err| anyhow!(err))?;
         telemetry::describe(sealway_runtime::http::METRICS);
@@ -114,7 +114,7 @@ impl Running {
         let provider = default_provider();
         telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        // Addresses first: a port in use must not touch the store of the process that uses it.
+        // Addresses are bound first: a port in use must not touch the store of the process that uses it.
         let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
         let scraped = config.metrics.as_ref().map(MetricsListener::bind).transpose()?;
@@ -153,8 +153,8 @@ impl Running {
         Ok(Running { server, admin_addresses, metrics_addresses, _paths: paths, authority })
     }
 
-    /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. What the store still
-    /// has to write is written before this returns.
+    /// Stops accepting, drains running requests, and drops the rest after `limits.drain_ms`. Pending writes of the
+    /// store are complete when this returns.
     pub(crate) async fn stop(self) {
         let left = self.server.drain().await;
         if left > 0 {

@@ -1,4 +1,4 @@
-//! The Performance Metrics Summary: where the time of each exchange went.
+//! The Performance Metrics Summary: durations of each exchange by step.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use sealway_client::Timings;
 
 const RULE: &str = "============================================================";
-/// Names stand in a column of this width.
+/// Width of the column of names.
 const NAME_WIDTH: usize = 34;
 
-/// Lays out one block an endpoint, under a title between rules.
+/// Formats one block for each endpoint, under a title between rules.
 pub(crate) fn lay_out(endpoints: &[(&str, &Timings)]) -> String {
     let mut text = format!("{RULE}\nPerformance Metrics Summary\n{RULE}\n");
     for (endpoint, timings) in endpoints {
@@ -23,7 +23,7 @@ pub(crate) fn lay_out(endpoints: &[(&str, &Timings)]) -> String {
         }
         let total = timings.server.iter().find(|(name, _)| name == "total");
         line(&mut text, "  Server Timing", total.map_or(0.0, |(_, ms)| *ms));
-        // `total` last, wherever the header has it.
+        // `total` comes last, wherever the header has it.
         let steps = timings.server.iter().filter(|(name, _)| name != "total");
         for (name, ms) in steps.chain(total) {
             line(&mut text, &format!("    - {name}"), *ms);

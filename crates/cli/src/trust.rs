@@ -1,14 +1,14 @@
-//! `sealway trust`: the services whose identity keys were trusted at first use.
+//! `sealway trust`: services whose identity keys were trusted at first use.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use http::Uri;
-use sealway_client::sealed::{forget_service, known_services, origin};
+use sealway_client::native::{forget_service, known_services, origin};
 
 use crate::call::trust_file;
-use crate::output::out;
+use sealway_runtime::output::out;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrustAction {
@@ -49,7 +49,7 @@ pub(crate) fn run(action: TrustAction) -> anyhow::Result<()> {
             if !forget_service(&file, &named)? {
                 bail!("{named} is not in {}; sealway trust list shows what is", file.display());
             }
-            writeln!(out(), "{named} is forgotten")
+            Ok(writeln!(out(), "{named} is forgotten")?)
         }
     }
 }

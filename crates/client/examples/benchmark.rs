@@ -1,5 +1,5 @@
-//! `benchmark N [--json]`: N sealed purchases after a warm-up, `BENCHMARK_CONCURRENCY` (default 1) at a time; throughput and
-//! percentiles. Progress is told on standard error.
+//! `benchmark N [--json]`: N sealed purchases after a warm-up, `BENCHMARK_CONCURRENCY` (default 1) at a time;
+//! throughput and percentiles. Progress goes to standard error.
 
 #[path = "purchase/mod.rs"]
 mod purchase;
@@ -15,12 +15,12 @@ use serde_json::json;
 
 const CALLS_MAX: usize = 10_000_000;
 const CONCURRENCY_MAX: usize = 1000;
-/// How often progress is told.
+/// Interval of progress messages on standard error.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// What came of a number of calls.
+/// Results of a number of calls.
 struct Outcome {
-    /// Of those that succeeded, sorted.
+    /// Durations of the successful calls, sorted.
     took: Vec<Duration>,
     failed: usize,
     elapsed: Duration,
@@ -48,7 +48,7 @@ async fn main() -> ExitCode {
     };
     let setup = Arc::new(setup);
     let warmup = (count / 10).clamp(1, 100);
-    if let Err(err) = setup.purchase(&client).await {
+    if let Err(err) = setup.whole(&client).await {
         return fail(1, &format!("the first call failed: {err}"));
     }
     run(&setup, &client, warmup - 1, concurrency, false).await;
@@ -66,11 +66,11 @@ async fn run(setup: &Arc<Setup>, client: &Client, count: usize, concurrency: usi
             let (mut took, mut failed) = (Vec::new(), 0);
             while begun.fetch_add(1, Ordering::Relaxed) < count {
                 let sent = Instant::now();
-                match setup.purchase(&client).await {
-                    Ok(answer) if answer.status.is_success() => took.push(sent.elapsed()),
+                match setup.whole(&client).await {
+                    Ok(answer) if answer.status().is_success() => took.push(sent.elapsed()),
                     Ok(answer) => {
                         failed += 1;
-                        warn(&format!("a call was answered {}", answer.status));
+                        warn(&format!("a call was answered {}", answer.status()));
                     }
                     Err(err) => {
                         failed += 1;
@@ -105,7 +105,7 @@ async fn run(setup: &Arc<Setup>, client: &Client, count: usize, concurrency: usi
     Outcome { took, failed, elapsed }
 }
 
-/// The value that so many percent of all are at or below.
+/// Smallest value that `percent` % of all values do not exceed.
 fn percentile(sorted: &[Duration], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     milliseconds(sorted.get(rank - 1).copied().unwrap_or_default())

@@ -1,5 +1,5 @@
-//! Seals several texts in one call, opens them again, and seals them anew after a rotation of the key:
-//! `broker_encrypt SOCKET PROFILE KEY TEXT…`.
+//! Encrypts several texts in one call, decrypts them, and re-encrypts them after a rotation of the key: `broker_encrypt
+//! SOCKET PROFILE KEY TEXT…`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use sealway_client::broker::{Client, Options, Plain, Sealed};
@@ -16,10 +16,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         texts.iter().map(|text| Plain { plaintext: text.as_bytes(), aad, ..Plain::default() }).collect();
     let sealed = broker.encrypt(profile, key, &plains).await?;
 
-    // What was authenticated beside a text is not in its ciphertext: it is given again.
+    // Additional authenticated data is not part of the ciphertext: the caller passes it again.
     let to_open: Vec<_> = sealed.outputs.iter().map(|cipher| Sealed { cipher, aad }).collect();
     for (text, opened) in texts.iter().zip(broker.decrypt(profile, key, &to_open).await?.outputs) {
-        // Each opens or does not by itself.
+        // Each ciphertext has its own result.
         let opened = opened?;
         println!(
             "{} bytes came back {}",

@@ -1,4 +1,4 @@
-//! Digests by whatever algorithm the profile names: `broker_hash SOCKET PROFILE TEXT…`.
+//! Digests by the profile's algorithm: `broker_hash SOCKET PROFILE TEXT…`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [socket, profile, texts @ ..] = arguments.as_slice() else {
         return Err("usage: broker_hash SOCKET PROFILE TEXT…".into());
     };
-    // It connects with the first call, and again whenever the broker was away.
+    // The client connects with the first call, and reconnects after the broker was away.
     let broker = Client::new(Options::new(socket));
     let hashed = broker.within(Duration::from_secs(1)).hash(profile, texts).await?;
     println!("{}", hashed.descriptor.algorithm);

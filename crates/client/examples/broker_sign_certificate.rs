@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("signed by {} with {}", ca_key, certificate.descriptor.algorithm);
             Ok(())
         }
-        // The broker said no: the same request will not do better.
+        // The broker rejected the request: the same request would fail again.
         Err(err) if err.sent == Sent::Answered => Err(format!("refused: {}", err.text).into()),
         Err(err) => Err(err.into()),
     }

@@ -1,4 +1,5 @@
-//! One sealed purchase, told step by step, with a summary of where the time went. `--json` prints one line of JSON instead.
+//! One sealed purchase, reported step by step, with a summary of the durations. `--json` prints one line of JSON
+//! instead.
 
 #[path = "purchase/mod.rs"]
 mod purchase;
@@ -6,7 +7,7 @@ mod purchase;
 use std::process::ExitCode;
 
 use purchase::{BODY, PATH, Setup, fail, milliseconds, say};
-use sealway_client::{Answer, Timings};
+use sealway_client::{Timings, Trace};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -27,18 +28,20 @@ async fn main() -> ExitCode {
 async fn run(setup: &Setup) -> Result<(), Box<dyn std::error::Error>> {
     let client = setup.client()?;
     setup.narrate(&format!("Agreeing a session of wire {} with {} …", setup.wire.name(), setup.session_url));
-    let (id, life_sec, agreed) = client.connect().await?;
-    let recognised = client.recognised().await?;
-    let suite = recognised.as_ref().map(|recognised| recognised.suite.name());
-    setup.narrate(&format!("  session {id}, for {life_sec} s, suite {}", suite.unwrap_or("P-256 of the old wires")));
-    if let Some(recognised) = &recognised {
-        setup.narrate(&format!("  signed by identity key {}", recognised.key_id));
+    let session = client.session().await?;
+    let (id, suite) = (session.id, session.agreed.as_ref().map(|agreed| agreed.suite.name()));
+    let sec = session.expires_in_sec;
+    setup.narrate(&format!("  session {id}, for {sec} s, suite {}", suite.unwrap_or("P-256 of the old wires")));
+    if let Some(agreed) = &session.agreed {
+        setup.narrate(&format!("  signed by identity key {}", agreed.key_id));
     }
     setup.narrate(&format!("Sealing POST {PATH} to {} …", setup.server_url));
-    let answer = setup.purchase(&client).await?;
-    let body: Value = serde_json::from_slice(&answer.body)?;
-    setup.narrate(&format!("  {} {body}", answer.status.as_u16()));
-    summary(setup, &agreed, &answer);
+    let (head, body) = setup.purchase(&client).await?.into_parts();
+    let body: Value = body.json().await?;
+    setup.narrate(&format!("  {} {body}", head.status.as_u16()));
+    let trace = head.extensions.get::<Trace>().ok_or("an exchange without a trace")?;
+    let (agreed, call) = (&session.timings, &trace.timings());
+    summary(setup, agreed, call, trace.sent());
     if setup.is_json {
         let line = json!({
             "program": "single",
@@ -46,13 +49,13 @@ async fn run(setup: &Setup) -> Result<(), Box<dyn std::error::Error>> {
             "wire": setup.wire.number(),
             "suite": suite,
             "session_id": id.as_str(),
-            "status": answer.status.as_u16(),
+            "status": head.status.as_u16(),
             "body": body,
-            "timings": {"init": timings(&agreed), "call": timings(&answer.timings)},
+            "timings": {"init": timings(agreed), "call": timings(call)},
         });
         say(&line.to_string());
     }
-    if answer.status.is_success() { Ok(()) } else { Err(format!("the service answered {}", answer.status).into()) }
+    if head.status.is_success() { Ok(()) } else { Err(format!("the service answered {}", head.status).into()) }
 }
 
 fn timings(of: &Timings) -> Value {
@@ -62,9 +65,9 @@ fn timings(of: &Timings) -> Value {
     json!({"round_trip_ms": milliseconds(of.round_trip), "http_ms": milliseconds(of.http), "crypto_ms": crypto, "server_ms": server})
 }
 
-fn summary(setup: &Setup, agreed: &Timings, answer: &Answer) {
+fn summary(setup: &Setup, agreed: &Timings, call: &Timings, sent: u64) {
     setup.narrate("Where the time went, in milliseconds:");
-    for (name, of) in [("init", agreed), ("call", &answer.timings)] {
+    for (name, of) in [("init", agreed), ("call", call)] {
         let (round_trip, http) = (milliseconds(of.round_trip), milliseconds(of.http));
         setup.narrate(&format!("  {name}: {round_trip:.3} in all, of which HTTP {http:.3}"));
         for (step, took) in &of.crypto {
@@ -74,5 +77,5 @@ fn summary(setup: &Setup, agreed: &Timings, answer: &Answer) {
             setup.narrate(&format!("    there {step}: {ms:.3}"));
         }
     }
-    setup.narrate(&format!("  {} bytes went out sealed for {} of plaintext", answer.seen.request_len, BODY.len()));
+    setup.narrate(&format!("  {sent} bytes went out sealed for {} of plaintext", BODY.len()));
 }

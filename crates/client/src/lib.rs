@@ -1,27 +1,33 @@
-//! The Rust SDK. [`session`] agrees a key with a Sealway service, seals requests and opens their answers; [`channel`] is for
-//! two peers that trust nothing between them; [`broker`] asks the broker beside an application.
+//! The Rust SDK. [`Client`] agrees a key with a Sealway service, seals requests and opens their answers. [`channel`]
+//! connects two peers over a relay that neither has to trust. [`broker`] calls the broker on the application's machine.
 //!
-//! It may not know: how servers are built. Bytes of the wire are `sealway_proto`'s.
+//! The crate does not know how servers are built. The wire format lives in `sealway_proto`.
 #![warn(missing_docs)]
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 
 pub mod broker;
+#[cfg(feature = "sessions")]
+mod call;
 #[cfg(feature = "channel")]
 pub mod channel;
 #[cfg(feature = "sessions")]
+mod clock;
+#[cfg(feature = "sessions")]
+pub mod compat;
+#[cfg(feature = "sessions")]
 mod error;
 #[cfg(feature = "sessions")]
-pub mod exchange;
+mod message;
 #[cfg(feature = "sessions")]
-mod old;
-#[cfg(feature = "sessions")]
-pub mod sealed;
-#[cfg(feature = "sessions")]
-pub mod session;
-#[cfg(feature = "sessions")]
-mod transport;
+pub mod native;
 #[cfg(any(feature = "sessions", feature = "channel"))]
 mod trust;
 
 #[cfg(feature = "sessions")]
-pub use session::{Answer, Client, Error, Options, Recognised, Timings};
+pub use {
+    call::{Body, Builder, Client, Offer, SessionInfo, Timings, Trace},
+    error::Error,
+    message::Message,
+    native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, Suite, Trust},
+    sealway_proto::wire::Wire,
+};

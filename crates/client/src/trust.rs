@@ -1,23 +1,23 @@
-//! What a TLS connection to a service trusts where its caller says nothing of it.
+//! Default TLS trust of connections to a service.
 
 use std::sync::Arc;
 
 use hyper_rustls::ConfigBuilderExt;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
-/// The certificate authorities of this machine.
+/// A TLS configuration that trusts the certificate authorities of this machine.
 ///
 /// # Errors
-/// In words, where there are none.
+/// A text, if the machine has none.
 pub(crate) fn system() -> Result<ClientConfig, String> {
     let roots = builder()?.with_native_roots();
     Ok(roots.map_err(|err| format!("no certificate authorities on this machine: {err}"))?.with_no_client_auth())
 }
 
-/// Nobody: for addresses without TLS.
+/// A TLS configuration that trusts no authority, for addresses without TLS.
 ///
 /// # Errors
-/// In words, where the crypto library has no protocol version.
+/// A text, if the crypto library supports no protocol version.
 pub(crate) fn nobody() -> Result<ClientConfig, String> {
     Ok(builder()?.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
 }

@@ -1,4 +1,4 @@
-//! Bodies of requests and answers.
+//! Bodies of requests and answers, and reading the rest of a rejected request.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,15 +10,15 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use sealway_proto::exchange::BodyFault;
 
-/// The error of a body.
+/// The error of a body, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A body, of a request that a service is given and of an answer that goes back.
-// A type of its own: an alias of boxes would show the compiler lifetimes that keep it from proving futures `Send`.
+/// Body of a request to a service and of an answer to a client.
+// A separate type: an alias of boxes would show the compiler lifetimes that keep it from proving futures `Send`.
 pub struct Body(UnsyncBoxBody<Bytes, BoxError>);
 
 impl Body {
-    /// Any body, as one of ours.
+    /// Wraps any body of bytes.
     pub fn new<B>(body: B) -> Self
     where
         B: HttpBody<Data = Bytes> + Send + 'static,
@@ -27,7 +27,7 @@ impl Body {
         Body(body.map_err(Into::into).boxed_unsync())
     }
 
-    /// The box within.
+    /// Returns the box within.
     pub fn into_boxed(self) -> UnsyncBoxBody<Bytes, BoxError> {
         self.0
     }
@@ -62,32 +62,32 @@ impl std::fmt::Debug for Body {
     }
 }
 
-/// A body that is all there.
+/// Creates a body from bytes that are all available.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Body::new(Full::new(bytes.into()))
 }
 
-/// The body of a sealed request as it comes in. Its length, its pace and the memory that it takes are bounded by who made it.
+/// Body of a sealed request from the connection. Its creator bounds its length, its pace and the memory that it takes.
 pub trait Incoming: HttpBody<Data = Bytes> + Send + Unpin + Sized + 'static {
-    /// The fault behind an error of it.
+    /// Maps an error of the body to its wire fault.
     fn fault(error: &Self::Error) -> BodyFault;
 
-    /// So many of the bytes that it gave are no longer held.
+    /// Reports that `bytes` more of the bytes that it gave are no longer held in memory.
     fn release(&mut self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Reads and throws away what the client still sends, within bounds: a client that is still sending would not read its answer.
+    /// Reads and drops the rest of the body, within bounds: a client that is still sending would not read its answer.
     fn discard(self) -> impl Future<Output = ()> + Send {
         discard(self)
     }
 }
 
-/// How much of a refused request is read before its answer goes out, and how long.
+/// Maximum length and time of the rest of a rejected request that is read before its answer is sent.
 const DISCARD_MAX: u64 = 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Reads and throws away what a client still sends, within bounds.
+/// Reads and drops the rest of a body, at most 1 MiB and for at most two seconds.
 pub async fn discard<B: HttpBody<Data = Bytes> + Send + Unpin>(mut body: B) {
     if body.is_end_stream() || body.size_hint().lower() > DISCARD_MAX {
         return;
@@ -103,13 +103,13 @@ pub async fn discard<B: HttpBody<Data = Bytes> + Send + Unpin>(mut body: B) {
     let _ = tokio::time::timeout(DISCARD_TIME, rest).await;
 }
 
-/// A body that keeps something until it is sent.
+/// A body that keeps a value until it is sent.
 struct Keeping<T> {
     body: Body,
     _kept: T,
 }
 
-/// Has a body keep `kept` until it is sent.
+/// Makes a body keep `kept` until it is sent.
 pub fn keeping<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {
     Body::new(Keeping { body, _kept: kept })
 }

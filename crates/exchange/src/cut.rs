@@ -1,4 +1,4 @@
-//! A body that ends when its session does: revoked, wherever that was, or expired.
+//! A body that is cut when its session ends, by expiry or by a revocation in any process.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ pub(crate) struct Cut<S> {
     sessions: Arc<S>,
     session: Arc<Session>,
     since: Instant,
-    /// Made when the body has taken longer than a look: most do not.
+    /// Created when the body has taken longer than [`LOOK_INTERVAL`]: most do not.
     over: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// Notes that the session is over, for the answer to the request.
+    /// Set to the end of the session, for the answer to the request.
     fault: Fault,
     is_cut: bool,
 }
@@ -53,7 +53,7 @@ impl<S: Sessions> HttpBody for Cut<S> {
         let this = &mut *self;
         if !this.is_cut {
             let is_due = this.over.is_some() || this.since.elapsed() >= LOOK_INTERVAL;
-            // First: a body that always has something to give is cut too.
+            // Checked first, so that a body that always has data is cut too.
             if !is_due || this.poll_over(cx).is_pending() {
                 let polled = Pin::new(&mut this.body).poll_frame(cx);
                 if polled.is_ready() || this.poll_over(cx).is_pending() {
@@ -65,7 +65,7 @@ impl<S: Sessions> HttpBody for Cut<S> {
             // The first fault counts.
             let _ = this.fault.set(Error::SessionExpired.into());
         }
-        // Who reads on after an error must not take what follows for the end.
+        // A reader that continues after an error must not take the following end for the end of the body.
         Poll::Ready(Some(Err(Refusal::from(Error::SessionExpired).into())))
     }
 

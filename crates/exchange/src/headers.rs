@@ -1,4 +1,4 @@
-//! Headers that cross the seal, and headers of one hop.
+//! Headers that cross the seal, and hop-by-hop headers.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;
@@ -7,7 +7,7 @@ use sealway_proto::wire::header::SEALING;
 use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged, is_of_way};
 use sealway_proto::wire::{Field, stripped};
 
-/// Headers of one hop (RFC 9110 section 7.6.1), and what others use as such.
+/// Hop-by-hop headers (RFC 9110 section 7.6.1), and headers that some implementations treat as such.
 static HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -20,7 +20,8 @@ static HOP_BY_HOP: [HeaderName; 9] = [
     HeaderName::from_static("http2-settings"),
 ];
 
-/// Describe a sealed body and not the one inside, or ask for what a sealed answer cannot be.
+/// Headers that describe the sealed body instead of the plaintext, or that request properties that a sealed answer
+/// cannot have.
 static OF_SEALED_BODY: [HeaderName; 12] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
@@ -36,7 +37,7 @@ static OF_SEALED_BODY: [HeaderName; 12] = [
     header::IF_UNMODIFIED_SINCE,
 ];
 
-/// Describe the service's own body, which goes into the seal.
+/// Headers that describe the service's own body, which is sealed.
 static OF_SERVICE_BODY: [HeaderName; 9] = [
     header::CONTENT_TYPE,
     header::CONTENT_LENGTH,
@@ -49,7 +50,7 @@ static OF_SERVICE_BODY: [HeaderName; 9] = [
     HeaderName::from_static("server-timing"),
 ];
 
-/// What of an answer stands outside the seal of wire 3 too.
+/// Headers of an answer that are also outside the seal of wire 3.
 static OUTSIDE_AN_ANSWER: [HeaderName; 9] = [
     header::SET_COOKIE,
     header::RETRY_AFTER,
@@ -62,7 +63,7 @@ static OUTSIDE_AN_ANSWER: [HeaderName; 9] = [
     header::ACCESS_CONTROL_MAX_AGE,
 ];
 
-/// Headers of an HTTP library as the wires see them.
+/// Adapter from an HTTP library's headers to those of the wires.
 pub struct HttpHeaders<'a>(pub &'a HeaderMap);
 
 impl sealway_proto::wire::Headers for HttpHeaders<'_> {
@@ -76,8 +77,8 @@ impl sealway_proto::wire::Headers for HttpHeaders<'_> {
     }
 }
 
-/// Takes out every header that `drop` names, and keeps the rest in their order: `HeaderMap::remove` moves the last header
-/// into the gap, and headers are to arrive in the order they were sent in.
+/// Removes every header that `drop` selects, and keeps the others in their order. `HeaderMap::remove` would move the
+/// last header into the gap, but headers must arrive in the order in which they were sent.
 pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool) {
     if !headers.keys().any(&drop) {
         return;
@@ -98,50 +99,50 @@ pub fn remove_where(headers: &mut HeaderMap, drop: impl Fn(&HeaderName) -> bool)
     *headers = kept;
 }
 
-/// Whether a service may take one for the other: many pass headers on as variables, in which a hyphen is an underscore.
+/// True if a service may confuse two names: many pass headers on as variables, in which a hyphen is an underscore.
 pub fn is_alike(one: &HeaderName, other: &HeaderName) -> bool {
     stripped::is_alike(one.as_str(), other.as_str())
 }
 
-/// What `Connection` names (RFC 9110 section 7.6.1). Names that are none are passed over.
+/// Returns the names in `Connection` (RFC 9110 section 7.6.1). Invalid names are skipped.
 fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
     let options =
         headers.get_all(header::CONNECTION).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let names = options.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
-    // A message without its host or its length would be another one.
+    // Without its host or its length the message would mean something else.
     names.filter(|name| *name != header::HOST && *name != header::CONTENT_LENGTH).collect()
 }
 
-/// Which headers are of this hop, those that `Connection` names included.
+/// Returns a predicate for hop-by-hop headers, including those that `Connection` names.
 pub fn of_hop(headers: &HeaderMap) -> impl Fn(&HeaderName) -> bool + use<> {
     let nominated = nominated(headers);
     move |name| HOP_BY_HOP.contains(name) || nominated.contains(name)
 }
 
-/// Takes out the headers of this hop.
+/// Removes the hop-by-hop headers.
 pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let is_of_hop = of_hop(headers);
     remove_where(headers, is_of_hop);
 }
 
-/// Whether `Connection: close` was sent.
+/// True if `Connection: close` was sent.
 pub fn says_close(headers: &HeaderMap) -> bool {
     nominated(headers).iter().any(|option| option == "close")
 }
 
-/// The headers that tell a service whose session a request is of; what the session does not know is left out.
+/// Returns the headers that give the service the identity of a session's client; unknown values are left out.
 pub fn identity_headers(session: &SessionRecord) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let headers = session.identity_headers().into_iter();
     headers.filter_map(|(name, text)| Some((HeaderName::from_static(name), HeaderValue::try_from(text).ok()?)))
 }
 
-/// Takes out what a client says under the names that a server alone may use.
+/// Removes a client's headers under names that only a server may use.
 pub fn remove_identity(headers: &mut HeaderMap) {
     remove_where(headers, |name| is_claimed(name.as_str()));
 }
 
-/// Turns the headers of a sealed request into those of the request inside, which has none of its own. Where the request came from
-/// stays if the peer in front is trusted.
+/// Turns the headers of a sealed request into those of its plaintext, for a wire that seals no headers. Headers of
+/// origin are kept if the peer is trusted.
 pub(crate) fn unseal_outer(headers: &mut HeaderMap, content_type: &HeaderValue, trusts_origin: bool) {
     let is_of_hop = of_hop(headers);
     remove_where(headers, |name| {
@@ -152,8 +153,8 @@ pub(crate) fn unseal_outer(headers: &mut HeaderMap, content_type: &HeaderValue, 
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Turns the headers of a sealed request into those of the request inside, which has its own. Of those outside stay the ones that
-/// the spec and `listed` name, and where the request came from if the peer in front is trusted.
+/// Turns the headers of a sealed request into those of its plaintext, for a wire that seals headers. Of the outer
+/// headers, those that the spec and `listed` name are kept, and headers of origin if the peer is trusted.
 // SPEC session-3.md#sealed-requests
 pub(crate) fn unseal_inner(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], trusts_origin: bool) {
     let inner = inner.iter().filter(|(name, _)| crosses_from_within(name));
@@ -179,14 +180,14 @@ pub(crate) fn unseal_inner(headers: &mut HeaderMap, inner: &InnerHeaders, listed
     }
 }
 
-/// Turns the headers of a service's answer into those of one that is sealed as a whole.
+/// Turns the headers of a service's answer into those of an answer that is sealed as a whole.
 pub(crate) fn seal_whole(headers: &mut HeaderMap) {
     let is_of_hop = of_hop(headers);
     remove_where(headers, |name| is_of_hop(name) || OF_SERVICE_BODY.contains(name) || SEALING.contains(&name.as_str()));
 }
 
-/// Takes all headers of a service's answer into its seal, but those of framing and the server's own; outside it stay those that
-/// the ones in between act on. None if they are more than a seal holds.
+/// Takes all headers of a service's answer into its seal, except those of framing and the server's own; headers that
+/// intermediaries act on stay outside as well. `None` if they exceed the limits of a seal.
 pub(crate) fn seal_inner(headers: &mut HeaderMap) -> Option<InnerHeaders> {
     let mut inner = InnerHeaders::new();
     for (name, value) in headers.iter().filter(|(name, _)| may_be_inner(name.as_str())) {
@@ -197,7 +198,7 @@ pub(crate) fn seal_inner(headers: &mut HeaderMap) -> Option<InnerHeaders> {
     Some(inner)
 }
 
-/// Puts what a seal adds.
+/// Sets the headers that a seal adds.
 pub(crate) fn put_seal(headers: &mut HeaderMap, seal: Vec<(&'static str, String)>) {
     for (name, value) in seal {
         if let Ok(value) = HeaderValue::try_from(value) {

@@ -1,8 +1,8 @@
-//! Sealed answers that are kept for a while: a client whose connection broke before the answer came may send the very same
-//! bytes once more, and is given the answer that there was. The service sees the request once.
+//! Sealed answers that are kept for a while: a client whose connection broke before the answer came may send the same
+//! bytes again, and gets the first answer. The service sees the request once.
 //!
-//! In this process's memory alone, bounded; off unless a route asks for it. What is kept opens for who made the request and
-//! for nobody else.
+//! Bounded, in this process's memory alone; off by default, enabled per route. Only the client that made the request
+//! can open a kept answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use tokio::time::Instant;
 
 use crate::body::{Body, full};
 
-/// All answers together, in bytes.
+/// Maximum size of all answers of a route together, in bytes.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Most answers.
+/// Maximum number of answers of a route.
 const ANSWERS_MAX: usize = 50_000;
 
-/// What tells one request from another: its session, its nonce and stamp, and its plaintext.
+/// Hash that identifies a request: its session, its nonce and stamp, and its plaintext.
 pub(crate) type Fingerprint = [u8; 32];
 
-/// A sealed answer.
+/// A sealed answer that is kept.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) status: StatusCode,
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
     pub(crate) body: Bytes,
 }
 
-/// The answers of one route.
+/// The kept answers of one route.
 #[derive(Debug)]
 pub struct KeptAnswers {
     life: Duration,
@@ -40,26 +40,26 @@ pub struct KeptAnswers {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Each where it comes to be, or has come to be.
+    /// Channel on which each answer appears or has appeared.
     answers: HashMap<Fingerprint, watch::Receiver<Option<Kept>>>,
-    /// In the order in which they came, and with that the order in which they end.
+    /// Requests in the order in which they arrived, and so in which they expire.
     order: VecDeque<(Instant, Fingerprint)>,
     bytes: usize,
 }
 
-/// A request that is on its way to the service. Dropped, it says that there will be no answer to keep.
+/// A request in progress at the service. When dropped, it signals that there will be no answer to keep.
 pub(crate) struct Promise {
     fingerprint: Fingerprint,
     sender: watch::Sender<Option<Kept>>,
 }
 
 impl KeptAnswers {
-    /// Keeps each for so long.
+    /// Creates a store of answers that are each kept for `life`.
     pub fn new(life: Duration) -> Self {
         KeptAnswers { life, state: Mutex::default() }
     }
 
-    /// Notes a request that was admitted.
+    /// Registers a request that was admitted.
     pub(crate) fn begin(&self, fingerprint: Fingerprint) -> Promise {
         let (sender, receiver) = watch::channel(None);
         let mut state = self.state.lock();
@@ -70,7 +70,7 @@ impl KeptAnswers {
         Promise { fingerprint, sender }
     }
 
-    /// Keeps the answer to a request, unless that was forgotten meanwhile.
+    /// Keeps the answer to a request, unless the request was forgotten meanwhile.
     pub(crate) fn keep(&self, promise: &Promise, answer: Kept) {
         let mut state = self.state.lock();
         if state.answers.contains_key(&promise.fingerprint) {
@@ -79,7 +79,7 @@ impl KeptAnswers {
         }
     }
 
-    /// The answer to a request that was received before; waits for one that is on its way.
+    /// Returns the answer to a request that was received before; waits for an answer that is in progress.
     pub(crate) async fn find(&self, fingerprint: &Fingerprint) -> Option<Kept> {
         let mut receiver = {
             let mut state = self.state.lock();
@@ -92,7 +92,8 @@ impl KeptAnswers {
 }
 
 impl State {
-    /// Forgets what is over, and the oldest of what is too much: a request sent again is then refused, as all are elsewhere.
+    /// Removes expired answers, and the oldest ones beyond the bounds: such a request is then rejected as a replay, as
+    /// without kept answers.
     fn forget(&mut self, now: Instant) {
         while let Some((end, fingerprint)) = self.order.front() {
             if *end > now && self.bytes <= BYTES_MAX && self.order.len() < ANSWERS_MAX {
@@ -107,13 +108,13 @@ impl State {
 }
 
 impl Kept {
-    /// What it takes, in bytes.
+    /// Returns the size of the answer, in bytes.
     fn len(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
         self.body.len() + headers.sum::<usize>()
     }
 
-    /// As an answer.
+    /// Returns the kept answer as a response.
     pub(crate) fn response(self) -> Response<Body> {
         let mut response = Response::new(full(self.body));
         *response.status_mut() = self.status;

@@ -1,11 +1,12 @@
-//! Sealed requests over HTTP: drives the value of [`sealway_proto::exchange`] with a body, a clock and a store, asks a service,
-//! and seals what it answers. The gateway, the session authority and the tower layer are its callers.
+//! Sealed requests over HTTP: drives [`sealway_proto::exchange`] with a body, a clock and a store, calls a service, and
+//! seals its answer. The gateway, the session authority and the tower layer are its callers.
 //!
-//! * [`serve()`] — answers one sealed request; [`Sessions`] is what it asks of a store and a clock, [`Rules`] what differs by route.
-//! * [`body`] — bodies; [`headers`] — which headers cross the seal; [`KeptAnswers`] — answers for requests sent once more.
-//! * [`error_answer`], [`timing`] — what a refused client is told, and `Server-Timing`.
+//! * [`serve()`] — answers one sealed request; [`Sessions`] is its interface to a store and a clock, [`Rules`] has the
+//!   settings of a route.
+//! * [`body`] — bodies; [`headers`] — headers that cross the seal; [`KeptAnswers`] — answers for repeated requests.
+//! * [`error_answer`], [`timing`] — the answer to a rejected client, and `Server-Timing`.
 //!
-//! It may not know: listeners, upstreams, configuration, how sessions are agreed, a byte of a wire.
+//! It may not know listeners, upstreams, configuration, the agreement of sessions, or a byte of a wire.
 #![warn(missing_docs)]
 
 pub mod body;
@@ -27,7 +28,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 use sealway_proto::exchange::ErrorAnswer;
 
-/// An error as an answer.
+/// Builds a response from an error answer.
 pub fn error_answer(error: ErrorAnswer) -> Response<Body> {
     let mut response = Response::new(full(error.body));
     *response.status_mut() = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -1,4 +1,4 @@
-//! The body of a sealed request as its service reads it: pieces are opened as they come.
+//! Body of a sealed request for its service: pieces are opened as they arrive.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -10,40 +10,40 @@ use sealway_proto::exchange::{BodyFault, Piece, Refusal, Stream};
 
 use crate::body::{BoxError, Incoming};
 
-/// Why a stream broke off, for who must answer its request. The first fault counts.
+/// Reason that a stream broke off, for the answer to its request. The first fault counts.
 pub(crate) type Fault = Arc<OnceLock<Refusal>>;
 
 /// A sealed body that is being read.
 pub(crate) struct Reader<B> {
     body: B,
     stream: Stream,
-    /// What came and is not read yet.
+    /// Bytes that arrived and are not opened yet.
     input: Bytes,
-    /// How many more bytes may come.
+    /// Number of bytes that may still arrive.
     left: u64,
-    /// How many bytes are held of what came.
+    /// Number of arrived bytes that are held in memory.
     held: u64,
     fault: Fault,
 }
 
 impl<B: Incoming> Reader<B> {
-    /// Reads at most `len_max` bytes of `body`, behind what is there of the stream already.
+    /// Creates a reader of at most `len_max` bytes of `body`, after the part of the stream in `there`.
     pub(crate) fn new(body: B, stream: Stream, len_max: u64, there: Option<Vec<u8>>) -> Self {
         let input = Bytes::from(there.unwrap_or_default());
         Reader { body, stream, input, left: len_max, held: 0, fault: Fault::default() }
     }
 
-    /// Where it is noted why the stream broke off, if it does.
+    /// Returns the place of the fault, which is set if the stream breaks off.
     pub(crate) fn fault(&self) -> &Fault {
         &self.fault
     }
 
-    /// What is left of the sealed body.
+    /// Returns the rest of the sealed body.
     pub(crate) fn into_body(self) -> B {
         self.body
     }
 
-    /// The next piece; none behind the last.
+    /// Polls the next piece; `None` after the last one.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Piece>, Refusal>> {
         loop {
             if self.stream.is_done() {
@@ -76,7 +76,7 @@ impl<B: Incoming> Reader<B> {
         }
     }
 
-    /// What was read is no longer held.
+    /// Releases the bytes that were opened.
     fn release(&mut self) {
         let unread = self.input.len() as u64;
         self.body.release(self.held.saturating_sub(unread));
@@ -90,7 +90,7 @@ impl<B: Incoming> Reader<B> {
     }
 }
 
-/// What a service reads of a request whose first piece is not its last: the rest of that piece, then the others.
+/// Plaintext of a request with several pieces: the rest of the first piece, then the others.
 pub(crate) struct Plain<B> {
     first: Bytes,
     rest: Reader<B>,
@@ -112,7 +112,7 @@ impl<B: Incoming> HttpBody for Plain<B> {
         if !self.first.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.first)))));
         }
-        // Who reads on after an error must not take what follows for the end.
+        // A reader that continues after an error must not take the following end for the end of the body.
         if self.is_broken {
             return Poll::Ready(Some(Err("the sealed stream broke off".into())));
         }

@@ -1,5 +1,5 @@
-//! The body of a sealed answer: what the service sends is sealed as it comes. A frame ends where it is full, and where the
-//! service has nothing more to give for now.
+//! Body of a sealed answer: the service's bytes are sealed as they arrive. A frame ends when it is full, or when the
+//! service has no more data at present.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,29 +11,29 @@ use sealway_proto::session::three::{FrameSealer, InnerHeaders};
 
 use crate::body::{Body, BoxError};
 
-/// How much room a frame begins with, in bytes, where nothing is known of what comes.
+/// Initial capacity for a frame of unknown length, in bytes.
 const ROOM: usize = 4 * 1024;
-/// What a full frame takes, with what stands around it.
+/// Size of a full frame in bytes, with its envelope.
 const FULL: usize = FRAME_LEN_MAX + 64;
 
 /// A body that is being sealed.
 pub(crate) struct Sealing {
     body: Body,
     sealer: FrameSealer,
-    /// Until the first frame has gone.
+    /// Headers for the seal, until the first frame is written.
     headers: Option<InnerHeaders>,
-    /// What came and is in no frame yet.
+    /// Bytes that arrived and are in no frame yet.
     input: Bytes,
-    /// The last frame was full: the next may be.
+    /// True if the last frame was more than half full: the next one may be full.
     is_flowing: bool,
     is_done: bool,
 }
 
-/// What a frame is made of now.
+/// State of a frame that is being filled.
 enum Gathered {
-    /// It is full, or there is nothing more for now.
+    /// The frame is full, or there is no more data at present.
     Enough,
-    /// It is the last.
+    /// The frame is the last one.
     End,
 }
 
@@ -42,7 +42,7 @@ impl Sealing {
         Sealing { body, sealer, headers: Some(headers), input: Bytes::new(), is_flowing: false, is_done: false }
     }
 
-    /// Fills a frame behind `at` with what the service has.
+    /// Fills the frame that begins at `at` with available bytes of the service.
     fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<Gathered, BoxError>> {
         loop {
             let room = FRAME_LEN_MAX.saturating_sub(out.len() - at);
@@ -57,7 +57,7 @@ impl Sealing {
             }
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers have no place in a seal.
+                    // Trailers cannot be sealed.
                     if let Ok(data) = frame.into_data() {
                         self.input = data;
                     }
@@ -80,7 +80,7 @@ impl HttpBody for Sealing {
         if this.is_done {
             return Poll::Ready(None);
         }
-        // At once what a long answer fills: a buffer that grows is twice as large in the end.
+        // Full capacity at once for a long answer: a buffer that grows ends up twice as large.
         let is_long = this.is_flowing || this.body.size_hint().lower() > ROOM as u64;
         let mut out = Vec::with_capacity(if is_long { FULL } else { ROOM });
         let begun = this.sealer.begin(&mut out);
@@ -92,7 +92,7 @@ impl HttpBody for Sealing {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Ok(gathered)) => gathered,
             Poll::Ready(Err(err)) => {
-                // Without its last frame: what came is not to be taken for all of it.
+                // No last frame: the client must not take the received part for the whole answer.
                 this.is_done = true;
                 return Poll::Ready(Some(Err(err)));
             }

@@ -1,4 +1,4 @@
-//! One sealed request, from its headers to its answer.
+//! Handling of one sealed request, from its headers to its answer.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,7 +14,8 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use sealway_proto::Error;
 use sealway_proto::exchange::{
-    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, Opening, Refusal, Rejection, Reply, Stream, wire_of,
+    AnswerSeal, BodyBounds, BodyFault, Exchange, Form, FrameSeal, Opening, Refusal, Rejection, Reply, Stream,
+    unadmitted, wire_of,
 };
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::three::{InnerHeaders, RequestLine};
@@ -31,40 +32,40 @@ use crate::seal::Sealing;
 use crate::sessions::{Sessions, admit, over};
 use crate::timing::ServerTiming;
 
-/// The settings of a route.
+/// Settings of a route for sealed requests.
 #[derive(Clone, Copy)]
 pub struct Rules<'a> {
-    /// Refuses sessions that may not be used for the request. The protocol's own checks come before.
+    /// Rejects sessions that may not be used for the request. The protocol's own checks come first.
     pub allows: &'a (dyn Fn(&Session) -> Result<(), Refusal> + Sync),
-    /// The media type of what is inside, where the protocol does not seal headers.
+    /// Media type of the plaintext, for wires that seal no headers.
     pub content_type: &'a HeaderValue,
-    /// Headers outside the seal that are passed to the service, beside those that the spec names. Anyone on the path can have written
-    /// them.
+    /// Headers outside the seal that are passed to the service, in addition to those that the spec names. Anyone on the
+    /// path can have written them.
     pub unsealed_headers: &'a [HeaderName],
-    /// True if the origin headers of the peer in front (`Forwarded`, `X-Forwarded-…`) are passed to the service.
+    /// True if the origin headers of the peer (`Forwarded`, `X-Forwarded-…`) are passed to the service.
     pub trusts_origin: bool,
-    /// Longest sealed bodies. An answer that is sealed as a whole is no longer than `whole`.
+    /// Maximum lengths of sealed bodies. An answer that is sealed as a whole has at most `whole` bytes.
     pub body: BodyBounds,
-    /// Time for the first piece of the body, as a whole: a stamp is good for a while only.
+    /// Maximum time for the first piece of the body, since a stamp expires.
     pub first_time: Duration,
-    /// Time for an answer that is read as a whole.
+    /// Maximum time for an answer that is read as a whole.
     pub answer_time: Duration,
-    /// Kept answers, for clients that send a request once more.
+    /// Kept answers, for clients that repeat a request.
     pub kept: Option<&'a KeptAnswers>,
     /// True if the service's work is dropped when the session ends.
     pub ends_with_session: bool,
 }
 
-/// A failure of the service: there is no sealed answer.
+/// A failure of the service, without a sealed answer.
 #[derive(Debug)]
 pub enum Failure<E> {
-    /// The service's own error.
+    /// The error of the service itself.
     Service(E),
-    /// Its answer cannot be sealed.
+    /// The service's answer cannot be sealed.
     Unsealable {
-        /// The reason, for the log.
+        /// Reason, for the log.
         reason: String,
-        /// It did not come in time.
+        /// True if the answer did not come in time.
         is_late: bool,
     },
 }
@@ -75,11 +76,11 @@ impl<E> Failure<E> {
     }
 }
 
-/// Answers a sealed request: opens it, asks the service, seals what that answers. The service is asked once at most, with its
-/// `Arc<Session>` among the extensions, and with a body of known length where all of it is there.
+/// Answers a sealed request: opens it, calls the service, and seals the service's answer. The service is called at most
+/// once, with its `Arc<Session>` among the extensions, and with a body of known length if all of it is available.
 ///
 /// # Errors
-/// [`Failure`]; what the client did wrong is an answer.
+/// [`Failure`]; a client's error is an answer.
 pub async fn serve<S, B, F, E>(
     sessions: &Arc<S>,
     rules: Rules<'_>,
@@ -123,11 +124,11 @@ where
     };
     let sealed = if rules.ends_with_session {
         let sealed = unless_over(&**sessions, session, answered).await;
-        sealed.unwrap_or_else(|| Err(Unsealed::Refused(Error::SessionExpired.into())))
+        sealed.unwrap_or_else(|| Err(Unsealed::Refused(reply.session_ended())))
     } else {
         answered.await
     };
-    // A stream that broke off is its client's fault, whatever the service makes of it.
+    // A stream that broke off is the client's fault, whatever the service answers.
     let sealed = match fault.get() {
         Some(refusal) if sealed.is_err() => Err(Unsealed::Refused(refusal.clone())),
         _ => sealed,
@@ -137,7 +138,7 @@ where
             if let (Some(body), Some(promise), Some(kept)) = (all, &promise, rules.kept) {
                 kept.keep(promise, Kept { status: answer.status(), headers: answer.headers().clone(), body });
             }
-            // What is held whole of a request counts until its answer, made as a whole too, has been sent.
+            // Bytes of a request that is held as a whole count until its answer, also made as a whole, has been sent.
             Ok(match whole {
                 Some(whole) => answer.map(|body| keeping(body, whole)),
                 None => answer,
@@ -153,14 +154,15 @@ where
     }
 }
 
-/// What a client is told, and no more: which steps there were would tell how far it came.
+/// Builds the answer to a rejected client. It contains no steps of the timing, since they would reveal how far the
+/// request came.
 fn reject(sessions: &impl Sessions, rejection: &Rejection, form: Form, timing: &mut ServerTiming) -> Response<Body> {
     sessions.report(&rejection.refusal, "call");
     timing.forget_steps();
     error_answer(rejection.answer(form))
 }
 
-/// The outcome of work, or nothing if the session ended first: then the work is dropped.
+/// Returns the outcome of work, or `None` if the session ended first: then the work is dropped.
 async fn unless_over<T>(sessions: &impl Sessions, session: &Session, work: impl Future<Output = T>) -> Option<T> {
     let (mut over, mut work) = (pin!(over(sessions, session)), pin!(work));
     poll_fn(|cx| match work.as_mut().poll(cx) {
@@ -170,29 +172,29 @@ async fn unless_over<T>(sessions: &impl Sessions, session: &Session, work: impl 
     .await
 }
 
-/// A request that was opened.
+/// Result of opening a request.
 enum Opened<B> {
-    /// It is for the service.
+    /// The request goes to the service.
     Fresh(Box<Taken<B>>),
-    /// It was received before, and this is what it was answered.
+    /// The request was received before, and this is its answer.
     Again(Kept),
 }
 
 struct Taken<B> {
-    /// The headers within its seal, if the protocol seals headers.
+    /// Headers within the seal, if the wire seals headers.
     inner: Option<InnerHeaders>,
-    /// For the service.
+    /// Body of the request for the service.
     body: Body,
-    /// The sealed body, where it was opened as a whole: it holds its share of the room.
+    /// The sealed body, if it was opened as a whole: it holds its share of the memory budget.
     whole: Option<B>,
-    /// Where it is noted if its stream breaks off.
+    /// Place of the fault, if the stream breaks off.
     fault: Fault,
-    /// Where its answer is to be kept.
+    /// Registration of the answer, if it is to be kept.
     promise: Option<Promise>,
     reply: Reply,
 }
 
-/// The request's head and the first piece of its body; then the body for the service.
+/// Opens the request's head and the first piece of its body, and prepares the body for the service.
 async fn open<S: Sessions, B: Incoming>(
     sessions: &Arc<S>,
     rules: &Rules<'_>,
@@ -215,18 +217,20 @@ async fn open<S: Sessions, B: Incoming>(
     let (opening, stream, in_header, len_max) = match begun {
         Ok(begun) => begun,
         Err(rejection) => {
-            // The client may still be sending; let it come to read the answer.
+            // The client may still be sending: it must finish to read the answer.
             body.discard().await;
             return Err(rejection);
         }
     };
+    let is_in_header = in_header.is_some();
     let mut reader = Reader::new(body, stream, len_max, in_header);
     timing.skip();
-    // As a whole, however regularly its bytes come.
+    // The deadline covers the whole piece, however regularly its bytes arrive.
     let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
     let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
-        Ok(Some(first)) => first,
-        Ok(None) => return Err(Error::StreamTruncated.into()),
+        // `X-Sealed` holds a whole stream, of one frame.
+        Ok(Some(first)) if first.is_last || !is_in_header => first,
+        Ok(_) => return Err(Error::StreamTruncated.into()),
         Err(refusal) => {
             if !matches!(refusal, Refusal::Body(BodyFault::TooSlow | BodyFault::Broken)) {
                 reader.into_body().discard().await;
@@ -236,18 +240,20 @@ async fn open<S: Sessions, B: Incoming>(
     };
     let (provider, is_last, session) = (sessions.provider(), first.is_last, opening.session().clone());
     if opening.is_whole() {
-        // It is opened from here on: the wait for it is no cryptography.
+        // Opening begins here: the wait for the body is no cryptography.
         timing.skip();
     }
     let kept = rules.kept.and_then(|kept| Some((kept, opening.fingerprint(provider, &first)?)));
     let opened = opening.open(provider, first, &mut |step| timing.lap(step.name()))?;
+    // A stamp that left the window while the body arrived is answered with the server's time, as one outside it at first.
+    let unadmitted = |refusal| unadmitted(provider, &session, &headers, request_line(parts), sessions.now_ms(), refusal);
     let fresh = match (admit(&**sessions, &session, opened.claim()).await, &kept) {
         (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
             drop(reader);
             let answer = kept.find(fingerprint).await;
             return answer.map(Opened::Again).ok_or_else(|| Error::Replayed.into());
         }
-        (fresh, _) => fresh?,
+        (fresh, _) => fresh.map_err(unadmitted)?,
     };
     let plain = opened.release(fresh)?;
     timing.lap("replay-protection");
@@ -257,7 +263,7 @@ async fn open<S: Sessions, B: Incoming>(
     let fault = reader.fault().clone();
     let (body, whole) = match (is_last, &plain.inner) {
         (true, None) => (full(first), Some(reader.into_body())),
-        // Its share of the room is held until the service has the body.
+        // Its share of the memory budget is held until the service has the body.
         (true, Some(_)) => (keeping(full(first), reader.into_body()), None),
         (false, _) => {
             let plain = Body::new(Plain::new(first, reader));
@@ -268,6 +274,11 @@ async fn open<S: Sessions, B: Incoming>(
     Ok(Opened::Fresh(Box::new(Taken { inner: plain.inner, body, whole, fault, promise, reply: plain.reply })))
 }
 
+fn request_line(parts: &Parts) -> RequestLine<'_> {
+    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
+    RequestLine { method: parts.method.as_str(), target }
+}
+
 async fn begin<'a>(
     sessions: &impl Sessions,
     rules: &Rules<'_>,
@@ -275,10 +286,8 @@ async fn begin<'a>(
     parts: &'a Parts,
     timing: &mut ServerTiming,
 ) -> Result<(Opening<'a>, Stream), Rejection> {
-    let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
-    let line = RequestLine { method: parts.method.as_str(), target };
-    let exchange =
-        Exchange::begin(headers, line, sessions.now_ms(), sessions.replay(), |wire| sessions.check_wire(wire))?;
+    let (line, now_ms) = (request_line(parts), sessions.now_ms());
+    let exchange = Exchange::begin(headers, line, now_ms, sessions.replay(), |wire| sessions.check_wire(wire))?;
     timing.lap("replay-protection");
     let session = sessions.find(exchange.session_id()?).await?.ok_or(Error::SessionUnknown)?;
     timing.lap("session-get");
@@ -288,14 +297,14 @@ async fn begin<'a>(
     Ok(begun)
 }
 
-/// A sealed answer.
+/// A sealed answer, with its body's bytes.
 struct Sealed {
     answer: Response<Body>,
-    /// Its body once more, where it is all there.
+    /// Bytes of the body, if all of it is available.
     all: Option<Bytes>,
 }
 
-/// Why there is no sealed answer.
+/// Reason for a missing sealed answer.
 enum Unsealed<E> {
     Refused(Refusal),
     Crypto(Error),
@@ -314,7 +323,7 @@ impl<E> From<Error> for Unsealed<E> {
     }
 }
 
-/// Seals what the service answered.
+/// Seals the answer of the service.
 // SPEC session.md#answer session-3.md#sealed-answers
 async fn seal<S: Sessions, E>(
     sessions: &Arc<S>,
@@ -328,7 +337,7 @@ async fn seal<S: Sessions, E>(
     let seal = reply.answer(head.status.as_u16(), is_head).map_err(Failure::unsealable)?;
     let (body, all) = match seal {
         AnswerSeal::Plain(error) => {
-            // Read to its end, so that the connection to the service can be used again.
+            // Read to its end, so that the connection to the service can be reused.
             collect(body, rules).await?;
             return Ok(Sealed { answer: error_answer(error), all: None });
         }
@@ -346,7 +355,7 @@ async fn seal<S: Sessions, E>(
         AnswerSeal::Frames(seal) => {
             let too_many = || Failure::unsealable("the headers of its answer are more than a seal holds");
             let inner = headers::seal_inner(&mut head.headers).ok_or_else(too_many)?;
-            // Short enough for one frame, and known to end.
+            // Short enough for one frame, and of known length.
             let is_short = body.size_hint().exact().is_some_and(|len| len <= (FRAME_LEN_MAX / 2) as u64);
             let (short, long) = match body {
                 _ if seal.is_bodyless() => (None, None),
@@ -380,14 +389,14 @@ async fn seal<S: Sessions, E>(
     Ok(Sealed { answer, all })
 }
 
-/// All of a short answer.
+/// Reads all of a short answer.
 async fn read<E>(body: Body, rules: &Rules<'_>) -> Result<Bytes, Failure<E>> {
     let read = tokio::time::timeout(rules.answer_time, body.collect()).await;
     let read = read.map_err(|_| late())?.map_err(|err| Failure::unsealable(format!("its answer broke off: {err}")))?;
     Ok(read.to_bytes())
 }
 
-/// All of an answer that becomes one sealed message.
+/// Reads all of an answer that becomes one sealed message.
 async fn collect<E>(mut body: Body, rules: &Rules<'_>) -> Result<SealBuffer, Failure<E>> {
     let len_max = rules.body.whole;
     let len = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! The interface to sessions, claims and the clock.
+//! Interface to sessions, claims and the clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,40 +9,41 @@ use sealway_proto::exchange::{Refusal, readmit};
 use sealway_proto::session::{Claim, Fresh, SealRandoms, Session};
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 
-/// Time between two looks at the session of a request under way. A remote authority's answers may be 500 ms old: together they
-/// stay below a second.
+/// Interval of checks of the session of a request in progress. A remote authority's answers may be 500 ms old: together
+/// they stay below a second.
 pub(crate) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Sessions and claims, with the clock and the policy that they are judged by.
+/// Sessions and claims, with the clock and the replay policy for them.
 pub trait Sessions: Send + Sync + 'static {
-    /// The cryptography that seals and opens.
+    /// Returns the provider of cryptography.
     fn provider(&self) -> &'static dyn AgreementProvider;
 
-    /// The time, in milliseconds since the epoch.
+    /// Returns the time, in milliseconds since the epoch.
     fn now_ms(&self) -> u64;
 
-    /// The window of stamps and the lifetime of nonces.
+    /// Returns the window of stamps and the lifetime of nonces.
     fn replay(&self) -> &ReplayPolicy;
 
-    /// That a wire is served.
+    /// Checks that a wire is enabled.
     ///
     /// # Errors
     /// [`Refusal::WireOff`].
     fn check_wire(&self, wire: Wire) -> Result<(), Refusal>;
 
-    /// Finds a session; one that is over may still be found. Within a deadline of its own.
+    /// Finds a session; an expired one may still be found. The implementation has its own deadline.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Errors of the store.
     fn find(&self, id: &SessionId) -> impl Future<Output = Result<Option<Arc<Session>>, Refusal>> + Send;
 
-    /// Reserves a claim of a session. Of any number of equal claims exactly one succeeds. Within a deadline of its own.
+    /// Reserves a claim of a session. Of any number of equal claims exactly one succeeds. The implementation has its
+    /// own deadline.
     ///
     /// # Errors
-    /// [`Error::Replayed`], and those of the store.
+    /// [`Error::Replayed`], and errors of the store.
     fn reserve(&self, session: &Session, claim: &Claim) -> impl Future<Output = Result<Fresh, Refusal>> + Send;
 
-    /// The random inputs of one answer.
+    /// Draws the random inputs of one answer.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -50,7 +51,7 @@ pub trait Sessions: Send + Sync + 'static {
         SealRandoms::draw(self.provider())
     }
 
-    /// Logs and counts a refusal. `what` is `call` or `seal`.
+    /// Logs and counts a rejection. `what` is `call` or `seal`.
     fn report(&self, refusal: &Refusal, what: &'static str);
 
     /// Counts a request that was admitted.
@@ -59,14 +60,14 @@ pub trait Sessions: Send + Sync + 'static {
     }
 }
 
-/// Reserves the nonce of a request that has opened, whose session and stamp are checked again.
+/// Reserves the nonce of an opened request, after another check of its session and stamp.
 pub(crate) async fn admit(sessions: &impl Sessions, session: &Session, claim: &Claim) -> Result<Fresh, Refusal> {
     let found = sessions.find(session.id()).await?;
     let claim = readmit(found.as_deref(), claim, sessions.now_ms(), sessions.replay())?;
     sessions.reserve(session, &claim).await
 }
 
-/// Returns when a session is over: expired, or revoked by whichever process. A store that cannot be asked says neither.
+/// Returns when a session is over: expired, or revoked by any process. An unavailable store does not end it.
 // SPEC session-3.md#renew-and-end
 pub async fn over(sessions: &impl Sessions, session: &Session) {
     loop {

@@ -1,8 +1,8 @@
-//! `Server-Timing` (W3C): how long each step of an answer took.
+//! Header `Server-Timing` (W3C): the duration of each step of an answer.
 
 use std::time::{Duration, Instant};
 
-/// Measures the steps of one answer.
+/// Measures the durations of the steps of one answer.
 #[derive(Debug)]
 pub struct ServerTiming {
     start: Instant,
@@ -11,13 +11,13 @@ pub struct ServerTiming {
 }
 
 impl ServerTiming {
-    /// Starts.
+    /// Starts the measurement of an answer.
     pub fn start() -> Self {
         let now = Instant::now();
         ServerTiming { start: now, last: now, steps: Vec::with_capacity(8) }
     }
 
-    /// Names what happened since the last lap. A step in two parts is one entry.
+    /// Records the time since the last lap under a name. A step in several parts is one entry.
     pub fn lap(&mut self, name: &'static str) {
         let now = Instant::now();
         let took = now - self.last;
@@ -28,22 +28,22 @@ impl ServerTiming {
         }
     }
 
-    /// Forgets what happened since the last lap: it belongs to no step.
+    /// Drops the time since the last lap: it belongs to no step.
     pub fn skip(&mut self) {
         self.last = Instant::now();
     }
 
-    /// Forgets every step: which ones there were would tell more than the answer may.
+    /// Drops every step: their names would reveal more than the answer may.
     pub fn forget_steps(&mut self) {
         self.steps.clear();
     }
 
-    /// Since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
 
-    /// The header's value: `name;dur=1.234, …, total;dur=2.345`, milliseconds with three decimals.
+    /// Returns the header's value: `name;dur=1.234, …, total;dur=2.345`, in milliseconds with three decimals.
     pub fn header(&self) -> String {
         let mut value = String::with_capacity(32 * (self.steps.len() + 1));
         for (name, took) in &self.steps {

@@ -1,5 +1,6 @@
-//! The access log: a line of JSON for each request that a route was asked for, written when its answer is over. It holds no
-//! query, no header but those that can be chosen here, and nothing of a body: tokens and session data stand in those.
+//! The access log: a line of JSON for each request that reaches the routes, matched or not, written when its answer is
+//! over. It contains no query, no headers except the selectable fields, and nothing of a body, since those hold tokens
+//! and session data.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -22,52 +23,52 @@ use sealway_runtime::http::{Body, BodyError, Origin};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Lines that may wait to be written; more are dropped and counted.
+/// Maximum number of lines in the queue; more are dropped and counted.
 const LINES_MAX: usize = 4096;
-/// How much is written at once, in bytes.
+/// Maximum number of bytes in one write.
 const BATCH_MAX: usize = 64 * 1024;
-/// Longest text of a client's in a line, in characters; the rest is cut off.
+/// Maximum length of a client's text in a line, in characters; the rest is cut off.
 const TEXT_MAX: usize = 1024;
 
-/// What a line may say of a request.
+/// Field of a line in the access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Field {
-    /// When it came, in UTC.
+    /// Time of the request's head, in UTC.
     Time,
-    /// The listener's name.
+    /// Name of the listener, as configured.
     Listener,
-    /// The other end of the connection.
+    /// Address of the connection's peer.
     Peer,
-    /// The client's address: the peer's, or what a trusted proxy says.
+    /// Address of the client: the peer's, or the one that a trusted proxy reports.
     Client,
-    /// The subject of the client's verified certificate.
+    /// Subject of the client's verified certificate.
     Certificate,
-    /// The method.
+    /// Method of the request.
     Method,
-    /// The target's host, or `Host`.
+    /// Host of the target, or the header `Host`.
     Host,
-    /// The path without its query.
+    /// Path without its query.
     Path,
-    /// The version of HTTP.
+    /// HTTP version of the request.
     Version,
-    /// `User-Agent`.
+    /// Value of the header `User-Agent`.
     UserAgent,
-    /// The route's name, `none` where there was none.
+    /// Name of the route, `none` if none matched.
     Route,
-    /// The upstream's name.
+    /// Name of the route's upstream.
     Upstream,
-    /// The answer's status; null if the client went away before there was one.
+    /// Status of the answer; null if the client left before there was one.
     Status,
-    /// From the request's head to the end of its answer, in milliseconds.
+    /// Time from the request's head to the end of its answer, in milliseconds.
     DurationMs,
-    /// Bytes of the answer's body that were given to the connection.
+    /// Bytes of the answer's body that were passed to the connection.
     BytesSent,
-    /// Whether the answer came to its end.
+    /// True if the answer was sent to its end.
     Complete,
 }
 
-/// What is logged unless the configuration chooses.
+/// Fields of a line by default.
 pub(crate) const DEFAULT_FIELDS: [Field; 10] = [
     Field::Time,
     Field::Peer,
@@ -81,7 +82,7 @@ pub(crate) const DEFAULT_FIELDS: [Field; 10] = [
     Field::Complete,
 ];
 
-/// Where lines go, and what they say.
+/// Access log with its fields and the queue of its writer thread.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     fields: Vec<Field>,
@@ -89,11 +90,11 @@ pub(crate) struct AccessLog {
 }
 
 impl AccessLog {
-    /// Opens the file to append to, or standard output without one. A thread of its own writes: a disk that is slow delays
-    /// nobody.
+    /// Opens the file for appending, or standard output without a file. A separate thread writes, so that a slow disk
+    /// delays no request.
     ///
     /// # Errors
-    /// When the file cannot be opened.
+    /// The error of opening the file.
     pub(crate) fn open(file: Option<&Path>, fields: Vec<Field>) -> io::Result<Self> {
         let to: Box<dyn Write + Send> = match file {
             Some(path) => Box::new(OpenOptions::new().create(true).append(true).mode(0o600).open(path)?),
@@ -104,7 +105,7 @@ impl AccessLog {
         Ok(AccessLog { fields, lines })
     }
 
-    /// Begins a line with what the request says.
+    /// Starts a line with the fields of the request.
     pub(crate) fn begin(&self, parts: &Parts) -> Entry {
         let known = self.fields.iter().map(|field| (*field, request_value(*field, parts))).collect();
         Entry {
@@ -137,7 +138,7 @@ fn text(value: &str) -> Value {
     value.chars().take(TEXT_MAX).collect::<String>().into()
 }
 
-/// What is known of a field when the request comes; null for what is known later, or not there.
+/// Returns a field's value as far as the request's head gives it; null for a value that is known later or absent.
 fn request_value(field: Field, parts: &Parts) -> Value {
     let origin = parts.extensions.get::<Origin>();
     let header = |name| parts.headers.get(name).and_then(|value| value.to_str().ok());
@@ -160,7 +161,7 @@ fn request_value(field: Field, parts: &Parts) -> Value {
     }
 }
 
-/// A line that grows until the answer is over, or the client has gone.
+/// A line in progress, written when the answer is over or the client has gone.
 #[derive(Debug)]
 pub(crate) struct Entry {
     known: Vec<(Field, Value)>,
@@ -172,7 +173,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Says which route was found.
+    /// Sets the route and upstream of the line.
     pub(crate) fn routed(&mut self, route: &str, upstream: &str) {
         for (field, value) in &mut self.known {
             match field {
@@ -183,7 +184,7 @@ impl Entry {
         }
     }
 
-    /// Follows the answer to its end.
+    /// Attaches the line to the response, whose end completes it.
     pub(crate) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status());
         self.is_complete = response.body().is_end_stream();
@@ -217,7 +218,7 @@ impl Drop for Entry {
     }
 }
 
-/// An answer's body that is counted.
+/// An answer's body whose bytes are counted.
 struct Followed {
     body: Body,
     entry: Entry,

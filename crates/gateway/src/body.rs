@@ -1,4 +1,4 @@
-//! Bodies that stream through: a chunk in is a chunk out, within a bound in length and in idle time.
+//! Streaming bodies: each chunk is passed on as it arrives, within bounds of length and idle time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,53 +18,53 @@ use sealway_runtime::http::share::Share;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal};
 use tokio::time::{Instant, Sleep};
 
-/// Bounds on a body that streams.
+/// Bounds of a streaming body.
 #[derive(Clone, Debug)]
 pub struct StreamLimits {
-    /// Its length, in bytes.
+    /// Maximum length, in bytes.
     pub len_max: u64,
-    /// How long the next chunk may take.
+    /// Maximum time until the next chunk.
     pub idle: Duration,
-    /// How long the whole of it may take, from when it is first waited for.
+    /// Maximum time of the whole body, from the first wait for it.
     pub time: Option<Duration>,
-    /// The rate below which it may not fall.
+    /// Minimum rate of the body.
     pub rate: Option<RateMin>,
 }
 
-/// The lowest rate of a body, while it is waited for. `idle` of waiting is free.
+/// Minimum rate of a body, measured while it is awaited. The first `idle` of waiting is free.
 #[derive(Clone, Debug)]
 pub struct RateMin {
-    /// In bytes a second.
+    /// Rate in bytes a second.
     pub bytes_per_sec: u64,
-    /// Set when it no longer holds: the service has answered, and goes on reading as it likes.
+    /// Set when the rate no longer applies, because the service has answered and reads at its own pace.
     pub is_lifted: Arc<AtomicBool>,
 }
 
-/// A body within bounds. When one is passed it ends with a [`BodyRefusal`] as its error, never short.
+/// A body within bounds. If a bound is exceeded, it ends with a [`BodyRefusal`] as its error, never short.
 pub(crate) struct Bounded<B> {
     inner: B,
     left: u64,
     idle: Duration,
     time: Option<Duration>,
     rate: Option<RateMin>,
-    /// When the whole of it has to be there.
+    /// Deadline of the whole body.
     end: Option<Instant>,
-    /// Made when a chunk is first waited for: most bodies never wait.
+    /// Created at the first wait: most bodies never wait.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// Since when a chunk is asked for that is not there. Nobody is late with what nobody has asked for.
+    /// Start of the wait for a chunk that is requested and absent. Without a request for a chunk no time counts.
     waiting_since: Option<Instant>,
-    /// Time that chunks which came were waited for.
+    /// Total time of waiting for chunks that arrived.
     waited: Duration,
-    /// Bytes that came.
+    /// Number of bytes that arrived.
     came: u64,
-    /// What its trailers may not say.
+    /// Names that its trailers may not have.
     barred: Barred,
 }
 
 /// Names that trailers may not have.
 pub(crate) type Barred = Vec<HeaderName>;
 
-/// Puts bounds on a body. When one is passed the body ends with a [`BodyRefusal`] as its error, never short.
+/// Puts bounds on a body. If a bound is exceeded the body ends with a [`BodyRefusal`] as its error, never short.
 pub fn bounded<B>(inner: B, limits: StreamLimits) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -73,7 +73,7 @@ where
     barred(inner, limits, Barred::new())
 }
 
-/// The same, and leaves out of its trailers what is `barred`.
+/// Puts bounds on a body as [`bounded`] does, and removes the names of `barred` from its trailers.
 pub(crate) fn barred<B>(inner: B, limits: StreamLimits, barred: Barred) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -83,7 +83,7 @@ where
 }
 
 impl<B> Bounded<B> {
-    /// Puts bounds on `inner`, and leaves out of its trailers what is `barred`.
+    /// Puts bounds on `inner`, and removes the names of `barred` from its trailers.
     pub(crate) fn new(inner: B, limits: StreamLimits, barred: Barred) -> Self {
         let StreamLimits { len_max, idle, time, rate } = limits;
         let (waited, waiting_since) = (Duration::ZERO, None);
@@ -91,12 +91,12 @@ impl<B> Bounded<B> {
         Bounded { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred }
     }
 
-    /// The body without its bounds.
+    /// Returns the body without its bounds.
     pub(crate) fn into_inner(self) -> B {
         self.inner
     }
 
-    /// The time by which the next chunk has to be there, waited for `since` then.
+    /// Returns the deadline of the next chunk, for a wait that began at `since`.
     fn next_deadline(&self, since: Instant) -> Instant {
         let idle = since + self.idle;
         let rate = self.rate.as_ref().filter(|rate| !rate.is_lifted.load(Ordering::Relaxed));
@@ -147,7 +147,7 @@ where
                 let since = *this.waiting_since.get_or_insert_with(Instant::now);
                 let until = this.next_deadline(since);
                 let deadline = this.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
-                // It may have moved too: a rate is lifted while a chunk is waited for.
+                // The deadline may have moved too: a rate is lifted during a wait.
                 if is_new || deadline.is_elapsed() {
                     deadline.as_mut().reset(until);
                 }
@@ -165,19 +165,19 @@ where
     }
 }
 
-/// Has a body keep `room` until it is sent.
+/// Makes a body keep `room` until it is sent.
 pub(crate) fn keeping(body: Body, room: Arc<Mutex<Share>>) -> Body {
     sealway_exchange::body::keeping(body.into(), room).into_boxed()
 }
 
-/// The refusal behind an error, if a bound of ours is what broke the exchange off.
+/// Finds the body bound behind an error, if one of ours ended the exchange.
 pub fn refusal_behind(err: &(dyn std::error::Error + 'static)) -> Option<BodyRefusal> {
     let mut cause = Some(err);
     while let Some(err) = cause {
         if let Some(refusal) = err.downcast_ref::<BodyRefusal>() {
             return Some(*refusal);
         }
-        // Of a sealed stream: its client hears what it was from who opens it.
+        // An error of a sealed stream: the code that opens it gives its client the details.
         if err.is::<Refusal>() {
             return Some(BodyRefusal::Broken);
         }
@@ -213,7 +213,7 @@ mod tests {
         assert!(poll(&mut body).is_pending());
         sender.send(Frame::data(Bytes::from_static(b"x"))).unwrap();
         assert!(matches!(poll(&mut body), Poll::Ready(Some(Ok(_)))));
-        // Whoever it goes to took its time.
+        // The receiver took its time.
         tokio::time::sleep(idle + idle / 2).await;
         assert!(poll(&mut body).is_pending(), "it is not late: it was not asked for");
         tokio::time::sleep(idle + idle / 2).await;
@@ -245,7 +245,7 @@ mod tests {
                 }
             };
             assert_eq!(ended, is_late.then_some(Some(BodyRefusal::TooSlow)), "{len} bytes a second");
-            // Ten seconds are free, and each ten bytes earn a tenth of one.
+            // Ten seconds are free, and each ten bytes earn a tenth of a second.
             assert!(!is_late || began.elapsed() < Duration::from_secs(13), "{:?}", began.elapsed());
         }
     }

@@ -5,20 +5,20 @@ use http::{Method, Response, StatusCode};
 use sealway_exchange::headers::remove_where;
 use sealway_runtime::http::{Body, full};
 
-/// What a browser may send: the headers of every wire.
+/// Headers that a page may send: those of every wire.
 const ALLOW_HEADERS: &str = "Content-Type, X-Idempotency-Key, X-ClientId, X-Kid, Authorization, X-Nonce, X-Timestamp, \
                              X-Enc-Alg, X-IV, X-Tag, X-AAD, X-Seal, X-Sealed";
-/// What a page may read.
+/// Headers that a page may read.
 const EXPOSE_HEADERS: &str = "Server-Timing, X-Kid, X-Idempotency-Key, X-Nonce, X-Timestamp, X-Enc-Alg, X-IV, X-Tag, \
                               X-AAD, X-Seal, X-Sealed, Retry-After";
 const ALLOW_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
 
-/// Takes out what a service says of cross-origin requests.
+/// Removes a service's headers for cross-origin requests.
 pub(crate) fn remove(headers: &mut HeaderMap) {
     remove_where(headers, |name| name.as_str().starts_with("access-control-"));
 }
 
-/// Which origins may call.
+/// Origins that may make cross-origin requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cors {
     any: bool,
@@ -27,10 +27,10 @@ pub struct Cors {
 }
 
 impl Cors {
-    /// `*`, or origins such as `http://localhost:4200`.
+    /// Parses `*`, or origins such as `http://localhost:4200`.
     ///
     /// # Errors
-    /// The index of an origin that is none, and why.
+    /// The index of an invalid origin, and the reason.
     pub fn new(origins: &[String], max_age_sec: u32) -> Result<Self, (usize, String)> {
         let mut cors = Cors { max_age: Some(HeaderValue::from(max_age_sec)), ..Cors::default() };
         for (index, origin) in origins.iter().map(|origin| origin.trim()).enumerate() {
@@ -50,7 +50,7 @@ impl Cors {
         Ok(cors)
     }
 
-    /// The origin of a request, if it may call; `*` when any may.
+    /// Returns the origin of a request if it is allowed; `*` if all are.
     pub fn allowed_origin(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(header::ORIGIN)?;
         if self.any {
@@ -59,7 +59,7 @@ impl Cors {
         self.origins.iter().find(|allowed| *allowed == origin).cloned()
     }
 
-    /// Answers `OPTIONS`, whether a browser asks before a request or a person is curious.
+    /// Answers `OPTIONS`, for a preflight and for any other client.
     pub fn preflight(&self, is_allowed: bool) -> Response<Body> {
         let mut response = Response::new(full(""));
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -75,7 +75,8 @@ impl Cors {
         response
     }
 
-    /// Lets the page at an allowed origin (of [`Cors::allowed_origin`]) read an answer. One that carries a service's own permission is left alone.
+    /// Lets the page at an allowed origin (of [`Cors::allowed_origin`]) read an answer. An answer with a service's own
+    /// permission is left alone.
     pub fn apply(&self, origin: Option<HeaderValue>, response: &mut HeaderMap) {
         let Some(origin) = origin else { return };
         if response.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
@@ -89,7 +90,7 @@ impl Cors {
     }
 }
 
-/// Whether this is the question a browser asks before a cross-origin request.
+/// True if the request is a preflight (Fetch standard).
 pub fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     method == Method::OPTIONS
         && headers.contains_key(header::ORIGIN)

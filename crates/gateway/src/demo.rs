@@ -1,4 +1,4 @@
-//! The demo service: an ordinary upstream that is built into the binary, reached as a real one is. It knows nothing of
+//! The demo service: an ordinary upstream that is built into the binary and called like a real one. It has no part in
 //! sealing. `spec/session.md#roles`.
 
 mod page;
@@ -14,7 +14,8 @@ const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 
 const INTERNAL: &str = r#"{"error":"INTERNAL"}"#;
 
-/// `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`, and the page of a shop that calls it.
+/// Service of `POST /transaction/purchase` with `{"schemeCode": string, "amount": number}`, and of the shop's page that
+/// calls it.
 #[derive(Debug)]
 pub struct DemoService {
     provider: &'static dyn Provider,
@@ -40,12 +41,12 @@ struct Receipt {
 }
 
 impl DemoService {
-    /// A service that draws its transaction ids from `provider`.
+    /// Creates a service that draws its transaction ids from `provider`.
     pub fn new(provider: &'static dyn Provider, clock: std::sync::Arc<dyn Clock>) -> Self {
         DemoService { provider, clock }
     }
 
-    /// Answers a request.
+    /// Answers one request to the demo service.
     pub async fn handle(&self, request: Request<Body>) -> Response<Body> {
         let is_purchase = request.uri().path() == "/transaction/purchase";
         if !is_purchase {
@@ -94,8 +95,8 @@ fn answer(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
     response
 }
 
-/// A file of the page, also for HEAD: the connection leaves the body out. Its name stays when the binary is another one, so a
-/// browser asks again.
+/// Answers with a file of the page, also for HEAD: the connection leaves the body out. File names do not change with
+/// the binary, so a browser must revalidate.
 fn page(file: &'static page::PageFile) -> Response<Body> {
     let mut response = Response::new(full(bytes::Bytes::from_static(file.bytes)));
     let headers = response.headers_mut();

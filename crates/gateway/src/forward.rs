@@ -1,4 +1,4 @@
-//! A request that passes as sent: a chunk in is a chunk out, both ways.
+//! Forwarding of unsealed requests: each chunk is passed on as it arrives, both ways.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -25,7 +25,7 @@ use crate::upstream::{Upstream, UpstreamError};
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-/// Forwards a request and passes the answer on.
+/// Forwards a request and returns the service's answer.
 pub(crate) async fn pass_through(
     forward: &Forward,
     limits: RequestLimits,
@@ -78,7 +78,7 @@ pub(crate) async fn pass_through(
     }
 }
 
-/// Asks the service. Its interim answers go on under the rules of its final one.
+/// Calls the service. Its interim answers are passed on under the same header rules as its final one.
 async fn ask(
     upstream: &Upstream,
     rules: &HeaderPolicy,

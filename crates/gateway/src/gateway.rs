@@ -1,4 +1,4 @@
-//! One request, from its route to its answer.
+//! Handling of one request, from its route to its answer.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -36,13 +36,13 @@ use crate::upstream::{NoAnswer, Upstream};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
-/// Parts of the room for bodies: a connection takes a sixteenth, a network of clients a quarter, or the largest body of a
-/// route.
+/// Divisors of the room for bodies: a connection may take a sixteenth, a network of clients a quarter, or the largest
+/// body of a route if that is more.
 const CONNECTION_PART: u64 = 16;
 const NETWORK_PART: u64 = 4;
 
 struct RouteMetrics {
-    /// By the status' first digit.
+    /// Counters by the first digit of the status.
     requests: [Counter; 5],
     seconds: Histogram,
 }
@@ -61,28 +61,29 @@ impl RouteMetrics {
     }
 }
 
-/// The data plane.
+/// The data plane: routes, CORS, limits and upstreams of one configuration.
 pub struct Gateway {
     authority: Arc<Authority>,
     routes: Vec<Route>,
     cors: Cors,
     limits: RequestLimits,
-    /// Whom a listener trusts.
+    /// Trusted proxies by listener.
     trusted: HashMap<Arc<str>, TrustedProxies>,
-    /// Bytes of request bodies that are held: sealed ones, inits, echoes, and what is read ahead.
+    /// Room for bytes of request bodies that are held in memory: sealed ones, inits, echoes, and the part that is read
+    /// ahead.
     room: Arc<Shared>,
-    /// Shares of it, in bytes: of a connection, and of a network of clients.
+    /// Shares of the room, in bytes: of a connection, and of a network of clients.
     room_shares: (u64, u64),
     metrics: Vec<RouteMetrics>,
     unrouted: RouteMetrics,
     upstreams: Vec<Arc<Upstream>>,
     access_log: Option<AccessLog>,
-    /// Bounds the lines about disguised paths.
+    /// Limits the log lines about disguised paths.
     disguised: Gate,
 }
 
 impl Gateway {
-    /// Puts the parts together. `trusted` says by a listener's name whose word on where a request came from counts.
+    /// Builds a gateway from its parts. `trusted` has the trusted proxies by the listener's name.
     pub fn new(
         authority: Arc<Authority>,
         routes: Vec<Route>,
@@ -112,27 +113,27 @@ impl Gateway {
         }
     }
 
-    /// Keeps all upstreams of its configuration, for those who look at them.
+    /// Keeps all upstreams of the configuration, for status reports.
     pub(crate) fn with_upstreams(self, upstreams: Vec<Arc<Upstream>>) -> Self {
         Gateway { upstreams, ..self }
     }
 
-    /// Writes a line of each request.
+    /// Writes a line to the access log for each request.
     pub(crate) fn with_access_log(self, access_log: Option<AccessLog>) -> Self {
         Gateway { access_log, ..self }
     }
 
-    /// The routes of its configuration, in the order in which they are tried.
+    /// Returns the routes of the configuration, in the order in which they are tried.
     pub(crate) fn routes(&self) -> &[Route] {
         &self.routes
     }
 
-    /// The upstreams of its configuration.
+    /// Returns the upstreams of the configuration.
     pub fn upstreams(&self) -> &[Arc<Upstream>] {
         &self.upstreams
     }
 
-    /// Answers a request, whatever it is.
+    /// Answers one request of any kind.
     pub async fn handle(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut timing = ServerTiming::start();
         let (mut parts, body) = request.into_parts();
@@ -160,7 +161,7 @@ impl Gateway {
             Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
             Found::None => {
                 discard(body).await;
-                // That of a CONNECT is no path: no route could have been meant.
+                // The target of a CONNECT is no path, so it matches no route.
                 let answer = match parts.method {
                     Method::CONNECT => plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED"),
                     _ => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
@@ -176,7 +177,7 @@ impl Gateway {
                 (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)
             }
         };
-        // A service without a word on CORS has not answered the browser's question.
+        // A service that sets no CORS headers has not answered the preflight.
         if preflight && origin.is_some() && !response.headers().contains_key(ACCESS_CONTROL_ALLOW_ORIGIN) {
             response = self.cors.preflight(true);
         }
@@ -191,7 +192,7 @@ impl Gateway {
         }
     }
 
-    /// Notes where the client is. Returns whether the peer's word on where a request came from counts.
+    /// Determines the client's address. Returns true if the peer is a trusted proxy.
     fn find_client(&self, parts: &mut Parts) -> bool {
         let Some(origin) = parts.extensions.get_mut::<Origin>() else { return false };
         let Some(trusted) = self.trusted.get(&origin.listener) else { return false };
@@ -211,12 +212,13 @@ impl Gateway {
         is_trusted: bool,
         timing: &mut ServerTiming,
     ) -> Response<Body> {
-        // CONNECT asks for a tunnel, TRACE for an echo of what clients keep from pages: neither is for a gateway.
+        // CONNECT asks for a tunnel, TRACE for an echo of headers that clients hide from pages: a gateway serves
+        // neither.
         if parts.method == Method::CONNECT || parts.method == Method::TRACE {
             discard(body).await;
             return plain_error(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED");
         }
-        // An echo waits when its body is there.
+        // For an echo the delay comes after its body.
         if !route.delay.is_zero() && !matches!(route.action, Action::Standalone(_)) {
             tokio::time::sleep(route.delay).await;
         }
@@ -246,7 +248,7 @@ impl Gateway {
         }
     }
 
-    /// Room for what is held of a request's body. It takes nothing yet: bytes take it as they arrive.
+    /// Creates the request's share of the room for bodies. It is empty: bytes take room as they arrive.
     fn room(&self, parts: &Parts) -> Share {
         let origin = parts.extensions.get::<Origin>();
         let connection = Taker::connection(origin).map(|taker| (taker, self.room_shares.0));
@@ -254,8 +256,8 @@ impl Gateway {
         self.room.share([connection, network])
     }
 
-    /// A body that is held whole, and its room. An answer made of it keeps the room until it is sent, however slowly its
-    /// client reads.
+    /// Returns a body that is held in memory, and its room. An answer made from the body keeps the room until it is
+    /// sent, however slowly its client reads.
     fn hold(&self, parts: &Parts, body: RequestBody) -> (RequestBody, Arc<Mutex<Share>>) {
         let room = Arc::new(Mutex::new(self.room(parts)));
         (body.held_in(room.clone()), room)
@@ -281,23 +283,24 @@ impl std::fmt::Debug for Gateway {
     }
 }
 
-/// What of a request chooses its route. The target's own host counts before the header's (RFC 9112 section 3.2.2).
+/// Returns the parts of a request that select its route. The host of the target has precedence over the header (RFC
+/// 9112 section 3.2.2).
 fn asked(parts: &Parts) -> Asked<'_> {
     let listener = parts.extensions.get::<Origin>().map_or("", |origin| &origin.listener);
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
         None => parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default(),
     };
-    // An IPv6 address has colons of its own, in brackets.
+    // An IPv6 address contains colons, in brackets.
     let host = match host.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => host,
         _ => host,
     };
-    // The dot of a full name names no other host.
+    // A trailing dot names the same host.
     Asked { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
 }
 
-/// The gateway as connections see it: the one in force when a request begins answers it to its end.
+/// The gateway as connections see it: the gateway in force when a request begins answers it to its end.
 #[derive(Clone, Debug)]
 pub struct GatewayService {
     current: Arc<ArcSwap<Gateway>>,
@@ -305,22 +308,22 @@ pub struct GatewayService {
 }
 
 impl GatewayService {
-    /// Begins with this one.
+    /// Creates the service with its first gateway.
     pub fn new(gateway: Gateway) -> Self {
         GatewayService { current: Arc::new(ArcSwap::from_pointee(gateway)), traffic: Arc::default() }
     }
 
-    /// Puts another in force. Requests in flight keep theirs.
+    /// Puts another gateway in force. Requests in flight keep theirs.
     pub fn replace(&self, gateway: Gateway) {
         self.current.store(Arc::new(gateway));
     }
 
-    /// What all of them have answered.
+    /// Returns the traffic counts of all gateways since the start.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// The one in force.
+    /// Returns the gateway in force.
     pub fn current(&self) -> Arc<Gateway> {
         self.current.load_full()
     }

@@ -1,7 +1,7 @@
-//! The HTTP data plane: it takes requests on its listeners, finds their route, opens sealed ones, forwards them to the
-//! service behind, and seals the answers.
+//! The HTTP data plane: it accepts requests on its listeners, finds their route, opens sealed ones, forwards them to
+//! the service, and seals the answers.
 //!
-//! It may not know: the broker and the relay, or a byte of a sealed message (that is `sealway_proto`'s).
+//! It may not know the broker and the relay, or a byte of a sealed message (which belongs to `sealway_proto`).
 #![warn(missing_docs)]
 
 mod access_log;

@@ -1,6 +1,6 @@
-//! The help text of each metric of routes and upstreams; those of listeners are the runtime's. docs/operating/metrics.md has labels and values.
+//! The help text of each metric of routes and upstreams; those of listeners are the runtime's. docs/reference/metrics.md has labels and values.
 
-/// Names and help texts.
+/// Names of metrics with their help texts.
 pub const METRICS: &[(&str, &str)] = &[
     ("sealway_access_log_lost_total", "Lines of the access log that could not be written"),
     ("sealway_listener_up", "1 while the listener accepts connections"),

@@ -1,4 +1,4 @@
-//! What a route does to headers on their way to the service and back: where a request came from, who the client is, and
+//! Changes of a route to headers on their way to the service and back: the request's origin, the client's identity, and
 //! the rules of the configuration.
 
 use std::fmt::Write;
@@ -23,7 +23,7 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What says who the client is, by RFC 9440 and by default; always the gateway's to say, also on a route that says it in
+/// Headers for the client's identity, by RFC 9440 and by default. Only the gateway sets them, also on a route that uses
 /// other headers: a service behind two routes cannot tell them apart.
 static OF_IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("client-cert"),
@@ -31,17 +31,17 @@ static OF_IDENTITY: [HeaderName; 3] = [
     HeaderName::from_static("x-client-cert"),
 ];
 
-/// Headers that are set, and headers that are taken out.
+/// Headers to set, and headers to remove.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderRules {
-    /// In the place of any that are there.
+    /// Headers to set, in place of existing ones.
     pub set: Vec<(HeaderName, HeaderValue)>,
-    /// Taken out first.
+    /// Headers to remove before any are set.
     pub remove: Vec<HeaderName>,
 }
 
 impl HeaderRules {
-    /// Applies them.
+    /// Applies the rules to a message's headers.
     pub(crate) fn apply(&self, headers: &mut HeaderMap) {
         let is_other = |name: &HeaderName, set: &HeaderName| name != set && is_alike(name, set);
         remove_where(headers, |name| {
@@ -53,7 +53,8 @@ impl HeaderRules {
     }
 }
 
-/// The field as a header says it; none if the certificate has none, or one that no header can carry.
+/// Returns a certificate field as a header's value; `None` if the certificate lacks the field or no header can carry
+/// it.
 fn field_header(field: CertificateField, certificate: &PeerCertificate) -> Option<HeaderValue> {
     let sequence = |der: &[u8]| format!(":{}:", STANDARD.encode(der));
     let text = match field {
@@ -63,7 +64,7 @@ fn field_header(field: CertificateField, certificate: &PeerCertificate) -> Optio
             chain.join(", ")
         }
         field => {
-            // A name that holds a comma would be two to whoever reads the list.
+            // A name with a comma would look like two names in a list.
             let is_list = matches!(field, CertificateField::Dns | CertificateField::Uri);
             let texts = field.texts(certificate).into_iter();
             texts.filter(|text| !is_list || !text.contains(',')).collect::<Vec<_>>().join(",")
@@ -72,18 +73,19 @@ fn field_header(field: CertificateField, certificate: &PeerCertificate) -> Optio
     if text.is_empty() { None } else { HeaderValue::try_from(text).ok() }
 }
 
-/// What a route does to headers.
+/// Changes of a route to the headers of requests and answers.
 #[derive(Clone, Debug)]
 pub struct HeaderPolicy {
-    /// Whether the service is told where a request came from.
+    /// True if the service gets `Forwarded`, `Via` and similar headers.
     pub forwarded: bool,
-    /// Whether the service sees the client's `Host` instead of its own.
+    /// True if the service gets the client's `Host` instead of its own.
     pub preserve_host: bool,
-    /// Headers that tell who the client is. A client's own are taken out, whether it has a certificate or not.
+    /// Headers with the client's identity. A client's own headers of these names are removed, with and without a
+    /// certificate.
     pub identity: Vec<(HeaderName, CertificateField)>,
-    /// Rules for requests.
+    /// Header rules for requests.
     pub request: HeaderRules,
-    /// Rules for answers.
+    /// Header rules for answers.
     pub response: HeaderRules,
 }
 
@@ -100,8 +102,8 @@ impl Default for HeaderPolicy {
 }
 
 impl HeaderPolicy {
-    /// Makes a request's headers fit for the service. Without `preserve_host` `Host` is left to the upstream, which has its
-    /// own. What a peer says of where a request came from counts if it `is_trusted`.
+    /// Prepares a request's headers for the service. Without `preserve_host` the upstream sets its own `Host`. The
+    /// peer's forwarding headers are kept if it `is_trusted`.
     pub(crate) fn to_upstream(&self, parts: &mut Parts, is_trusted: bool) {
         let headers = &mut parts.headers;
         let is_of_hop = of_hop(headers);
@@ -126,7 +128,7 @@ impl HeaderPolicy {
         self.request.apply(headers);
     }
 
-    /// Whether a header of a request is the gateway's to say.
+    /// True for a request header that only the gateway may set.
     fn is_ours(&self, name: &HeaderName, is_trusted: bool) -> bool {
         let one_of = |names: &[HeaderName]| names.iter().any(|ours| is_alike(ours, name));
         self.identity.iter().any(|(set, _)| is_alike(set, name))
@@ -136,8 +138,8 @@ impl HeaderPolicy {
             || (!is_trusted && is_of_way(name.as_str()))
     }
 
-    /// What a client may not say in trailers either, beside the headers of origin and way, for a service that takes them for
-    /// headers.
+    /// Returns the names that a client may not use in trailers, in addition to headers of origin and forwarding, for a
+    /// service that treats trailers as headers.
     pub(crate) fn barred_trailers(&self) -> Vec<HeaderName> {
         let set = self.identity.iter().map(|(name, _)| name).chain(self.request.set.iter().map(|(name, _)| name));
         set.chain(&self.request.remove)
@@ -147,15 +149,15 @@ impl HeaderPolicy {
             .collect()
     }
 
-    /// Makes an answer's headers fit for the client.
+    /// Prepares an answer's headers for the client.
     pub(crate) fn to_client(&self, headers: &mut HeaderMap) {
         remove_hop_by_hop(headers);
         self.response.apply(headers);
     }
 }
 
-/// Tells where a request came from: `Forwarded` (RFC 7239) and its forerunners, `Via` (RFC 9110 section 7.6.3), and a trace
-/// (W3C Trace Context). What a trusted peer has said stays before it.
+/// Adds the request's origin: `Forwarded` (RFC 7239) and its predecessors, `Via` (RFC 9110 section 7.6.3), and a trace
+/// (W3C Trace Context). Elements of a trusted peer stay before it.
 fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValue>) {
     let protocol = if origin.is_tls { "https" } else { "http" };
     let peer = origin.peer.ip();
@@ -166,7 +168,7 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
         None => element.push_str("for=unknown"),
     }
     if let Some(host) = host.and_then(|host| host.to_str().ok()) {
-        // A port, or brackets, need quotes; a host holds no quote of its own.
+        // A port, or brackets, need quotes; a host contains no quote.
         let _ = write!(element, ";host=\"{host}\"");
     }
     let _ = write!(element, ";proto={protocol}");
@@ -174,7 +176,7 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
     if let Some(peer) = peer {
         append(headers, X_FORWARDED_FOR, &peer.to_string());
     }
-    // These two tell of the client's own request: who came first said it.
+    // These two describe the client's own request: the first proxy sets them.
     if !headers.contains_key(X_FORWARDED_PROTO) {
         headers.insert(X_FORWARDED_PROTO, HeaderValue::from_static(protocol));
     }
@@ -189,7 +191,7 @@ fn add_origin(headers: &mut HeaderMap, origin: &Origin, host: Option<&HeaderValu
     }
 }
 
-/// Adds an element to a list that may be there.
+/// Appends an element to a list header, or creates the header.
 fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
     if !headers.contains_key(&name)
         && let Ok(value) = HeaderValue::from_str(element)
@@ -208,17 +210,17 @@ fn append(headers: &mut HeaderMap, name: HeaderName, element: &str) {
     }
 }
 
-/// Peers whose word on where a request came from counts.
+/// Trusted proxies: peers whose forwarding headers are accepted.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies {
-    /// Networks of proxies.
+    /// Networks of trusted proxies.
     pub networks: Vec<IpNet>,
-    /// Whether the Unix socket's other end is one.
+    /// True if peers of a Unix socket are trusted.
     pub unix: bool,
 }
 
 impl TrustedProxies {
-    /// Whether the connection's other end is one.
+    /// True if the connection's peer is a trusted proxy.
     pub(crate) fn trusts(&self, peer: &Peer) -> bool {
         match peer.ip() {
             Some(address) => self.networks.iter().any(|network| network.contains(&address)),
@@ -226,8 +228,8 @@ impl TrustedProxies {
         }
     }
 
-    /// Where the client is: the last address of `X-Forwarded-For` that is no trusted proxy's; the peer's when it is not
-    /// trusted, or says nothing that is an address.
+    /// Returns the client's address: the last address of `X-Forwarded-For` that is not a trusted proxy's; the peer's if
+    /// the peer is not trusted, or sends no valid address.
     pub(crate) fn client(&self, peer: &Peer, headers: &HeaderMap) -> Option<IpAddr> {
         let mut client = peer.ip();
         if !self.trusts(peer) {

@@ -1,4 +1,4 @@
-//! Which policy a request falls under: the first route that matches.
+//! Routing: the first route that matches a request determines its policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::policy::{CertificateField, HeaderPolicy};
 use crate::standalone::Standalone;
 use crate::upstream::Upstream;
 
-/// Longest body that passes through, in bytes, unless the configuration says otherwise.
+/// Default of the longest body that passes through, in bytes.
 pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 
-/// Whether a route's requests are sealed.
+/// Mode of sealing on a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sealed {
-    /// Every request must be.
+    /// Every request must be sealed.
     Required,
-    /// Those are that carry `X-Kid`, `X-Idempotency-Key` or `X-Seal`.
+    /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
     Optional,
-    /// None is: they pass through.
+    /// No request is sealed: all pass through.
     #[default]
     Off,
 }
@@ -48,7 +48,7 @@ impl<'de> serde::Deserialize<'de> for Sealed {
                 }
             }
 
-            // A bare `off` is a boolean to some readers of YAML.
+            // Some YAML readers treat a bare `off` as a boolean.
             fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Sealed, E> {
                 if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(Sealed::Off) }
             }
@@ -57,64 +57,65 @@ impl<'de> serde::Deserialize<'de> for Sealed {
     }
 }
 
-/// What is done with a route's requests.
+/// Action of a route for its requests.
 #[derive(Debug)]
 pub enum Action {
-    /// The session authority answers.
+    /// The session authority answers the request.
     Sessions,
-    /// A service behind answers.
+    /// A service behind the gateway answers.
     Forward(Box<Forward>),
     /// The gateway answers by itself.
     Standalone(Standalone),
 }
 
-/// Forwarding.
+/// Forwarding to an upstream, with its settings.
 #[derive(Debug)]
 pub struct Forward {
-    /// Where to.
+    /// Upstream that gets the requests.
     pub upstream: Arc<Upstream>,
-    /// How.
+    /// Settings of the forwarding.
     pub policy: ForwardPolicy,
-    /// Sealed answers that may be asked for again.
+    /// Sealed answers kept for repeated requests.
     pub kept: Option<KeptAnswers>,
 }
 
-/// How requests are forwarded.
+/// Settings for requests that are forwarded.
 #[derive(Clone, Debug)]
 pub struct ForwardPolicy {
-    /// Whether requests are sealed.
+    /// Mode of sealing on the route.
     pub sealed: Sealed,
-    /// The media type of what is inside a sealed request.
+    /// Media type of the plaintext in a sealed request.
     pub content_type: HeaderValue,
-    /// Longest body of a sealed request, and longest answer that is sealed, in bytes.
+    /// Maximum length of a sealed request's body, and of an answer that is sealed, in bytes.
     pub sealed_body_max: usize,
-    /// Longest body that passes through, in bytes.
+    /// Maximum length of a body that passes through, in bytes.
     pub body_max: u64,
-    /// What is done to headers.
+    /// Changes to headers of requests and answers.
     pub headers: HeaderPolicy,
-    /// Which field of a client's certificate has to be the client id of a sealed request. A client without a certificate
-    /// is the listener's to refuse.
+    /// Field of a client's certificate that must equal the client id of a sealed request's session. A client without a
+    /// certificate is left to the listener, which may reject it.
     pub client_id: Option<CertificateField>,
-    /// Whether `Connection: close` is said on when the other side has said it.
+    /// True if `Connection: close` of one side is passed to the other.
     pub pass_connection_close: bool,
-    /// What stands before the path of a request on its way to the service.
+    /// Prefix of a request's path on its way to the service.
     pub upstream_path: Option<String>,
-    /// How long a sealed answer of wire 3 is kept for a client that sends the same bytes again; not at all unless set.
+    /// Time for which a sealed answer of wire 3 is kept for a client that sends the same bytes again; `None` keeps no
+    /// answer.
     pub keep_answers: Option<Duration>,
-    /// Headers outside the seal of wire 3 that reach the service, beside those that always do.
+    /// Headers outside the seal of wire 3 that reach the service, in addition to those that always do.
     pub unsealed_headers: Vec<HeaderName>,
-    /// The number of the route.
+    /// Index of the route in the configuration.
     pub route: usize,
-    /// Uploads of the upstream that are this route's at most; three quarters of them by default.
+    /// Maximum share of the upstream's uploads for this route; three quarters by default.
     pub uploads_max: Option<u64>,
-    /// The lowest rate of a request's body, in bytes a second; 0 is none. Unless set, that of all routes.
+    /// Minimum rate of a request's body, in bytes a second; 0 means none. By default the rate of all routes.
     pub body_rate_min: Option<u64>,
-    /// Protocols that a connection of the route may change to by `Upgrade`; none of them is HTTP or TLS.
+    /// Protocols that a connection of the route may switch to by `Upgrade`; none of them is HTTP or TLS.
     pub upgrade_protocols: Vec<String>,
 }
 
 impl ForwardPolicy {
-    /// The target that the service is asked for: its own path before the request's, one slash between them.
+    /// Returns the target for the service: the service's prefix before the request's path, with one slash between them.
     pub(crate) fn target(&self, uri: &Uri) -> Uri {
         let Some(base) = &self.upstream_path else { return uri.clone() };
         let mut target = match uri.path() {
@@ -125,7 +126,7 @@ impl ForwardPolicy {
             target.push('?');
             target.push_str(query);
         }
-        // Two paths that are ones make one.
+        // Two valid paths joined are a valid path.
         target.parse().unwrap_or_else(|_| uri.clone())
     }
 }
@@ -151,32 +152,32 @@ impl Default for ForwardPolicy {
     }
 }
 
-/// Which requests a route is for. An empty list is any.
+/// Condition of a route. An empty list matches everything.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    /// Listener names.
+    /// Names of the matching listeners.
     pub listeners: Vec<Arc<str>>,
-    /// Hosts without a port, in lower case; `*.example.com` is everything below it.
+    /// Hosts without a port, in lower case; `*.example.com` matches every host below it.
     pub hosts: Vec<String>,
-    /// Exact paths and prefixes. None: every path.
+    /// Exact paths and prefixes. If empty, every path matches.
     pub patterns: Vec<Pattern>,
 }
 
-/// A route.
+/// A route of the gateway's configuration.
 #[derive(Debug)]
 pub struct Route {
-    /// Its name for metrics and logs; its place in the configuration, `routes[0]`, unless it has one.
+    /// Name for metrics and logs; by default its path in the configuration, `routes[0]`.
     pub name: String,
-    /// Which requests it is for.
+    /// Condition that selects the route's requests.
     pub matcher: Matcher,
-    /// How long a request waits before anything else is done with it.
+    /// Delay before a request is handled.
     pub delay: Duration,
-    /// What is done.
+    /// Action for the route's requests.
     pub action: Action,
 }
 
 impl Route {
-    /// The name of the upstream that it forwards to; empty without one.
+    /// Returns the name of the upstream; empty if the route has none.
     pub(crate) fn upstream(&self) -> &str {
         match &self.action {
             Action::Forward(forward) => forward.upstream.name(),
@@ -185,24 +186,24 @@ impl Route {
     }
 }
 
-/// What of a request chooses its route.
+/// Properties of a request that select its route.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The listener that it came in on.
+    /// Name of the listener that accepted the request.
     pub listener: &'a str,
-    /// The host that it is for, without a port.
+    /// Requested host, without a port.
     pub host: &'a str,
-    /// Its path, as sent.
+    /// Requested path, as sent and without the query.
     pub path: &'a str,
 }
 
 impl Matcher {
-    /// Returns whether a path, as sent, is one of these; on which listener and host does not matter.
+    /// Returns true if a path, as sent, matches, whatever listener and host.
     pub(crate) fn is_for_path(&self, path: &str) -> bool {
         self.patterns().iter().any(|pattern| pattern.names(path))
     }
 
-    /// Returns whether it takes requests of every listener and every host.
+    /// Returns true if the condition has neither listeners nor hosts.
     pub(crate) fn is_for_all(&self) -> bool {
         self.listeners.is_empty() && self.hosts.is_empty()
     }
@@ -212,7 +213,7 @@ impl Matcher {
         if self.patterns.is_empty() { ANY } else { &self.patterns }
     }
 
-    /// Whether listener and host are right.
+    /// True if listener and host match.
     fn is_for(&self, asked: Asked<'_>) -> bool {
         let is_host =
             |host: &String| match host.strip_prefix('*') {
@@ -227,7 +228,7 @@ impl Matcher {
 }
 
 impl Route {
-    /// The largest body that it holds whole, in bytes.
+    /// Returns the largest body that the route holds in memory, in bytes.
     pub(crate) fn held_max(&self) -> usize {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
@@ -237,7 +238,7 @@ impl Route {
         }
     }
 
-    /// What `spec/routes.md` calls the mode of the route's rules.
+    /// Returns the mode of sealing in terms of `spec/routes.md`.
     fn mode(&self) -> routes::Sealed {
         match &self.action {
             Action::Forward(forward) => match forward.policy.sealed {
@@ -250,12 +251,12 @@ impl Route {
     }
 }
 
-/// What the routes say of a request.
+/// Result of the search for a route.
 #[derive(Debug)]
 pub enum Found<'a> {
-    /// This one, with its index.
+    /// The route that matches, with its index.
     Route(usize, &'a Route),
-    /// None matches.
+    /// No route matches the request.
     None,
     /// The path is another spelling of one that must be sealed: a service that reads both alike would be reached in
     /// plain.

@@ -1,4 +1,4 @@
-//! A sealed request on a route: whose session may be used there, and the service that it is for.
+//! Sealed requests on a route: the check of the session, and the call of the service.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::route::Forward;
 use crate::uploads::{Upload, begin as begin_upload};
 use crate::upstream::UpstreamError;
 
-/// Answers a sealed request.
+/// Answers a sealed request on a route.
 pub(crate) async fn call(
     authority: &Arc<Authority>,
     forward: &Forward,
@@ -57,14 +57,14 @@ pub(crate) async fn call(
     };
     let is_answered = Arc::<AtomicBool>::default();
     let ahead = room.another();
-    // Its length is bounded by what it is.
+    // The bounds of a sealed body limit its length.
     let bounds = StreamLimits { len_max: u64::MAX, ..limits.of_body(policy, &is_answered) };
     let body = SealedBody { body: Bounded::new(body, bounds, Barred::new()), room };
     let service = async |request: Request<ExchangeBody>| {
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
         parts.uri = policy.target(&parts.uri);
-        // An interim answer would leave the seal.
+        // An interim answer would bypass the seal.
         parts.extensions.remove::<Interim>();
         let mut body = body.into_boxed();
         if body.size_hint().exact().is_none() {
@@ -88,14 +88,15 @@ pub(crate) async fn call(
     }
 }
 
-/// Whether the connection's certificate names another client than the session does. Wire 1 has no client id to name.
+/// True if the connection's certificate and the session name different clients. Sessions of wire 1 have no client id
+/// and never match a certificate.
 fn is_another_client(forward: &Forward, origin: Option<&Origin>, session: &Session) -> bool {
     let certificate = origin.and_then(|origin| origin.certificate.as_ref());
     let (Some(field), Some(certificate)) = (forward.policy.client_id, certificate) else { return false };
     !session.record().client_id.as_deref().is_some_and(|id| field.texts(certificate).contains(&id))
 }
 
-/// The sealed body of a request, with its share of the room.
+/// A request's sealed body, with its share of the room.
 struct SealedBody {
     body: Bounded<RequestBody>,
     room: Share,

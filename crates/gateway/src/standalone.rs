@@ -1,4 +1,4 @@
-//! Answers of a gateway that has no service behind it, as Lite Gateway gives them.
+//! Answers of a gateway without a service behind it, compatible with Lite Gateway.
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -8,22 +8,22 @@ use sealway_sessions::answer::{busy, plain_error};
 use std::time::Duration;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Longest body that is echoed, in bytes.
+/// Maximum length of a body that is echoed, in bytes.
 const ECHO_BODY_MAX: usize = 16 * 1024 * 1024;
 const OK: &[u8] = br#"{"status":"ok","mode":"standalone"}"#;
 
-/// What is answered.
+/// Kind of answer of a standalone route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standalone {
-    /// 200 and a fixed body, whatever was asked; the request's body is not read.
+    /// 200 and a fixed body for every request; the request's body is not read.
     Ok,
-    /// 200 and the request's body.
+    /// 200 and the body of the request.
     Echo,
 }
 
 impl Standalone {
-    /// How much of a body it holds, in bytes: one that is not read takes no room.
+    /// Returns the maximum of a body that it holds in memory, in bytes; 0 if the body is not read.
     pub(crate) fn body_max(self) -> usize {
         match self {
             Standalone::Ok => 0,
@@ -31,8 +31,8 @@ impl Standalone {
         }
     }
 
-    /// Answers. The body of a request that is echoed has at most `body_max` bytes, and `deadline` to come; then `delay` goes
-    /// by.
+    /// Answers a request. For an echo the body may have at most `body_max` bytes and take at most `deadline`; then the
+    /// answer is delayed by `delay`.
     pub(crate) async fn answer(
         self,
         parts: &Parts,

@@ -1,19 +1,19 @@
-//! Requests counted and timed for who looks at a running process: by class, and how long they took, in buckets narrow
-//! enough for percentiles of the last seconds.
+//! Counts of requests by class, and of their durations, in buckets narrow enough for percentiles of the last seconds;
+//! shown for a running process.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::StatusCode;
 
-/// Buckets to each doubling of time: a value is known to one part in eight.
+/// Buckets per doubling of time: a value is accurate to one part in eight.
 const STEPS: u64 = 8;
-/// From 1 µs to more than an hour.
+/// Number of buckets, for durations from 1 µs to more than an hour.
 const BUCKETS: usize = 33 * STEPS as usize;
-/// Threads count apart from each other, as far as there are shards.
+/// Number of counters between which threads are spread, so that they do not contend.
 const SHARDS: usize = 8;
 
-/// Counts since the start.
+/// Traffic counts since the start.
 #[derive(Debug)]
 pub struct Traffic {
     shards: Box<[Shard]>,
@@ -22,29 +22,29 @@ pub struct Traffic {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Shard {
-    /// By the status' first digit.
+    /// Answers by the first digit of the status.
     classes: [AtomicU64; 5],
     buckets: Box<[AtomicU64]>,
 }
 
-/// Counts at a moment.
+/// Traffic counts at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Answers by the status' first digit, 1xx first.
+    /// Answers by the first digit of the status, 1xx first.
     pub classes: [u64; 5],
     buckets: Vec<u64>,
 }
 
-/// How long requests took, in microseconds, to one part in eight.
+/// Percentiles of the durations of requests, in microseconds, accurate to one part in eight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Latency {
-    /// Half of them took no longer.
+    /// Half of the requests took no longer.
     pub p50: u64,
-    /// Nine of ten took no longer.
+    /// Nine of ten requests took no longer.
     pub p90: u64,
-    /// Ninety-nine of a hundred took no longer.
+    /// Ninety-nine of a hundred requests took no longer.
     pub p99: u64,
-    /// None took longer.
+    /// No request took longer than this.
     pub max: u64,
 }
 
@@ -57,7 +57,7 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Counts an answer, whose head was there after `took`.
+    /// Counts an answer, whose head was ready after `took`.
     pub fn record(&self, status: StatusCode, took: Duration) {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local!(static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
@@ -68,7 +68,7 @@ impl Traffic {
         shard.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts as they are now.
+    /// Returns the present counts, summed over all shards.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts { classes: [0; 5], buckets: vec![0; BUCKETS] };
         for shard in &self.shards {
@@ -83,14 +83,14 @@ impl Traffic {
     }
 }
 
-/// Up to 8 µs each has its own; from there on each doubling has eight.
+/// Returns the bucket of a duration: up to 8 µs each value has its own; above, each doubling has eight.
 fn bucket(us: u64) -> usize {
     let doublings = us.max(1).ilog2().saturating_sub(3);
     let index = u64::from(doublings) * STEPS + (us >> doublings);
     usize::try_from(index).unwrap_or(BUCKETS).min(BUCKETS - 1)
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn upper(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * STEPS {
@@ -101,12 +101,12 @@ fn upper(bucket: usize) -> u64 {
 }
 
 impl Counts {
-    /// Answers in all.
+    /// Returns the number of all answers.
     pub fn total(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// How long those took that were counted since `before`; none if there were none.
+    /// Returns the percentiles of requests counted since `before`; `None` if there were none.
     pub fn latency_since(&self, before: &Counts) -> Option<Latency> {
         let older = before.buckets.iter().chain(std::iter::repeat(&0));
         let buckets: Vec<u64> = self.buckets.iter().zip(older).map(|(now, then)| now.saturating_sub(*then)).collect();

@@ -1,5 +1,5 @@
-//! What a request asks of every hop, and so of the next one too: another protocol on its connection (RFC 9110
-//! section 7.8), and trailers (section 10.1.4).
+//! Hop-by-hop requests that are passed to the next hop: another protocol on the connection (RFC 9110 section 7.8), and
+//! trailers (section 10.1.4).
 
 use std::io;
 use std::pin::Pin;
@@ -16,10 +16,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::upstream::{Upstream, UpstreamIo};
 
-/// How much of each direction of a tunnel is under way, in bytes.
+/// Size of the buffer for each direction of a tunnel, in bytes.
 const TUNNEL_BUFFER: usize = 16 * 1024;
 
-/// What a request asks of every hop.
+/// Hop-by-hop requests of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     upgrade: Option<HeaderValue>,
@@ -27,9 +27,9 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Reads it, before headers of this hop are taken out. One protocol of `allowed` is passed on, and nothing else: what
-    /// comes over another one, such as HTTP in a tunnel, would reach the service past every route. Without its `Upgrade`
-    /// the request goes on as a plain one, as RFC 9110 section 7.8 lets a server do.
+    /// Reads the headers, before those of this hop are removed. One protocol of `allowed` is passed on, and nothing
+    /// else: messages in another one, such as HTTP in a tunnel, would bypass every route. Without its `Upgrade` the
+    /// request continues as a plain one, which RFC 9110 section 7.8 permits.
     pub(crate) fn of(version: Version, headers: &HeaderMap, allowed: &[String]) -> Self {
         let mut offered = headers.get_all(UPGRADE).iter();
         let offered = offered.next().filter(|_| offered.next().is_none());
@@ -41,7 +41,7 @@ impl Asked {
         }
     }
 
-    /// Asks the next hop.
+    /// Adds the headers for the next hop.
     pub(crate) fn put_back(self, headers: &mut HeaderMap) {
         if let Some(upgrade) = self.upgrade {
             headers.append(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -54,21 +54,21 @@ impl Asked {
     }
 }
 
-/// Whether a header names this protocol alone. Case does not count (RFC 9110 section 7.8).
+/// True if a header names exactly this protocol, in any case (RFC 9110 section 7.8).
 pub(crate) fn is_protocol(header: &HeaderValue, name: &[u8]) -> bool {
     header.as_bytes().eq_ignore_ascii_case(name)
 }
 
-/// Whether a list holds an item; case does not count, nor parameters.
+/// True if a list contains an item; case and parameters are ignored.
 fn has(headers: &HeaderMap, name: &HeaderName, item: &str) -> bool {
     let items = headers.get_all(name).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
     let mut names = items.map(|item| item.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii());
     names.any(|name| name.eq_ignore_ascii_case(item.as_bytes()))
 }
 
-/// Makes a 101 of the service ours: its connection and the client's become one, until both ends are closed or nothing
-/// moves for as long as the upstream lets connections stand still. `headers` are those of the service, before headers of
-/// its hop were taken out. Nothing happens to an answer that is no 101.
+/// Turns the service's 101 into the client's: the two connections become one, until both ends are closed or nothing
+/// moves for the upstream's idle time. `upgrade` is the service's header of that name, read before headers of its hop
+/// were removed. Does nothing for any other status.
 pub(crate) fn join(response: &mut Response<Body>, upgrade: Option<HeaderValue>, upstream: &Upstream) {
     let Some(tunnel) = response.extensions_mut().remove::<UpstreamIo>().and_then(|io| io.take()) else { return };
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -85,7 +85,7 @@ pub(crate) fn join(response: &mut Response<Body>, upgrade: Option<HeaderValue>, 
     }));
 }
 
-/// Counts a tunnel as closed however it ends.
+/// Decrements the gauge of tunnels when dropped.
 struct Closed(metrics::Gauge);
 
 impl Drop for Closed {
@@ -94,7 +94,7 @@ impl Drop for Closed {
     }
 }
 
-/// Carries bytes both ways. What stands still is noticed after `idle`, at the latest after twice that.
+/// Copies bytes both ways. An idle tunnel is closed after `idle`, at the latest after twice that.
 async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin, idle: Duration) {
     let moved = Arc::new(AtomicBool::new(false));
     let mut client = Noted { io: client, moved: moved.clone() };
@@ -116,7 +116,7 @@ async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin
     }
 }
 
-/// Notes that bytes were read; each byte that is written was.
+/// Wrapper that records reads; every write follows a read.
 struct Noted<IO> {
     io: IO,
     moved: Arc<AtomicBool>,

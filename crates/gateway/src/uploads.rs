@@ -1,5 +1,5 @@
-//! Request bodies on their way to a service. A bounded part of each is read before a connection to the service is taken, so
-//! that most clients hold none while they send; those that still send then have a bounded share of the connections.
+//! Request bodies on their way to a service. A bounded part of each is read before a connection to the service is
+//! taken, so that most clients hold no connection while they send; the rest have a bounded share of the connections.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -16,30 +16,30 @@ use crate::body::refusal_behind;
 use crate::route::Forward;
 use crate::upstream::UpstreamError;
 
-/// Time for a body without a place among the uploads to be there whole: then it needs none.
+/// Time in which a body without a place among the uploads must arrive in full: then it needs no place.
 const PLACE_TIME: Duration = Duration::from_secs(5);
 
-/// A request with a body.
+/// A request with a body, and the limits for it.
 pub(crate) struct Upload<'a> {
     pub(crate) forward: &'a Forward,
     pub(crate) origin: Option<&'a Origin>,
-    /// Bytes of it that are read ahead.
+    /// Maximum number of bytes that are read ahead.
     pub(crate) ahead_max: u64,
-    /// The client waits for the service's 100 before it sends anything.
+    /// True if the client waits for the service's 100 before it sends anything.
     pub(crate) waits_for_100: bool,
 }
 
-/// Makes a body ready for a connection to the service; `room` holds what is read ahead.
+/// Prepares a body for a connection to the service; `room` counts the bytes that are read ahead.
 ///
 /// # Errors
-/// The body's own, and [`UpstreamError::Crowded`].
+/// Errors of the body itself, and [`UpstreamError::Crowded`].
 pub(crate) async fn begin(body: Body, room: Share, upload: &Upload<'_>) -> Result<Body, UpstreamError> {
     if body.is_end_stream() {
         return Ok(body);
     }
     let mut body = Ahead::new(body, room);
     if !upload.waits_for_100 {
-        // A body without a length may be one half of a conversation: it is not waited for.
+        // A body without a length may be half of a conversation: it is not awaited.
         body.read(upload.ahead_max, body.hint.exact().is_some()).await?;
     }
     if !body.is_whole && !body.take_place(upload) {
@@ -53,22 +53,22 @@ pub(crate) async fn begin(body: Body, room: Share, upload: &Upload<'_>) -> Resul
     Ok(body.boxed_unsync())
 }
 
-/// A body of which a part was read ahead.
+/// A body whose beginning was read ahead.
 struct Ahead {
     rest: Body,
-    /// Of the whole body, until the service begins to read it.
+    /// Size of the whole body, until the service begins to read it.
     hint: SizeHint,
-    /// Bytes read ahead, copied into one piece: a chunk would keep the whole buffer that it was read into, and the client chooses how
-    /// short its chunks are.
+    /// Bytes read ahead, copied into one buffer: a chunk would keep the whole buffer that it was read into, and the
+    /// client chooses the length of its chunks.
     data: BytesMut,
     /// Trailers that were read ahead.
     trailers: Option<Frame<Bytes>>,
     len: u64,
     room: Share,
-    /// All of it was read.
+    /// True if the whole body was read.
     is_whole: bool,
     has_begun: bool,
-    /// Its place among the uploads, until its end has come.
+    /// Place among the uploads, until the body's end.
     place: Option<Share>,
 }
 
@@ -79,7 +79,7 @@ impl Ahead {
         Ahead { rest, hint, data, trailers, len: 0, room, is_whole: false, has_begun: false, place: None }
     }
 
-    /// Reads up to `len_max` bytes, or as many as there is room for; if it `waits`, until they are there.
+    /// Reads up to `len_max` bytes, or as many as there is room for; if it `waits`, until they have arrived.
     async fn read(&mut self, len_max: u64, waits: bool) -> Result<(), UpstreamError> {
         poll_fn(|cx| {
             while !self.is_whole && self.len < len_max {
@@ -110,7 +110,8 @@ impl Ahead {
         .await
     }
 
-    /// Takes a place among the uploads of the service, of the route and of the client's network.
+    /// Takes a place among the uploads of the service, of the route and of the client's network; returns false if one
+    /// is full.
     fn take_place(&mut self, upload: &Upload<'_>) -> bool {
         let (policy, upstream) = (&upload.forward.policy, &upload.forward.upstream);
         let network = Taker::network(upload.origin).map(|taker| (taker, upstream.uploads_per_address_max()));
@@ -151,7 +152,7 @@ impl HttpBody for Ahead {
     fn is_end_stream(&self) -> bool {
         match self.has_begun {
             true => self.data.is_empty() && self.trailers.is_none() && (self.is_whole || self.rest.is_end_stream()),
-            // How a body without a length is framed is not changed by its being empty.
+            // A body without a length is framed the same way if it is empty.
             false => self.hint.exact() == Some(0),
         }
     }
@@ -169,7 +170,8 @@ mod tests {
 
     use super::*;
 
-    /// A connection reads into buffers of some 8 KiB, and a client that sends a byte at a time gets a chunk of one byte of each.
+    /// Chunks share the buffers of some 8 KiB that a connection reads into, so a client that sends byte by byte would
+    /// pin a buffer for each byte.
     #[tokio::test]
     async fn bytes_read_ahead_do_not_keep_the_buffers_that_they_were_read_into() {
         let chunks = (0..1000).map(|_| Ok::<_, BodyError>(Frame::data(Bytes::from(vec![7; 8192]).slice(..1))));

@@ -1,5 +1,5 @@
-//! An answer of a service that ends before its end: whichever way it breaks off, the client sees a broken answer, on plain
-//! and sealed routes, over HTTP/1.1 and HTTP/2. And an answer that is malformed is not asked for again.
+//! Answers of a service that end too early: however they break off, the client sees a broken answer, on plain and
+//! sealed routes, over HTTP/1.1 and HTTP/2. A request with a malformed answer is not retried.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod ground;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
-/// An answer as its client sees it.
+/// An answer as seen by its client.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Whole(String),
@@ -123,7 +123,7 @@ fn an_answer_over_http_2_that_is_whole_stays_so_when_its_stream_is_reset_behind_
         let frames = [
             frame(HEADERS, 4, id, OK),
             frame(DATA, 1, id, b"hello"),
-            // It does not want the rest of the request (RFC 9113 section 8.1).
+            // It rejects the rest of the request (RFC 9113 section 8.1).
             frame(RST_STREAM, 0, id, &0_u32.to_be_bytes()),
         ];
         stream.write_all(&frames.concat()).unwrap();
@@ -134,7 +134,7 @@ fn an_answer_over_http_2_that_is_whole_stays_so_when_its_stream_is_reset_behind_
     assert!(matches!(sealed(&ground), Seen::Whole(text) if text.ends_with("hello")));
 }
 
-/// A service that answers every connection with these bytes, and closes it.
+/// Starts a service that answers every connection with these bytes, and closes it.
 fn serve_h1(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -199,7 +199,7 @@ fn an_answer_without_a_length_over_tls_ends_by_close_notify_alone() {
 #[test]
 fn a_malformed_answer_is_not_asked_for_again() {
     let asked = Arc::new(AtomicUsize::new(0));
-    // A field without a status before it; a status and a field whose name has a capital letter.
+    // A header field without a preceding status; a status and a field name with a capital letter.
     for malformed in [&b"\x00\x01a\x01b"[..], b"\x88\x00\x01A\x01b"] {
         asked.store(0, Ordering::SeqCst);
         let count = asked.clone();
@@ -208,7 +208,7 @@ fn a_malformed_answer_is_not_asked_for_again() {
             stream.write_all(&frame(HEADERS, 5, id, block)).unwrap();
         });
         let ground = ground(&format!("http://{address}"), json!({"protocol": "http2"}));
-        // The second request goes out on a connection that was there.
+        // The second request uses an existing connection.
         assert_eq!(over_http1(&ground), Seen::Whole(String::new()));
         assert_eq!(Request::get("/plain/x").send(ground.address).unwrap().status, 502);
         assert_eq!(asked.load(Ordering::SeqCst), 2, "{malformed:?}");

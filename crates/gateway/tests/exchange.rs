@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A body of frames as they are sent here.
+/// A body of frames that the test sends.
 struct Fed(mpsc::Receiver<Frame<Bytes>>);
 
 impl HttpBody for Fed {
@@ -58,7 +58,7 @@ fn post(body: Body) -> Request<Body> {
     Request::post("http://client.example/path?query").body(body).unwrap()
 }
 
-/// Reads until what came ends in `end`.
+/// Reads until the received text ends in `end`.
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut seen = Vec::new();
     while !seen.ends_with(end.as_bytes()) {
@@ -118,7 +118,7 @@ async fn a_body_waits_for_a_100_or_a_second_and_is_not_sent_after_a_refusal() {
     for (word, refused) in [
         (Some("HTTP/1.1 100 Continue\r\n\r\n"), false),
         (Some("HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n"), true),
-        // Last: a server that ignores the question once is not waited for again.
+        // Last: after a server ignored `Expect` once, it is not awaited again.
         (None, false),
     ] {
         let mut request = post(full("the body"));
@@ -155,7 +155,7 @@ async fn both_bodies_flow_at_once_and_trailers_follow_them() {
     stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").await.unwrap();
     let mut answer = asked.await.unwrap().into_body();
     for chunk in ["one", "second"] {
-        // It is sent while the answer is read: whoever reads the answer drives both.
+        // The chunk is sent while the answer is read: reading the answer drives both.
         send.send(Frame::data(Bytes::from(chunk))).await.unwrap();
         let reading = tokio::spawn(async move { (answer.frame().await.unwrap().unwrap(), answer) });
         let framed = format!("{:x}\r\n{chunk}\r\n", chunk.len());
@@ -173,7 +173,7 @@ async fn both_bodies_flow_at_once_and_trailers_follow_them() {
     assert_eq!(read_until(&mut stream, "\r\n\r\n").await, "0\r\nx-sum: 1\r\n\r\n");
     stream.write_all(b"0\r\nX-Sum: 2\r\n\r\n").await.unwrap();
     assert_eq!(reading.await.unwrap().into_trailers().unwrap()["x-sum"], "2");
-    // Both are over: the connection is free for the next.
+    // Both are over: the connection is free for the next request.
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn an_answer_before_the_body_is_over_is_passed_on() {
     stream.write_all(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig").await.unwrap();
     let answer = asked.await.unwrap();
     assert_eq!((answer.status().as_u16(), text(answer.into_body()).await.as_str()), (413, "big"));
-    // Nobody reads the rest of the body, and the connection is not used again.
+    // The rest of the body is not read, and the connection is not used again.
     assert!(timeout(WAIT, send.closed()).await.is_ok());
     assert_eq!(timeout(WAIT, stream.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
     assert_eq!((upstream.status()[0].in_flight, upstream.status()[0].idle), (0, 0));
@@ -210,7 +210,7 @@ async fn a_server_that_does_not_read_holds_up_who_sends() {
     let body = Endless(taken.clone()).boxed_unsync();
     let asked = tokio::spawn(async move { upstream.call(post(body)).await.map(|answer| answer.status()) });
     let stream = accept(&listener).await;
-    // What the kernel buffers, and one chunk.
+    // The kernel's buffers, and one chunk.
     let mut before = usize::MAX;
     let until = Instant::now() + WAIT;
     while taken.load(Ordering::Relaxed) != before {
@@ -256,7 +256,7 @@ async fn a_caller_that_goes_away_ends_the_connection() {
     assert_eq!(timeout(WAIT, stream.read(&mut [0; 1])).await.unwrap().unwrap(), 0);
 }
 
-/// Echoes bodies with their trailers over HTTP/2, and tells what it was asked.
+/// Echoes bodies with their trailers over HTTP/2, and reports the requests.
 async fn serve_h2(listener: TcpListener, connections: Arc<AtomicUsize>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
@@ -294,7 +294,7 @@ async fn http_2_shares_a_connection_and_keeps_trailers() {
             assert_eq!(answer.headers()["seen-te"], "trailers");
             assert_eq!(answer.headers()["seen-path"], "/path");
             assert!(answer.headers()["seen-authority"].to_str().unwrap().starts_with("127.0.0.1:"));
-            // The answer has begun; the request's body goes on.
+            // The answer has begun; the request's body continues.
             send.send(Frame::data(Bytes::from(format!("message {number}")))).await.unwrap();
             let data = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
             assert_eq!(data, format!("message {number}"));
@@ -328,7 +328,7 @@ async fn http_2_that_ends_is_begun_again() {
             });
             let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
             let serving = serving.serve_connection(TokioIo::new(stream), service);
-            // Cut some time after the only answer, without a word.
+            // Cut some time after the only answer, without notice.
             let _ = timeout(Duration::from_millis(300), serving).await;
         }
     });
@@ -364,13 +364,13 @@ async fn a_server_is_not_late_with_what_the_client_did_not_take() {
     stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na").await.unwrap();
     let mut body = asked.await.unwrap().into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "a");
-    // It is waited for, and comes.
+    // The chunk is awaited, and comes.
     let (second, ()) = tokio::join!(body.frame(), async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         stream.write_all(b"b").await.unwrap();
     });
     assert_eq!(second.unwrap().unwrap().into_data().unwrap(), "b");
-    // Now the client takes its time, and the server a moment after it.
+    // Now the client pauses, and the server sends a moment later.
     tokio::time::sleep(Duration::from_millis(2500)).await;
     let (third, ()) = tokio::join!(body.frame(), async {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -1,5 +1,5 @@
-//! Clients that say little and hold much: headers alone, bodies that dribble, sessions that end while their streams go on,
-//! and stamps that grow old while a body comes. Honest ones are served all the while.
+//! Clients that send little and hold much: headers alone, slow bodies, sessions that end while their streams continue,
+//! and stamps that expire while a body arrives. Other clients are served all the while.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod ground;
@@ -23,7 +23,7 @@ fn answering() -> Upstream {
     Upstream::answering(|_, _| answer("200 OK", &[], b"served")).unwrap()
 }
 
-/// Opens a connection of HTTP/2 with 256 streams, each with the headers of a request to `path` and nothing of its body.
+/// Opens a connection of HTTP/2 with 256 streams, each with the headers of a request to `path` and no body.
 fn headers_alone(ground: &Ground, path: &str) -> TcpStream {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     // POST, http, the path, the host and a content type (RFC 7541 section 6).
@@ -45,7 +45,7 @@ fn headers_alone_take_no_room_from_the_inits_of_others() {
         until("all streams are open", || ground.connections.list(9).iter().any(|open| open.requests == 256));
         for _ in 0..3 {
             let (_, request) = init(offer(Suite::P256, &[]));
-            // Its length is not announced either.
+            // Without an announced length.
             let answer = request.chunked(100).send(ground.address).unwrap();
             assert_eq!(answer.status, 201, "{path}: {}", answer.text());
         }
@@ -75,13 +75,13 @@ fn a_request_that_its_client_resets_is_never_passed_on_as_whole() {
     assert!(upstream.is_untouched());
 }
 
-/// Sends all but the last byte of a request, does something meanwhile, and sends that byte; what is answered.
+/// Sends all but the last byte of a request, calls `meanwhile`, and sends that byte; returns the answer.
 fn interrupted(ground: &Ground, request: &Request, meanwhile: impl FnOnce()) -> String {
     let mut connection = Connection::open(ground.address).unwrap();
     let bytes = request.bytes();
     let (most, last) = bytes.split_at(bytes.len() - 1);
     connection.write(most).unwrap();
-    // The head is read and its session found.
+    // The gateway has read the head and found its session.
     thread::sleep(Duration::from_millis(300));
     meanwhile();
     connection.write(last).unwrap();
@@ -119,7 +119,7 @@ fn a_session_and_a_stamp_are_looked_at_again_when_the_body_is_there() {
     }
 }
 
-/// A service that tells when a request's head came, and then sends a chunk every 20 ms for ever.
+/// Starts a service that reports the head of a request, and then sends a chunk every 20 ms without end.
 fn endless() -> (SocketAddr, Receiver<()>) {
     let (sender, begun) = channel();
     let upstream = Upstream::serve(move |_, connection| {
@@ -157,7 +157,7 @@ fn a_stream_in_flight_is_cut_when_its_session_is_revoked_or_expires() {
         println!("{ends}: cut after {:?}", since.elapsed());
         drop(headers);
     }
-    // A request's body, too: its service is told no more of it.
+    // The same for a request's body: its service gets no more of it.
     let (sender, arrived) = channel();
     let upstream = Upstream::serve(move |_, connection| {
         while let Ok(chunk) = connection.read_chunk() {
@@ -214,7 +214,7 @@ fn interim_answers_never_leave_a_seal_and_follow_the_rules_of_headers_elsewhere(
     }
 }
 
-/// Opens this many connections that begin a request and send nothing more of its body but `first`.
+/// Opens this many connections that begin a request and send only `first` of its body.
 fn dribble(ground: &Ground, count: usize, head: &str, first: &str) -> Vec<TcpStream> {
     let one = |_| {
         let mut stream = TcpStream::connect(ground.address).unwrap();
@@ -247,7 +247,7 @@ fn bodies_that_dribble_leave_connections_to_the_service_for_others() {
             assert_eq!(post.status, 200, "{head}: {number}: {}", post.text());
         }
         drop(dribbling);
-        // A long body finds its place again.
+        // A long body gets a place again.
         until("a long body is taken", || {
             Request::post("/x", vec![b'x'; 300_000]).send(ground.address).is_ok_and(|answer| answer.status == 200)
         });

@@ -1,23 +1,18 @@
-//! How figures are written on a screen: as in reports, and shorter where there is little room.
+//! Formats figures for the terminal: as in reports, and in a shorter form for narrow columns.
 
 use std::time::Duration;
 
 use crate::plan::{Arrival, Plan, Protocol};
 use crate::progress::Offered;
 use crate::report::units::{self, digits};
-pub(crate) use crate::report::units::{bytes, count, counted, share};
+pub(crate) use crate::report::units::{bytes, count, counted, length, share};
 
-/// A time in nanoseconds, as reports have it.
+/// Formats a time in nanoseconds as reports do.
 pub(crate) fn time(ns: u64) -> String {
     units::time(ns as f64)
 }
 
-/// A time of a length, as [`time`].
-pub(crate) fn length(time_: Duration) -> String {
-    time(u64::try_from(time_.as_nanos()).unwrap_or(u64::MAX))
-}
-
-/// How long something takes, for people: `12 s`, `2 min 05 s`, `1 h 02 min`.
+/// Formats a length of time for people, rounded to whole seconds: `12 s`, `2 min 05 s`, `1 h 02 min`.
 pub(crate) fn clock(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match seconds {
@@ -27,7 +22,7 @@ pub(crate) fn clock(time: Duration) -> String {
     }
 }
 
-/// As [`clock`], of a moment that may lie between two seconds: `16.3 s`, `2 min 05.3 s`.
+/// Formats a length of time as [`clock`] does, but with tenths of a second below one hour: `16.3 s`, `2 min 05.3 s`.
 pub(crate) fn moment(at: Duration) -> String {
     let tenths = (at.as_secs_f64() * 10.0).round() as u64;
     let (seconds, tenth) = (tenths / 10, tenths % 10);
@@ -39,7 +34,7 @@ pub(crate) fn moment(at: Duration) -> String {
     }
 }
 
-/// As [`clock`], of what is a guess: whole minutes from two on.
+/// Formats an estimated length of time as [`clock`] does, but from two minutes to an hour in whole minutes, rounded up.
 pub(crate) fn clock_about(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 120..3600 => format!("{} min", seconds.div_ceil(60)),
@@ -47,7 +42,7 @@ pub(crate) fn clock_about(time: Duration) -> String {
     }
 }
 
-/// A rate, without its unit: `0`, `1.23`, `12.3`, `12,345`.
+/// Formats a rate without its unit: `0`, `1.23`, `12.3`, `12,345`. A rate that is negative or not finite becomes `0`.
 pub(crate) fn rate(rate: f64) -> String {
     match rate {
         rate if !rate.is_finite() || rate <= 0.0 => "0".to_owned(),
@@ -56,7 +51,7 @@ pub(crate) fn rate(rate: f64) -> String {
     }
 }
 
-/// Something large in little room: `950`, `12.3k`, `1.23M`.
+/// Formats a large number for a narrow column: `950`, `12.3k`, `1.23M`.
 pub(crate) fn short(value: f64) -> String {
     match value {
         value if value >= 999.5e6 => format!("{}G", digits(value / 1e9)),
@@ -67,12 +62,12 @@ pub(crate) fn short(value: f64) -> String {
     }
 }
 
-/// A part of a whole, as [`share`].
+/// Formats a part of a whole as [`share`] does; of a whole of 0 it is 0 %.
 pub(crate) fn part(part: u64, whole: u64) -> String {
     share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
 }
 
-/// An offered load: `64 workers`, `5,000/s`.
+/// Formats an offered load: `64 workers`, `5,000/s`.
 pub(crate) fn offered(offered: Offered) -> String {
     match offered {
         Offered::Concurrency(workers) => counted(workers, "worker"),
@@ -80,7 +75,7 @@ pub(crate) fn offered(offered: Offered) -> String {
     }
 }
 
-/// What a plan offers: `64 workers`, `up to 5,000/s`, `4 bursts of 3,000 every 5.00 s`.
+/// Formats the load that a plan offers: `64 workers`, `up to 5,000/s`, `4 bursts of 3,000 every 5.00 s`.
 pub(crate) fn arrival(plan: &Plan) -> String {
     let up_to = |stages: usize| if stages > 1 { "up to " } else { "" };
     match &plan.arrival {
@@ -99,7 +94,7 @@ pub(crate) fn arrival(plan: &Plan) -> String {
     }
 }
 
-/// Where a plan's requests go, without the query and without a name and password before the host, which may be secret.
+/// Formats the target of a plan, without what may be secret: the query, and a user and password before the host.
 pub(crate) fn target(plan: &Plan) -> String {
     let url = &plan.target.url;
     if let Some(broker) = &plan.target.broker {
@@ -111,7 +106,7 @@ pub(crate) fn target(plan: &Plan) -> String {
     clean(&format!("{}://{host}{port}{path}", url.scheme_str().unwrap_or("http")))
 }
 
-/// What a plan speaks: `HTTP/1.1`, `HTTP/2 over TLS, sealed`.
+/// Names the protocol of a plan: `HTTP/1.1`, `HTTP/2 over TLS, sealed`.
 pub(crate) fn protocol(plan: &Plan) -> String {
     let name = match plan.target.protocol {
         Protocol::Http1 => "HTTP/1.1",
@@ -138,7 +133,7 @@ fn broker(plan: &Plan) -> String {
     text + ")"
 }
 
-/// One line without control characters: what a server says may hold some that would move a terminal's cursor.
+/// Replaces control characters by spaces, so that a server's text stays on one line and cannot move the terminal's cursor.
 pub(crate) fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,9 +1,9 @@
-//! The load generator: offers a load to a target, measures what came of it, and says what limited it.
+//! Load generator: offers a load to a target, measures the responses, and names the bottleneck.
 //!
-//! [`plan`] is what is asked for, [`engine`] offers it, `target` is how one request is made, [`record`] is what was
-//! seen. All times are measured by the monotonic clock and kept in nanoseconds.
+//! [`plan`] describes a run, [`engine`] offers its load, `target` makes one request, and [`record`] holds the measurements. All
+//! times come from the monotonic clock and are kept in nanoseconds.
 //!
-//! It may not know how servers are built: it drives them from outside, as any client would.
+//! The crate must not know how servers are built: it drives them from outside, as any client would.
 #![warn(missing_docs)]
 
 mod autotune;
@@ -14,6 +14,7 @@ mod figures;
 pub mod flags;
 mod jmeter;
 mod matrix;
+mod named;
 mod plain;
 pub mod plan;
 mod preset;

@@ -1,99 +1,137 @@
-//! What a program that shows a run is told while it goes on: a single run, an autotuned one, or a matrix of them.
+//! Events that a running load reports to its displays: of a single run, an autotuned one, or a matrix.
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
 
 use crate::engine::{Control, Limit, Outcome, Tick};
 use crate::plan::Plan;
+use crate::record::serial;
+use crate::report::units::finite;
 
-/// News of a run, in the order they happen: a single run is `Run`, `Tick`…, `Outcome`; an autotuned one has a `Point`
-/// before each run; a matrix has a `Cell` before and a `CellDone` after each of its cells.
+/// Event of a run. A single run reports `Run`, `Tick`…, `Outcome`, in this order. An autotuned run reports a `Point` before each
+/// of its runs; a matrix reports a `Cell` before and a `CellDone` after each cell.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A cell of a matrix begins.
+    /// Start of a cell of a matrix.
     Cell {
-        /// Its name, such as `https-reuse`.
+        /// Name of the cell, such as `https-reuse`.
         name: String,
-        /// Which it is, from 0.
+        /// Position of the cell, counted from 0.
         index: usize,
-        /// Of how many.
+        /// Number of cells in the matrix.
         of: usize,
     },
-    /// A load point begins.
+    /// Start of a run at a load point.
     Point {
-        /// What is offered.
+        /// Load that is offered at this point.
         offered: Offered,
-        /// Which repeat, from 1.
+        /// Number of this repeat, counted from 1.
         repeat: u32,
-        /// Of how many.
+        /// Number of repeats of this point.
         repeats: u32,
-        /// How many points there may still be, this one included.
+        /// Upper bound of the load points that remain, this one included.
         left_max: u32,
     },
-    /// A run begins.
+    /// Start of a single run.
     Run {
-        /// What is asked for.
+        /// Plan that the run follows.
         plan: Arc<Plan>,
-        /// To pause, stop or scale it.
+        /// Handle that pauses, stops or scales the run.
         control: Control,
     },
-    /// A second of a run has ended.
+    /// Figures of the second that has just ended.
     Tick(Box<Tick>),
-    /// A run has ended.
+    /// Result of the run that has ended.
     Outcome(Box<Outcome>),
-    /// A cell of a matrix has ended.
+    /// End of a cell of a matrix.
     CellDone(CellSummary),
-    /// Something a reader should know, in one line.
-    Note(String),
 }
 
-/// An offered load.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Load that a run offers to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offered {
-    /// Workers of the closed model.
+    /// Number of workers, in the closed model.
     Concurrency(u64),
-    /// Requests a second of the open model.
-    Rate(f64),
+    /// Requests a second, in the open model.
+    Rate(#[serde(serialize_with = "serial::finite")] f64),
 }
 
-/// What came of a cell of a matrix.
-#[derive(Clone, Debug)]
+/// A mean with its 95 % confidence interval, whose lower end is at least 0. Serialized as mean, low and high.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// Mean of the measured values.
+    pub mean: f64,
+    /// Half the width of the confidence interval; not negative.
+    pub half: f64,
+}
+
+impl Estimate {
+    /// Creates an estimate; each argument that is not finite becomes 0.
+    pub fn new(mean: f64, half: f64) -> Self {
+        Estimate { mean: finite(mean), half: finite(half).abs() }
+    }
+
+    /// Returns the lower end of the interval: at most the mean, and not below 0 unless the mean is.
+    pub fn low(&self) -> f64 {
+        (self.mean - self.half).max(0.0).min(self.mean)
+    }
+
+    /// Returns the upper end of the interval.
+    pub fn high(&self) -> f64 {
+        self.mean + self.half
+    }
+}
+
+impl Serialize for Estimate {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut all = serializer.serialize_struct("Estimate", 3)?;
+        all.serialize_field("mean", &self.mean)?;
+        all.serialize_field("low", &self.low())?;
+        all.serialize_field("high", &self.high())?;
+        all.end()
+    }
+}
+
+/// Result of one cell of a matrix, with the figures at its knee.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellSummary {
-    /// Its name.
+    /// Name of the cell, such as `https-reuse`.
     pub name: String,
-    /// Why there are no figures, where there are none: `skipped: …` or `failed: …`.
+    /// Reason for absent figures: `skipped: …` or `failed: …`; `None` if there are figures.
     pub missing: Option<String>,
-    /// The load at the knee.
+    /// Load at the knee; `None` without figures.
+    #[serde(rename = "offered")]
     pub knee: Option<Offered>,
-    /// Successful requests a second there.
-    pub rate: f64,
-    /// Half-width of the 95 % confidence interval of `rate`.
-    pub rate_error: f64,
-    /// Share of failed requests there, 0.0 to 1.0.
+    /// Successful requests a second at the knee.
+    #[serde(rename = "succeeded_per_s")]
+    pub rate: Estimate,
+    /// Share of failed requests at the knee, 0.0 to 1.0.
+    #[serde(serialize_with = "serial::finite")]
     pub failed_share: f64,
-    /// The mean response time there, in nanoseconds.
+    /// Mean response time at the knee, in nanoseconds.
+    #[serde(serialize_with = "serial::finite")]
     pub mean_ns: f64,
-    /// The 95th percentile there, in nanoseconds.
+    /// 95th percentile of response times at the knee, in nanoseconds.
     pub p95_ns: u64,
-    /// The 99th percentile there, in nanoseconds.
+    /// 99th percentile of response times at the knee, in nanoseconds.
     pub p99_ns: u64,
-    /// Runs it took.
+    /// Number of runs that the cell took.
     pub runs: u32,
-    /// What held the rate back.
+    /// Bottleneck of the cell, if it is known.
     pub limit: Option<Limit>,
 }
 
 impl CellSummary {
-    /// Of a cell without figures, and why it has none.
+    /// Creates the summary of a cell without figures, with the reason.
     pub fn missing(name: &str, why: &str) -> Self {
         CellSummary {
             name: name.to_owned(),
             missing: Some(why.to_owned()),
             knee: None,
-            rate: 0.0,
-            rate_error: 0.0,
+            rate: Estimate::default(),
             failed_share: 0.0,
             mean_ns: 0.0,
             p95_ns: 0,

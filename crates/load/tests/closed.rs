@@ -1,4 +1,4 @@
-//! The closed model against a server in the test's process, which counts what came.
+//! The closed model against a server in the test's process, which counts its requests.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod server;
@@ -107,7 +107,7 @@ fn in_flight(outcome: &Outcome) -> Vec<u64> {
     outcome.seconds.iter().map(|second| second.in_flight).collect()
 }
 
-/// Answers after 20 ms.
+/// Server that answers after 20 ms.
 fn slow() -> (std::net::SocketAddr, std::sync::Arc<server::Seen>) {
     server::start(|_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -143,7 +143,7 @@ fn a_ramp_lets_a_share_of_the_workers_begin_each_second() {
     let outcome = run(plan);
     assert_eq!(outcome.totals.sum.counts.connections_opened, 10);
     let opened: Vec<_> = outcome.seconds.iter().map(|second| second.connections).collect();
-    // A quarter of ten is rounded up; the moment a second ends is the moment the next ones begin.
+    // A quarter of ten is rounded up; each second ends as the next workers begin.
     for (second, (opened, least)) in opened.iter().zip([3, 6, 9, 10]).enumerate() {
         assert!((least..=least + 3).contains(opened), "second {second}: {opened}");
     }

@@ -20,7 +20,7 @@ fn rate(steps: Steps, spacing: Spacing, in_flight_max: usize) -> Arrival {
     Arrival::Open { rate: steps, spacing, in_flight_max }
 }
 
-/// All counts of all seconds.
+/// Sum of the counts of all seconds.
 fn sum(outcome: &Outcome) -> Counts {
     let mut sum = Counts::default();
     outcome.seconds.iter().for_each(|second| sum.add(&second.counts));
@@ -38,7 +38,7 @@ fn a_ramp_offers_the_area_under_it() {
     plan.stop.duration = Some(second * 2);
     let outcome = run(plan);
     let counts = outcome.totals.sum.counts;
-    // A thread that was held up at the very end may leave some unsent: they are told.
+    // A thread delayed at the very end may leave some requests unsent: they are reported.
     assert_eq!((counts.due, counts.started + counts.unsent), (300, 300), "{counts:?}");
     assert!(counts.unsent < 10, "{counts:?}");
     assert_eq!(counts.started, counts.succeeded + counts.unfinished);
@@ -50,7 +50,7 @@ fn a_ramp_offers_the_area_under_it() {
 
 #[test]
 fn a_stall_is_in_the_response_time_of_all_that_were_due_meanwhile_and_in_the_service_time_of_few() {
-    // Request 100 holds up the one worker there is for a second, in which 200 are due.
+    // Request 100 delays the only worker for a second, in which 200 requests are due.
     let (address, _) = server::start(|number| {
         std::thread::sleep(Duration::from_millis(if number == 100 { 1000 } else { 0 }));
         (server::answer(200, "hello"), true)
@@ -95,7 +95,7 @@ fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_told() {
     assert_eq!((counts.due, counts.due - counts.started), (400, counts.unsent));
     assert!(seen.requests.load(Ordering::SeqCst) <= counts.started);
     assert!(outcome.seconds.iter().all(|second| second.in_flight <= 4));
-    // On a machine that is busy otherwise, that is named instead of the bound.
+    // On a machine busy with other work, the limit names that instead of the bound.
     assert!(matches!(outcome.limit, Limit::Generator(_)), "{:?}", outcome.limit);
     assert!(outcome.warnings.iter().any(|warning| warning.contains("400.0 requests a second were offered")));
 }
@@ -153,7 +153,7 @@ fn a_late_answer_is_a_timeout_however_late() {
 
 #[test]
 fn a_connection_that_the_server_closed_between_requests_is_opened_anew_without_a_failure() {
-    // It closes after each answer without having said so.
+    // The server closes after each answer without announcing it.
     let (address, seen) = server::start(|_| (server::answer(200, "hello"), false));
     let mut plan = server::plan(address);
     plan.threads = 1;
@@ -204,7 +204,7 @@ fn a_stop_ends_a_run_that_is_paused_and_starts_nothing_more() {
             (server::answer(200, "hello"), true)
         });
         let mut plan = server::plan(address);
-        // Each thread has to find its own way out.
+        // Each thread has to leave the pause by itself.
         plan.threads = 4;
         plan.arrival = arrival;
         let run = Run::start(plan).unwrap();
@@ -269,7 +269,7 @@ fn a_rate_that_goes_down_to_nothing_is_measured_to_the_end_of_its_stage() {
 fn a_run_ends_with_the_last_of_its_requests_though_a_thread_has_none_before_the_end() {
     let (address, _) = server::start(|_| (server::answer(200, "hello"), true));
     let mut plan = server::plan(address);
-    // The first thread's is due after half a second, the second one's after one and a half.
+    // The first thread's request is due after half a second, the second thread's after one and a half.
     plan.arrival = rate(Steps::constant(1.0), Spacing::Even, 100);
     plan.stop.requests = Some(1);
     plan.stop.duration = Some(Duration::from_millis(1_400));

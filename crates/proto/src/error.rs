@@ -1,40 +1,40 @@
-//! Every way in which the session wires refuse, in one place.
+//! Errors of the session wires, all in one place.
 //!
-//! [`Error::code`] is stable, listed in `spec/registry.toml`, and meant for logs and metrics. What the peer is told is
-//! coarser (each server maps it in one place): all opening failures look alike from outside.
+//! [`Error::code`] is stable, listed in `spec/registry.toml`, and meant for logs and metrics. The peer gets a coarser code
+//! (each server maps it in one place): all opening failures look alike from outside.
 
-/// Who is to blame for an error.
+/// The party at fault for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     /// The other side sent something wrong.
     Peer,
     /// The program that calls this crate used it wrongly.
     Caller,
-    /// A bound was reached.
+    /// A configured or fixed bound was reached.
     Limit,
     /// Something was valid once and is no more.
     Expiry,
-    /// A key, a tag or the crypto module.
+    /// A key, a tag or the crypto module failed.
     Crypto,
 }
 
-/// A refusal. It carries no secret and nothing that was decrypted.
+/// An error of a session wire. It carries no secret and no decrypted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A header that the wire needs is absent or empty.
     #[error("header {0} is absent or empty")]
     HeaderMissing(&'static str),
-    /// A header is there more than once, is not visible ASCII, or breaks its own form.
+    /// A header occurs more than once, is not visible ASCII, or breaks its own form.
     #[error("header {0} is malformed or repeated")]
     HeaderInvalid(&'static str),
-    /// `X-Idempotency-Key` is not `timestamp.nonce`.
+    /// `X-Idempotency-Key` is not of the form `timestamp.nonce`.
     #[error("X-Idempotency-Key is not timestamp.nonce")]
     IdempotencyKeyShape,
     /// A nonce has a wrong length or alphabet.
     #[error("nonce has a wrong length or alphabet")]
     NonceInvalid,
-    /// A request carries a nonce of the kind that only answers carry: somebody sends an answer back as a request.
+    /// A request carries a nonce of the kind that only answers carry: a peer returns an answer as a request.
     #[error("nonce is reserved for answers")]
     NonceReserved,
     /// A timestamp is not a bounded run of decimal digits.
@@ -46,10 +46,10 @@ pub enum Error {
     /// `X-Kid` does not begin with `session:`.
     #[error("X-Kid has no session: prefix")]
     KidPrefix,
-    /// `X-Kid` names no session id of the right form, or one that no store knows.
+    /// `X-Kid` contains no session id of the right form, or one that the store does not know.
     #[error("session is unknown")]
     SessionUnknown,
-    /// The session's time is over.
+    /// The session's lifetime is over.
     #[error("session has expired")]
     SessionExpired,
     /// The session belongs to another client id.
@@ -67,7 +67,7 @@ pub enum Error {
     /// A sealed body or header is not the base64 that the wire asks for.
     #[error("not canonical base64")]
     Base64Invalid,
-    /// Wire 1: `X-AAD` is not what the request itself gives.
+    /// Wire 1: `X-AAD` differs from the value that the request itself gives.
     #[error("X-AAD does not match the request")]
     AadMismatch,
     /// The tag does not verify: wrong key, changed bytes, or changed context.
@@ -82,19 +82,19 @@ pub enum Error {
     /// A member of a JSON body is absent or of a wrong type.
     #[error("member {0} is absent or of a wrong type")]
     FieldInvalid(&'static str),
-    /// A public key is no uncompressed point of P-256.
+    /// A public key is not an uncompressed point of P-256.
     #[error("public key is not an uncompressed P-256 point")]
     PublicKeyInvalid,
-    /// An answer does not belong to the request that it came back for.
+    /// An answer does not belong to its request.
     #[error("answer does not belong to this request")]
     AnswerMismatch,
     /// A reservation was presented for another nonce than the one it was made for.
     #[error("reservation belongs to another nonce")]
     ReservationMismatch,
-    /// The suite of the share is not the first of the client's list that the server takes.
+    /// The suite of the share is not the first of the client's list that the server supports.
     #[error("the server wants another suite")]
     SuiteRequired,
-    /// The suite of an answer is not the first of the client's list that is in the server's.
+    /// The suite of an answer is not the first of the client's list that the server's list contains.
     #[error("the answer's suite is not the one that both lists give")]
     SuiteDowngraded,
     /// None of the identity keys that the client pinned is live.
@@ -103,31 +103,31 @@ pub enum Error {
     /// An answer is signed by a key that the client does not trust.
     #[error("the identity key is not trusted")]
     KeyUntrusted,
-    /// A signature is not of the key that it should be of.
+    /// A signature is not of the expected key.
     #[error("signature does not verify")]
     SignatureInvalid,
-    /// The server's confirmation is not what the agreed keys give.
+    /// The server's confirmation does not match the agreed keys.
     #[error("the agreed keys are not confirmed")]
     Unconfirmed,
     /// A sealed stream ends without its last frame.
     #[error("sealed stream ends without its last frame")]
     StreamTruncated,
-    /// A frame has a wrong length, is empty and not the last, or stands behind the last one.
+    /// A frame has a wrong length, is empty and not the last, or follows the last one.
     #[error("frame is malformed")]
     FrameInvalid,
-    /// The headers within a seal are malformed, too many, or of a name that may not be there.
+    /// The headers within a seal are malformed, too many, or of a forbidden name.
     #[error("inner headers are malformed")]
     InnerHeadersInvalid,
-    /// An answer to a sealed request is not sealed.
+    /// The answer to a sealed request is not sealed.
     #[error("answer is not sealed")]
     Unsealed,
-    /// The client's policy does not allow it.
+    /// The client's policy denies it.
     #[error("not allowed by policy")]
     Policy,
-    /// The client did not prove who it is.
+    /// The client did not prove its identity.
     #[error("client is not authenticated")]
     Unauthenticated,
-    /// The crypto module refused to work.
+    /// The crypto module reported a failure.
     #[error("crypto module failure")]
     Provider,
 }
@@ -215,20 +215,20 @@ impl Error {
         }
     }
 
-    /// What `/session/init` and sealed calls of wires 1 and 2 tell of it: the status, and the word under `error`. One word for
-    /// all that does not open: no peer learns how far it came.
+    /// Returns the answer of `/session/init` and sealed calls of wires 1 and 2: the status, and the word under `error`. All
+    /// failures to open share one word: no peer learns how far its message came.
     // SPEC session.md#open
     pub fn plain(&self) -> (u16, &'static str) {
         match self {
             Error::SessionUnknown | Error::SessionExpired => (401, "SESSION_EXPIRED"),
             Error::BodyTooLarge => (413, "PAYLOAD_TOO_LARGE"),
-            Error::Provider => (503, "SERVICE_UNAVAILABLE"),
+            Error::Provider | Error::ReservationMismatch => (503, "SERVICE_UNAVAILABLE"),
             Error::Policy => (403, "SESSION_FORBIDDEN"),
             _ => (400, "CRYPTO_ERROR"),
         }
     }
 
-    /// Who is to blame.
+    /// The party at fault for the error.
     pub fn blame(&self) -> Blame {
         match self {
             Error::BodyTooLarge => Blame::Limit,

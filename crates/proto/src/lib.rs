@@ -1,18 +1,18 @@
-//! The protocol cores of Sealway, without I/O: bytes, time and randomness come in as arguments, bytes and decisions
-//! go out. This is the only crate that knows a byte of a wire; `spec/session.md` is its contract.
+//! The protocol cores of Sealway, without I/O: bytes, time and randomness are arguments, bytes and decisions are results. This
+//! is the only crate that knows a byte of a wire; `spec/session.md` is its contract.
 //!
-//! It may not know: sockets, clocks, files, HTTP libraries, stores, or any other crate of the workspace.
+//! This crate does not know sockets, clocks, files, HTTP libraries, stores, or any other crate of the workspace.
 //!
-//! * [`crypto`] — the seam behind which a crypto library stands.
+//! * [`crypto`] — the seam in front of a crypto library.
 //! * [`wire`] — header names, identifiers, stamps and bodies as they stand on the wire.
 //! * [`session`] — key agreement, sealing and opening, for wires 1 and 2, client and server.
-//! * [`exchange`] — a sealed request at a server, whichever protocol it speaks.
+//! * [`exchange`] — a sealed request at a server, in any of its protocols.
 //! * [`broker`] — the messages of the broker's wires.
 //! * [`rpc`] — remote calls over the streams of a channel.
 //! * `channel` — handshakes and records between two peers, behind a feature of that name.
 //! * [`relay`] — tokens, grants and the attach message of the relay.
-//! * [`routes`] — which requests must be sealed, and which spellings of paths are refused.
-//! * [`store`] — what servers that share a store agree on: rows, keys, the script of claims.
+//! * [`routes`] — the requests that must be sealed, and the spellings of paths that are rejected.
+//! * [`store`] — the format that servers with a shared store agree on: rows, keys, the script of claims.
 //! * [`limits`], [`error`] — every bound and every error, in one place each.
 #![no_std]
 #![warn(missing_docs)]

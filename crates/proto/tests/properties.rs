@@ -25,7 +25,7 @@ fn provider() -> &'static dyn Provider {
     default_provider()
 }
 
-/// What an init may be.
+/// A kind of init: its wire and its endpoint.
 #[derive(Clone, Copy, Debug)]
 struct Kind(Wire, Family);
 
@@ -85,14 +85,14 @@ fn buffer(plaintext: &[u8]) -> SealBuffer {
     SealBuffer::from(plaintext)
 }
 
-/// Every way in which a message differs from `message` by one bit of a header's value or of the body.
+/// Flips one bit of `message`, in a header's value or in the body.
 fn flip(message: &SealedMessage, bit: usize) -> (HeaderList, Vec<u8>) {
     let (mut headers, mut body) = (message.headers.clone(), message.body.clone());
     let total: usize = headers.iter().map(|(_, value)| value.len()).sum::<usize>() + body.len();
     let (mut at, mask) = (bit / 8 % total, 1 << (bit % 8));
     for (_, value) in &mut headers {
         if at < value.len() {
-            // A byte of 128 or more becomes another character, which no header of the wires may hold.
+            // A byte of 128 or more becomes another character, which no header of the wires may contain.
             let changed = value.bytes().enumerate().map(|(n, b)| char::from(if n == at { b ^ mask } else { b }));
             *value = changed.collect();
             return (headers, body);
@@ -244,7 +244,7 @@ proptest! {
     }
 }
 
-/// Of any client, on wire 1 or 2.
+/// The body of any client's init, on wire 1 or 2.
 const INIT_BODY: &[u8] = br#"{"clientPublicKey":"BFaDVDQyf8e9gCX4YdGR+FvlvpFrbqOUVGKlzJdzsz2HhhuN3vpOx35vF0q9jIrPVsEqKpSkR26PO7rINxlfV40=","keyAgreement":"ECDH_P256"}"#;
 
 fn init_claim(client: &str, nonce: &str) -> ClaimKey {
@@ -268,7 +268,7 @@ fn show(value: &impl Debug) -> String {
     format!("{value:?}\n{value:#?}")
 }
 
-/// Whether `text` holds the first 4 bytes of `bytes`, or more, in a form that somebody could read back.
+/// Returns whether `text` contains the first 4 bytes of `bytes`, or more, in a form that can be read back.
 fn holds(text: &str, bytes: &[u8]) -> bool {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let hex = |upper: bool| -> String {
@@ -276,7 +276,7 @@ fn holds(text: &str, bytes: &[u8]) -> bool {
     };
     let decimal: String = bytes[..4].iter().map(|b| format!("{b},")).collect();
     let hex_list: String = bytes[..4].iter().map(|b| format!("{b:x},")).collect();
-    // Six bytes are eight characters of base64, whole, so that they stand alike whatever follows.
+    // Six bytes are eight whole characters of base64, so that they look the same whatever follows.
     let (standard, url_safe) = (STANDARD.encode(&bytes[..6]), URL_SAFE.encode(&bytes[..6]));
     let escaped: String = bytes[..4].escape_ascii().map(char::from).filter(|c| !c.is_whitespace()).collect();
     [hex(false), hex(true), decimal, hex_list, standard, url_safe].iter().any(|form| text.contains(form.as_str()))

@@ -1,19 +1,20 @@
-//! `spec/registry.toml` and this crate name the same things, and every section of the spec that the code or a vector
-//! points to is there.
+//! `spec/registry.toml` and this crate name the same things, and every section of the spec that the code or a vector refers to
+//! exists.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sealway_proto::session::three::problem::PROBLEMS;
+use sealway_proto::exchange::{Form, Rejection};
+use sealway_proto::session::three::problem::{PROBLEM_URN, PROBLEMS};
 use sealway_proto::wire::header::{SEALING, X_KID};
 use sealway_proto::wire::stripped::{CLAIMED_PREFIXES, ORIGIN, ORIGIN_PREFIXES, WAY};
 use sealway_proto::{Blame, Error};
 use sealway_testkit::vectors;
 use toml::{Table, Value};
 
-/// One of each, for what a list of codes cannot tell. The first test finds what is missing here.
+/// One of each error, for checks that a list of codes does not allow. The first test finds missing ones.
 const ALL: &[Error] = &[
     Error::HeaderMissing(X_KID),
     Error::HeaderInvalid(X_KID),
@@ -53,7 +54,7 @@ const ALL: &[Error] = &[
     Error::Provider,
 ];
 
-/// Where a peer is told of an error.
+/// The endpoints at which a peer receives an error.
 const PLACES: [&str; 5] = ["init", "v1", "sealed", "init3", "sealed3"];
 
 fn root() -> PathBuf {
@@ -115,11 +116,47 @@ fn every_code_says_what_it_means_and_what_the_peer_is_told() {
                 assert!(!entry[place].as_table().unwrap().contains_key("message"), "{code}: {place} has no message");
             }
         }
-        let known = ["blame", "meaning", "client"];
+        let known = ["blame", "meaning", "remedy", "client"];
         assert!(
             entry.keys().all(|key| known.iter().chain(&PLACES).any(|known| key == known)),
             "{code}: an unknown member"
         );
+    }
+}
+
+#[test]
+fn a_server_answers_each_error_as_the_registry_says() {
+    let (errors, mut wrong) = (registry("errors"), Vec::new());
+    for error in ALL {
+        let entry = errors[error.code()].as_table().unwrap();
+        for (place, told) in entry.iter().filter(|(place, _)| PLACES.contains(&place.as_str())) {
+            let form = match place.as_str() {
+                "init" | "sealed" => Form::Plain,
+                "v1" => Form::V1,
+                _ => Form::Problem,
+            };
+            let answer = Rejection::from(*error).answer(form);
+            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            let (name, shown) = match form {
+                Form::Problem => (PROBLEM_URN.to_owned() + told["error"].as_str().unwrap(), &body["type"]),
+                _ => (told["error"].as_str().unwrap().to_owned(), &body["error"]),
+            };
+            let is_status = Some(i64::from(answer.status)) == told["status"].as_integer();
+            if !is_status || shown.as_str() != Some(name.as_str()) {
+                wrong.push(format!("{}, {place}: {} {shown}", error.code(), answer.status));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_code_and_every_public_error_has_a_remedy() {
+    for section in ["errors", "public", "problems", "channel_errors", "channel_client_errors", "rpc_errors"] {
+        for (code, entry) in registry(section) {
+            let remedy = entry.get("remedy").and_then(Value::as_str).unwrap_or_default();
+            assert!(remedy.ends_with('.'), "{section}.{code}: remedy");
+        }
     }
 }
 
@@ -199,7 +236,7 @@ fn every_section_that_code_or_vectors_point_to_is_in_the_spec() {
     }
 }
 
-/// The anchor of a heading, as forges make it.
+/// Returns the anchor of a heading, as forges make it.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase().replace(' ', "-");
     text.chars().filter(|c| c.is_alphanumeric() || *c == '-' || *c == '_').collect()

@@ -1,5 +1,5 @@
-//! Every scenario of `vectors/session`, in both directions: what this crate seals is the scenario's bytes, what the
-//! scenario holds opens, and what it says is refused is refused with its code.
+//! Every scenario of `vectors/session`, in both directions: this crate seals the scenario's bytes, opens its messages, and
+//! rejects with the scenario's code.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod providers;
@@ -24,7 +24,7 @@ fn provider() -> &'static dyn Provider {
     providers::provider()
 }
 
-/// The vectors' nonce lifetime is the least that the window allows.
+/// Returns the policy of the vectors: the nonce lifetime is the least that the window allows.
 fn policy(window_ms: u64) -> ReplayPolicy {
     ReplayPolicy::new(window_ms, 0)
 }
@@ -62,7 +62,7 @@ fn server_session(of: &vectors::Session) -> Arc<Session> {
     Arc::new(Session::new(provider(), record).unwrap())
 }
 
-/// A client that has begun, whatever its request was.
+/// Creates a client that has begun, whatever its request was.
 fn begun(wire_number: u8, anonymous: bool, client_id: Option<&str>, scalar: &Hex) -> ClientInit {
     let ephemeral = provider().p256_from_scalar(&scalar.array()).unwrap();
     let client_id = client_id.unwrap_or_default();
@@ -138,7 +138,7 @@ fn init(v: &vectors::Init) {
     assert_eq!((record.created_ms, record.expires_ms), (v.session.created_ms, v.session.expires_ms));
     assert_eq!(record.key.expose(), &v.session.key_hex.array());
 
-    // The same from the client's side, through the intermediate values.
+    // The same from the client's side, over the intermediate values.
     let peer = provider().p256_public(&server_public).unwrap();
     let z = provider().p256_from_scalar(&v.client_scalar_hex.array()).unwrap().agree(peer).unwrap();
     assert_eq!(*z, v.shared_secret_hex.array());
@@ -170,7 +170,7 @@ fn client_init(v: &vectors::ClientInit) {
     let session = init.finish(provider(), v.answer.as_slice(), v.received_ms, &mut |_| ()).unwrap();
     assert_eq!(session.id().as_str(), v.session_id);
     assert_eq!(session.expires_ms(), v.expires_ms);
-    // The key itself does not show; what it seals does.
+    // The key itself is not accessible; its ciphertext is.
     let p = &v.probe;
     let plaintext = SealBuffer::from(p.plaintext.as_slice());
     let (sealed, _) = session.seal_as(&p.path, plaintext, &p.stamp, &p.nonce, &p.iv_hex.array(), &mut |_| ()).unwrap();
@@ -219,7 +219,7 @@ fn answer_refused(v: &vectors::AnswerRefused) -> Error {
     pending.open(&v.headers, v.status, v.body.to_vec(), v.received_ms, &policy, &mut |_| ()).map(|_| ()).unwrap_err()
 }
 
-/// The code that a scenario expects, if it is a refusal.
+/// Returns the code that a scenario expects, if it is a rejection.
 fn code(scenario: &Scenario) -> Option<&str> {
     match scenario {
         Scenario::InitRefused(v) => Some(&v.code),
@@ -244,7 +244,7 @@ fn play(scenario: &Scenario) {
     assert_eq!(Some(refusal.code()), code(scenario));
 }
 
-/// Plays every scenario that `pick` picks; all failures are told, not the first alone.
+/// Runs every scenario that `pick` picks, and reports all failures, not the first alone.
 fn play_all(pick: impl Fn(&Scenario) -> bool) {
     let (mut count, failed) = (0, RefCell::new(Vec::new()));
     for vector in vectors::load_session().unwrap().iter().filter(|vector| pick(&vector.scenario)) {
@@ -302,7 +302,7 @@ fn a_client_refuses_every_faulty_answer_with_its_code() {
 
 #[test]
 fn every_code_that_bytes_alone_can_cause_has_a_vector() {
-    // These need a store, a caller's mistake, a broken module, or to know who the client is.
+    // These need a store, a caller's mistake, a failing module, or the client's identity.
     let elsewhere = ["replayed", "reservation_mismatch", "provider", "policy", "unauthenticated"];
     let (all, all3) = (vectors::load_session().unwrap(), load_session3().unwrap());
     let of_wire3 = all3.iter().filter_map(|vector| vector.scenario.code());

@@ -1,6 +1,6 @@
-//! The primitives behind the seam against Project Wycheproof's cases, through every provider.
+//! The primitives behind the seam against Project Wycheproof's cases, with every provider.
 //!
-//! The figures are asserted: a filter that lets nothing through would pass in silence otherwise.
+//! The numbers of cases are asserted: otherwise a filter that excludes everything would pass unnoticed.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod providers;
@@ -107,7 +107,7 @@ fn p256_agrees_on_points_within_der_and_refuses_the_der_itself() {
                 assert_eq!(agree(&case.private_key, point).as_deref(), Ok(case.shared_secret.as_slice()));
                 agreed += 1;
             } else {
-                // "Acceptable" is a point with bytes changed or added, which readers of DER may pass over.
+                // "Acceptable" is a point with bytes changed or added, which readers of DER may ignore.
                 assert_eq!(agree(&case.private_key, point), Err(Error::PublicKeyInvalid), "case {}", case.tc_id);
                 refused += 1;
             }
@@ -116,7 +116,7 @@ fn p256_agrees_on_points_within_der_and_refuses_the_der_itself() {
     });
 }
 
-/// ECDH with a scalar that may have leading zeros too many or too few.
+/// Performs ECDH with a scalar that may have too many or too few leading zeros.
 fn agree(scalar: &[u8], point: &[u8]) -> Result<Vec<u8>, Error> {
     let first = scalar.iter().position(|byte| *byte != 0).unwrap();
     let digits = &scalar[first..];

@@ -1,4 +1,4 @@
-//! Where an endpoint may attach, where several nodes share the channels. SPEC relay.md#several-nodes
+//! Selection of the node on which an endpoint attaches, for several nodes with shared channels. SPEC relay.md#several-nodes
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use crate::nodes::Where;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
 
-/// How long Redis and the other node may take together.
+/// Longest time for Redis and the other node together.
 const TIME: Duration = Duration::from_secs(10);
 
-/// Where an endpoint may attach.
+/// The node on which an endpoint may attach.
 pub(crate) enum Admitted {
     Here(Asked),
     There(TcpStream),
 }
 
-/// Asks the nodes for an endpoint's place, and reaches it.
+/// Asks the nodes for an endpoint's place, and connects to it.
 pub(crate) async fn ask(
     relay: Arc<Relay>,
     asked: Asked,

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// Frames that are written at once.
+/// Most frames that are written at once.
 pub(crate) const BATCH: usize = 32;
 
-/// Frames that are written together.
+/// Frames to be written together.
 #[derive(Default)]
 pub(crate) struct Batch {
     frames: [Range<usize>; BATCH],
@@ -28,7 +28,7 @@ impl Batch {
         self.len == BATCH
     }
 
-    /// The frames, the sum of their payloads, and whether a record is among them; empty afterwards.
+    /// Returns the frames, the sum of their payloads, and whether a record is among them; the batch is empty afterwards.
     pub(crate) fn drain(&mut self) -> (impl Iterator<Item = Range<usize>>, usize, bool) {
         let Batch { frames, len, payload, has_record } = std::mem::take(self);
         (frames.into_iter().take(len), payload, has_record)

@@ -1,8 +1,8 @@
-//! A bound on bytes that wait in memory, over all connections.
+//! A bound on the buffered bytes of all connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that wait.
+/// The number of buffered bytes, and its bound.
 #[derive(Debug)]
 pub(crate) struct Budget {
     used: AtomicUsize,
@@ -14,7 +14,7 @@ impl Budget {
         Budget { used: AtomicUsize::new(0), max }
     }
 
-    /// Takes so many; false, and nothing taken, when that is too many.
+    /// Acquires `len` bytes; returns false, and acquires nothing, if that passes the bound.
     pub(crate) fn take(&self, len: usize) -> bool {
         let used = self.used.fetch_add(len, Ordering::Relaxed).saturating_add(len);
         let fits = used <= self.max;

@@ -1,4 +1,4 @@
-//! Channels: two places for endpoints, what waits until both are there, taking a place over, and the end.
+//! Channels: two places for endpoints, the data that waits until both have attached, replacement of an endpoint, and the end.
 //! SPEC relay.md#pairing
 
 use std::collections::HashMap;
@@ -14,34 +14,34 @@ use crate::budget::Budget;
 use crate::conn::Conn;
 
 const SHARDS: usize = 16;
-/// What a control plane does not say twice: a place may be taken over so often in a window of this length.
+/// Most replacements of an endpoint in a window of the length below; grants do not state it.
 pub(crate) const REPLACEMENTS_MAX: u32 = 5;
 const REPLACEMENT_WINDOW_MS: u64 = 10_000;
 
-/// Whose channels: an audience and an issuer, as a fingerprint.
+/// The tenant of a channel: a fingerprint of audience and issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Tenant(pub(crate) [u8; 8]);
 
-/// A channel's name; those of two tenants are two channels.
+/// A channel's name; equal names of two tenants are two channels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ChannelKey {
     pub(crate) tenant: Tenant,
     pub(crate) id: Box<str>,
 }
 
-/// An endpoint that may attach, by its token.
+/// An endpoint that may attach, as its token describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) key: ChannelKey,
     pub(crate) role: Role,
     pub(crate) init_exp_s: i64,
-    /// As the token says.
+    /// The idle time of the token, in seconds.
     pub(crate) idle_s: Option<u32>,
     pub(crate) eid: Box<str>,
     pub(crate) profile: Profile,
 }
 
-/// How often a place was taken over.
+/// Number of replacements of an endpoint in a window of time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     since_ms: u64,
@@ -62,9 +62,9 @@ struct End {
     conn: Arc<Conn>,
     eid: Box<str>,
     profile: Profile,
-    /// Frames for the other end, which is not there yet.
+    /// Frames for the other end, which has not attached yet.
     pending: Vec<u8>,
-    /// The payloads of these alone.
+    /// Sum of their payloads alone, in bytes.
     pending_len: usize,
 }
 
@@ -75,11 +75,11 @@ struct State {
     is_over: bool,
 }
 
-/// A channel.
+/// A channel, with places for two endpoints.
 pub(crate) struct Channel {
     key: ChannelKey,
     init_exp_s: i64,
-    /// 0 for the relay's own bound.
+    /// Idle time in seconds; 0 for the relay's own bound.
     idle_s: AtomicU64,
     first_ms: u64,
     active_ms: AtomicU64,
@@ -88,26 +88,26 @@ pub(crate) struct Channel {
     state: Mutex<State>,
 }
 
-/// What became of frames that were offered to a channel.
+/// The result of an offer of frames to a channel.
 pub(crate) enum Offered {
-    /// They wait for the other end.
+    /// The frames wait for the other end.
     Kept,
-    /// The other end is there: they are its connection's, from now on.
+    /// The other end has attached: from now on its connection receives the frames.
     Paired(Arc<Conn>),
-    /// The channel is over.
+    /// The channel has already ended.
     Over,
-    /// Too much waits in this channel.
+    /// Too much data waits in this channel.
     Overflow,
-    /// Too much waits in all.
+    /// Too much data waits in the whole relay.
     Full,
 }
 
-/// What became of who attached.
+/// The place of an endpoint that has attached.
 pub(crate) struct Attached {
     pub(crate) channel: Arc<Channel>,
-    /// Which of its two ends.
+    /// The endpoint's end, 0 or 1.
     pub(crate) side: usize,
-    /// The other end, if it is there, and how long it has waited.
+    /// The other end, if it has attached, and the time that it has waited, in milliseconds.
     pub(crate) paired: Option<(Arc<Conn>, u64)>,
     pub(crate) has_replaced: bool,
 }
@@ -132,12 +132,12 @@ impl Channel {
         }
     }
 
-    /// Notes a message.
+    /// Records the time of a message.
     pub(crate) fn touch(&self, now_ms: u64) {
         self.active_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Notes that a record was forwarded from an end. True when it is the first from the second end: from then on the
+    /// Records that a record was forwarded from an end. Returns true for the first from the second end: from then on the
     /// channel may outlive `init_exp`.
     pub(crate) fn note_record(&self, side: usize) -> bool {
         let bit = 1 << side;
@@ -147,7 +147,7 @@ impl Channel {
         self.records.fetch_or(bit, Ordering::Relaxed) | bit == 3
     }
 
-    /// Why time ends the channel, if it does.
+    /// Returns the cause if the channel's time is over.
     pub(crate) fn outlived(&self, now_ms: u64, now_s: i64, idle_ms: u64) -> Option<CloseCause> {
         if self.records.load(Ordering::Relaxed) != 3 && now_s > self.init_exp_s {
             return Some(CloseCause::InitExpired);
@@ -160,7 +160,7 @@ impl Channel {
         (idled > idle_ms).then_some(CloseCause::IdleTimeout)
     }
 
-    /// Frames from an end that does not know the other one yet. `payload` is the sum of their payloads.
+    /// Offers frames from an end that does not know the other one yet. `payload` is the sum of their payloads.
     pub(crate) fn offer(
         &self,
         side: usize,
@@ -181,7 +181,7 @@ impl Channel {
             return Offered::Overflow;
         }
         let len = frames.iter().map(|frame| frame.len()).sum();
-        // Empty messages cost their heads alone, which the bound on payloads does not see.
+        // Empty messages only cost their heads, which the bound on payloads does not count.
         if end.pending.len() + len > max.saturating_mul(2) {
             return Offered::Overflow;
         }
@@ -193,7 +193,7 @@ impl Channel {
         Offered::Kept
     }
 
-    /// Ends it. `of` gives the cause that each end is told. False when it was over.
+    /// Ends it. `of` returns the cause for each end. Returns false if it had ended.
     fn end(&self, budget: &Budget, of: impl Fn(usize) -> CloseCause) -> bool {
         let ends = {
             let state = &mut *self.state.lock();
@@ -213,7 +213,7 @@ impl Channel {
 
 type Shard = Mutex<HashMap<ChannelKey, Arc<Channel>, RandomState>>;
 
-/// All channels.
+/// All channels of the relay.
 pub(crate) struct Channels {
     shards: Vec<Shard>,
     hasher: RandomState,
@@ -225,7 +225,7 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// `tenant_max` of 0 is no bound.
+    /// Creates an empty set; `tenant_max` of 0 is no bound.
     pub(crate) fn new(max: usize, tenant_max: usize, budget: Arc<Budget>) -> Self {
         Channels {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -248,7 +248,7 @@ impl Channels {
         &self.shards[usize::try_from(hash % SHARDS as u64).unwrap_or_default()]
     }
 
-    /// Gives an endpoint its place.
+    /// Attaches an endpoint to its channel.
     pub(crate) fn attach(&self, asked: &Asked, conn: &Arc<Conn>, now_ms: u64) -> Result<Attached, CloseCause> {
         let side = side(asked.role);
         let mut shard = self.shard(&asked.key).lock();
@@ -261,7 +261,7 @@ impl Channels {
         let mut guard = channel.state.lock();
         let state = &mut *guard;
         if state.is_over {
-            // Whoever ended it is about to take it out: what is put in its place is another.
+            // The task that ended it is about to remove it: its replacement is another channel.
             let fresh = Arc::new(Channel::new(asked, now_ms, [Window::default(); 2]));
             fresh.put(side, asked, conn);
             shard.insert(asked.key.clone(), fresh.clone());
@@ -301,7 +301,7 @@ impl Channels {
         }
     }
 
-    /// A new channel, within the bounds.
+    /// Adds a channel, within the bounds.
     fn add(&self, asked: &Asked, now_ms: u64) -> Result<Arc<Channel>, CloseCause> {
         if self.len.load(Ordering::Relaxed) >= self.max {
             return Err(CloseCause::AttachFailed);
@@ -321,7 +321,7 @@ impl Channels {
         }
     }
 
-    /// Takes a channel out that is over.
+    /// Removes a channel that has ended.
     fn remove(&self, channel: &Arc<Channel>) {
         {
             let mut shard = self.shard(&channel.key).lock();
@@ -341,7 +341,7 @@ impl Channels {
         }
     }
 
-    /// Ends a channel; each end is told its cause. False when it was over before.
+    /// Ends a channel; each end gets its cause. Returns false if it had ended before.
     pub(crate) fn end(&self, channel: &Arc<Channel>, of: impl Fn(usize) -> CloseCause) -> bool {
         let ended = channel.end(&self.budget, of);
         if ended {
@@ -350,12 +350,12 @@ impl Channels {
         ended
     }
 
-    /// The names of all.
+    /// Returns the names of all channels.
     pub(crate) fn keys(&self) -> Vec<ChannelKey> {
         self.shards.iter().flat_map(|shard| shard.lock().keys().cloned().collect::<Vec<_>>()).collect()
     }
 
-    /// Ends what time ends; gives the causes.
+    /// Ends the channels whose time is over; returns the causes.
     pub(crate) fn sweep(&self, now_ms: u64, now_s: i64, idle_ms: u64) -> Vec<CloseCause> {
         let mut causes = Vec::new();
         for shard in &self.shards {
@@ -379,7 +379,7 @@ impl Channel {
         self.state.lock().ends[side] = Some(End::new(asked, conn));
     }
 
-    /// Puts an endpoint beside the other, and gives it what has waited. None when that could not be.
+    /// Pairs an endpoint with the other, and queues the data that has waited. `None` if that failed.
     fn pair(
         &self,
         state: &mut State,
@@ -403,7 +403,7 @@ impl Channel {
         Some((peer, now_ms.saturating_sub(self.first_ms)))
     }
 
-    /// Whether an endpoint says the same of the channel as the first one.
+    /// Checks that an endpoint's token agrees with the first one's on the channel.
     fn fits(&self, asked: &Asked) -> Result<(), CloseCause> {
         if self.init_exp_s != asked.init_exp_s {
             return Err(CloseCause::InitExpMismatch);

@@ -1,5 +1,5 @@
-//! One WebSocket connection as others see it: what is written to it, and that it shall end. Its own task ([`crate::endpoint`])
-//! reads; the task of the other end writes, under the lock of this connection alone.
+//! One WebSocket connection as other tasks see it: writing to it, and ending it. Its own task ([`crate::endpoint`]) reads; the
+//! task of the other end writes, under the lock of this connection alone.
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -20,14 +20,14 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use crate::budget::Budget;
 use crate::ws;
 
-/// Control frames of ours wait behind at most so many bytes; an answer to a ping that would wait longer is left out.
+/// Most bytes in the queue before a control frame of the relay; an answer to a ping behind more is left out.
 const CONTROL_BEHIND_MAX: usize = 4096;
 
-/// The half that is read.
+/// The reading half of a connection.
 pub(crate) enum Reader {
     Tcp(OwnedReadHalf),
     Raw(ReadHalf<Box<dyn Raw>>),
-    /// It is another's now.
+    /// The half was handed over.
     Over,
 }
 
@@ -41,7 +41,7 @@ impl AsyncRead for Reader {
     }
 }
 
-/// The half that is written.
+/// The writing half of a connection.
 pub(crate) enum Writer {
     Tcp(OwnedWriteHalf),
     Raw(WriteHalf<Box<dyn Raw>>),
@@ -78,7 +78,7 @@ impl AsyncWrite for Writer {
     }
 }
 
-/// The halves of a connection, and what was read from it already.
+/// Splits a connection into halves, and returns its input that was already read.
 pub(crate) fn split(io: Box<dyn Raw>) -> (Reader, Writer, bytes::Bytes) {
     match io.into_tcp() {
         Ok((stream, read)) => {
@@ -92,46 +92,46 @@ pub(crate) fn split(io: Box<dyn Raw>) -> (Reader, Writer, bytes::Bytes) {
     }
 }
 
-/// What is written, and what waits to be.
+/// The writing half with its queue.
 struct Out {
-    /// None when the connection is over: a writer keeps who waits for it, and that is the connection itself.
+    /// `None` once the connection is over: a writer holds its waker, which is the connection itself.
     writer: Option<Writer>,
-    /// What the connection did not take yet.
+    /// Bytes that the connection has not accepted yet.
     waiting: Vec<u8>,
     sent: usize,
-    /// The TLS layer below holds some.
+    /// The TLS layer below still buffers data.
     unflushed: bool,
-    /// Since when something waits; 0 when nothing does.
+    /// Time since which bytes wait; 0 if none do.
     since_ms: u64,
     is_broken: bool,
     said_close: bool,
 }
 
-/// A connection.
+/// A WebSocket connection of an endpoint.
 pub(crate) struct Conn {
     pub(crate) id: u64,
     pub(crate) address: Option<IpAddr>,
     out: Mutex<Out>,
     /// The task that reads from it.
     own: AtomicWaker,
-    /// The task that writes to it: the other end's.
+    /// The task that writes to it, that of the other end.
     feeder: AtomicWaker,
     end: Mutex<Option<CloseCause>>,
-    /// Whether `end` is set: looked at for every message.
+    /// Set once `end` is: read for every message.
     is_ending: AtomicBool,
-    /// It is to be dropped without another word.
+    /// The connection must be dropped without a close frame.
     is_killed: AtomicBool,
     pub(crate) is_attached: AtomicBool,
-    /// When something was last read from it.
+    /// Time of the last read from it.
     pub(crate) seen_ms: AtomicU64,
-    /// When it was last asked for a sign of life.
+    /// Time of the last ping to it.
     pub(crate) pinged_ms: AtomicU64,
-    /// When it must have attached, or have ended.
+    /// Time by which it must have attached, or have ended.
     pub(crate) deadline_ms: AtomicU64,
     budget: Arc<Budget>,
 }
 
-/// The connection takes nothing more.
+/// The connection accepts no more data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gone;
 
@@ -140,7 +140,7 @@ impl Wake for Conn {
         self.wake_by_ref();
     }
 
-    /// Room to write is news for whoever waits for it, and both may.
+    /// Both tasks may wait for room to write, so both are woken.
     fn wake_by_ref(self: &Arc<Self>) {
         self.feeder.wake();
         self.own.wake();
@@ -181,7 +181,8 @@ impl Conn {
         }
     }
 
-    /// Has the connection closed for this cause; the first one counts. False when it was to be closed already.
+    /// Requests the close of the connection for this cause; the first one counts. Returns false if a close was requested
+    /// already.
     pub(crate) fn close(&self, cause: CloseCause) -> bool {
         {
             let mut end = self.end.lock();
@@ -195,7 +196,7 @@ impl Conn {
         true
     }
 
-    /// Has it dropped: there is nothing to be said, or nobody who listens.
+    /// Requests that the connection is dropped: there is no close frame to send, or no peer that reads it.
     pub(crate) fn kill(&self, cause: CloseCause) {
         self.is_killed.store(true, Ordering::Release);
         self.close(cause);
@@ -210,17 +211,17 @@ impl Conn {
         self.is_killed.load(Ordering::Acquire)
     }
 
-    /// Why it ends, if it does.
+    /// Returns the cause of its end, if it ends.
     pub(crate) fn cause(&self) -> Option<CloseCause> {
         *self.end.lock()
     }
 
-    /// Who reads from it, to be woken.
+    /// Registers the task that reads from it.
     pub(crate) fn register_own(&self, waker: &Waker) {
         self.own.register(waker);
     }
 
-    /// Writes frames, or keeps what the connection does not take. `true`: nothing waits.
+    /// Writes frames, and queues the bytes that the connection does not accept. Returns `true` if nothing waits.
     pub(crate) fn send(self: &Arc<Self>, mut slices: &mut [IoSlice<'_>], now_ms: u64) -> Result<bool, Gone> {
         let out = &mut *self.out.lock();
         if out.is_broken || out.said_close {
@@ -247,7 +248,7 @@ impl Conn {
         self.settle(out, cx, now_ms)
     }
 
-    /// Puts a control frame behind what waits; one that would wait for long is left out. Whether it was.
+    /// Queues a control frame; one that would wait for long is left out. Returns whether it was queued.
     pub(crate) fn send_control(self: &Arc<Self>, frame: &[u8], now_ms: u64) -> bool {
         let is_backed_up = {
             let out = self.out.lock();
@@ -256,24 +257,24 @@ impl Conn {
         !is_backed_up && self.send(&mut [IoSlice::new(frame)], now_ms).is_ok()
     }
 
-    /// Puts the close frame behind what waits: nothing comes after it.
+    /// Queues the close frame, after which nothing follows.
     pub(crate) fn send_close(self: &Arc<Self>, frame: &[u8], now_ms: u64) {
         let _ = self.send(&mut [IoSlice::new(frame)], now_ms);
         self.out.lock().said_close = true;
     }
 
-    /// Puts frames before all that may come, without writing yet: what had waited for this end to come.
+    /// Queues frames before all later ones, without writing yet: the data that had waited for this end.
     pub(crate) fn queue(self: &Arc<Self>, frames: &[u8], now_ms: u64) -> Result<bool, Gone> {
         self.send(&mut [IoSlice::new(frames)], now_ms)
     }
 
-    /// Ready when nothing waits any more. The task of the other end asks before it reads on.
+    /// Ready once nothing waits any more. The task of the other end polls it before it reads on.
     pub(crate) fn poll_drained(self: &Arc<Self>, cx: &Context<'_>, now_ms: u64) -> Poll<Result<(), Gone>> {
         self.feeder.register(cx.waker());
         self.poll_flush(now_ms)
     }
 
-    /// Writes what waits.
+    /// Writes and flushes the queued bytes.
     pub(crate) fn poll_flush(self: &Arc<Self>, now_ms: u64) -> Poll<Result<(), Gone>> {
         let out = &mut *self.out.lock();
         if out.is_broken {
@@ -290,7 +291,7 @@ impl Conn {
         }
     }
 
-    /// Writes what waits, as far as it is taken.
+    /// Writes the queued bytes, as far as the connection accepts them.
     fn settle(&self, out: &mut Out, cx: &mut Context<'_>, now_ms: u64) -> Result<bool, Gone> {
         while out.has_waiting() {
             let Some(writer) = &mut out.writer else { return Err(Gone) };
@@ -305,7 +306,7 @@ impl Conn {
         }
         if out.sent > 0 {
             self.budget.give_back(out.sent);
-            // Given back to the allocator: a connection at rest holds no buffer.
+            // Returned to the allocator: an idle connection has no buffer.
             (out.waiting, out.sent) = (Vec::new(), 0);
         }
         match out.poll_flush(cx) {
@@ -322,8 +323,8 @@ impl Conn {
         }
     }
 
-    /// It takes nothing more. What it said before that may still lie there to be read, so its task reads on: up to the end,
-    /// which is near where nothing can be written.
+    /// Marks the connection as broken for writing. Earlier input may still be unread, so its task reads on: up to the end,
+    /// which is near when nothing can be written.
     fn broke(&self, out: &mut Out) -> Result<bool, Gone> {
         self.budget.give_back(out.waiting.len());
         (out.waiting, out.sent) = (Vec::new(), 0);
@@ -332,12 +333,12 @@ impl Conn {
         Err(Gone)
     }
 
-    /// Says that nothing more comes.
+    /// Shuts down the sending side.
     pub(crate) fn poll_shutdown(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.out.lock().writer.as_mut().map_or(Poll::Ready(Ok(())), |writer| Pin::new(writer).poll_shutdown(cx))
     }
 
-    /// For how long something has waited to be taken.
+    /// Returns the time for which queued bytes have waited, in milliseconds.
     pub(crate) fn stalled_ms(&self, now_ms: u64) -> u64 {
         match self.out.try_lock() {
             Some(out) if out.since_ms != 0 => now_ms.saturating_sub(out.since_ms),
@@ -345,14 +346,14 @@ impl Conn {
         }
     }
 
-    /// Has the connection reset when it is dropped: what the kernel still holds for it would be kept for a minute.
+    /// Makes the connection reset when it is dropped: otherwise the kernel would keep its unsent data for a minute.
     pub(crate) fn reset(&self) {
         if let Some(Writer::Tcp(half)) = &self.out.lock().writer {
             let _ = SockRef::from(half.as_ref()).set_linger(Some(std::time::Duration::ZERO));
         }
     }
 
-    /// Hands the connection over: its writer, and what waits for it.
+    /// Hands the connection over: its writer, and the queued bytes.
     pub(crate) fn hand_over(&self) -> Option<(Writer, Vec<u8>)> {
         let out = &mut *self.out.lock();
         (out.is_broken, out.since_ms) = (true, 0);
@@ -361,13 +362,13 @@ impl Conn {
         Some((out.writer.take()?, waiting.get(std::mem::take(&mut out.sent)..).unwrap_or_default().to_vec()))
     }
 
-    /// Lets go of the connection: its task is over.
+    /// Releases the connection: its task is over.
     pub(crate) fn finish(&self) {
         let out = &mut *self.out.lock();
         (out.writer, out.is_broken) = (None, true);
     }
 
-    /// Asks for a sign of life.
+    /// Sends a ping to the endpoint.
     pub(crate) fn ping(self: &Arc<Self>, now_ms: u64) {
         self.pinged_ms.store(now_ms, Ordering::Relaxed);
         self.send_control(&ws::control(ws::PING, b""), now_ms);

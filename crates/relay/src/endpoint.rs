@@ -1,8 +1,8 @@
 //! The task of one connection: reads its frames and writes them to the other end, under that end's lock.
 //!
-//! At rest it holds no buffer: what is read goes into a buffer of the thread, and from there to the other end. Only what
-//! is not a whole frame yet, and what the other end does not take, is kept. While the other end does not take it, nothing
-//! more is read: whoever sends waits, and nobody else does.
+//! An idle connection has no buffer: input goes into a buffer of the thread, and from there to the other end. Only incomplete
+//! frames, and data that the other end does not accept, are kept. While the other end accepts nothing, the task reads nothing
+//! more: the sender waits, and no other endpoint does.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -29,36 +29,36 @@ use crate::nodes::bridge::Splice;
 use crate::relay::Relay;
 use crate::ws;
 
-/// What is read at once.
+/// Length of one read, in bytes.
 const SCRATCH_LEN: usize = 128 * 1024;
-/// How often one endpoint reads before others have a turn.
+/// Most reads of one endpoint before others have a turn.
 const ROUNDS_MAX: usize = 16;
-/// What is kept of a frame is copied to the thread's buffer when it is so short; else the rest is read behind it.
+/// Longest kept part of a frame that is copied to the thread's buffer; the rest of a longer one is read behind it.
 const SHORT: usize = 256;
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; HEAD_ROOM + SCRATCH_LEN].into_boxed_slice());
 }
 
-/// Where an endpoint is in its life.
+/// The phase of an endpoint's life.
 enum Phase {
-    /// It has not attached, or has.
+    /// The endpoint has not attached, or has.
     Open,
-    /// What nodes share is asked whether it may attach, and where.
+    /// The nodes are asked whether it may attach, and on which.
     Asking(Pin<Box<dyn Future<Output = Result<Admitted, CloseCause>> + Send>>),
     /// Another node has its channel.
     Bridged(Box<Splice>),
-    /// The close frame waits to be taken.
+    /// The close frame waits to be written.
     Closing,
-    /// It was told that nothing more comes; what it still says is thrown away.
+    /// The sending side is shut down; further input is discarded.
     Lingering,
 }
 
-/// Its channel.
+/// The endpoint's place in a channel.
 struct Place {
     channel: Arc<Channel>,
     side: usize,
-    /// The other end, once it is known to be there.
+    /// The other end, once it is known to have attached.
     peer: Option<Arc<Conn>>,
 }
 
@@ -69,15 +69,15 @@ struct Endpoint {
     input: Input,
     phase: Phase,
     place: Option<Place>,
-    /// The payload of the close frame that it sent, to be sent back.
+    /// The payload of the close frame that it sent, to be returned.
     said: Option<Box<[u8]>>,
-    /// What was read and not used yet.
+    /// Input that is not yet used.
     kept: BytesMut,
-    /// How much of it is needed to use it; 0 to look at it before anything is read.
+    /// Number of bytes of it that are needed; 0 to try before the next read.
     need: usize,
 }
 
-/// Takes a connection that has become a WebSocket.
+/// Starts the task of a connection that has become a WebSocket.
 pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr>, shutdown: &Shutdown) {
     let limits = &relay.settings.limits;
     let (reader, writer, read) = split(io);
@@ -87,7 +87,7 @@ pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr
     endpoint.run(shutdown);
 }
 
-/// Takes a connection of an endpoint that another node has let in, for a channel that is here.
+/// Starts the task of an endpoint that another node has authenticated, for a channel of this node.
 pub(crate) fn spawn_bridged(
     relay: &Arc<Relay>,
     stream: TcpStream,
@@ -164,15 +164,15 @@ impl Endpoint {
         });
     }
 
-    /// Reads once and forwards it.
+    /// Reads once and forwards the input.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now_ms = self.relay.now_ms();
-        // What waits for this endpoint is not waited for here: the other end does.
+        // This task does not wait for the output of its own endpoint: the other end's task does.
         let _ = self.conn.poll_flush(now_ms);
         if let Some(Place { peer: Some(peer), .. }) = &self.place
             && let Err(_gone) = ready!(peer.poll_drained(cx, now_ms))
         {
-            // Its task ends the channel, and this one with it, once it has read what that end said before it went.
+            // That task ends the channel, and this one with it, once it has read the last input of that end.
             return Poll::Pending;
         }
         let mut kept = std::mem::take(&mut self.kept);
@@ -187,7 +187,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads the rest of a frame behind what is kept of it.
+    /// Reads the rest of a frame behind its kept part.
     fn poll_behind(&mut self, cx: &mut Context<'_>, mut kept: BytesMut, now_ms: u64) -> Poll<()> {
         let left = (HEAD_ROOM + self.need).saturating_sub(kept.len());
         let polled = poll_read_buf(Pin::new(&mut self.reader), cx, &mut BufMut::limit(&mut kept, left));
@@ -208,7 +208,7 @@ impl Endpoint {
         Poll::Ready(())
     }
 
-    /// Reads into the buffer of the thread, behind the little that is kept.
+    /// Reads into the buffer of the thread, behind the short kept part.
     fn poll_scratch(&mut self, cx: &mut Context<'_>, kept: BytesMut, scratch: &mut [u8], now_ms: u64) -> Poll<()> {
         let short = kept.get(HEAD_ROOM..).unwrap_or_default();
         let begin = HEAD_ROOM + short.len();
@@ -231,7 +231,7 @@ impl Endpoint {
         Poll::Ready(())
     }
 
-    /// Uses what was read, from [`HEAD_ROOM`] on, and keeps what cannot be used yet.
+    /// Uses the input, from [`HEAD_ROOM`] on, and keeps the incomplete rest.
     fn take(&mut self, buf: &mut [u8], now_ms: u64) {
         let mut at = HEAD_ROOM;
         let mut batch = Batch::default();
@@ -285,7 +285,7 @@ impl Endpoint {
         self.kept = kept;
     }
 
-    /// Has the endpoint's place given to it, or asks the other nodes.
+    /// Attaches the endpoint, or asks the other nodes.
     fn attach(&mut self) {
         let message = self.input.take_attach();
         let (asked, claims) = match self.relay.judge(&message) {
@@ -296,7 +296,7 @@ impl Endpoint {
             }
         };
         if self.relay.nodes.is_some() {
-            // Its attach message came in time; what the nodes take has a bound of its own.
+            // Its attach message came in time; the nodes' time has a bound of its own.
             self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
             self.phase = Phase::Asking(Box::pin(admit::ask(self.relay.clone(), asked, claims, self.conn.address)));
         } else if let Err(cause) = self.relay.burn(&claims) {
@@ -319,14 +319,14 @@ impl Endpoint {
         }
     }
 
-    /// Goes on where the channel is.
+    /// Continues on the node that has the channel.
     fn admitted(&mut self, admitted: Admitted) {
         self.phase = Phase::Open;
         match admitted {
             Admitted::Here(asked) => self.take_place(&asked),
             Admitted::There(node) => {
                 let Some((writer, waiting)) = self.conn.hand_over() else { return };
-                // From now on it is cut off when nothing moves: the other node asks it for signs of life, through here.
+                // From now on it is closed when nothing moves: the other node sends pings, through this one.
                 self.conn.is_attached.store(true, Ordering::Relaxed);
                 self.conn.seen_ms.store(self.relay.now_ms(), Ordering::Relaxed);
                 let reader = std::mem::replace(&mut self.reader, Reader::Over);
@@ -341,7 +341,7 @@ impl Endpoint {
     fn poll_bridged(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let (cause, settings) = (self.conn.cause(), &self.relay.settings);
         if cause.is_some() && self.conn.deadline_ms.load(Ordering::Relaxed) == u64::MAX {
-            // It may never take its close frame.
+            // It may never accept its close frame.
             self.set_deadline(settings.limits.write_timeout);
         }
         let Phase::Bridged(splice) = &mut self.phase else { return Poll::Ready(()) };
@@ -400,12 +400,12 @@ impl Endpoint {
             self.relay.measures.encrypted();
         }
         if let Some(peer) = &place.peer {
-            // Where it is gone its task ends the channel.
+            // If it is gone its task ends the channel.
             let _ = peer.send(&mut slices[..count], now_ms);
         }
     }
 
-    /// Leaves the channel, and says why.
+    /// Leaves the channel, and sends the cause.
     fn begin_close(&mut self) {
         let cause = self.conn.cause().unwrap_or(CloseCause::Closed);
         if matches!(cause, CloseCause::AttachTimeout) {
@@ -419,7 +419,7 @@ impl Endpoint {
             _ => (cause.code(), cause.reason(settings.close_reasons)),
         };
         let frame = match &self.said {
-            // As RFC 6455 section 5.5.1 has it: the code that came goes back.
+            // As in RFC 6455 section 5.5.1: the received code is returned.
             Some(payload) => ws::control(ws::CLOSE, payload.get(..2).unwrap_or_default()),
             None => ws::close(code, reason),
         };
@@ -434,7 +434,7 @@ impl Endpoint {
         self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(time_ms), Ordering::Relaxed);
     }
 
-    /// Waits until the close frame was taken.
+    /// Waits until the close frame was written.
     fn poll_closing(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if ready!(self.conn.poll_flush(self.relay.now_ms())).is_ok() {
             ready!(self.conn.poll_shutdown(cx)).ok();
@@ -444,8 +444,8 @@ impl Endpoint {
         Poll::Ready(())
     }
 
-    /// Reads until the other side closes too: a connection that is closed with bytes unread is reset, and the close frame
-    /// may be lost on its way.
+    /// Reads until the other side closes too: a connection that is closed with unread bytes is reset, and the close frame may
+    /// be lost in transit.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         SCRATCH.with_borrow_mut(|scratch| {
             for _ in 0..ROUNDS_MAX {
@@ -459,7 +459,7 @@ impl Endpoint {
         })
     }
 
-    /// Ends the channel. The other end is told what matters to it.
+    /// Ends the channel. The other end gets the cause that concerns it.
     fn leave(&mut self, cause: CloseCause) {
         let Some(place) = self.place.take() else { return };
         let told = match cause {

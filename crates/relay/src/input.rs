@@ -1,5 +1,5 @@
-//! What one endpoint sends, frame by frame: which bytes are a message's, where messages end, and what breaks the rules.
-//! It forwards nothing itself; it says what is to be forwarded, and rewrites the heads of frames in place.
+//! The input of one endpoint, frame by frame: the bytes of a message, the ends of messages, and violations of the rules. It
+//! forwards nothing itself; it returns the parts to forward, and rewrites the heads of frames in place.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use sealway_proto::relay::{ATTACH_LEN_MAX, CloseCause, RECORD_HEADER_LEN, looks_
 
 use crate::ws::{self, Head};
 
-/// Frames up to this are forwarded whole; of longer ones each part as it comes, as a frame of its own.
+/// Longest frame that is forwarded whole; of longer ones each part as it arrives, as a frame of its own.
 pub(crate) const WHOLE_FRAME_MAX: usize = 64 * 1024 + 256;
-/// Room that must be before the first byte of a buffer, for a head.
+/// Room that must precede the first byte of a buffer, for a head.
 pub(crate) const HEAD_ROOM: usize = 16;
-/// What the first message of the v2 wire begins with.
+/// First bytes of the first message of the v2 wire.
 const V2_MAGIC: [u8; 4] = *b"FSB2";
 
-/// A frame that is longer than what is forwarded whole.
+/// A frame that is longer than those forwarded whole.
 #[derive(Clone, Copy, Debug)]
 struct Long {
     mask: [u8; 4],
@@ -23,46 +23,46 @@ struct Long {
     is_final: bool,
 }
 
-/// What is next in the bytes that were read.
+/// The next element of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// A part of the attach message was kept, or a control frame of no matter was there.
+    /// A part of the attach message was kept, or a control frame without effect was read.
     Nothing,
-    /// The attach message is there.
+    /// The attach message is complete.
     Attach,
-    /// A frame to forward, without a mask, at this place of the buffer; `payload` of it is payload.
+    /// A frame to forward, without a mask, at this range of the buffer; `payload` bytes of it are payload.
     Frame {
-        /// Its head and payload.
+        /// The range of its head and payload.
         at: Range<usize>,
         /// The length of the payload.
         payload: usize,
         /// It is the last of a message that looks like a record.
         is_record: bool,
     },
-    /// The endpoint asks for a sign of life.
+    /// The endpoint sent a ping with this payload.
     Ping(Range<usize>),
     /// The endpoint closes, with this payload.
     Close(Range<usize>),
-    /// So many bytes are needed, from the place that was reached.
+    /// This number of bytes is needed, from the current position.
     Need(usize),
-    /// It broke a rule.
+    /// The endpoint violated a rule.
     Broken(CloseCause),
 }
 
-/// What is known of the bytes that came before.
+/// The state of the input so far.
 #[derive(Debug)]
 pub(crate) struct Input {
     message_max: u64,
-    /// The attach message as far as it came; none when it was taken.
+    /// The attach message as far as it has arrived; `None` once it was taken.
     attach: Option<Vec<u8>>,
     long: Option<Long>,
     /// A message has begun and not ended.
     is_open: bool,
-    /// Nothing of the message was forwarded yet.
+    /// No part of the message was forwarded yet.
     is_first: bool,
     /// The message's length so far.
     len: u64,
-    /// Its beginning.
+    /// The first bytes of the message.
     head: [u8; RECORD_HEADER_LEN],
 }
 
@@ -79,17 +79,17 @@ impl Input {
         }
     }
 
-    /// Of an endpoint that has attached.
+    /// Creates the state of an endpoint that has attached.
     pub(crate) fn attached(message_max: usize) -> Self {
         Input { attach: None, ..Input::new(message_max) }
     }
 
-    /// Hands over the attach message.
+    /// Takes the complete attach message.
     pub(crate) fn take_attach(&mut self) -> Vec<u8> {
         self.attach.take().unwrap_or_default()
     }
 
-    /// Reads on at `at`, which is moved behind what was read. At least [`HEAD_ROOM`] bytes of `buf` are before `at`.
+    /// Reads on at `at`, which is moved past the consumed bytes. At least [`HEAD_ROOM`] bytes of `buf` precede `at`.
     pub(crate) fn next(&mut self, buf: &mut [u8], at: &mut usize) -> Next {
         if self.long.is_some() {
             return self.go_on(buf, at);
@@ -142,7 +142,7 @@ impl Input {
         }
     }
 
-    /// What rule a frame of a message breaks, by its head.
+    /// Returns the violation of a message's frame, by its head.
     fn refuse(&self, head: &Head) -> Option<CloseCause> {
         if self.is_open != (head.opcode == ws::CONTINUATION) {
             return Some(CloseCause::ProtocolError);
@@ -157,14 +157,14 @@ impl Input {
         }
     }
 
-    /// Notes the beginning of a frame of a message.
+    /// Records the beginning of a message's frame.
     fn begin(&mut self, head: &Head) {
         if head.opcode != ws::CONTINUATION {
             (self.is_open, self.is_first, self.len) = (true, true, 0);
         }
     }
 
-    /// A part of a long frame.
+    /// Reads a part of a long frame.
     fn go_on(&mut self, buf: &mut [u8], at: &mut usize) -> Next {
         let Some(long) = &mut self.long else { return Next::Nothing };
         let have = buf.len() - *at;
@@ -185,7 +185,7 @@ impl Input {
         self.data(buf, payload, is_final)
     }
 
-    /// A part of a message, without its mask: to keep, or to forward.
+    /// Handles a part of a message, without its mask: keeps or forwards it.
     fn data(&mut self, buf: &mut [u8], payload: Range<usize>, is_final: bool) -> Next {
         if let Some(attach) = &mut self.attach {
             attach.extend_from_slice(&buf[payload.clone()]);
@@ -197,7 +197,7 @@ impl Input {
         let opcode = if self.is_first { ws::BINARY } else { ws::CONTINUATION };
         let first = if is_final { ws::FIN | opcode } else { opcode };
         (self.is_open, self.is_first) = (!is_final, false);
-        // A client's head is at least four bytes longer than ours for the same payload, or there is the room before the
+        // A client's head is at least four bytes longer than the relay's for the same payload, or there is the room before the
         // first byte.
         let (head, head_len) = ws::encode_head(first, payload.len());
         let begin = payload.start - head_len;
@@ -206,7 +206,7 @@ impl Input {
         Next::Frame { at: begin..payload.end, payload: len, is_record }
     }
 
-    /// Looks at the header of what may be a record.
+    /// Checks the header of a possible record.
     fn note(&mut self, payload: &[u8], is_final: bool) -> bool {
         let known = usize::try_from(self.len).map_or(RECORD_HEADER_LEN, |len| len.min(RECORD_HEADER_LEN));
         for (to, from) in self.head[known..].iter_mut().zip(payload) {

@@ -1,4 +1,4 @@
-//! Key files of issuers: what mints has one, and a relay knows its public half by a keyset.
+//! Key files of issuers: the issuer has one, and a relay has its public half in a keyset.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{Binding, IssuerKey, KEYSET_LEN_MAX};
 use zeroize::{Zeroize, Zeroizing};
 
-/// What cannot be read or written: a sentence.
+/// An error of reading or writing a key file: a sentence.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct KeyFileError(String);
@@ -23,16 +23,16 @@ pub struct KeyFileError(String);
 pub fn read_issuer_key(path: &Path) -> Result<IssuerKey, KeyFileError> {
     let explain = |err: &dyn fmt::Display| KeyFileError(format!("{}: {err}", path.display()));
     let file = fs::File::open(path).map_err(|err| explain(&err))?;
-    // Room for all of it at once: a buffer that grows leaves copies of a key behind.
+    // The whole capacity at once: a buffer that grows leaves copies of a key behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(KEYSET_LEN_MAX + 2));
     file.take(KEYSET_LEN_MAX as u64 + 1).read_to_end(&mut bytes).map_err(|err| explain(&err))?;
     IssuerKey::parse(&bytes, default_signatures()).map_err(|err| explain(&err))
 }
 
-/// Makes an issuer's key (a new file that its owner alone may read) and the keyset with its public half and what it is bound to.
+/// Creates an issuer's key (a new file that only its owner may read) and the keyset with its public half and its binding.
 ///
 /// # Errors
-/// [`KeyFileError`], also when the key file is there already.
+/// [`KeyFileError`], also if the key file exists already.
 pub fn make_keys(kid: &str, binding: &Binding, key_file: &Path, keyset_file: &Path) -> Result<(), KeyFileError> {
     let explain = |path: &Path, err: &dyn fmt::Display| KeyFileError(format!("{}: {err}", path.display()));
     let mut seed = [0; 32];

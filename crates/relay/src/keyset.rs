@@ -1,5 +1,5 @@
-//! The keyset file: read at the start, and again when told to or when it looks other than before. One that cannot be used
-//! leaves the one before in force.
+//! The keyset file: read at the start, and again on request or when it has changed. An invalid one leaves the one before in
+//! force.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{KEYSET_LEN_MAX, Keyset};
 
-/// What tells a file from the one before without reading it: when it was changed, its length, its inode.
+/// The metadata that reveals a changed file without reading it: its time of change, its length, its inode.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 /// Keys of issuers, from a file.
@@ -23,14 +23,14 @@ pub(crate) struct Keys {
     seen: Mutex<Stamp>,
 }
 
-/// How many tenants a relay has, by what it was told to serve.
+/// Number of tenants of a relay, by its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenancy {
     /// One audience and one issuer.
     One,
-    /// One audience, whoever issues.
+    /// One audience, and any issuer.
     Open,
-    /// Several audiences or issuers, named.
+    /// Several audiences or issuers, all named.
     Several,
 }
 
@@ -43,7 +43,8 @@ impl Tenancy {
         }
     }
 
-    /// A key that is bound to nothing signs for every tenant: with several of both, one tenant's issuer could mint for another.
+    /// Checks the bindings: a key without one signs for every tenant, so with several of both, one tenant's issuer could mint
+    /// for another.
     fn judge(self, keys: &Keyset) -> Result<(), String> {
         let unbound: Vec<&str> = keys.unbound().collect();
         if keys.kids().count() == 1 || unbound.is_empty() || self == Tenancy::One {
@@ -65,7 +66,7 @@ impl Tenancy {
 }
 
 impl Keys {
-    /// Reads the file.
+    /// Reads the file, which must be valid.
     pub(crate) fn open(path: PathBuf, tenancy: Tenancy) -> Result<Self, String> {
         let seen = stamp(&path);
         let keys = read(&path, tenancy)?;
@@ -76,7 +77,7 @@ impl Keys {
         self.keys.load()
     }
 
-    /// Reads it again. What is wrong with it is in the log.
+    /// Reads it again. It logs the defect of an invalid one.
     pub(crate) fn reload(&self) {
         *self.seen.lock() = stamp(&self.path);
         match read(&self.path, self.tenancy) {
@@ -88,7 +89,7 @@ impl Keys {
         }
     }
 
-    /// Reads it again if it looks other than before.
+    /// Reads it again if it has changed.
     pub(crate) fn reload_if_changed(&self) {
         if *self.seen.lock() != stamp(&self.path) {
             self.reload();

@@ -1,17 +1,17 @@
-//! The blind middle of channels: pairs two endpoints over WebSockets and forwards their messages, which it cannot read.
+//! The untrusted relay of channels: pairs two endpoints over WebSockets and forwards their messages, which it cannot read.
 //! `spec/relay.md` is its contract.
 //!
-//! * [`settings`] — all that can be set, and every bound.
+//! * [`settings`] — the settings of a relay, and every bound.
 //! * [`server`] — listens, reloads keys, drains.
-//! * `upgrade` — HTTP until a connection is a WebSocket; `ws` — that protocol's frames.
-//! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — what others may do with it.
-//! * `relay` — who may attach; `channel` — pairing, what waits, replacement, the end; `replay` — used tokens.
-//! * `nodes` — several relays for one set of channels; `admit` — on which of them an endpoint attaches.
-//! * [`control`] — a control plane that hands out grants; [`key_file`] — the keys that sign their tokens.
-//! * `tick` — everything that happens by time, for all connections in one task.
+//! * `upgrade` — HTTP until a connection is a WebSocket; `ws` — the frames of that protocol.
+//! * `endpoint` — the task of one connection: reads, and writes to the other end; `conn` — its interface for other tasks.
+//! * `relay` — the admission of endpoints; `channel` — pairing, waiting data, replacement, the end; `replay` — used tokens.
+//! * `nodes` — several relays for one set of channels; `admit` — the choice among them for an endpoint.
+//! * [`control`] — a control plane that mints grants; [`key_file`] — the keys that sign their tokens.
+//! * `tick` — everything that depends on time, for all connections in one task.
 //!
-//! It may not know what endpoints say to each other: no key of a channel is here, and no byte of a record behind its
-//! header is looked at.
+//! This crate does not know the content of channels: it has no key of a channel, and reads no byte of a record after its
+//! header.
 #![warn(missing_docs)]
 
 mod admit;

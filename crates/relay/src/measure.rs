@@ -3,7 +3,7 @@
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use sealway_proto::relay::CloseCause;
 
-/// Handles of what is counted often, made once.
+/// Handles of frequent counters, created once.
 pub(crate) struct Measures {
     connections: [Option<Gauge>; 2],
     channels: [Option<Gauge>; 2],
@@ -40,7 +40,7 @@ impl Measures {
         }
     }
 
-    /// How many there are of everything.
+    /// Sets the gauges to the current numbers.
     pub(crate) fn set(&self, connections: usize, channels: usize, waiting_bytes: usize, replays: usize) {
         self.connections.iter().flatten().for_each(|gauge| gauge.set(connections as f64));
         self.channels.iter().flatten().for_each(|gauge| gauge.set(channels as f64));
@@ -48,7 +48,7 @@ impl Measures {
         self.replays.set(replays as f64);
     }
 
-    /// An endpoint attached, or was refused.
+    /// Counts an endpoint that attached, or was rejected.
     pub(crate) fn attach(&self, refused: Option<CloseCause>) {
         let (result, reason) = match refused {
             None => ("ok", "ok"),
@@ -68,7 +68,7 @@ impl Measures {
         }
     }
 
-    /// A channel ended.
+    /// Counts the end of a channel.
     pub(crate) fn close(&self, cause: CloseCause) {
         counter!("sealway_relay_close_total", "reason" => cause.token()).increment(1);
         if self.is_compat {
@@ -86,7 +86,7 @@ impl Measures {
     }
 }
 
-/// The reasons that v1's relay has.
+/// Returns the reason in the words of v1's relay, if that is on.
 fn attach_reason(cause: CloseCause, is_compat: bool) -> &'static str {
     match cause {
         _ if !is_compat => cause.token(),

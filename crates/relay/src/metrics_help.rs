@@ -1,4 +1,4 @@
-//! The help text of each metric of the relay. docs/operating/metrics.md has labels and values.
+//! The help text of each metric of the relay. docs/reference/metrics.md has labels and values.
 
 /// Names and help texts; those of Flowersec v1 are served with `--metrics-compat` alone.
 pub const METRICS: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! The relay itself: what all connections share, and who may attach. SPEC relay.md#attach
+//! The relay itself: the state of all connections, and the admission of endpoints. SPEC relay.md#attach
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -23,7 +23,7 @@ use crate::settings::Settings;
 
 const SHARDS: u64 = 16;
 
-/// The open connections.
+/// The open connections, by number and by address.
 pub(crate) struct Conns {
     shards: Vec<Mutex<HashMap<u64, Arc<Conn>, RandomState>>>,
     addresses: Mutex<HashMap<IpAddr, usize, RandomState>>,
@@ -53,7 +53,7 @@ impl Conns {
         &self.shards[usize::try_from(id % SHARDS).unwrap_or_default()]
     }
 
-    /// Takes a connection in. False when it is one too many; it is listed all the same, for it has to be told.
+    /// Adds a connection. Returns false if it is one too many; it is listed all the same, since it must get a close frame.
     pub(crate) fn enter(&self, conn: &Arc<Conn>, max: usize, address_max: usize) -> bool {
         self.shard(conn.id).lock().insert(conn.id, conn.clone());
         let fits = self.len.fetch_add(1, Ordering::Relaxed) < max;
@@ -77,7 +77,7 @@ impl Conns {
         }
     }
 
-    /// Looks at every connection; some shards at a time are locked.
+    /// Calls `look` for every connection; some shards at a time are locked.
     pub(crate) fn each(&self, mut look: impl FnMut(&Arc<Conn>)) {
         for shard in &self.shards {
             shard.lock().values().for_each(&mut look);
@@ -85,7 +85,7 @@ impl Conns {
     }
 }
 
-/// What all connections of a relay share.
+/// The state that all connections of a relay share.
 pub(crate) struct Relay {
     pub(crate) settings: Settings,
     pub(crate) keys: Keys,
@@ -95,7 +95,7 @@ pub(crate) struct Relay {
     pub(crate) budget: Arc<Budget>,
     pub(crate) measures: Measures,
     pub(crate) clock: Arc<dyn Clock>,
-    /// The other nodes, where there are some.
+    /// The other nodes, if there are any.
     pub(crate) nodes: Option<Nodes>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) shows_metrics: AtomicBool,
@@ -128,23 +128,23 @@ impl Relay {
         }
     }
 
-    /// Since the start, never 0. Steady: it does not jump with the time of day.
+    /// Returns the time since the start in milliseconds, never 0. Monotonic: it does not jump with the time of day.
     pub(crate) fn now_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
     }
 
-    /// The time of day.
+    /// Returns the time of day, in seconds.
     pub(crate) fn now_s(&self) -> i64 {
         i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Counts an endpoint that is refused.
+    /// Counts an endpoint that is rejected.
     pub(crate) fn refuse(&self, cause: CloseCause) -> CloseCause {
         self.measures.attach(Some(cause));
         cause
     }
 
-    /// All that an attach message alone can tell. The order of the checks is the spec's.
+    /// Checks everything that an attach message alone can show. The order of the checks is the spec's.
     pub(crate) fn judge(&self, message: &[u8]) -> Result<(Asked, Claims), CloseCause> {
         let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
         let claims = verify(&attach.token, &self.keys.load(), &self.expected, self.now_s()).map_err(|err| {
@@ -171,7 +171,7 @@ impl Relay {
         Ok((asked, claims))
     }
 
-    /// Takes the token, once. For a relay without others.
+    /// Takes the token, once. For a relay without other nodes.
     pub(crate) fn burn(&self, claims: &Claims) -> Result<(), CloseCause> {
         match self.replays.burn(TokenKey::of(claims), claims.exp, self.now_s()) {
             Burned::Fresh => Ok(()),
@@ -180,7 +180,7 @@ impl Relay {
         }
     }
 
-    /// Gives an endpoint whose token was taken its place, and counts it.
+    /// Attaches an endpoint whose token was taken, and counts it.
     pub(crate) fn place(&self, asked: &Asked, conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
         match self.channels.attach(asked, conn, self.now_ms()) {
             Ok(attached) => {
@@ -202,7 +202,7 @@ impl Relay {
         }
     }
 
-    /// Begins to stop: nobody new is let in.
+    /// Begins shutdown: no new endpoint is admitted.
     pub(crate) fn begin_drain(&self) {
         self.is_draining.store(true, Ordering::Release);
     }

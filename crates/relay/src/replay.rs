@@ -1,6 +1,6 @@
-//! Tokens that were used, remembered for as long as they could be used again: until their end and the skew.
+//! Used tokens, remembered for as long as they could be used again: until their end and the skew.
 //!
-//! Nothing is forgotten early. A memory that is full refuses.
+//! Nothing is forgotten early. A full memory rejects tokens.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -29,12 +29,12 @@ impl TokenKey {
     }
 }
 
-/// What became of a token that was presented.
+/// The result of using a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Burned {
-    /// It was fresh, and is not any more.
+    /// The token was fresh, and is used now.
     Fresh,
-    /// It was used before.
+    /// The token was used before.
     Replayed,
     /// There is no room to remember it.
     Full,
@@ -53,12 +53,12 @@ impl Replays {
         Replays { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), len: AtomicUsize::new(0), max }
     }
 
-    /// Takes a token, once among all who try.
+    /// Uses a token, once among all that try.
     pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> Burned {
         let forget_s = exp_s.saturating_add(SKEW_S);
         let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
         match shard.get_mut(&key) {
-            // What is over is no replay: the token itself was judged by the same clock before.
+            // An expired entry is not a replay: the token itself was checked by the same clock before.
             Some(until) if *until < now_s => {
                 *until = forget_s;
                 Burned::Fresh
@@ -75,7 +75,7 @@ impl Replays {
         }
     }
 
-    /// Forgets what is over.
+    /// Removes expired entries from the memory.
     pub(crate) fn sweep(&self, now_s: i64) {
         for shard in &self.shards {
             let mut shard = shard.lock();

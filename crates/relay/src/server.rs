@@ -1,4 +1,4 @@
-//! A relay that serves: its listeners, its reloads, its end.
+//! A running relay: its listeners, its reloads, its end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::settings::Settings;
 use crate::tick;
 use crate::upgrade::{Door, Render};
 
-/// Connections that may still be speaking HTTP, beside those that are WebSockets.
+/// Most connections that still use HTTP, beside those that are WebSockets.
 const HTTP_CONNECTIONS_MAX: usize = 1024;
-/// How often certificates are looked at.
+/// Interval between two checks of the certificate files.
 const CERTIFICATES_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A relay could not be started: a sentence that names the setting or the file.
+/// The relay could not be started: a sentence that names the setting or the file.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(String);
@@ -35,7 +35,7 @@ impl StartError {
     }
 }
 
-/// A relay that serves.
+/// A running relay, until it is stopped.
 pub struct Server {
     relay: Arc<Relay>,
     tls: Option<Arc<tls::Server>>,
@@ -49,13 +49,13 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What is wrong with a file of TLS, by its flag.
+/// Describes the defect of a TLS file, by its flag.
 pub(crate) fn tls_error(err: &tls::TlsError) -> String {
     format!("--tls-{}: {}: {}", err.field.replace('_', "-"), err.file.display(), err.message)
 }
 
 impl Server {
-    /// Reads the files, binds, and serves. `render` gives the metrics in Prometheus' text format.
+    /// Reads the files, binds, and serves. `render` returns the metrics in Prometheus' text format.
     ///
     /// # Errors
     /// [`StartError`].
@@ -107,22 +107,22 @@ impl Server {
         Ok(Server { relay, tls, addresses, shutdown })
     }
 
-    /// Where it listens.
+    /// Returns the addresses that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The path of the WebSocket.
+    /// Returns the path of the WebSocket.
     pub fn ws_path(&self) -> &str {
         &self.relay.settings.ws_path
     }
 
-    /// How many connections and channels there are.
+    /// Returns the numbers of connections and channels.
     pub fn open(&self) -> (usize, usize) {
         (self.relay.conns.len(), self.relay.channels.len())
     }
 
-    /// Reads keys and certificates again; what cannot be used leaves those before in force and is in the log.
+    /// Reads keys and certificates again; invalid ones leave those before in force and are logged.
     pub fn reload(&self) {
         self.relay.keys.reload();
         if let Some(tls) = &self.tls {
@@ -130,18 +130,18 @@ impl Server {
         }
     }
 
-    /// Shows `/metrics`, or does not.
+    /// Switches `/metrics` on or off.
     pub fn show_metrics(&self, shows: bool) {
         self.relay.shows_metrics.store(shows, Ordering::Relaxed);
     }
 
-    /// Lets nobody new in, lets channels end by themselves for a while, then tells those that are left that the relay
-    /// stops. Returns how many had to be told.
+    /// Admits no new endpoints, lets channels end by themselves for a while, then closes the rest because the relay stops.
+    /// Returns the number of those.
     pub async fn stop(self) -> usize {
         let limits = &self.relay.settings.limits;
         self.relay.begin_drain();
         if let Some(nodes) = &self.relay.nodes {
-            // Whoever asks for a channel from now on begins it elsewhere.
+            // A client that asks for a channel from now on begins it elsewhere.
             nodes.leave().await;
         }
         let until = Instant::now() + limits.drain;
@@ -150,7 +150,7 @@ impl Server {
         }
         let mut told = 0;
         self.relay.conns.each(|conn| told += usize::from(conn.close(CloseCause::Draining)));
-        // Each has the time to take what waits, and to close.
+        // Each has time to read its pending data, and to close.
         self.shutdown.drain(limits.linger * 2 + limits.tick).await;
         told
     }

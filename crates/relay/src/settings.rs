@@ -1,4 +1,4 @@
-//! All that can be set of a relay, and every bound.
+//! The settings of a relay, and every bound.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,71 +9,71 @@ use sealway_runtime::tls::ServerFiles;
 
 pub use crate::nodes::Sharing;
 
-/// How a relay is set up.
+/// The settings of a relay.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where it listens.
+    /// The addresses to listen on.
     pub listen: Vec<SocketAddr>,
     /// The path of the WebSocket.
     pub ws_path: String,
-    /// The keyset of issuers.
+    /// The file of the issuers' keyset.
     pub issuer_keys_file: PathBuf,
-    /// The audiences that tokens are for; empty for any.
+    /// The audiences of accepted tokens; empty for any.
     pub aud: Vec<String>,
-    /// The issuers that are served; empty for any.
+    /// The issuers of accepted tokens; empty for any.
     pub iss: Vec<String>,
-    /// Values of `Origin` that are allowed, byte for byte.
+    /// Allowed origins: a whole value of `Origin`, a host with or without its port, or `*.` before a host.
     pub allow_origin: Vec<String>,
-    /// Whether a request without `Origin` is allowed: it is from no page.
+    /// Allows requests without `Origin`: they come from no page.
     pub allow_no_origin: bool,
-    /// TLS; none for plain WebSockets.
+    /// The files of TLS; `None` for plain WebSockets.
     pub tls: Option<ServerFiles>,
-    /// How reasons of close frames are written.
+    /// The style of the reasons in close frames.
     pub close_reasons: CloseReasons,
-    /// The code of `replace rate limited`.
+    /// The close code of `replace rate limited`.
     pub replace_close_code: u16,
     /// Serves the metrics under the names of v1 too; SIGUSR1 and SIGUSR2 switch `/metrics` on and off.
     pub metrics_compat: bool,
-    /// What several nodes share; none for a relay alone.
+    /// The state shared by several nodes; `None` for a single relay.
     pub sharing: Option<Sharing>,
-    /// Bounds.
+    /// The bounds of the relay.
     pub limits: Limits,
 }
 
 /// Bounds in number, in bytes and in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once.
+    /// Most connections at once, in all.
     pub connections_max: usize,
-    /// Channels at once.
+    /// Most channels at once, in all.
     pub channels_max: usize,
-    /// Channels at once of an audience and issuer; 0 for no bound of its own.
+    /// Most channels at once of an audience and issuer; 0 for no bound of its own.
     pub channels_per_tenant_max: usize,
-    /// Connections at once of an address; 0 for no bound of its own.
+    /// Most connections at once of an address; 0 for no bound of its own.
     pub connections_per_address_max: usize,
-    /// Payloads that wait in a channel for the other end to come, in bytes, of each end.
+    /// Most payload that waits in a channel for the other end to attach, in bytes, of each end.
     pub pending_bytes_max: usize,
-    /// What waits in memory in all, in bytes.
+    /// Most data that waits in memory in all, in bytes.
     pub waiting_bytes_max: usize,
-    /// A message, in bytes.
+    /// Longest message of an endpoint, in bytes.
     pub message_bytes_max: usize,
-    /// Tokens that are remembered; over that none is taken.
+    /// Most tokens that are remembered; beyond that none is accepted.
     pub replays_max: usize,
     /// The longest time between `iat` and `exp` of a token, in seconds; 0 for any.
     pub token_lifetime_max_s: i64,
-    /// How long the attach message may take.
+    /// Longest time for the attach message.
     pub attach_timeout: Duration,
-    /// How long a channel may stay without a message, unless its token says otherwise.
+    /// Default of the longest time that a channel may stay without a message; a token may set another.
     pub idle_timeout: Duration,
-    /// How long an endpoint may leave what is sent to it unread.
+    /// Longest time that an endpoint may leave its data unread.
     pub write_timeout: Duration,
-    /// How long an endpoint may be silent before it is asked for a sign of life; it is cut off after three times that.
+    /// Time of silence after which an endpoint gets a ping; it is closed after three times that.
     pub keepalive: Duration,
-    /// How often time is looked at.
+    /// Interval of the task that checks all deadlines.
     pub tick: Duration,
-    /// How long a peer has to close when we have.
+    /// Time that a peer has to close after the relay has.
     pub linger: Duration,
-    /// How long channels go on after stopping began.
+    /// Time that channels go on after shutdown began.
     pub drain: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Default for Limits {
 }
 
 impl Settings {
-    /// With the defaults.
+    /// Creates settings with the defaults.
     pub fn new(listen: Vec<SocketAddr>, issuer_keys_file: impl Into<PathBuf>) -> Self {
         Settings {
             listen,

@@ -1,4 +1,4 @@
-//! What happens by time, for all connections and channels in one task: no connection has a timer of its own.
+//! The timed work of all connections and channels in one task: no connection has a timer of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,9 +9,9 @@ use sealway_runtime::shutdown::Shutdown;
 use crate::conn::Conn;
 use crate::relay::Relay;
 
-/// After so many of the times in which a silent endpoint is asked for a sign of life it is cut off.
+/// Number of keepalive periods after which a silent endpoint is closed.
 const KEEPALIVE_TIMES: u64 = 3;
-/// How often the keyset file is looked at, in ticks.
+/// Interval between two checks of the keyset file, in ticks.
 const KEYSET_TICKS: u32 = 2;
 
 /// Runs until the relay has stopped.
@@ -51,7 +51,8 @@ fn tick(relay: &Relay) {
 
 fn look_at(conn: &Arc<Conn>, now_ms: u64, write_ms: u64, keepalive_ms: u64) {
     if now_ms >= conn.deadline_ms.load(Ordering::Relaxed) {
-        // Late with its attach message it is told; late with its own end there is nobody to tell.
+        // A connection that is late with its attach message gets a close frame; one that is late with its own end has no
+        // reader.
         if conn.is_ending() {
             conn.kill(CloseCause::Closed);
         } else if !conn.is_attached.load(Ordering::Relaxed) {

@@ -17,13 +17,13 @@ use crate::endpoint;
 use crate::relay::Relay;
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Connections over the bound that may be told so at once.
+/// Most connections over the bound that get a close frame at once.
 const TOLD_MAX: usize = 1024;
 
-/// What renders the metrics.
+/// The function that renders the metrics.
 pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// Answers requests.
+/// The handler of HTTP requests.
 #[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) relay: Arc<Relay>,
@@ -91,13 +91,13 @@ impl Door {
         let address = request.extensions().get::<Origin>().and_then(|origin| origin.peer.ip());
         let (relay, shutdown) = (self.relay.clone(), self.shutdown.clone());
         answer.extensions_mut().insert(TakeOver::new(move |io| async move {
-            // A task of its own: the one that spoke HTTP is larger, and ends here.
+            // A task of its own: the one that served HTTP is larger, and ends here.
             endpoint::spawn(&relay, io, address, &shutdown);
         }));
         answer
     }
 
-    /// A page says where it is from, and must be allowed byte for byte. Without it is no page.
+    /// Returns whether a request's origin is on the list. A request without `Origin` is from no page.
     fn is_origin_allowed(&self, headers: &HeaderMap) -> bool {
         let settings = &self.relay.settings;
         let mut origins = headers.get_all(ORIGIN).iter();
@@ -109,7 +109,7 @@ impl Door {
     }
 }
 
-/// The client's key, or what is wrong with its request.
+/// Returns the client's key, or an error answer for its request.
 fn handshake_key(version: Version, headers: &HeaderMap) -> Result<&[u8], Box<Response<Body>>> {
     let one = |name: &str| {
         let mut values = headers.get_all(name).iter();
@@ -154,8 +154,8 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     answer
 }
 
-/// Whether an entry of the list allows an origin: the whole value byte for byte, a host with or without its port, or `*.` before a
-/// host for each name below it.
+/// Returns whether an entry of the list allows an origin: the whole value byte for byte, a host with or without its port, or
+/// `*.` before a host for each name below it.
 fn is_allowed(allowed: &str, origin: &[u8]) -> bool {
     if allowed.as_bytes() == origin {
         return true;
@@ -181,7 +181,7 @@ fn is_below(host: &str, parent: &str) -> bool {
     !parent.is_empty() && at > 0 && host.as_bytes()[at] == b'.' && host[at + 1..].eq_ignore_ascii_case(parent)
 }
 
-/// The port is none where there is no number after the last colon; addresses of IPv6 keep their brackets.
+/// Splits a host and its port. The port is `None` if no number follows the last colon; addresses of IPv6 keep their brackets.
 fn host_and_port(place: &str) -> (&str, Option<u16>) {
     match place.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => {

@@ -1,23 +1,23 @@
 //! Frames of the WebSocket protocol (RFC 6455 section 5), as a server reads and writes them: no extensions, strict.
 
-/// Continues a message.
+/// Opcode that continues a message.
 pub(crate) const CONTINUATION: u8 = 0x0;
-/// Begins a text message.
+/// Opcode that begins a text message.
 pub(crate) const TEXT: u8 = 0x1;
-/// Begins a binary message.
+/// Opcode that begins a binary message.
 pub(crate) const BINARY: u8 = 0x2;
-/// Ends the connection.
+/// Opcode that closes the connection.
 pub(crate) const CLOSE: u8 = 0x8;
-/// Asks for a sign of life.
+/// Opcode of a ping, which asks for a pong.
 pub(crate) const PING: u8 = 0x9;
-/// Gives one.
+/// Opcode of a pong, the answer to a ping.
 pub(crate) const PONG: u8 = 0xA;
-/// The last frame of its message.
+/// Bit of the last frame of a message.
 pub(crate) const FIN: u8 = 0x80;
 
-/// Longest payload of a control frame.
+/// Longest payload of a control frame, in bytes.
 pub(crate) const CONTROL_LEN_MAX: usize = 125;
-/// Longest head that we write: without a mask.
+/// Longest head that the relay writes: without a mask.
 pub(crate) const HEAD_OUT_MAX: usize = 10;
 
 /// The head of a frame from a client.
@@ -26,9 +26,9 @@ pub(crate) struct Head {
     pub(crate) is_final: bool,
     pub(crate) opcode: u8,
     pub(crate) mask: [u8; 4],
-    /// Of the payload.
+    /// Length of the payload, in bytes.
     pub(crate) len: u64,
-    /// Of the head itself: 6 to 14.
+    /// Length of the head itself: 6 to 14.
     pub(crate) head_len: usize,
 }
 
@@ -38,11 +38,11 @@ impl Head {
     }
 }
 
-/// What came is no frame of a client.
+/// The input is not a frame of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault;
 
-/// Reads a head; none when more bytes are needed.
+/// Parses a head; `None` if more bytes are needed.
 pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Fault> {
     let [first, second, rest @ ..] = bytes else {
         return match bytes {
@@ -78,12 +78,12 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Fault> {
     Ok(Some(Head { is_final, opcode, mask: *mask, len, head_len: 2 + len_len + 4 }))
 }
 
-/// No reserved bit, and an opcode that there is.
+/// Returns whether a first byte has no reserved bit, and a known opcode.
 fn is_first(byte: u8) -> bool {
     byte & 0x70 == 0 && matches!(byte & 0x0f, CONTINUATION..=BINARY | CLOSE..=PONG)
 }
 
-/// The head of a frame of ours, and its length.
+/// Encodes the head of a frame of the relay, and returns its length.
 pub(crate) fn encode_head(first: u8, len: usize) -> ([u8; HEAD_OUT_MAX], usize) {
     let mut head = [0; HEAD_OUT_MAX];
     head[0] = first;
@@ -106,19 +106,19 @@ pub(crate) fn encode_head(first: u8, len: usize) -> ([u8; HEAD_OUT_MAX], usize) 
     }
 }
 
-/// A whole frame of ours with a short payload.
+/// Encodes a whole frame of the relay with a short payload.
 pub(crate) fn control(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let payload = &payload[..payload.len().min(CONTROL_LEN_MAX)];
     let (head, len) = encode_head(FIN | opcode, payload.len());
     [&head[..len], payload].concat()
 }
 
-/// A close frame.
+/// Encodes a close frame with a code and a reason.
 pub(crate) fn close(code: u16, reason: &str) -> Vec<u8> {
     control(CLOSE, &[&code.to_be_bytes(), reason.as_bytes()].concat())
 }
 
-/// Whether the payload of a close frame is one: empty, or a code that may be sent and UTF-8.
+/// Returns whether the payload of a close frame is valid: empty, or a code that may be sent and UTF-8.
 pub(crate) fn is_close_payload(payload: &[u8]) -> bool {
     match payload {
         [] => true,
@@ -131,7 +131,7 @@ pub(crate) fn is_close_payload(payload: &[u8]) -> bool {
     }
 }
 
-/// Takes a mask off, or puts it on. `offset` is how much of the payload went before.
+/// Applies or removes a mask. `offset` is the length of the payload before these bytes.
 pub(crate) fn unmask(bytes: &mut [u8], mask: [u8; 4], offset: u64) {
     let mut turned = mask;
     turned.rotate_left((offset % 4) as usize);

@@ -1,5 +1,5 @@
-//! The one door to the wall clock. Everything else takes `now_ms` as an argument, or a [`Clock`], so that tests can
-//! stand at the edge of a window.
+//! The only access to the wall clock. All other code takes `now_ms` as an argument, or a [`Clock`], so that tests can stand at
+//! the edge of a window.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ pub trait Clock: Send + Sync + std::fmt::Debug {
     fn now_ms(&self) -> u64;
 }
 
-/// The system's clock.
+/// The clock of the system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
@@ -22,17 +22,17 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands where a test puts it.
+/// A clock that tests set.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// A clock that stands at `now_ms`.
+    /// Creates a clock that stands at `now_ms`.
     pub fn new(now_ms: u64) -> Self {
         ManualClock(AtomicU64::new(now_ms))
     }
 
-    /// Moves it.
+    /// Sets the clock, in milliseconds since the Unix epoch.
     pub fn set(&self, now_ms: u64) {
         self.0.store(now_ms, Ordering::SeqCst);
     }
@@ -44,7 +44,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Year, month and day of a day since 1970.
+/// Returns year, month and day of a day since 1970.
 fn civil(days: u64) -> (u64, u64, u64) {
     // In eras of 400 years that begin on 1 March.
     let shifted = days + 719_468;
@@ -57,7 +57,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
-/// `now_ms` as ISO 8601 in UTC with milliseconds: `2026-11-21T04:03:00.000Z`. Years up to 9999.
+/// Formats `now_ms` as ISO 8601 in UTC with milliseconds: `2026-11-21T04:03:00.000Z`. Years up to 9999.
 pub fn iso8601(now_ms: u64) -> String {
     let (days, ms) = (now_ms / 86_400_000, now_ms % 86_400_000);
     let (year, month, day) = civil(days);
@@ -65,7 +65,7 @@ pub fn iso8601(now_ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1000)
 }
 
-/// Reads a time in UTC, RFC 3339 with `Z`, or a day alone, which is its beginning: `2026-11-21T04:03:00Z`,
+/// Parses a time in UTC, RFC 3339 with `Z`, or a day alone, which is its beginning: `2026-11-21T04:03:00Z`,
 /// `2026-11-21T04:03:00.000Z`, `2026-11-21`. Years from 1970 to 9999; milliseconds since the Unix epoch.
 pub fn parse_iso8601(text: &str) -> Option<u64> {
     let (day, time) = text.split_once('T').map_or((text, None), |(day, time)| (day, Some(time)));
@@ -93,18 +93,18 @@ pub fn parse_iso8601(text: &str) -> Option<u64> {
     }
 }
 
-/// Days from 1970 to a day that there is.
+/// Returns the days from 1970 to a day, if the day exists.
 fn days_of(year: u64, month: u64, day: u64) -> Option<u64> {
     let days_before = |year: u64| year * 365 + year / 4 - year / 100 + year / 400;
     if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) {
         return None;
     }
-    // Too late by ten days at most, as if every month had 31; civil() says which of these it is.
+    // Too late by ten days at most, as if every month had 31; civil() finds the right one.
     let guess = days_before(year - 1) - days_before(1969) + (month - 1) * 31 + day;
     (guess.saturating_sub(10)..=guess).find(|days| civil(*days) == (year, month, day))
 }
 
-/// `now_ms` as the `Date` header has it (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 04:03:00 GMT`. Years up to 9999.
+/// Formats `now_ms` for the `Date` header (RFC 9110 section 5.6.7): `Sat, 21 Nov 2026 04:03:00 GMT`. Years up to 9999.
 pub fn http_date(now_ms: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

@@ -1,6 +1,6 @@
-//! Where configuration comes from: a YAML file, then the environment, then flags; later wins.
+//! Sources of configuration: a YAML file, then the environment, then flags; later ones win.
 //!
-//! Types are the caller's: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
+//! The caller defines the types: `raw` ones with `deny_unknown_fields`, whose resolution collects [`Problems`].
 
 mod setting;
 mod yaml;
@@ -21,27 +21,27 @@ use serde::de::DeserializeOwned;
 pub use setting::{FilePath, Flag, Number, Whole, Within};
 pub use yaml::load_yaml;
 
-/// Largest configuration file.
+/// Largest configuration file, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 
-/// Why there is no configuration. The text is for a person: it names the file and line, the variable, or each setting.
+/// The defects of a configuration. The text is for a person: it names the file and line, the variable, or each setting.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
-/// Layers of settings, the later over the earlier.
+/// Layers of settings, later ones over earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     figment: Figment,
 }
 
 impl Layers {
-    /// None yet.
+    /// Creates an empty set of layers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A YAML file, checked against `T` on its own so that what is wrong is named with its line.
+    /// Adds a YAML file, checked against `T` on its own so that errors name its line.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
@@ -50,7 +50,7 @@ impl Layers {
         self.text::<T>(&path.display().to_string(), &text)
     }
 
-    /// YAML text that is called `name` in errors, checked as a file is. The layer holds what was checked, not the text read
+    /// Adds YAML text, named `name` in errors and checked as a file is. The layer holds the checked values, not the text parsed
     /// again without its types: there, `off` for a word would be false and `3000` for a name a number.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Layers {
         Ok(Layers { figment: self.figment.merge(Named { name: name.to_owned(), values }) })
     }
 
-    /// Values by dotted path, from somewhere that is named in errors (old environment names, flags).
+    /// Adds values by dotted path, from a source that errors name (old environment names, flags).
     pub fn values(mut self, values: Vec<(String, Value)>) -> Self {
         for (path, value) in values {
             self.figment = self.figment.merge(Serialized::default(&path, value));
@@ -77,16 +77,16 @@ impl Layers {
         self
     }
 
-    /// `SEALWAY_SECTION__KEY` variables. Names without `__` are not settings.
+    /// Adds `SEALWAY_SECTION__KEY` variables. Names without `__` are not settings.
     pub fn env(self, prefix: &str) -> Self {
         let env = Env::prefixed(prefix).filter(|name| name.as_str().contains("__")).split("__");
         Layers { figment: self.figment.merge(env) }
     }
 
-    /// The settings together.
+    /// Merges the layers into `T`.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the setting and where it came from.
+    /// [`ConfigError`], naming the setting and its source.
     pub fn extract<T: DeserializeOwned>(self) -> Result<T, ConfigError> {
         self.figment.extract().map_err(|err| {
             let mut text = String::new();
@@ -102,7 +102,7 @@ impl Layers {
     }
 }
 
-/// Values that errors ascribe to where they were written.
+/// Values with the name of their source for errors.
 struct Named {
     name: String,
     values: Dict,
@@ -118,7 +118,7 @@ impl Provider for Named {
     }
 }
 
-/// Takes out settings without a value: they are as good as absent.
+/// Removes settings without a value: they count as absent.
 fn drop_unset(values: &mut Dict) {
     values.retain(|_, value| !matches!(value, Value::Empty(..)));
     values.values_mut().for_each(drop_unset_within);
@@ -151,7 +151,7 @@ pub fn read_bounded(path: &Path, len_max: u64) -> Result<String, ConfigError> {
 /// Reads a secret of one line from a file, without its line end.
 ///
 /// # Errors
-/// [`ConfigError`], naming the file and never what is in it.
+/// [`ConfigError`], naming the file and never its content.
 pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
     let text = read_bounded(path, 4096)?;
     let secret = text.trim_end_matches(['\r', '\n']);
@@ -161,7 +161,7 @@ pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
     Ok(secret.to_owned())
 }
 
-/// What to tell an operator of a file with secrets that other users can read; nothing where its owner alone can.
+/// Returns a warning for the operator about a file with secrets that other users can read; `None` if only its owner can.
 pub fn readable_by_others(path: &Path) -> Option<String> {
     let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
     let shown = path.display();
@@ -169,7 +169,7 @@ pub fn readable_by_others(path: &Path) -> Option<String> {
         .then(|| format!("{shown} has mode {mode:04o}: other users can read the secret in it; chmod 600 {shown}"))
 }
 
-/// Writes a secret of one line into a file that does not exist yet, for its owner alone.
+/// Writes a secret of one line into a file that does not exist yet, for its owner only.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file.
@@ -187,22 +187,22 @@ pub fn relative_to(base: Option<&Path>, path: &str) -> PathBuf {
     }
 }
 
-/// Everything that is wrong with a configuration, each with its path in it, so that one run names all.
+/// All defects of a configuration, each with its path, so that one run reports them all.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<String>);
 
 impl Problems {
-    /// Adds one.
+    /// Adds a problem at a path.
     pub fn add(&mut self, path: impl fmt::Display, message: impl fmt::Display) {
         self.0.push(format!("{path}: {message}"));
     }
 
-    /// Adds an error that names its setting itself.
+    /// Adds an error that contains the name of its setting.
     pub fn add_error(&mut self, err: &ConfigError) {
         self.0.push(err.0.clone());
     }
 
-    /// Notes that a folder which something is made in does not exist, or is none.
+    /// Adds a problem if the folder of a file to be created does not exist, or is not a folder.
     pub fn folder_of(&mut self, path: &str, file: &Path) {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
@@ -210,8 +210,8 @@ impl Problems {
         }
     }
 
-    /// Notes what keeps a file from being appended to. A file that is not there is not made, and one that is stays as it is; a pipe is
-    /// not opened, for that may wait for its reader.
+    /// Adds a problem if a file cannot be appended to. It creates no missing file and changes no existing one; it does not open
+    /// a pipe, which may wait for its reader.
     pub fn appendable(&mut self, path: &str, file: &Path) {
         match std::fs::metadata(file) {
             Ok(meta) if meta.is_dir() => self.add(path, format!("{} is a folder; name a file", file.display())),
@@ -226,12 +226,12 @@ impl Problems {
         }
     }
 
-    /// Takes the value out of a result, or notes the problem.
+    /// Returns the value of a result, or adds the problem.
     pub fn take<T, E: fmt::Display>(&mut self, path: impl fmt::Display, result: Result<T, E>) -> Option<T> {
         result.map_err(|err| self.add(path, err)).ok()
     }
 
-    /// A number within bounds, or a problem and the default.
+    /// Returns a number within bounds, or adds a problem and returns the default.
     pub fn bounded<N: PartialOrd + fmt::Display + Copy>(
         &mut self,
         path: &str,
@@ -249,7 +249,7 @@ impl Problems {
         }
     }
 
-    /// A file's path, relative to the folder of the configuration in `base`; an empty one is a problem.
+    /// Returns a file's path, relative to the folder of the configuration in `base`; an empty one is a problem.
     pub fn file(&mut self, path: &str, base: Option<&Path>, text: &str) -> PathBuf {
         if text.is_empty() {
             self.add(path, "expected a file's path");
@@ -257,7 +257,7 @@ impl Problems {
         relative_to(base, text)
     }
 
-    /// `Ok` when there is none.
+    /// Returns `Ok` if there is no problem.
     ///
     /// # Errors
     /// [`ConfigError`] with one line a problem.

@@ -1,7 +1,7 @@
-//! The shell that every Sealway service shares: where configuration comes from, listeners and the HTTP connections on
-//! them, logs, metrics and traces, shutdown, and the one door to the clock.
+//! The shell of every Sealway service: sources of configuration, listeners and the HTTP connections on them, logs, metrics and
+//! traces, shutdown, the output of commands, and the access to the clock.
 //!
-//! It may not know what a session, a profile or a channel is.
+//! It does not know sessions, profiles or channels.
 #![warn(missing_docs)]
 
 #[cfg(feature = "http")]
@@ -12,6 +12,7 @@ pub mod config;
 pub mod http;
 pub mod listener;
 pub mod log_tail;
+pub mod output;
 pub mod process;
 pub mod shutdown;
 pub mod telemetry;

@@ -1,5 +1,5 @@
-//! Binding addresses and Unix sockets, with errors that name the address and the setting at fault, and accepting without
-//! dying.
+//! Binding of addresses and Unix sockets, with errors that name the address and the setting at fault, and accepting that
+//! survives errors.
 
 #[cfg(feature = "http")]
 mod accept;
@@ -31,7 +31,7 @@ pub struct BindError {
 /// Parses an address: `127.0.0.1:3000`, `[::1]:3000`, or `localhost:3000` for both loopbacks.
 ///
 /// # Errors
-/// A sentence that says what is expected.
+/// A sentence that names the expected form.
 pub fn parse_address(text: &str) -> Result<Vec<SocketAddr>, String> {
     if let Some(port) = text.strip_prefix("localhost:") {
         let port = port.parse().map_err(|_| format!("\"{text}\" has no port from 0 to 65535"))?;
@@ -42,8 +42,8 @@ pub fn parse_address(text: &str) -> Result<Vec<SocketAddr>, String> {
         .map_err(|_| format!("\"{text}\" is no address and port, such as 127.0.0.1:3000, [::1]:3000 or localhost:3000"))
 }
 
-/// Binds every address of `addresses`, which belong to one setting. Where there are two loopbacks, the second may be
-/// missing (a machine without IPv6): a warning is logged. Port 0 gives the second address the port of the first.
+/// Binds every address of `addresses`, which belong to one setting. Of two loopbacks, the second may be missing (a machine
+/// without IPv6): a warning is logged. Port 0 gives the second address the port of the first.
 ///
 /// # Errors
 /// [`BindError`], naming `setting` (a flag or a path in the configuration).
@@ -51,7 +51,7 @@ pub fn bind(addresses: &[SocketAddr], setting: &str) -> Result<Vec<TcpListener>,
     bind_shared(addresses, setting, false)
 }
 
-/// As [`bind`]; with `reuse_port`, other processes of the same user may bind the same port and share its connections, so
+/// Binds, as [`bind`]; with `reuse_port`, other processes of the same user may bind the same port and share its connections, so
 /// that a new one can take over from an old one.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! The last lines of the log, kept in memory for who looks at a running process.
+//! The last lines of the log, kept in memory for observers of a running process.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -7,17 +7,17 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// Lines kept.
+/// Most lines that are kept.
 const LINES_MAX: usize = 2000;
-/// Bytes kept, over all lines.
+/// Most bytes that are kept, over all lines.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
-/// A longer line is cut.
+/// Longest line, in bytes; a longer one is cut.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// A line and its number; numbers rise by one.
 pub type Line = (u64, Arc<str>);
 
-/// The last lines, in the format that is configured.
+/// The last lines, in the configured format.
 #[derive(Debug, Default)]
 pub struct LogTail {
     kept: Mutex<Kept>,
@@ -28,18 +28,18 @@ pub struct LogTail {
 struct Kept {
     lines: VecDeque<Arc<str>>,
     bytes: usize,
-    /// How many lines there were in all.
+    /// Number of lines since the start.
     count: u64,
 }
 
-/// The log of this process.
+/// Returns the log of this process.
 pub fn log_tail() -> &'static LogTail {
     static TAIL: LazyLock<LogTail> = LazyLock::new(LogTail::default);
     &TAIL
 }
 
 impl LogTail {
-    /// The lines that are kept of those numbered `from` and up, and the number that the next will have.
+    /// Returns the kept lines numbered `from` and up, and the number of the next line.
     pub fn since(&self, from: u64) -> (Vec<Line>, u64) {
         let kept = self.kept.lock();
         let first = kept.count - kept.lines.len() as u64;
@@ -48,7 +48,7 @@ impl LogTail {
         (lines.map(|(index, line)| (first + index as u64, line.clone())).collect(), kept.count)
     }
 
-    /// Resolves when a line has come since a call that did not.
+    /// Resolves when a line has been added since the last call.
     pub async fn more(&self) {
         self.more.notified().await;
     }
@@ -70,7 +70,7 @@ impl LogTail {
     }
 }
 
-/// Leaves out the escapes that colour a line on a terminal, and every other control character.
+/// Removes the escapes that colour a line on a terminal, and every other control character.
 fn without_colours(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut characters = line.chars();
@@ -85,7 +85,7 @@ fn without_colours(line: &str) -> String {
     plain
 }
 
-/// Writes to standard error and to the tail.
+/// A writer to standard error and to the tail.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tee;
 

@@ -1,17 +1,17 @@
-//! What this process uses of its machine, as the kernel counts it, and how it uses less.
+//! The resources that this process uses, as the kernel counts them, and a way to use less memory.
 
 use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 
-/// Processor time that this process has used until now, over all threads; none where the kernel does not say.
+/// Returns the processor time that this process has used, over all threads; `None` if the kernel does not report it.
 pub fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     ticks(&stat)
         .map(|ticks| Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second()))
 }
 
-/// User and system time, of the fields after the name in brackets, which may hold anything.
+/// Parses user and system time from the fields after the name in brackets, which may contain any character.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -19,7 +19,7 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(next()? + next()?)
 }
 
-/// When this process began, since 1970; to a clock tick of the kernel, a hundredth of a second.
+/// Returns the start of this process, since 1970; to a clock tick of the kernel, a hundredth of a second.
 pub fn start_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, fields) = stat.rsplit_once(')')?;
@@ -30,17 +30,17 @@ pub fn start_time() -> Option<Duration> {
     Some(Duration::from_secs(boot) + since_boot)
 }
 
-/// Memory that this process holds, in bytes.
+/// Returns the resident memory of this process, in bytes.
 pub fn resident_bytes() -> Option<u64> {
     let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// For a process that shall stay small: memory in pages of the usual size alone, where a huge page is 2 MiB for however
-/// little lies in it. What the allocator took before anything of ours ran stays as large as it is, so this program begins
-/// again, once, under the same process id. To be called before there are threads, files or children. Where the kernel
-/// grants no such wish, or the program's file is gone, everything goes on as it was.
+/// Keeps the memory of this process small: it uses only pages of the usual size, since a huge page takes 2 MiB for however
+/// little data. Memory that the allocator took before this call stays as it is, so the program starts itself again, once, under
+/// the same process id. Call it before there are threads, files or children. If the kernel does not support it, or the
+/// program's file is gone, the process continues unchanged.
 pub fn keep_small() {
     #[cfg(target_os = "linux")]
     without_huge_pages();
@@ -55,7 +55,7 @@ fn without_huge_pages() {
     if transparent_huge_pages_are_disabled() != Ok(false) || disable_transparent_huge_pages(true).is_err() {
         return;
     }
-    // Only if it is so now: or this would never end.
+    // Only if it is in force now: otherwise this would never end.
     if transparent_huge_pages_are_disabled() == Ok(true)
         && let Ok(program) = std::env::current_exe()
     {
@@ -68,13 +68,13 @@ fn without_huge_pages() {
     }
 }
 
-/// Descriptors that this process has open. Takes the kernel a while where they are many.
+/// Returns the number of open descriptors of this process. Slow if there are many.
 pub fn descriptors() -> Option<u64> {
-    // One is the listing itself.
+    // One is that of the listing itself.
     Some((std::fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
-/// How many it may have open; none for no bound.
+/// Returns the largest number of descriptors; `None` for no bound.
 pub fn descriptors_max() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }

@@ -1,4 +1,4 @@
-//! Stopping: on SIGTERM or SIGINT nothing new is accepted, what is in flight is answered, and after a bound it ends.
+//! Shutdown: on SIGTERM or SIGINT the process accepts nothing new, answers the requests in flight, and ends after a bound.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Shared by everything that has to stop.
+/// The state of the shutdown, shared by all components that must stop.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
     stopping: CancellationToken,
     aborting: CancellationToken,
     tasks: TaskTracker,
-    /// Those that wait for this one's tasks too.
+    /// The trackers of parents, which wait for this one's tasks too.
     above: Vec<TaskTracker>,
 }
 
 impl Shutdown {
-    /// Not stopping yet.
+    /// Creates a shutdown that has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that may stop alone, and stops with this one: its tasks are waited for by both.
+    /// Creates a shutdown that may begin separately, and begins with this one: both wait for its tasks.
     pub fn child(&self) -> Self {
         let mut above = self.above.clone();
         above.push(self.tasks.clone());
@@ -34,28 +34,29 @@ impl Shutdown {
         }
     }
 
-    /// Stops with this, and can be stopped alone: for what has no tasks of its own.
+    /// Returns a token that is cancelled with this shutdown, and can be cancelled separately: for components without tasks of
+    /// their own.
     #[cfg(feature = "http")]
     pub(crate) fn stop_token(&self) -> CancellationToken {
         self.stopping.child_token()
     }
 
-    /// Resolves once stopping has begun: accept nothing new, finish what is there.
+    /// Resolves once shutdown has begun: accept nothing new, finish the work in progress.
     pub async fn begun(&self) {
         self.stopping.cancelled().await;
     }
 
-    /// Whether stopping has begun.
+    /// Returns whether shutdown has begun.
     pub fn has_begun(&self) -> bool {
         self.stopping.is_cancelled()
     }
 
-    /// Resolves when the bound on draining is over: drop what is left.
+    /// Resolves when the bound on draining is over: drop the rest.
     pub async fn aborted(&self) {
         self.aborting.cancelled().await;
     }
 
-    /// Runs a task that draining waits for.
+    /// Spawns a task that draining waits for.
     pub fn spawn<F>(&self, task: F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -73,12 +74,12 @@ impl Shutdown {
         };
     }
 
-    /// Begins to stop.
+    /// Begins the shutdown; later calls do nothing.
     pub fn begin(&self) {
         self.stopping.cancel();
     }
 
-    /// Waits for every task, at most `drain`; then drops what is left. Returns how many tasks were dropped.
+    /// Waits for every task, at most `drain`; then drops the rest. Returns the number of dropped tasks.
     pub async fn drain(&self, drain: Duration) -> usize {
         self.stopping.cancel();
         self.tasks.close();
@@ -93,7 +94,7 @@ impl Shutdown {
     }
 }
 
-/// SIGTERM, SIGINT and SIGHUP, listened for from the moment this is made.
+/// SIGTERM, SIGINT and SIGHUP, received from the moment this is created.
 #[derive(Debug)]
 pub struct StopSignals {
     term: Signal,
@@ -102,10 +103,10 @@ pub struct StopSignals {
 }
 
 impl StopSignals {
-    /// Installs the handlers. To be done before anything listens, so that no signal ends the process undrained.
+    /// Installs the handlers. Call it before anything listens, so that no signal ends the process undrained.
     ///
     /// # Errors
-    /// When a handler cannot be installed.
+    /// A handler cannot be installed.
     pub fn install() -> std::io::Result<Self> {
         Ok(StopSignals {
             term: signal(SignalKind::terminate())?,
@@ -114,7 +115,7 @@ impl StopSignals {
         })
     }
 
-    /// Resolves when one that stops came (`true`), or SIGHUP (`false`), with its name.
+    /// Resolves when a signal has arrived, with its name: SIGTERM or SIGINT (`true`), or SIGHUP (`false`).
     pub async fn next(&mut self) -> (bool, &'static str) {
         tokio::select! {
             _ = self.term.recv() => (true, "SIGTERM"),
@@ -123,7 +124,7 @@ impl StopSignals {
         }
     }
 
-    /// Resolves when one that stops came, with its name.
+    /// Resolves when SIGTERM or SIGINT has arrived, with its name.
     pub async fn stopped(&mut self) -> &'static str {
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",

@@ -1,5 +1,5 @@
-//! Logs on standard error (text or JSON), metrics for Prometheus; traces, metrics and logs by OTLP, which is off unless an
-//! endpoint is configured.
+//! Logs on standard error (text or JSON), metrics for Prometheus; traces, metrics and logs by OTLP, which is off without a
+//! configured endpoint.
 
 mod console;
 mod delivery;
@@ -35,20 +35,20 @@ pub use metrics_exporter_prometheus::PrometheusHandle;
 
 pub use export::{Exports, Place, Sampling};
 
-/// Whether this build can reach a collector over TLS.
+/// Set if this build can reach a collector over TLS.
 pub const HAS_TLS: bool = cfg!(feature = "http");
 
-/// How long an end may take to send what is left.
+/// Longest time for sending the rest at shutdown.
 const FLUSH_MAX: Duration = Duration::from_secs(3);
 
-/// How logs look.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For a person.
+    /// Lines of text for a person.
     #[default]
     Text,
-    /// One object a line.
+    /// One JSON object a line.
     Json,
 }
 
@@ -72,21 +72,21 @@ pub struct RawTelemetry {
     otlp_ca_file: Option<FilePath>,
 }
 
-/// Checked.
+/// The checked settings of telemetry.
 #[derive(Clone, Debug, Default)]
 pub struct Telemetry {
-    /// Text or JSON.
+    /// The format, text or JSON.
     pub log_format: LogFormat,
-    /// A filter: `info`, or `warn,sealway_gateway=debug`.
+    /// The filter of levels: `info`, or `warn,sealway_gateway=debug`.
     pub log_level: String,
-    /// Where traces go by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; with TLS where it is `https`.
+    /// The collector of traces by OTLP over HTTP, such as `http://127.0.0.1:4318/v1/traces`; with TLS if it is `https`.
     pub otlp_endpoint: Option<String>,
-    /// Authorities, in PEM, that the collector's certificate is verified by; the system's where there is none.
+    /// Authorities, in PEM, that verify the collector's certificate; `None` for the system's.
     pub otlp_ca: Option<PathBuf>,
 }
 
 impl RawTelemetry {
-    /// Checks it. Paths are relative to the folder of the configuration in `file`.
+    /// Checks the settings. Paths are relative to the folder of the configuration in `file`.
     pub fn resolve(&self, file: Option<&Path>, problems: &mut Problems) -> Telemetry {
         let log_level = self.log_level.clone().unwrap_or_else(|| "info".into());
         if let Err(err) = filter(&log_level) {
@@ -126,7 +126,7 @@ impl Telemetry {
         Exports { traces, ca: self.otlp_ca.clone(), ..Exports::default() }
     }
 
-    /// Reads the authorities of a collector as [`init`] does.
+    /// Checks that the authorities of a collector can be read, as [`init`] does.
     pub fn check_files(&self, problems: &mut Problems) {
         #[cfg(feature = "http")]
         if let Some(Err(err)) = self.otlp_ca.as_deref().map(|ca| secure::http(Some(ca), FLUSH_MAX)) {
@@ -140,17 +140,17 @@ impl Telemetry {
 /// Levels of the log, from nothing to everything.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// Whether a part of a filter is a level, as the library reads it: in any case, or as a number from 0 to 5.
+/// Returns whether a part of a filter is a level, as the library reads it: in any case, or as a number from 0 to 5.
 fn is_level(text: &str) -> bool {
     LEVELS.iter().any(|level| level.eq_ignore_ascii_case(text)) || matches!(text.as_bytes(), [b'0'..=b'5'])
 }
 
-/// Reads a filter. The library's parser panics on a blank before a character of several bytes, so ASCII alone goes in.
+/// Parses a filter. The library's parser panics on a blank before a character of several bytes, so only ASCII is passed.
 fn filter(text: &str) -> Result<EnvFilter, String> {
     if !text.is_ascii() {
         return Err("expected a filter in ASCII, such as info or warn,sealway_gateway=debug".into());
     }
-    // A word that is no level would be the name of a part, and turn everything else off without a word.
+    // An unknown level would count as the name of a part, and silently turn everything else off.
     if let Some(word) = text.split(',').map(str::trim).find(|part| !part.contains(['=', '[', ']']) && !is_level(part)) {
         return Err(format!(
             "\"{word}\" is no level; expected {}, or PART=LEVEL for a part, such as warn,sealway_gateway=debug",
@@ -160,7 +160,7 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
     EnvFilter::try_new(text).map_err(|err| err.to_string())
 }
 
-/// Sends what is left of spans, metrics and log records when dropped.
+/// Sends the rest of spans, metrics and log records when dropped.
 #[derive(Debug, Default)]
 pub struct TelemetryGuard {
     tracers: Option<SdkTracerProvider>,
@@ -169,18 +169,18 @@ pub struct TelemetryGuard {
 }
 
 impl TelemetryGuard {
-    /// Sends a span, so that the log says whether that works; the process does not wait for it.
+    /// Sends a span, so that the log says whether export works; the process does not wait for it.
     pub fn probe(&self) {
         let Some(provider) = self.tracers.clone() else { return };
         tracing::info_span!("start").in_scope(|| {});
-        // On a thread of its own: the exporter needs this one's runtime to go on.
+        // On a thread of its own: the exporter needs this one's runtime to continue.
         std::thread::spawn(move || provider.force_flush());
     }
 
-    /// As [`metrics()`], and exported where that is configured. The first of both counts.
+    /// Installs the metrics, as [`metrics()`], and exports them if that is configured. The first call of either counts.
     ///
     /// # Errors
-    /// As [`metrics()`].
+    /// Those of [`metrics()`].
     pub fn metrics(&self) -> Result<PrometheusHandle, String> {
         measures::install(self.meters.as_ref().map(|provider| provider.meter("sealway")))
     }
@@ -189,8 +189,8 @@ impl TelemetryGuard {
 impl Drop for TelemetryGuard {
     fn drop(&mut self) {
         let (tracers, meters, loggers) = (self.tracers.take(), self.meters.take(), self.loggers.take());
-        // On threads of their own: the exporters need this one's runtime to go on. Side by side, for a collector that is
-        // away lets each wait.
+        // On threads of their own: the exporters need this one's runtime to continue. In parallel, since an unavailable
+        // collector lets each wait.
         std::thread::scope(|scope| {
             scope.spawn(|| tracers.map(|provider| provider.shutdown_with_timeout(FLUSH_MAX)));
             scope.spawn(|| meters.map(|provider| provider.shutdown_with_timeout(FLUSH_MAX)));
@@ -202,7 +202,7 @@ impl Drop for TelemetryGuard {
 /// Starts logs and, with an endpoint, traces. Once a process; must run inside a multi-threaded tokio runtime.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that names the cause.
 pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard, String> {
     let log = tracing_subscriber::fmt::layer().with_writer(|| Tee);
     let log = match config.log_format {
@@ -212,21 +212,21 @@ pub fn init(config: &Telemetry, service: &'static str) -> Result<TelemetryGuard,
     start(log, &config.log_level, service, &config.exports())
 }
 
-/// How a broker's log looks and where it goes: as Go's structured logger writes it.
+/// The form and the output of a broker's log: that of Go's structured logger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slog {
-    /// A filter, as in [`Telemetry`].
+    /// The filter of levels, as in [`Telemetry`].
     pub level: String,
-    /// One object a line; else `key=value`.
+    /// One JSON object a line; otherwise `key=value`.
     pub is_json: bool,
-    /// To standard error; else to standard output.
+    /// Standard error; otherwise standard output.
     pub is_on_stderr: bool,
 }
 
-/// As [`init`], with such a log. Spans are kept out of it.
+/// Starts, as [`init`], with such a log. Spans are not part of it.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence that names the cause.
 pub fn init_slog(log: &Slog, service: &str, exports: &Exports) -> Result<TelemetryGuard, String> {
     let format = lines::Slog { service: service.to_owned(), is_json: log.is_json };
     let layer = tracing_subscriber::fmt::layer().event_format(format);
@@ -269,13 +269,13 @@ fn start(
     Ok(guard)
 }
 
-/// Spans of libraries below are theirs to look at, and many.
+/// Returns whether a span is of this workspace: those of libraries are many, and of use only to their developers.
 fn is_ours(meta: &tracing::Metadata<'_>) -> bool {
     meta.is_span() && meta.target().starts_with("sealway")
 }
 
-/// A `traceparent` (W3C Trace Context) for a request that is sent on now: of the span that is recorded, or a new one that
-/// says that nothing is.
+/// Returns a `traceparent` (W3C Trace Context) for a request to be sent: that of the recorded span, or a new one that is marked
+/// as not sampled.
 pub fn traceparent() -> String {
     let context = tracing::Span::current().context();
     let span = context.span().span_context().clone();
@@ -283,13 +283,13 @@ pub fn traceparent() -> String {
         let flags = span.trace_flags().to_u8();
         return format!("00-{}-{}-{flags:02x}", span.trace_id(), span.span_id());
     }
-    // Ids have to differ, not to be secret. Zero is no id.
+    // Ids must differ, not be secret. Zero is not an id.
     let random = || RandomState::new().hash_one(0_u8) | 1;
     format!("00-{:016x}{:016x}-{:016x}-00", random(), random(), random())
 }
 
-/// Makes a span the child of one of another process, named by the 32 and 16 hexadecimal digits of its ids (W3C Trace
-/// Context); it counts as sampled. Ids that are none are ignored. To be done before the span is entered.
+/// Makes a span the child of one of another process, named by the 32 and 16 hexadecimal digits of its ids (W3C Trace Context);
+/// it counts as sampled. Malformed ids are ignored. Call it before the span is entered.
 pub fn set_parent(span: &tracing::Span, trace_id: &str, span_id: &str) {
     let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if span.is_disabled() || !is_hex(trace_id, 32) || !is_hex(span_id, 16) {
@@ -298,15 +298,15 @@ pub fn set_parent(span: &tracing::Span, trace_id: &str, span_id: &str) {
     let (Ok(trace_id), Ok(span_id)) = (TraceId::from_hex(trace_id), SpanId::from_hex(span_id)) else { return };
     let parent = SpanContext::new(trace_id, span_id, TraceFlags::SAMPLED, true, TraceState::NONE);
     if parent.is_valid() {
-        // It fails where no traces are recorded.
+        // It fails if no traces are recorded.
         let _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(parent));
     }
 }
 
-/// The process's metrics, in Prometheus' text format when rendered.
+/// Installs the process's metrics, which are rendered in Prometheus' text format.
 ///
 /// # Errors
-/// A sentence, when another recorder was installed.
+/// A sentence, if another recorder is installed.
 pub fn metrics() -> Result<PrometheusHandle, String> {
     measures::install(None)
 }
@@ -328,8 +328,8 @@ pub fn set_build_info(version: &'static str, crypto: String) {
     metrics::gauge!("sealway_build_info", "version" => version, "crypto" => crypto).set(1.0);
 }
 
-/// Sets what is known of the process itself, under the names that Prometheus' client libraries use. To be called before each
-/// rendering; what the kernel does not say is left out.
+/// Sets the metrics of the process itself, under the names of Prometheus' client libraries. Call it before each rendering;
+/// values that the kernel does not report are left out.
 pub fn set_process_metrics() {
     static DESCRIBED: std::sync::Once = std::sync::Once::new();
     DESCRIBED.call_once(|| {

@@ -1,4 +1,4 @@
-//! Whom a listener lets in, by real handshakes.
+//! The clients that a listener accepts, by real handshakes.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -105,7 +105,8 @@ async fn an_expired_authority_is_not_made_valid_by_another_ones_public_certifica
     files.client_ca.push(ground.path("old.pem"));
     let listener = ground.load(files);
     let issued = old.issue(client("c"));
-    // Everybody who ever met the listener can have the valid authority's certificate, and so can what it has issued.
+    // Every client that has met the listener can have the valid authority's certificate, and the certificates that it has
+    // issued.
     let bystander = ground.ca.issue(client("bystander"));
     for beside in [ground.ca.0.der(), bystander.cert.der()] {
         let config = ground.client_with(&issued, std::slice::from_ref(beside));
@@ -117,7 +118,7 @@ async fn an_expired_authority_is_not_made_valid_by_another_ones_public_certifica
         let met = meet(&listener, &config).await;
         assert!(met.refusal().contains("authority has expired"), "{}", met.refusal());
     }
-    // Those of the valid one go on.
+    // Clients of the valid authority go on.
     assert_eq!(meet(&listener, &ground.client(Some(&bystander))).await.peer().subject, "CN=bystander");
 }
 
@@ -181,7 +182,7 @@ async fn a_revocation_that_is_loaded_refuses_and_ends_what_was_let_in() {
     assert!(!listener.files_changed());
     assert!(changes.has_changed().unwrap());
     assert!(listener.still_valid(&peer).unwrap_err().contains("revoked"));
-    // The old ticket is no longer good, so this is a full handshake, whose refusal is told.
+    // The old ticket is no longer valid, so this is a full handshake, whose rejection the client learns.
     let met = meet(&listener, &config).await;
     assert!(met.refusal().contains("revoked"), "{}", met.refusal());
     assert!(met.told().contains("CertificateRevoked"), "{}", met.told());
@@ -281,7 +282,7 @@ async fn a_refused_client_that_is_sending_is_told_why_and_not_cut_off() {
             let mut stream = connector.connect(name, stream).await.unwrap();
             stream.write_all(&[b'a'; 30_000]).await.unwrap();
             stream.flush().await.unwrap();
-            // Long enough for a reset to come, on which many clients report a broken connection and read no more.
+            // Long enough for a reset, on which many clients report a failed connection and read no more.
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             stream.write_all(b"a").await.unwrap();
             stream.flush().await.unwrap();

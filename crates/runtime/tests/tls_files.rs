@@ -1,4 +1,4 @@
-//! What TLS material may be made of, and what happens when it changes or is broken.
+//! The formats of TLS material, and the effects of changed or damaged files.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -25,7 +25,7 @@ fn path(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A PKCS#12 file of the server's, with its authority in it.
+/// Creates a PKCS#12 file of the server's, with its authority in it.
 fn pfx(ground: &Ground, name: &str, more: &[&str]) -> std::path::PathBuf {
     let out = ground.path(name);
     let (key, cert, ca) = (ground.path("server.key"), ground.path("server.pem"), ground.path("ca.pem"));

@@ -1,4 +1,4 @@
-//! A folder of certificates that is rotated and revoked from while a listener serves from it.
+//! Rotation and revocation in a folder of certificates while a listener serves from it.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
@@ -40,7 +40,7 @@ fn listener(folder: &Path, is_pfx: bool) -> Server {
     Server::load(files, Arc::new(SystemClock)).unwrap()
 }
 
-/// A client that trusts what is in `ca`, with the certificate that is in the folder.
+/// Returns a client that trusts the authorities in `ca`, with the certificate in the folder.
 fn client(folder: &Path, ca: &Path) -> Client {
     let files = ClientFiles {
         ca: Some(ca.to_owned()),
@@ -76,7 +76,7 @@ async fn nobody_is_refused_while_the_authority_is_replaced() {
     make(&folder);
     std::fs::copy(folder.join(certs::CA_CERT), &old).unwrap();
     let (pem, pfx) = (listener(&folder, false), listener(&folder, true));
-    // Before all, and it stays as it is: its certificate and its trust are the old ones.
+    // Created before the rotation, and never reloaded: its certificate and its trust are the old ones.
     let staying = client(&folder, &old);
     let everybody = async |who: &Client| {
         for server in [&pem, &pfx] {
@@ -89,7 +89,7 @@ async fn nobody_is_refused_while_the_authority_is_replaced() {
     assert!(pem.reload().unwrap() && pfx.reload().unwrap());
     everybody(&staying).await.unwrap();
     certs::rotate_authority(&folder, None, now()).unwrap();
-    // The new client's certificate leads to the old authority too, for listeners that have not looked yet.
+    // The new client's certificate leads to the old authority too, for listeners that have not reloaded yet.
     everybody(&client(&folder, &old)).await.unwrap();
     assert!(pem.reload().unwrap() && pfx.reload().unwrap());
     everybody(&staying).await.unwrap();
@@ -112,7 +112,7 @@ async fn no_reload_fails_and_no_handshake_is_lost_while_leaves_are_rotated() {
     let ground = tempfile::tempdir().unwrap();
     let folder = ground.path().join("certs");
     make(&folder);
-    // Only the rotation of PEM is of interest, and PKCS#12 files take their time.
+    // Only the rotation of PEM is of interest, and PKCS#12 files are slow.
     std::fs::remove_file(folder.join(Leaf::Server.pfx())).unwrap();
     std::fs::remove_file(folder.join(certs::ENV)).unwrap();
     let server = Arc::new(listener(&folder, false));

@@ -1,5 +1,6 @@
-//! What operators ask of the authority: metrics and probes with a token that can do nothing else, and on the admin listener also
-//! revocation. Session keys are not the admin token's to read: the key endpoint has a right of its own on every listener.
+//! The operator's view of the authority: metrics and probes behind a token that allows nothing else, and on the admin
+//! listener also revocation. The admin token does not give access to session keys: the key endpoint has its own secret
+//! on every listener.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::answer::{Form, json, plain_error, rejected};
 use crate::authority::Authority;
 use crate::endpoint::{KEY_PREFIX, bearer_is, guarded_key, health, ready};
 
-/// Renders the process's metrics.
+/// Renders the process's metrics as Prometheus text.
 pub type RenderMetrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// The service of the metrics listener: `GET /metrics` with a token, `/health` and `/ready` without one.
@@ -30,7 +31,7 @@ impl Scrape {
         Scrape { authority, token: Arc::new(token), metrics }
     }
 
-    /// Answers a request.
+    /// Answers one request on the metrics listener; any path other than the three is `404 NOT_FOUND`.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: HttpBody + Unpin + 'static,
@@ -41,10 +42,11 @@ impl Scrape {
         answer.unwrap_or_else(|| plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"))
     }
 
-    /// The answer to a request without the token, a probe, or one for metrics; nothing for another path with the token.
+    /// Returns the answer to a request without the token, to a probe, or to a request for metrics; `None` for any other
+    /// path with the token.
     fn answer(&self, method: &Method, path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
         let reads = matches!(*method, Method::GET | Method::HEAD);
-        // Probes carry no token, and learn nothing that the public side does not tell.
+        // Probes carry no token, and show nothing that the public listener does not show.
         match path {
             "/health" if reads => return Some(health(&self.authority)),
             "/ready" if reads => return Some(ready(&self.authority)),
@@ -75,22 +77,22 @@ impl std::fmt::Debug for Scrape {
     }
 }
 
-/// The admin listener's service.
+/// The service of the admin listener.
 #[derive(Clone, Debug)]
 pub struct Admin(Scrape);
 
 impl Admin {
-    /// Guards `authority` with `token`.
+    /// Guards the admin endpoints of `authority` with the bearer token `token`.
     pub fn new(authority: Arc<Authority>, token: Zeroizing<String>, metrics: RenderMetrics) -> Self {
         Admin(Scrape::new(authority, token, metrics))
     }
 
-    /// The process's metrics, in Prometheus' text format.
+    /// Returns the process's metrics in Prometheus' text format.
     pub fn metrics(&self) -> String {
         (self.0.metrics)()
     }
 
-    /// Answers a request.
+    /// Answers one request on the admin listener.
     pub async fn handle<B>(&self, request: Request<B>) -> Response<Body>
     where
         B: HttpBody + Unpin + 'static,

@@ -1,4 +1,5 @@
-//! Refusals: counted and logged here, told to the peer by [`Rejection::answer`]; and the answers of endpoints.
+//! Rejections and answers of endpoints. Rejections are counted and logged here; [`Rejection::answer`] makes what the
+//! peer sees.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -19,10 +20,10 @@ use crate::store::{ReserveError, StoreError};
 
 static REPLAYS: AtomicU64 = AtomicU64::new(0);
 
-/// Bounds on lines of the log, by what was refused and its class: whoever is refused decides how often.
+/// Limits for log lines, by endpoint and class of rejection, because the peer decides how often a request is rejected.
 static NOTICES: LazyLock<Mutex<HashMap<(&'static str, &'static str), Gate>>> = LazyLock::new(Mutex::default);
 
-/// How many replays this process has refused.
+/// Returns the number of replays that this process has rejected.
 pub fn replays_refused() -> u64 {
     REPLAYS.load(Ordering::Relaxed)
 }
@@ -46,7 +47,7 @@ impl From<ReserveError> for Refusal {
     }
 }
 
-/// What a body that could not be read is as a refusal.
+/// Maps the rejection of a request body to its wire error.
 pub fn body_fault(refusal: BodyRefusal) -> BodyFault {
     match refusal {
         BodyRefusal::TooLarge => BodyFault::TooLarge,
@@ -56,8 +57,8 @@ pub fn body_fault(refusal: BodyRefusal) -> BodyFault {
     }
 }
 
-/// Counts a refusal and logs its class: of each class some lines, the next with the number of those that were kept back. `what` is
-/// `init`, `call`, `seal` or `authority`.
+/// Counts a rejection and logs its class. Per class a limited number of lines is logged; the next line has the number
+/// of lines that were kept back. `what` is `init`, `call`, `seal` or `authority`.
 pub fn report(refusal: &Refusal, what: &'static str) {
     metrics::counter!("sealway_refusals_total", "on" => what, "class" => refusal.class()).increment(1);
     if matches!(refusal, Refusal::Wire(Error::Replayed)) {
@@ -69,17 +70,17 @@ pub fn report(refusal: &Refusal, what: &'static str) {
     }
 }
 
-/// What a client is told of a refusal.
+/// Builds the response that a client gets for a rejection, in the given form.
 pub fn rejected(rejection: impl Into<Rejection>, form: Form) -> Response<Body> {
     told(rejection.into().answer(form))
 }
 
-/// An error as an answer.
+/// Builds a response from an error answer.
 pub fn told(error: ErrorAnswer) -> Response<Body> {
     error_answer(error).map(ExchangeBody::into_boxed)
 }
 
-/// An answer of JSON text.
+/// Builds a response with a body of JSON text.
 pub fn json(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<Body> {
     let mut response = Response::new(full(text));
     *response.status_mut() = status;
@@ -87,22 +88,22 @@ pub fn json(status: StatusCode, text: impl Into<bytes::Bytes>) -> Response<Body>
     response
 }
 
-/// `{"error": code}`.
+/// Builds a response with the body `{"error": code}`.
 pub fn plain_error(status: StatusCode, code: &'static str) -> Response<Body> {
     told(ErrorAnswer::plain(status.as_u16(), code))
 }
 
-/// 405 with `Allow`.
+/// Builds a 405 with the header `Allow`.
 pub(crate) fn method_not_allowed(allow: &'static str, form: Form) -> Response<Body> {
     rejected(Refusal::Method(allow), form)
 }
 
-/// `503 {"error":"SERVICE_UNAVAILABLE"}`, with the word to come again in a second.
+/// Builds `503 {"error":"SERVICE_UNAVAILABLE"}`, with `Retry-After` of one second.
 pub fn busy() -> Response<Body> {
     rejected(Refusal::Unanswered(503), Form::Plain)
 }
 
-/// `{"error": reason phrase, "message": message}`.
+/// Builds a response with the body `{"error": reason phrase, "message": message}`.
 pub fn v1_error(status: StatusCode, message: &str) -> Response<Body> {
     told(ErrorAnswer::v1(status.as_u16(), message))
 }

@@ -1,4 +1,4 @@
-//! The authority itself: what the endpoints and the gateway ask, with the store, the clock and the policy behind it.
+//! The session authority: entry points for the endpoints and the gateway, with store, clock and policy.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,20 +31,20 @@ use crate::store::{Part, Store, StoreError};
 use crate::three::Wire3Policy;
 use crate::usage::{Usage, WireUse};
 
-/// Stored keys that are wrapped anew at a time, and how often in one maintenance.
+/// Stored keys that are rewrapped per batch, and batches per maintenance run.
 const REWRAP_BATCH: usize = 500;
 const REWRAP_BATCHES: usize = 40;
 
-/// The longest that a renewal may be under way, its body included.
+/// Maximum time in seconds that a renewal may take, its body included.
 const RENEWAL_SEC: u32 = 120;
 
-/// Who may read a session's key over HTTP.
+/// Access to session keys over HTTP.
 pub enum KeyEndpoint {
-    /// Nobody but the admin listener.
+    /// Closed on every listener, the admin listener included.
     Closed,
-    /// Whoever presents this bearer secret.
+    /// Open to callers that present this bearer secret.
     Secret(zeroize::Zeroizing<String>),
-    /// Anyone who knows two public values: `compat.open_key_endpoint`.
+    /// Open to callers that know two public values: `compat.open_key_endpoint`.
     Open,
 }
 
@@ -58,36 +58,37 @@ impl std::fmt::Debug for KeyEndpoint {
     }
 }
 
-/// What the authority grants, and for how long.
+/// Limits and permissions of everything that the authority grants.
 #[derive(Debug)]
 pub struct Policy {
-    /// Windows and nonce lifetimes.
+    /// Time windows and lifetimes of nonces.
     pub replay: ReplayPolicy,
-    /// Session lifetimes.
+    /// Lifetimes of sessions on wires 1 and 2.
     pub ttl: TtlPolicy,
     /// Exact paths that anonymous sessions may call.
     pub anonymous_paths: Vec<String>,
-    /// Anonymous inits a minute and address; 0 is no limit.
+    /// Anonymous inits a minute and address; 0 means no limit.
     pub anonymous_inits_per_minute: u32,
-    /// Wire 1 inits a minute and `Authorization`; 0 is no limit.
+    /// Wire 1 inits a minute and `Authorization`; 0 means no limit.
     pub authenticated_inits_per_minute: u32,
-    /// The key endpoint on public listeners.
+    /// Access to the key endpoint, on public listeners and the admin listener.
     pub key_endpoint: KeyEndpoint,
-    /// Opens the endpoints under `/v1/authority/` to API sides that present it; without one they are closed.
+    /// Secret of the endpoints under `/v1/authority/`; `None` closes them.
     pub peer_secret: Option<PeerSecret>,
-    /// Says who clients are; where it takes no tokens, any non-empty `Authorization` counts on wires 1 and 2, as in the field.
+    /// Authentication of clients. If it accepts no tokens, wires 1 and 2 take any non-empty `Authorization`, as
+    /// existing deployments do.
     pub authentication: Authentication,
-    /// What clients may do, by who they are.
+    /// Permissions of clients, by their identity.
     pub policies: PolicyTable,
-    /// The wires that are served; inits and sealed calls of the others are refused.
+    /// Enabled wires; inits and sealed calls of other wires are rejected.
     pub wires: Wires,
-    /// Whom the service proves to be; without it wire 3 is off.
+    /// Identity of the service; without it wire 3 is off.
     pub identity: Option<Arc<Identity>>,
-    /// What is granted on wire 3.
+    /// Suites, lifetimes and limits of wire 3.
     pub wire3: Wire3Policy,
-    /// How long a store may take.
+    /// Maximum time of a store operation.
     pub store_deadline: Duration,
-    /// How long a request's body may take.
+    /// Maximum time for reading a request's body.
     pub body_deadline: Duration,
 }
 
@@ -119,7 +120,7 @@ struct Counters {
     pool: [Gauge; 3],
 }
 
-/// The session authority.
+/// The session authority of one process.
 pub struct Authority {
     pub(crate) policy: Policy,
     provider: &'static dyn AgreementProvider,
@@ -135,7 +136,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Puts the parts together.
+    /// Builds an authority from its parts.
     pub fn new(
         provider: &'static dyn AgreementProvider,
         store: Arc<dyn Store>,
@@ -163,33 +164,33 @@ impl Authority {
         }
     }
 
-    /// From now on `/ready` says that this process is stopping, so that whoever balances sends its clients elsewhere;
-    /// those who come all the same are served.
+    /// Makes `/ready` report from now on that this process stops, so that load balancers send clients elsewhere.
+    /// Requests that still arrive are served.
     pub fn announce_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was announced.
+    /// True after [`Authority::announce_stop`].
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// The store, for health and the admin listener.
+    /// Returns the store, for health and the admin listener.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Whom the service proves to be on wire 3.
+    /// Returns the service's identity for wire 3, if it has one.
     pub fn identity(&self) -> Option<&Arc<Identity>> {
         self.policy.identity.as_ref()
     }
 
-    /// How long a request's body may take.
+    /// Returns the maximum time for reading a request's body.
     pub fn body_deadline(&self) -> Duration {
         self.policy.body_deadline
     }
 
-    /// Agrees a key.
+    /// Agrees a session key with a client of wire 1 or 2.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -230,33 +231,33 @@ impl Authority {
         Ok(answer)
     }
 
-    /// What clients may do, by who they are.
+    /// Returns the permissions of clients.
     pub fn policies(&self) -> &PolicyTable {
         &self.policy.policies
     }
 
-    /// How much a wire was used, since this process began.
+    /// Returns the usage of a wire since the process started.
     pub fn wire_use(&self, wire: Wire) -> WireUse {
         self.usage.of(wire)
     }
 
-    /// The wires that are served.
+    /// Returns the enabled wires.
     pub fn wires(&self) -> Wires {
         self.policy.wires
     }
 
-    /// Counts a session that was granted on this wire.
+    /// Counts a session granted on this wire.
     pub fn note_init(&self, wire: Wire) {
         self.usage.init(wire, self.now_ms());
     }
 
-    /// Counts an init of wire 1 against what its `Authorization` may make in a minute.
+    /// Counts an init of wire 1 against the limit per minute of its `Authorization`.
     pub(crate) fn take_authenticated(&self, authorization: &str) -> Result<(), Refusal> {
         let token = self.provider.sha256(&[authorization.as_bytes()]);
         self.authenticated.take(&token).map_err(Refusal::RateLimited)
     }
 
-    /// That a session may be used on a route's path.
+    /// Checks that a session may be used on a route's path.
     ///
     /// # Errors
     /// [`Refusal::Forbidden`], [`Error::Policy`].
@@ -274,27 +275,27 @@ impl Authority {
         Ok(self.ask("put", self.store.put(Arc::new(session))).await?)
     }
 
-    /// Ends a session at once, and its whole chain of renewals; whether it was there. Of a session that is not there those
-    /// that were renewed from it end all the same, if it was the first of its chain.
+    /// Ends a session and its whole chain of renewals at once; returns true if the session was there. If a session is
+    /// gone but was the first of its chain, its renewals end all the same.
     ///
     /// # Errors
-    /// [`Refusal`] when the store cannot make it last.
+    /// [`Refusal`] if the store cannot make the revocation durable.
     // SPEC session-3.md#renew-and-end
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
-        // One that cannot be read can be ended.
+        // A session that cannot be read can still be ended.
         let found = self.find(id).await.ok().flatten();
         if found.as_ref().is_none_or(|session| session.record().wire == Wire::Three) {
             let root = found.as_ref().map_or(*id, |session| *session.record().root());
-            // Longer than any session of the chain lives, one whose renewal is under way included.
+            // Longer than the lifetime of any session in the chain, including one whose renewal is in progress.
             let longest_sec = self.policies().longest_ttl_sec(self.policy.ttl.max_sec).saturating_add(RENEWAL_SEC);
             let until_ms = self.now_ms().saturating_add(u64::from(longest_sec) * 1000);
             self.ask("delete", self.store.end_chain(&root, until_ms)).await?;
         }
-        // The end of a chain is that of its first session, which then is no longer there to be deleted.
+        // The end of a chain also removes its first session, so `delete` may find nothing.
         Ok(self.ask("delete", self.store.delete(id)).await? || found.is_some())
     }
 
-    /// Asks the store, which has so long to answer.
+    /// Awaits a store operation within the store deadline.
     pub(crate) async fn ask<T, E: From<StoreError>>(
         &self,
         op: &'static str,
@@ -305,7 +306,7 @@ impl Authority {
         tokio::time::timeout(self.policy.store_deadline, work).await.unwrap_or_else(late)
     }
 
-    /// Forgets what has expired, reads changed keys, and brings gauges up to date. To be called every few seconds.
+    /// Removes expired state, reads changed keys and updates gauges. To be called every few seconds.
     pub async fn maintain(&self) {
         if let Err(err) = self.store.sweep(self.now_ms()).await {
             tracing::error!(%err, "expired sessions could not be purged");
@@ -324,7 +325,7 @@ impl Authority {
         self.refresh_gauges();
     }
 
-    /// Wraps stored keys anew after a change of the key file: some now, the rest the next time.
+    /// Rewraps stored keys after a change of the key file: some now, the rest in later runs.
     async fn rewrap(&self) {
         let mut all = 0;
         for _ in 0..REWRAP_BATCHES {
@@ -342,7 +343,7 @@ impl Authority {
         }
     }
 
-    /// Brings gauges up to date.
+    /// Updates the gauges of sessions, nonces and store parts.
     pub(crate) fn refresh_gauges(&self) {
         let status = self.store.status();
         self.counters.sessions.set(status.sessions as f64);
@@ -354,7 +355,7 @@ impl Authority {
         }
         self.counters.up.set(f64::from(u8::from(status.up)));
         for (name, part) in [("postgres", status.postgres), ("redis", status.redis)] {
-            // Not told at all of a part that the store has not: 0 is an alarm.
+            // Parts that the store does not have get no gauge: 0 would be an alarm.
             if part != Part::Unused {
                 gauge!("sealway_store_part_up", "part" => name).set(f64::from(u8::from(part == Part::Up)));
             }

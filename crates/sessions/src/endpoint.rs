@@ -1,5 +1,5 @@
-//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness. Those for other processes
-//! are [`peer`]'s.
+//! The authority's HTTP endpoints: both init families, the key endpoint, health and readiness. The module [`peer`] has
+//! those for other processes.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -30,10 +30,10 @@ use crate::store::{Part, Pool};
 use crate::three;
 
 pub(crate) const KEY_PREFIX: &str = "/v1/session/";
-/// Where the key set of wire 3 is.
+/// Path of the key set of wire 3.
 pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
 
-/// Answers a request to one of the authority's paths; any other is 404.
+/// Answers a request to one of the authority's paths; any other path is 404.
 pub async fn handle<B>(authority: &Arc<Authority>, request: Request<B>, timing: &mut ServerTiming) -> Response<Body>
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
@@ -81,7 +81,7 @@ where
     }
 }
 
-/// A session's key for a caller with the key endpoint's own secret; 404 where the endpoint is closed.
+/// Returns a session's key to a caller that presents the key endpoint's secret; 404 if the endpoint is closed.
 pub(crate) async fn guarded_key(authority: &Authority, id: &str, headers: &HeaderMap) -> Response<Body> {
     match &authority.policy.key_endpoint {
         KeyEndpoint::Closed => plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
@@ -132,14 +132,14 @@ where
             if family == Family::V1 {
                 return rejected(refusal, Form::V1);
             }
-            // How far it came is the class of its refusal, which is the log's to know.
+            // The steps reached would reveal the class of the rejection, which belongs in the log only.
             timing.forget_steps();
             rejected(refusal, Form::Plain)
         }
     }
 }
 
-/// `application/json` or `…+json`, whatever its parameters.
+/// True for the media types `application/json` and `…+json`, with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     let headers = HttpHeaders(headers);
     let Field::Value(value) = headers.field("content-type") else { return false };
@@ -147,7 +147,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-/// Whether the `Authorization` header is `Bearer` and this secret; compared in constant time.
+/// True if the header `Authorization` is `Bearer` with this secret, compared in constant time.
 pub fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
     let headers = HttpHeaders(headers);
     match headers.field("authorization") {
@@ -161,7 +161,7 @@ pub fn bearer_is(headers: &HeaderMap, secret: &str) -> bool {
     }
 }
 
-/// `GET /v1/session/:id` for a caller who may.
+/// Answers `GET /v1/session/:id` for an authorized caller.
 // SPEC session.md#the-key-endpoint
 pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) -> Response<Body> {
     let headers = HttpHeaders(headers);
@@ -173,7 +173,8 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
         _ => return v1_error(StatusCode::BAD_REQUEST, "Invalid session ID format"),
     };
     let session = match authority.find(&id).await {
-        // That of wire 3 is not known here: it proves who the service is, which no other process may do in its place.
+        // Keys of wire 3 are never returned: they prove the service's identity, and no other process may act in its
+        // place.
         Ok(Some(session)) if session.record().wire != Wire::Three => session,
         Ok(_) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
         Err(refusal) => return rejected(refusal, Form::V1),
@@ -192,7 +193,7 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
     response
 }
 
-/// The identity keys of the service, for clients that pin a root or look pinned ids up.
+/// Returns the service's identity keys, for clients that pin a root or look up pinned ids.
 // SPEC session-3.md#identity-keys
 fn key_set(authority: &Authority) -> Response<Body> {
     let Some(identity) = authority.identity() else {
@@ -204,10 +205,10 @@ fn key_set(authority: &Authority) -> Response<Body> {
     response
 }
 
-/// Always 200: the process is alive, and says what is behind it.
+/// Answers the liveness probe: always 200, with the state of the store and its parts.
 pub(crate) fn health(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
-    // Also while a fallback stands in for Redis: what it grants no other process knows.
+    // A fallback for Redis counts as degraded too: other processes do not know the nonces that it takes.
     let is_whole = status.up && status.redis != Part::Down && status.postgres != Part::Down && !authority.is_full();
     let mut body = serde_json::json!({
         "status": if is_whole { "ok" } else { "degraded" },
@@ -232,7 +233,7 @@ fn link(part: Part) -> &'static str {
     }
 }
 
-/// Whether new sessions can be agreed, and sealed calls taken.
+/// Answers the readiness probe: 200 if new sessions can be agreed and sealed calls opened, else 503.
 pub(crate) fn ready(authority: &Authority) -> Response<Body> {
     let status = authority.store().status();
     let timestamp = iso8601(authority.now_ms());

@@ -1,7 +1,7 @@
 //! The session authority: it agrees keys with clients, keeps sessions and nonces in a store, and opens sealed calls for
 //! the gateway. `spec/session.md`.
 //!
-//! It may not know: the gateway, the broker, the relay, nor how a request was routed to it.
+//! It may not know the gateway, the broker, the relay, nor how a request was routed to it.
 #![warn(missing_docs)]
 
 pub mod admin;

@@ -1,4 +1,4 @@
-//! How many inits an address or a token may make in a minute: wire 1 asks for it.
+//! Rate limits of inits a minute, by address or token; wire 1 has them by default.
 
 use std::hash::Hash;
 use std::num::NonZeroU32;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
 
-/// Most keys watched at once; when they are all in use, everybody waits.
+/// Maximum number of keys; while all are in use, every new request is rejected.
 const KEYS_MAX: usize = 100_000;
 
 /// A limiter for keys of one kind.
@@ -17,17 +17,17 @@ pub struct PerMinute<K: Hash + Eq + Clone> {
 }
 
 impl<K: Hash + Eq + Clone> PerMinute<K> {
-    /// At most `count` a minute, all of them at once if need be; 0 is no limit.
+    /// Creates a limiter of `count` a minute, with a burst of the same size; 0 means no limit.
     pub fn new(count: u32) -> Self {
         PerMinute {
             limiter: NonZeroU32::new(count).map(|count| DefaultKeyedRateLimiter::keyed(Quota::per_minute(count))),
         }
     }
 
-    /// Takes one.
+    /// Counts one use of `key`.
     ///
     /// # Errors
-    /// After how many seconds to try again.
+    /// Seconds after which to retry.
     pub fn take(&self, key: &K) -> Result<(), u64> {
         let Some(limiter) = &self.limiter else { return Ok(()) };
         if limiter.len() >= KEYS_MAX {
@@ -42,7 +42,7 @@ impl<K: Hash + Eq + Clone> PerMinute<K> {
         })
     }
 
-    /// Forgets keys that have been quiet.
+    /// Forgets keys that are back at their full quota.
     pub fn sweep(&self) {
         if let Some(limiter) = &self.limiter {
             limiter.retain_recent();

@@ -1,6 +1,6 @@
-//! The help text of each metric of the session authority. docs/operating/metrics.md has labels and values.
+//! The help text of each metric of the session authority. docs/reference/metrics.md has labels and values.
 
-/// Names and help texts.
+/// Names of metrics with their help texts.
 pub const METRICS: &[(&str, &str)] = &[
     ("sealway_inits_total", "Sessions granted, by protocol"),
     ("sealway_last_init_seconds", "Time of the last session granted on a protocol, in seconds since 1970; 0 for none"),

@@ -1,8 +1,8 @@
-//! The endpoints under `/v1/authority/`, for API sides that keep nothing themselves: the store, passed on over HTTP.
+//! The endpoints under `/v1/authority/`, for API sides that keep no state themselves: the store, exposed over HTTP.
 //! Closed unless a secret is configured. `spec/session.md#authority-endpoints`.
 //!
-//! Session keys travel in these messages: nothing of a body is logged or told in an error. An API side is trusted with
-//! keys and with whether a tag verified; its clock and its settings are not trusted with how long a nonce is remembered.
+//! Session keys travel in these messages: no body is logged or quoted in an error. An API side is trusted with keys and
+//! with the verification of tags; its clock and its settings do not decide how long a nonce is remembered.
 
 use http::header::{CACHE_CONTROL, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -24,14 +24,14 @@ use crate::store::remote::message::{
 };
 use crate::store::remote::{NONCES, SESSIONS, STATE};
 
-/// What all paths of this page begin with.
+/// Prefix of all paths of this module.
 pub(crate) const PREFIX: &str = "/v1/authority/";
 
-/// The secret that API sides present. Wiped when dropped, never printed.
+/// Secret that API sides present. Wiped when dropped, never printed.
 pub struct PeerSecret(Zeroizing<String>);
 
 impl PeerSecret {
-    /// A secret, as [`strong_secret`](crate::config::strong_secret) reads it.
+    /// Wraps a secret that [`strong_secret`](crate::config::strong_secret) read.
     pub fn new(secret: Zeroizing<String>) -> Self {
         PeerSecret(secret)
     }
@@ -92,7 +92,7 @@ where
     answered.unwrap_or_else(Failure::answer)
 }
 
-/// Why a question is not answered.
+/// Reason for an error response.
 enum Failure {
     Malformed(Malformed),
     Refused(Refusal),
@@ -158,7 +158,8 @@ async fn put(authority: &Authority, id: &SessionId, body: &[u8]) -> Result<Respo
     Ok(json(StatusCode::OK, format!(r#"{{"id":"{id}"}}"#)))
 }
 
-/// What a clock that is far off would make of a session: one that is over, or one that stays for ever.
+/// Rejects a session whose times show that the API side's clock is far off: one that is over, or one that would stay
+/// too long.
 fn check_times(authority: &Authority, record: &SessionRecord) -> Result<(), Malformed> {
     let now_ms = authority.now_ms();
     if record.expires_ms <= now_ms {
@@ -190,7 +191,7 @@ async fn delete(authority: &Authority, id: &SessionId) -> Result<Response<Body>,
     Ok(json(StatusCode::OK, format!(r#"{{"id":"{id}","deleted":{deleted}}}"#)))
 }
 
-/// The claim is made anew by this process's clock and policy, whatever the API side's are.
+/// Reserves a nonce. The claim is rebuilt by this process's clock and policy, independent of the API side's.
 // SPEC session.md#authority-endpoints
 async fn reserve(authority: &Authority, body: &[u8]) -> Result<Response<Body>, Failure> {
     let PassedClaim { key, sealed, stamp_ms } = PassedClaim::decode(body)?;

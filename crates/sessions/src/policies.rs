@@ -1,8 +1,8 @@
-//! What a client may do, by who it is: `sessions.policies`, an ordered list of which the first match counts; and which wires
-//! are served at all.
+//! Permissions of clients by their identity: `sessions.policies`, an ordered list of which the first match counts; and
+//! the set of enabled wires.
 //!
-//! A client id is what a client says of itself. A policy that is to hold against a liar asks for a subject or a tenant, or
-//! stands last and asks for nothing.
+//! A client id is the client's own claim. A policy that must hold against a lying client requires a subject or a
+//! tenant, or stands last without a condition.
 
 use sealway_proto::session::{SessionRecord, TtlPolicy};
 use sealway_proto::wire::Wire;
@@ -12,10 +12,10 @@ use sealway_proto::wire::Wire;
 pub struct Wires([bool; Wire::ALL.len()]);
 
 impl Wires {
-    /// All of them.
+    /// The set of all wires.
     pub const ALL: Wires = Wires([true; Wire::ALL.len()]);
 
-    /// These.
+    /// Creates a set of the given wires.
     pub fn of(wires: impl IntoIterator<Item = Wire>) -> Self {
         let mut set = Wires([false; Wire::ALL.len()]);
         for wire in wires {
@@ -24,54 +24,54 @@ impl Wires {
         set
     }
 
-    /// Whether this one is in it.
+    /// True if the set contains the wire.
     pub fn has(self, wire: Wire) -> bool {
         self.0[index(wire)]
     }
 }
 
-/// Where a wire stands in a list of all of them.
+/// Returns the index of a wire in [`Wire::ALL`].
 pub(crate) fn index(wire: Wire) -> usize {
     usize::from(wire.number()).saturating_sub(1)
 }
 
-/// What the clients that match it may do. Everything, unless it says otherwise.
+/// Permissions of the clients that match a policy. An unset field allows everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientPolicy {
-    /// Suites of wire 3 that may be agreed, by name; all that the server has if none is said.
+    /// Names of the suites of wire 3 that may be agreed; all of the server's if `None`.
     pub suites: Option<Vec<Box<str>>>,
-    /// A session's life at least, in seconds.
+    /// Minimum lifetime of a session, in seconds.
     pub ttl_min_sec: Option<u32>,
-    /// A session's life at most, in seconds.
+    /// Maximum lifetime of a session, in seconds.
     pub ttl_max_sec: Option<u32>,
-    /// Paths that sealed calls may be sent to, each with what is below it; any if none is said.
+    /// Paths that sealed calls may go to, each with everything below it; any path if `None`.
     pub routes: Option<Vec<Box<str>>>,
-    /// Wires that it may use.
+    /// Wires that the client may use.
     pub wires: Wires,
 }
 
 impl ClientPolicy {
-    /// Allows everything.
+    /// A policy that allows everything.
     pub const OPEN: ClientPolicy =
         ClientPolicy { suites: None, ttl_min_sec: None, ttl_max_sec: None, routes: None, wires: Wires::ALL };
 
-    /// Whether a suite of this name may be agreed.
+    /// True if the suite of this name may be agreed.
     pub fn allows_suite(&self, name: &str) -> bool {
         self.suites.as_ref().is_none_or(|suites| suites.iter().any(|suite| **suite == *name))
     }
 
-    /// Whether a wire may be used.
+    /// True if the wire may be used.
     pub fn allows_wire(&self, wire: Wire) -> bool {
         self.wires.has(wire)
     }
 
-    /// A session's life, in seconds, brought within its bounds.
+    /// Clamps a session's lifetime, in seconds, to the policy's bounds.
     pub fn clamp_ttl(&self, sec: u32) -> u32 {
         let sec = sec.max(self.ttl_min_sec.unwrap_or(0));
         sec.min(self.ttl_max_sec.unwrap_or(u32::MAX))
     }
 
-    /// The lives of sessions of wires 1 and 2, each brought within its bounds.
+    /// Clamps each lifetime of sessions of wires 1 and 2 to the policy's bounds.
     pub(crate) fn clamp_all(&self, ttl: &TtlPolicy) -> TtlPolicy {
         TtlPolicy {
             min_sec: self.clamp_ttl(ttl.min_sec),
@@ -83,8 +83,8 @@ impl ClientPolicy {
         }
     }
 
-    /// Whether a sealed call may go to `path`, which is as sent, without its query. A path that a service could read as
-    /// another one, by decoding or by resolving dots, is allowed only where every reading of it is.
+    /// True if a sealed call may go to `path`, which is as sent, without its query. A path that a service could read as
+    /// another one, by decoding or by resolving dots, is allowed only if every reading of it is.
     pub fn allows_path(&self, path: &str) -> bool {
         let Some(routes) = &self.routes else { return true };
         let path = path.as_bytes();
@@ -96,14 +96,14 @@ impl ClientPolicy {
     }
 }
 
-/// Whether `path` is `route` or below it, segment by segment: `/payments` is not below `/pay`.
+/// True if `path` is `route` or below it, segment by segment: `/payments` is not below `/pay`.
 fn is_below(path: &[u8], route: &[u8]) -> bool {
     let route = route.strip_suffix(b"/").unwrap_or(route);
     path.strip_prefix(route).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Whether services may disagree on where it leads: dots that go up, with or without parameters behind them, backslashes,
-/// and what ends a path.
+/// True if services may disagree on the target of a path: dot segments, with or without parameters, backslashes, and
+/// characters that end a path.
 fn is_unsteady(path: &[u8]) -> bool {
     let is_dots = |segment: &[u8]| {
         let bare = segment.split(|byte| *byte == b';').next().unwrap_or_default();
@@ -130,14 +130,14 @@ fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Whom a policy is for. What is said must hold.
+/// Condition of a policy. All fields that are set must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientMatch {
-    /// The client id; with a `*` at its end, what it begins with. Wire 1 has none, and matches none.
+    /// Client id; with a `*` at its end, a prefix. Wire 1 has no client ids and never matches.
     pub client_id: Option<Box<str>>,
-    /// The tenant.
+    /// Tenant of the session.
     pub tenant: Option<Box<str>>,
-    /// The subject.
+    /// Subject of the session.
     pub subject: Option<Box<str>>,
 }
 
@@ -157,23 +157,23 @@ impl ClientMatch {
 pub struct PolicyTable(Vec<(ClientMatch, ClientPolicy)>);
 
 impl PolicyTable {
-    /// These, the first match first.
+    /// Creates a table; the first match counts.
     pub fn new(entries: Vec<(ClientMatch, ClientPolicy)>) -> Self {
         PolicyTable(entries)
     }
 
-    /// The first that matches; one that allows everything where none does.
+    /// Returns the first policy that matches; [`ClientPolicy::OPEN`] if none does.
     pub fn find(&self, client_id: Option<&str>, subject: Option<&str>, tenant: Option<&str>) -> &ClientPolicy {
         let found = self.0.iter().find(|(whom, _)| whom.matches(client_id, subject, tenant));
         found.map_or(&ClientPolicy::OPEN, |(_, policy)| policy)
     }
 
-    /// The longest life that any client's session gets, in seconds, where others get `max_sec` at most.
+    /// Returns the longest lifetime that any client's session gets, in seconds, where others get `max_sec` at most.
     pub(crate) fn longest_ttl_sec(&self, max_sec: u32) -> u32 {
         self.0.iter().map(|(_, policy)| policy.clamp_ttl(max_sec)).fold(max_sec, u32::max)
     }
 
-    /// That of a session's client.
+    /// Returns the policy of a session's client.
     pub fn of(&self, record: &SessionRecord) -> &ClientPolicy {
         self.find(record.client_id.as_deref(), record.subject.as_deref(), record.tenant.as_deref())
     }
@@ -227,7 +227,7 @@ mod tests {
         ] {
             assert!(!policy.allows_path(path), "{path}");
         }
-        // The same path in another spelling is not the one that is listed, as routes see it.
+        // Another spelling of the path differs from the listed one, as for routes.
         assert!(!policy.allows_path("/%70ay"));
     }
 

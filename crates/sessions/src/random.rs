@@ -1,4 +1,4 @@
-//! Random bytes in small pieces: each thread draws many at once, for a draw costs more than what it fills.
+//! Random bytes in small pieces: each thread draws many at once, because a draw costs more than the copy.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static POOL: RefCell<RandomPool> = RefCell::default();
 }
 
-/// Gives this thread's pool to `take`.
+/// Calls `take` with this thread's pool.
 pub(crate) fn with_pool<T>(take: impl FnOnce(&mut RandomPool) -> T) -> T {
     POOL.with_borrow_mut(take)
 }

@@ -1,7 +1,7 @@
-//! Shares of the nonce store. A full one refuses everybody, since to evict a nonce is to readmit it. So from half full on
-//! nobody takes more than a share: a session of its calls, an address of its inits.
+//! Shares of the nonce store. A full store rejects everyone, since evicting a nonce would readmit its replay. So from
+//! half full on each holder is limited to a share: a session for its calls, an address for its inits.
 //!
-//! With Redis its memory is the bound; this process learns of it when it is reached.
+//! With Redis its memory is the bound; this process notices it only when Redis rejects.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,23 +17,23 @@ use crate::authority::Authority;
 use crate::limit::PerMinute;
 use crate::store::{Part, ReserveError, Status};
 
-/// One holder's part of all places, for as long as a nonce lives.
+/// Divisor for a share: one holder gets a twentieth of all places over the lifetime of a nonce.
 const SHARE: u64 = 20;
-/// Time after a refusal for which the store counts as full, in ms.
+/// Time after a rejection for which the store counts as full, in ms.
 const FULL_FOR_MS: u64 = 5000;
-/// Time between two looks at the store's level, in ms.
+/// Time between two checks of the store's level, in ms.
 const LOOK_EVERY_MS: u64 = 250;
 
-/// A taker of places.
+/// A holder of places in the nonce store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Holder {
-    /// A sealed call.
+    /// The session of a sealed call.
     Session(SessionId),
-    /// An init, by its client's address.
+    /// The client address of an init.
     Address(IpAddr),
 }
 
-/// The level of the nonce store, and the places that each holder took since it was half full.
+/// Level of the nonce store, and the places that each holder took since it was half full.
 #[derive(Debug)]
 pub(crate) struct Shares {
     sessions: PerMinute<SessionId>,
@@ -60,10 +60,10 @@ impl Shares {
         }
     }
 
-    /// Lets a holder take one more place.
+    /// Counts one more place for a holder.
     ///
     /// # Errors
-    /// [`Refusal::RateLimited`] when places are scarce and it has had its share.
+    /// [`Refusal::RateLimited`] if places are scarce and the holder has used its share.
     pub(crate) fn take(&self, holder: Holder, now_ms: u64, status: impl FnOnce() -> Status) -> Result<(), Refusal> {
         let looked_ms = self.looked_ms.load(Ordering::Relaxed);
         if now_ms.abs_diff(looked_ms) >= LOOK_EVERY_MS {
@@ -82,24 +82,24 @@ impl Shares {
         taken.map_err(Refusal::RateLimited)
     }
 
-    /// Notes that there was no room.
+    /// Records that the store was full.
     pub(crate) fn refused(&self, now_ms: u64) {
         self.full_until_ms.store(now_ms.saturating_add(FULL_FOR_MS), Ordering::Relaxed);
         if !self.is_told.swap(true, Ordering::Relaxed) {
             self.full.set(1.0);
             tracing::warn!(
                 "the nonce store is full: calls and inits are refused until nonces expire, and /ready answers 503; raise \
-                 replay.nonces_max, or Redis's maxmemory, or find who floods (docs/operating/stores.md)"
+                 replay.nonces_max, or Redis's maxmemory, or find who floods (docs/reference/failures.md)"
             );
         }
     }
 
-    /// True if there was no room a moment ago.
+    /// True if the store was full in the last [`FULL_FOR_MS`].
     pub(crate) fn is_full(&self, now_ms: u64) -> bool {
         now_ms < self.full_until_ms.load(Ordering::Relaxed)
     }
 
-    /// Forgets holders that have been quiet, and tells that there is room again.
+    /// Forgets holders that were inactive, and logs when there is room again.
     pub(crate) fn sweep(&self, now_ms: u64) {
         self.sessions.sweep();
         self.addresses.sweep();
@@ -111,8 +111,8 @@ impl Shares {
 }
 
 impl Authority {
-    /// Reserves a nonce. The claim is made anew by the clock of now: the body may have taken long to come, and what was stamped
-    /// within the window then may be too old to be remembered.
+    /// Reserves a nonce. The claim is rebuilt by the current time: a slow body may have moved a stamp, once within the
+    /// window, beyond the time for which nonces are remembered.
     // SPEC session.md#nonce-lifetime
     pub(crate) async fn reserve(&self, claim: &Claim) -> Result<Fresh, Refusal> {
         let (key, stamp_ms, now_ms) = (claim.key(), claim.stamp_ms(), self.now_ms());
@@ -124,13 +124,13 @@ impl Authority {
         Ok(reserved?)
     }
 
-    /// Reserves a nonce within its holder's share of a store that is filling up.
+    /// Reserves a nonce within its holder's share, if the store is filling up.
     pub(crate) async fn reserve_for(&self, holder: Holder, claim: &Claim) -> Result<Fresh, Refusal> {
         self.shares.take(holder, self.now_ms(), || self.store().status())?;
         self.reserve(claim).await
     }
 
-    /// True if a nonce was refused a moment ago because the store holds as many as it may.
+    /// True if a nonce was rejected in the last seconds because the store was full.
     pub fn is_full(&self) -> bool {
         self.shares.is_full(self.now_ms())
     }
@@ -157,7 +157,7 @@ mod tests {
         assert!(matches!(shares.take(Holder::Address(flood), 2000, status(50_000)), Err(Refusal::RateLimited(_))));
         shares.take(Holder::Address(honest), 2000, status(50_000)).unwrap();
         shares.take(Holder::Session(SessionId::from_random(&[1; 16], false)), 2000, status(50_000)).unwrap();
-        // Redis has a bound of its own.
+        // Redis has its own bound.
         let in_redis = || Status { redis: Part::Up, ..status(50_000)() };
         shares.take(Holder::Address(flood), 3000, in_redis).unwrap();
         assert!(!shares.is_full(3000));

@@ -15,16 +15,16 @@ use crate::answer::Refusal;
 const FILE_LEN_MAX: u64 = 256 * 1024;
 const KEYS_MAX: usize = 64;
 
-/// What a token must say.
+/// Source of keys and required claims of tokens.
 #[derive(Clone, Debug)]
 pub struct TokenPolicy {
-    /// The file with the keys. Read again when it changes.
+    /// File with the keys. Read again when it changes.
     pub jwks_file: PathBuf,
-    /// The `iss` that is taken, if set.
+    /// The only accepted `iss`; any if `None`.
     pub issuer: Option<String>,
-    /// The `aud` that is taken, if set.
+    /// The only accepted `aud`; any if `None`.
     pub audience: Option<String>,
-    /// How far the token's clock may be off, in seconds.
+    /// Tolerance for the clock in `exp` and `nbf`, in seconds.
     pub leeway_sec: u64,
 }
 
@@ -34,7 +34,7 @@ struct Key {
     key: DecodingKey,
 }
 
-/// Verifies tokens.
+/// Verifies tokens with the keys of a file.
 pub struct TokenVerifier {
     policy: TokenPolicy,
     keys: ArcSwap<Vec<Key>>,
@@ -42,7 +42,7 @@ pub struct TokenVerifier {
 }
 
 impl TokenVerifier {
-    /// Reads the key file.
+    /// Reads the key file of a policy.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file and the key at fault.
@@ -52,7 +52,7 @@ impl TokenVerifier {
         Ok(TokenVerifier { policy, keys: ArcSwap::from_pointee(keys), modified: Mutex::new(modified) })
     }
 
-    /// Reads the key file again if it has changed. One that cannot be read leaves the old keys in force.
+    /// Reads the key file again if it has changed. If it cannot be read, the old keys stay in force.
     pub fn reload_if_changed(&self) {
         let now = modified(&self.policy.jwks_file);
         let mut known = self.modified.lock();
@@ -61,7 +61,7 @@ impl TokenVerifier {
         }
         match load_keys(&self.policy.jwks_file) {
             Ok(keys) => {
-                // Only now: what could not be read is tried again, whatever its time says.
+                // Set only now, so that a file that could not be read is tried again.
                 *known = now;
                 tracing::info!(keys = keys.len(), "token keys read again");
                 self.keys.store(keys.into());
@@ -76,7 +76,7 @@ impl TokenVerifier {
     /// [`Refusal::Token`].
     pub fn verify(&self, token: &str) -> Result<Map<String, Value>, Refusal> {
         let header = decode_header(token).map_err(|_| Refusal::Token("malformed"))?;
-        // RFC 7515 section 4.1.11: what must be understood and is not makes the token void. No extension is known here.
+        // RFC 7515 section 4.1.11: an unknown critical extension makes the token invalid. This verifier knows none.
         if header.crit.is_some() {
             return Err(Refusal::Token("critical extension"));
         }
@@ -137,7 +137,8 @@ fn reason(err: &jsonwebtoken::errors::Error) -> &'static str {
     }
 }
 
-/// Public keys alone: an `oct` key in a file that many can read would let each of them make tokens.
+/// Loads the keys of a JWKS file. Public keys only: an `oct` key in a file that many can read would let each reader
+/// forge tokens.
 fn load_keys(path: &Path) -> Result<Vec<Key>, ConfigError> {
     let fail = |what: String| ConfigError(format!("{}: {what}", path.display()));
     let set: JwkSet = serde_json::from_str(&read_bounded(path, FILE_LEN_MAX)?)

@@ -1,4 +1,5 @@
-//! How much each wire is used, and when it last was: what an operator watches until the last old client has gone.
+//! Usage of each wire, by counts and time of last use, by which an operator sees when the last client of an old wire
+//! has gone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,20 +8,20 @@ use sealway_proto::wire::Wire;
 
 use crate::policies::index;
 
-/// What one wire was used for, since this process began.
+/// Usage of one wire since this process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireUse {
-    /// Sessions granted.
+    /// Number of sessions granted.
     pub inits: u64,
-    /// Sealed calls opened and not replayed.
+    /// Number of sealed calls opened and not replayed.
     pub calls: u64,
-    /// When a session was last granted, in milliseconds since the epoch; 0 for never.
+    /// Time of the last granted session, in milliseconds since the epoch; 0 for never.
     pub last_init_ms: u64,
-    /// When a sealed call was last opened; 0 for never.
+    /// Time of the last opened sealed call, in milliseconds since the epoch; 0 for never.
     pub last_call_ms: u64,
 }
 
-/// One thing that a wire is used for.
+/// Counter and last time of one kind of use.
 struct Tally {
     count: Counter,
     last: Gauge,
@@ -32,7 +33,7 @@ impl Tally {
     fn note(&self, now_ms: u64) {
         self.count.increment(1);
         self.counted.fetch_add(1, Ordering::Relaxed);
-        // The gauge is set when it is read: here it would be one more write that all threads meet at.
+        // The gauge is set at collection: here it would be another write contended by all threads.
         self.last_ms.store(now_ms, Ordering::Relaxed);
     }
 
@@ -41,7 +42,7 @@ impl Tally {
     }
 }
 
-/// Counts the use of all wires.
+/// Usage of all wires.
 pub(crate) struct Usage {
     inits: [Tally; Wire::ALL.len()],
     calls: [Tally; Wire::ALL.len()],
@@ -63,17 +64,17 @@ impl Usage {
         }
     }
 
-    /// A session was granted.
+    /// Counts a granted session of a wire.
     pub(crate) fn init(&self, wire: Wire, now_ms: u64) {
         self.inits[index(wire)].note(now_ms);
     }
 
-    /// A sealed call was opened, and is not replayed.
+    /// Counts a sealed call that was opened and is not replayed.
     pub(crate) fn call(&self, wire: Wire, now_ms: u64) {
         self.calls[index(wire)].note(now_ms);
     }
 
-    /// Brings gauges up to date.
+    /// Updates the gauges of the last uses.
     pub(crate) fn refresh(&self) {
         self.inits.iter().chain(&self.calls).for_each(Tally::refresh);
     }

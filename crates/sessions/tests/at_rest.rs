@@ -1,4 +1,4 @@
-//! Keys at rest: what a thief of the file has, and what becomes of a store whose file or key is not what it was.
+//! Keys at rest: the content that a thief of the file sees, and the start of a store with another file or key.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod place;
@@ -33,7 +33,7 @@ async fn neither_the_store_nor_the_key_file_holds_a_session_key() {
     drop(store);
     let closed = std::fs::read(place.file()).unwrap();
     let kek = std::fs::read(place.kek()).unwrap();
-    // The search itself works: ids are there to be found.
+    // The search itself works: it finds ids.
     assert!(contains(&closed, held[1].id().as_str().as_bytes()));
     for session in &held {
         let key = session.record().key.expose();
@@ -83,7 +83,7 @@ async fn a_wrong_key_is_named_with_its_file_and_nothing_is_lost() {
     let right = std::fs::read_to_string(place.kek()).unwrap();
     let id = right.split_once(' ').unwrap().0;
 
-    // Another id, and another key under the same id.
+    // The key file has another id, or another key under the same id.
     let other = base64::encode(&[7; 32]);
     for (name, text, what) in [
         ("another id", format!("other {other}\n"), "which the key file does not hold"),
@@ -116,7 +116,7 @@ async fn rows_are_wrapped_anew_while_the_store_is_open_and_the_old_key_is_no_lon
     let second = sealway_sessions::kek::add(provider(), &place.kek()).unwrap();
     assert_eq!(store.rewrap(10).await, Ok(0), "a key that does not wrap changes nothing");
     sealway_sessions::kek::make_first(provider(), &place.kek(), &second).unwrap();
-    // Broken off, revoked meanwhile, closed, and taken up again.
+    // Interrupted, with a revocation and a restart in between, and then continued.
     assert_eq!(store.rewrap(10).await, Ok(10));
     let revoked = agreed[3].server.id();
     assert!(store.delete(revoked).await.unwrap());
@@ -163,7 +163,7 @@ async fn a_key_is_rotated_by_putting_a_new_one_in_front_and_taking_the_old_one_o
         let session = store.get(agreed.server.id()).await.unwrap().unwrap();
         open(&agreed.seal("rotated", START_MS + 3), session, START_MS + 3);
     }
-    // When the last session under the old key has expired.
+    // The last session under the old key has expired.
     store.sweep(START_MS + 600_000).await.unwrap();
     drop(store);
     std::fs::write(place.kek(), second).unwrap();
@@ -247,7 +247,7 @@ async fn a_missing_key_file_is_made_only_where_that_is_allowed() {
 
     let session = agree(Some("web"), 600, START_MS).server;
     start(true).await.unwrap().store().put(session.clone()).await.unwrap();
-    // A key file that went missing is not made anew over sessions that it would lose.
+    // A missing key file is not created while there are sessions that need the old one.
     let kek = std::fs::read(place.kek()).unwrap();
     std::fs::remove_file(place.kek()).unwrap();
     let err = start(true).await.unwrap_err();

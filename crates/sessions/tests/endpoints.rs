@@ -42,11 +42,11 @@ async fn an_init_is_answered_with_four_members_and_its_session_opens_calls() {
         let stamp = START_MS.to_string();
         let (message, _) = client.seal_as(PATH, plaintext, &stamp, &nonce(), &[7; 12], &mut |_| ()).unwrap();
         let call = async |path: &str| open(&desk.authority, path, &message.headers, message.body.clone()).await;
-        // Once, and not again.
+        // A call is accepted once only.
         assert_eq!(call(PATH).await.unwrap(), "hello");
         assert_eq!(call(PATH).await, Err(Refusal::Wire(sealway_proto::Error::Replayed)));
         if wire == Wire::One {
-            // The allow-list is of whole paths.
+            // The allow-list has whole paths.
             for other in ["/orders/1", "/order", "/ordersx"] {
                 assert_eq!(call(other).await == Err(Refusal::Forbidden), path == ANON, "{other}");
             }
@@ -200,17 +200,17 @@ async fn a_nonce_is_good_once_in_its_scope() {
     let call = Call::init(SESSION);
     desk.send(call.clone()).await.agreed();
     desk.send(call.clone()).await.is("again", 400, CRYPTO_ERROR);
-    // Another stamp does not make it fresh; another client does.
+    // Another stamp does not make the nonce fresh; another client id does.
     let key = call.headers.iter().find(|(name, _)| *name == "x-idempotency-key").unwrap().1.clone();
     let moved = key.replace(&START_MS.to_string(), &(START_MS + 1).to_string());
     desk.send(call.clone().with("x-idempotency-key", &moved)).await.is("another stamp", 400, CRYPTO_ERROR);
     desk.send(call.clone().with("x-clientid", "app")).await.agreed();
-    // At the last moment at which its stamp is good.
+    // At the last moment at which the stamp is valid.
     desk.clock.set(START_MS + WINDOW_MS);
     desk.send(call).await.is("at the edge", 400, CRYPTO_ERROR);
     desk.clock.set(START_MS);
 
-    // Wire 1 has one scope, anonymous ones included.
+    // Wire 1 has one scope, which includes anonymous inits.
     let call = Call::wire1(SESSION);
     desk.send(call.clone()).await.agreed();
     desk.send(call.clone()).await.is("again", 400, CRYPTO_ERROR);
@@ -255,16 +255,16 @@ async fn anonymous_inits_are_ten_a_minute_and_address() {
     answer.is("the eleventh", 429, r#"{"error":"RATE_LIMITED"}"#);
     let wait: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait), "{wait}");
-    // The same address in IPv6 clothes is the same; another one is not.
+    // The same address mapped to IPv6 counts as the same; another one does not.
     assert_eq!(desk.send(from("::ffff:192.0.2.7")).await.status, 429);
     desk.send(from("192.0.2.8")).await.agreed();
-    // An IPv6 customer has a /64.
+    // An IPv6 client has a /64.
     for n in 0..10 {
         desk.send(from(&format!("2001:db8:1:2:{n}::1"))).await.agreed();
     }
     assert_eq!(desk.send(from("2001:db8:1:2:ffff::9")).await.status, 429);
     desk.send(from("2001:db8:1:3::1")).await.agreed();
-    // Only anonymous ones count.
+    // Only anonymous inits count.
     desk.send(Call::wire1(SESSION).at_peer("192.0.2.7")).await.agreed();
 }
 
@@ -279,7 +279,7 @@ async fn wire_1_inits_are_thirty_a_minute_and_token() {
     desk.send(with("Bearer two")).await.agreed();
     desk.send(Call::wire1(SESSION)).await.agreed();
     desk.send(Call::init(SESSION).with("authorization", "Bearer one")).await.agreed();
-    // 0 is no limit.
+    // 0 means no limit.
     let desk =
         Desk::new(Policy { authenticated_inits_per_minute: 0, anonymous_inits_per_minute: 0, ..Policy::default() });
     for _ in 0..40 {

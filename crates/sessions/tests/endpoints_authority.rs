@@ -1,4 +1,4 @@
-//! The endpoints under `/v1/authority/` as a stranger and a clumsy API side meet them.
+//! The endpoints under `/v1/authority/` for callers without the secret and for a faulty API side.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod desk;
@@ -72,7 +72,7 @@ async fn who_does_not_present_the_secret_learns_nothing_and_changes_nothing() {
             assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
         }
     }
-    // A secret said twice is not one.
+    // A repeated secret is rejected.
     let twice = call("GET", STATE).and("authorization", &format!("Bearer {SECRET}"));
     assert_eq!(desk.send(twice).await.status, 401);
     let status = desk.authority.store().status();
@@ -89,7 +89,7 @@ async fn a_session_is_put_got_and_deleted_and_no_answer_may_be_stored() {
     let steps = [
         ("GET", 404, missing.clone()),
         ("PUT", 200, format!(r#"{{"id":"{ID}"}}"#)),
-        // As when the answer was lost.
+        // A retry after a lost answer.
         ("PUT", 200, format!(r#"{{"id":"{ID}"}}"#)),
         ("GET", 200, String::new()),
         ("DELETE", 200, deleted(true)),

@@ -26,7 +26,7 @@ fn desk() -> Desk {
     Desk::new(Policy::default())
 }
 
-/// An init in parts, so that two faults do not get in each other's way.
+/// An init in parts, so that faults can be combined.
 #[derive(Clone)]
 struct Parts {
     content_type: Option<&'static str>,
@@ -76,7 +76,7 @@ type Fault = (&'static str, fn(&mut Parts), (u16, &'static str, &'static str));
 
 const USED: &str = "0123456789abcdef-used";
 
-/// One fault a check, in the order of the checks.
+/// Faults, one for each check, in the order of the checks.
 const IN_ORDER: [Fault; 11] = [
     ("content type", |parts| parts.content_type = Some("text/plain"), NOT_JSON),
     ("JSON", |parts| parts.body = Some("{"), BROKEN_JSON),

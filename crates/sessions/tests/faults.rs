@@ -1,5 +1,5 @@
-//! Stores that fail, hang or are full: refused within a deadline, and never let through. The failing store is a fault
-//! injected around the memory store, not a stand-in for it.
+//! Stores that fail, hang or are full: calls are rejected within a deadline, and never let through. The failing store
+//! injects faults around the memory store; it does not replace it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod desk;
@@ -114,7 +114,7 @@ async fn a_store_that_fails_or_hangs_is_503_within_its_deadline() {
                 desk.admin(delete, "t", "").await.is(&what, 503, UNAVAILABLE);
             }
             assert!(start.elapsed() < Duration::from_secs(2), "{what}: {:?}", start.elapsed());
-            // What is wrong with the request comes first: it needs no store.
+            // Errors in the request come first: they need no store.
             desk.send(Call::init(SESSION).body("{")).await.is(&what, 400, CRYPTO_ERROR);
         }
     }
@@ -200,7 +200,7 @@ async fn a_full_session_store_is_503() {
     desk.send(Call::init(SESSION)).await.agreed();
     desk.send(Call::init(SESSION)).await.is("full", 503, UNAVAILABLE);
     desk.send(Call::init(V1)).await.is_v1("full", V1_STORE);
-    // When its time is over there is room again.
+    // After its time is over there is room again.
     desk.clock.set(START_MS + 1_800_000);
     desk.authority.maintain().await;
     let key = format!("{}.{}", START_MS + 1_800_000, desk::nonce());

@@ -1,4 +1,4 @@
-//! Tokens that an endpoint is asked about (RFC 7662), on every wire. The endpoint is the other party: a closure behind a socket.
+//! Token introspection (RFC 7662) on every wire. The endpoint is a test server: a closure behind a socket.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod desk;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 const TOKEN: &str = "an-opaque-token";
 const NOW_SEC: u64 = START_MS / 1000;
 
-/// An endpoint that says the same of every token until told otherwise.
+/// An endpoint that gives the same answer for every token until the test changes it.
 struct Endpoint {
     says: Arc<Mutex<(&'static str, String)>>,
     asked: Arc<AtomicUsize>,
@@ -81,7 +81,7 @@ impl Endpoint {
     }
 }
 
-/// As wire 3 asks, with this `Authorization`.
+/// Authenticates as an init of wire 3 with this `Authorization`.
 async fn recognise(desk: &Desk, authorization: &str) -> Result<Recognised, Refusal> {
     let request = Request::post("/v3/sessions").header("authorization", authorization).body(()).unwrap();
     let (parts, ()) = request.into_parts();
@@ -105,7 +105,7 @@ async fn an_active_token_names_subject_and_tenant_and_is_asked_about_once_in_a_w
     assert_eq!(who.ttl_max_sec, Some(100));
     let (head, body) = endpoint.server.next().unwrap();
     assert_eq!(head.method_and_target(), ("POST", "/introspect"));
-    // us, and the secret form-encoded before it is joined.
+    // Client id and secret are form-encoded before they are joined.
     assert_eq!(head.header("authorization"), Some("Basic dXM6cyUzQWNyZXQlMjAlMjUlMkI="));
     assert_eq!(head.header("content-type"), Some("application/x-www-form-urlencoded"));
     assert_eq!(String::from_utf8(body).unwrap(), format!("token={TOKEN}&token_type_hint=access_token"));
@@ -114,11 +114,11 @@ async fn an_active_token_names_subject_and_tenant_and_is_asked_about_once_in_a_w
     assert_eq!(endpoint.asked(), 1, "it was not remembered");
     recognise(&desk, "Bearer another").await.unwrap();
     assert_eq!(endpoint.asked(), 2);
-    // Not beyond its own end, however long it might be remembered.
+    // Not cached beyond the token's own end.
     desk.clock.set(START_MS + 100_000);
     endpoint.say("200 OK", r#"{"active":false}"#);
     assert_eq!(recognise(&desk, &format!("Bearer {TOKEN}")).await, Err(Refusal::Token("not active")));
-    // What was bad is asked about anew.
+    // Bad answers are not cached.
     endpoint.say("200 OK", r#"{"active":true}"#);
     let who = recognise(&desk, &format!("Bearer {TOKEN}")).await.unwrap();
     assert_eq!((who.subject, who.ttl_max_sec), (None, None));
@@ -194,7 +194,7 @@ async fn an_endpoint_that_gives_no_answer_is_nobodys_fault_but_its_own() {
     let plain = desk.send(Call::init(SESSION).with("authorization", "Bearer t")).await;
     plain.is("/session", 503, r#"{"error":"SERVICE_UNAVAILABLE"}"#);
 
-    // Nobody there at all, and somebody who never answers: within the deadline.
+    // No listener at all, and a listener that never answers: both fail within the deadline.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for address in [mute.local_addr().unwrap(), gone] {
@@ -241,7 +241,7 @@ async fn where_somebody_has_to_be_recognised_nobody_gets_no_session() {
     desk.send(Call::init(desk::ANON)).await.agreed();
     assert_eq!(recognise(&desk, "").await, Err(Refusal::Wire(Error::Unauthenticated)));
     recognise(&desk, "Bearer t").await.unwrap();
-    // Somebody else's `Authorization`, where no token is looked at.
+    // Without token verification `Authorization` belongs to the application.
     let open = Desk::new(Policy::default());
     assert_eq!(recognise(&open, "Basic x").await, Ok(Recognised::default()));
 }

@@ -61,7 +61,7 @@ async fn an_open_key_endpoint_answers_by_the_order_of_its_table() {
     let (wire1, _) = desk.send(Call::wire1(SESSION)).await.agreed();
     desk.send(key_call(&wire1)).await.is_v1("wire 1 has no client", FOREIGN);
 
-    // Over, and not yet swept; the client id still comes first.
+    // Expired and not yet swept; the client id is checked first.
     desk.clock.set(START_MS + 1_799_999);
     assert_eq!(desk.send(key_call(&id)).await.status, 200);
     desk.clock.set(START_MS + 1_800_000);
@@ -88,7 +88,7 @@ async fn a_session_of_wire_3_is_unknown_to_every_key_endpoint() {
     };
     let id = record.id;
     desk.authority.store().put(Arc::new(Session::new(provider(), record).unwrap())).await.unwrap();
-    // Nothing of it is told: not whose it is, nor that it is over.
+    // The answer reveals neither the owner nor the expiry.
     for client_id in ["web", "app"] {
         let call = key_call(id.as_str()).with("x-clientid", client_id);
         desk.send(call.clone()).await.is_v1("open", UNKNOWN);
@@ -150,7 +150,7 @@ async fn a_closed_key_endpoint_is_not_there_and_a_guarded_one_wants_its_secret()
         guarded.send(key_call(&id).with("authorization", secret)).await.is_v1(secret, refused);
     }
     guarded.send(key_call(&id)).await.is_v1("none", refused);
-    // Nothing is told before the secret: not even which ids are there.
+    // Without the secret the answer reveals nothing, not even the existence of ids.
     guarded.send(key_call("nonsense").without("x-clientid")).await.is_v1("none", refused);
     let good = key_call(&id).with("authorization", &format!("bearer {SECRET}"));
     is_the_key(&guarded, &id, &guarded.send(good.clone()).await).await;
@@ -178,7 +178,7 @@ async fn health_and_readiness_say_what_is_behind() {
         assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
         assert_eq!(closed.send(Call::new("HEAD", path)).await.status, 200);
     }
-    // An open key endpoint is said aloud.
+    // An open key endpoint shows as a warning.
     let open = desk(KeyEndpoint::Open).send(Call::get("/health")).await.json();
     assert!(open["warnings"][0].as_str().unwrap().contains("open_key_endpoint"), "{open}");
 }
@@ -221,7 +221,7 @@ async fn the_admin_token_revokes_and_reads_no_session_key() {
     let with_secret = |call: Call| call.with("authorization", &format!("Bearer {SECRET}"));
     is_the_key(&desk, &id, &desk.admin(with_secret(key_call(&id)), TOKEN, "").await).await;
     desk.admin(with_secret(key_call(&id).with("x-clientid", "app")), TOKEN, "").await.is_v1("foreign", FOREIGN);
-    // And the secret of the key endpoint does nothing else.
+    // The secret of the key endpoint allows nothing else.
     desk.admin(with_secret(Call::get("/metrics")), TOKEN, "").await.is("metrics", 401, r#"{"error":"UNAUTHORIZED"}"#);
 
     let delete = |id: &str| call(Call::new("DELETE", &format!("/admin/sessions/{id}")));

@@ -1,4 +1,4 @@
-//! Session keys wrapped by something else than a key ring in this process: it answers late, in batches, and may be away.
+//! Session keys wrapped by another process than this one: it answers late, in batches, and may be unavailable.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod place;
@@ -17,7 +17,7 @@ use sealway_sessions::kek::{KeyRing, KeyWrap, UnwrapError, WRAP_MAX, WrapError, 
 use sealway_sessions::store::{Embedded, MemoryLimits, Store, StoreError};
 use sealway_testkit::store_contract::claims::{START_MS, agree, provider};
 
-/// Stands for a process beside this one.
+/// Stands for a key wrap in another process.
 #[derive(Debug)]
 struct Beside {
     ring: KeyRing,
@@ -95,7 +95,7 @@ async fn a_start_unwraps_in_batches_and_one_without_the_broker_is_refused_and_en
     keys.is_away.store(false, Ordering::SeqCst);
     keys.calls.store(0, Ordering::SeqCst);
     let store = open(&place, &keys).await.unwrap();
-    // The known value, and three pages.
+    // The mark, and three pages.
     assert_eq!((keys.calls.load(Ordering::SeqCst), keys.largest.load(Ordering::SeqCst)), (4, WRAP_MAX));
     for session in &sessions {
         let found = store.get(session.id()).await.unwrap().expect("it was put");
@@ -134,7 +134,7 @@ async fn everything_is_wrapped_anew_in_batches() {
     assert_eq!(store.rewrap(10_000).await.unwrap(), WRAP_MAX + 3);
     assert_eq!(keys.calls.load(Ordering::SeqCst), 2);
     drop(store);
-    // The first key is needed no more.
+    // The first key is no longer needed.
     let text = std::fs::read_to_string(place.kek()).unwrap();
     std::fs::write(place.kek(), text.lines().next().unwrap()).unwrap();
     assert_eq!(place.open(START_MS).status().sessions, WRAP_MAX + 3);
@@ -155,7 +155,7 @@ async fn a_configured_broker_is_never_replaced_by_a_key_file() {
     let (mut config, problems) = configured(serde_json::json!({ "store": store, "kek_broker": broker }));
     assert_eq!(problems, "");
     let clock: Arc<dyn sealway_runtime::clock::Clock> = Arc::new(ManualClock::new(START_MS));
-    // There is a key file beside the store, and it is not looked at.
+    // The key file beside the store is not read.
     let err = config.open_embedded(provider(), &clock).await.err().unwrap().to_string();
     assert!(err.contains("sessions.kek_broker"), "{err}");
     let keys = Beside::new(&place);

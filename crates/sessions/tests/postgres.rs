@@ -1,4 +1,4 @@
-//! The contract of stores, held by the PostgreSQL one, and what several of them on one database owe each other.
+//! The contract of stores for PostgreSQL, and the behaviour of several stores on one database.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -60,7 +60,7 @@ async fn of_equal_claims_across_two_stores_exactly_one_wins() {
     let start = Arc::new(Barrier::new(64));
     let mut racers = Vec::new();
     for racer in 0..64_usize {
-        // Each takes all of them, half in one order and half in the other: batches overlap every way.
+        // Each reserves all of them, half in one order and half in the other, so that batches overlap in every way.
         let mut nonces: Vec<usize> = (0..20).collect();
         if racer % 2 == 0 {
             nonces.reverse();
@@ -206,7 +206,7 @@ async fn keys_are_wrapped_anew_a_few_at_a_time_from_wherever_it_stopped() {
     assert_eq!(both.rewrap(3).await, Ok(3));
     assert_eq!(both.wrapped_under().await.unwrap(), [("new".to_owned(), 3), ("old".to_owned(), 4)]);
     drop(both);
-    // One whose row is damaged holds nobody up.
+    // A damaged row does not stop the rewrap of others.
     let damage = "UPDATE sealway.sessions SET wrapped = '\\x00'
                   WHERE id = (SELECT min(id) FROM sealway.sessions WHERE kek_id = 'old')";
     Server::shared().psql_in(&database.0, damage).unwrap();
@@ -222,7 +222,7 @@ async fn keys_are_wrapped_anew_a_few_at_a_time_from_wherever_it_stopped() {
     let new = open_with(config(&database.0), ring(&[("new", 2)]), fresh).await.unwrap();
     let mut got = 0;
     for session in &sessions {
-        // None for the damaged one alone.
+        // `None` only for the damaged one.
         if let Some(found) = new.get(session.id()).await.unwrap() {
             assert_eq!(found.record().key.expose(), session.record().key.expose());
             got += 1;

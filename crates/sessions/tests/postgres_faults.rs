@@ -1,4 +1,4 @@
-//! The PostgreSQL store when its server is killed, stuck or away.
+//! The PostgreSQL store while its server is killed, hangs or is unavailable.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ mod postgres_place;
 
 use postgres_place::{config, open, open_with, ring};
 
-/// An operation's deadline, and what a busy machine may add.
+/// Deadline of an operation, plus extra time for a busy machine.
 const DEADLINE: Duration = Duration::from_millis(1500 + 1500);
 
 async fn wait_until(what: &str, store: &Postgres, holds: impl Fn(&Postgres) -> bool) {
@@ -27,7 +27,7 @@ async fn wait_until(what: &str, store: &Postgres, holds: impl Fn(&Postgres) -> b
     }
 }
 
-/// Nothing answers, nothing hangs, and what is at hand works on.
+/// Asserts that all operations fail in time, and that cached sessions keep working.
 async fn expect_away(store: &Postgres, at_hand: &Arc<Session>) {
     let since = Instant::now();
     assert_eq!(store.get(at_hand.id()).await.unwrap().expect("at hand").id(), at_hand.id());
@@ -107,7 +107,7 @@ async fn what_was_acknowledged_before_a_kill_is_there_after_it() {
 async fn while_the_server_is_away_sessions_at_hand_work_on_and_all_else_fails_in_time() {
     let mut server = spawn_blocking(Server::start).await.unwrap().unwrap();
     let url = server.create_database().unwrap();
-    // Nothing at hand is fresh: each is asked for again, until nobody answers.
+    // No cached session is fresh: each is asked for again, until the server is gone.
     let store = open_with(config(&url), ring(&[("k", 1)]), Duration::ZERO).await.unwrap();
     let session = agree(Some("web"), 600, START_MS).server;
     store.put(session.clone()).await.unwrap();
@@ -178,7 +178,7 @@ async fn a_revocation_that_was_missed_while_nobody_listened_is_found_out() {
     let store = open(config(&url)).await.unwrap();
     let session = agree(Some("web"), 600, START_MS).server;
     store.put(session.clone()).await.unwrap();
-    // The listening connection is cut, and in the same breath the session revoked.
+    // The listening connection is cut, and at the same time the session is revoked.
     let cut = format!(
         "UPDATE sealway.sessions SET revoked_ms = 1, wrapped = '';
          SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = '{}'",
@@ -205,7 +205,7 @@ async fn a_database_that_lost_its_tables_is_down_until_they_are_back() {
     store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
 }
 
-/// Holds these nonces, as a transaction does that has inserted them and not yet ended, from before this returns.
+/// Holds these nonces like a transaction that has inserted them and not ended; they are held when this returns.
 fn hold_claims(url: &str, claims: &[Claim], seconds: f32) -> std::thread::JoinHandle<()> {
     let keys: Vec<_> = claims.iter().map(|claim| format!("('\\x{:032x}', false, 0, 0)", key_number(claim))).collect();
     let sql = format!(
@@ -239,8 +239,8 @@ async fn of_equal_claims_in_one_batch_and_in_batches_that_cross_exactly_one_wins
     let claim = |nonce: &str| *init(Some("web"), nonce, START_MS, START_MS).claim();
     let mut claims: Vec<_> = (0..120).map(|n| claim(&format!("n{n}"))).collect();
     claims.sort_by_key(Claim::key);
-    // Each store's one lane is busy with a first claim; what comes meanwhile is its next batch. Both of these then wait
-    // for the one in the middle: whichever gets it must not find that the other holds what comes next.
+    // Each store's one lane is busy with a first claim; later claims gather in its next batch. Both batches then wait
+    // for the claim in the middle: the one that gets it must not wait for a claim that the other holds.
     let firsts = [claim("first-0"), claim("first-1")];
     let middle = hold_claims(&url, &claims[60..61], 2.0);
     let busy = hold_claims(&url, &firsts, 1.0);
@@ -290,7 +290,7 @@ async fn an_operation_that_ran_out_of_time_leaves_no_busy_connection_behind() {
     let err = store.reserve(&held).await.unwrap_err();
     assert!(matches!(err, ReserveError::Unavailable(_)), "{err}");
     tokio::time::sleep(Duration::from_millis(50)).await;
-    // The pool's one connection was the one that is stuck.
+    // The pool's only connection is the one that hangs.
     let since = Instant::now();
     assert!(store.get(agree(Some("web"), 600, START_MS).server.id()).await.unwrap().is_none());
     assert!(since.elapsed() < Duration::from_millis(1000), "{:?}", since.elapsed());

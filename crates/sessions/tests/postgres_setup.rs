@@ -1,4 +1,4 @@
-//! Migrations, and what stops a start of the PostgreSQL store.
+//! Migrations, and errors that stop a start of the PostgreSQL store.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ mod postgres_place;
 
 use postgres_place::{config, open, open_with, ring};
 
-/// As `serve` opens it without being asked to migrate.
+/// Returns settings as `serve` uses them without migration.
 fn plain(url: &str) -> PostgresConfig {
     PostgresConfig::new(url).unwrap()
 }
@@ -61,7 +61,7 @@ async fn a_sessions_table_of_another_server_is_seen_and_left_alone() {
     store.sweep(START_MS + 700_000).await.unwrap();
     assert_eq!(server.psql_in(&url, "SELECT * FROM public.sessions").unwrap(), "S-1|old");
     server.psql_in(&url, "DROP SCHEMA sealway CASCADE").unwrap();
-    // Newer releases of `pg_dump` write a key of their own into each dump.
+    // Newer releases of `pg_dump` write their own random key into each dump.
     let steady = |dump: &str| dump.lines().filter(|line| !line.contains("restrict")).collect::<Vec<_>>().join("\n");
     assert_eq!(steady(&server.dump(&url).unwrap()), steady(&before), "something else was touched");
 }
@@ -109,7 +109,7 @@ async fn an_old_schema_and_a_changed_migration_stop_the_start_and_a_newer_schema
     }
 }
 
-/// As the release before wrote a row: the columns that it knows, and a key that is bound to the session's id alone.
+/// Writes a row as the previous release did: the columns that it knew, and a key bound to the session's id alone.
 #[tokio::test]
 async fn rows_of_the_release_before_are_no_sessions_until_they_are_accepted_and_are_then_wrapped_anew_in_the_new_form()
 {
@@ -167,7 +167,7 @@ async fn another_key_under_a_known_id_stops_the_start() {
     drop(open_with(config(&url), ring(&[("k", 1)]), fresh).await.unwrap());
     let err = open_with(config(&url), ring(&[("new", 3), ("k", 2)]), fresh).await.unwrap_err().to_string();
     assert!(err.contains("\"k\""), "{err}");
-    // And has left no mark of the key that came with it.
+    // The failed start has left no mark of the key that came with it.
     open_with(config(&url), ring(&[("new", 4), ("k", 1)]), fresh).await.unwrap();
 }
 
@@ -201,7 +201,7 @@ async fn tls_is_verified_against_the_authority_and_the_name() {
     assert!(err.contains("certificate"), "{err}");
     let err = refusal(config(&url.replace("@localhost", "@127.0.0.1"))).await;
     assert!(err.contains("certificate"), "{err}");
-    // The server takes no plain connection over TCP.
+    // The server accepts no plain connection over TCP.
     let err = refusal(config(url.split('?').next().unwrap())).await;
     assert!(err.contains("no encryption"), "{err}");
 }
@@ -240,7 +240,7 @@ async fn a_server_is_reached_by_its_unix_socket() {
 async fn of_several_hosts_the_one_that_answers_is_used() {
     let server = Server::shared();
     let url = server.create_database().unwrap();
-    // Port 1 is nobody's.
+    // Nothing listens on port 1.
     let url = url.replace("@127.0.0.1:", "@127.0.0.1:1,127.0.0.1:");
     let store = open(config(&url)).await.unwrap();
     store.put(agree(Some("web"), 600, START_MS).server).await.unwrap();
@@ -266,7 +266,7 @@ async fn a_database_that_cannot_hold_every_text_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_swallows_connections_does_not_hide_the_next_one() {
     let url = Server::shared().create_database().unwrap();
-    // Its queue is full, and nobody takes from it: the kernel drops what comes.
+    // The queue of this listener is full, so the kernel drops new connections.
     let hole = tokio::net::TcpSocket::new_v4().unwrap();
     hole.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let hole = hole.listen(1).unwrap();

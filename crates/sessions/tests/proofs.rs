@@ -1,4 +1,5 @@
-//! Proofs of a key (RFC 9449) and certificates: each part of a proof changed by itself, and whose certificate counts.
+//! Proofs of a key (RFC 9449) and certificates: each part of a proof changed by itself, and the choice of the
+//! certificate.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod desk;
@@ -76,7 +77,7 @@ fn with(name: &str, value: Value) -> Value {
     claims
 }
 
-/// An authority whose introspection endpoint says of every token that it is bound so.
+/// An authority whose introspection endpoint reports every token as bound to this key or certificate.
 struct Bound {
     desk: Desk,
     _endpoint: Upstream,
@@ -205,14 +206,14 @@ async fn a_proof_with_one_part_wrong_is_refused() {
         let refused = bound.dpop(broken).await;
         assert!(matches!(refused, Err(Refusal::Token(_))), "{broken}: {refused:?}");
     }
-    // A good proof by a key that the token is not bound to; a proof and a scheme without each other.
+    // A valid proof by a key that the token is not bound to; a proof and a scheme without each other.
     assert_eq!(bound.dpop(&other.proof(&claims("x"))).await, Err(Refusal::Token("it is not bound to the proof's key")));
     let bearer = format!("Bearer {TOKEN}");
     let stolen = Err(Refusal::Token("it is bound to a key, and no proof came with it"));
     assert_eq!(bound.ask(&bearer, None).await, stolen);
     assert_eq!(bound.ask(&bearer, Some(&good)).await, Err(Refusal::Token("a proof beside a bearer token")));
     assert_eq!(bound.ask(&format!("DPoP {TOKEN}"), None).await, Err(Refusal::Token("no proof")));
-    // None of all that has used it up.
+    // None of these attempts has used up the proof.
     bound.dpop(&good).await.unwrap();
 }
 
@@ -263,7 +264,7 @@ async fn a_connections_certificate_names_the_client_and_behind_a_trusted_proxy_t
     assert_eq!((who.auth, who.subject.as_deref()), (Auth::Certificate, Some("app-7")));
     assert!(who.ttl_max_sec.is_some());
     assert_eq!(ask(false, true, &[&value], now_ms).await.unwrap(), who);
-    // A stranger's word, and a proxy's own certificate, say nothing.
+    // A header from an untrusted peer, and a proxy's own certificate, identify no client.
     let nobody = Ok(Recognised::default());
     assert_eq!(ask(false, false, &[&value], now_ms).await, nobody);
     assert_eq!(ask(true, true, &[], now_ms).await, nobody);

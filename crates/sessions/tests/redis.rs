@@ -1,4 +1,4 @@
-//! The contract of stores, held by Redis alone: a real server, under a clock that the rules set.
+//! The contract of stores for Redis alone: a real server, under a clock that the rules set.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -30,13 +30,13 @@ impl InRedis {
 
 impl Fixture for InRedis {
     async fn make(&self, limits: MemoryLimits) -> Arc<dyn Store> {
-        // Begun before the rules' time, as any server was: what is stamped before its beginning is refused.
+        // The server started before the rules' time, since stamps from before its start are rejected.
         self.server.set_clock(START_MS - 200_000).unwrap();
         let kek = self.folder.path().join("sessions.kek");
         KeyRing::generate(provider(), &kek).unwrap();
         let keys = Arc::new(KeyRing::load(provider(), &kek).unwrap());
         let cache = Arc::new(SessionCache::new(CacheLimits::default()));
-        // Rules ask for more than a second's work of a debug build at once.
+        // The rules do more work at once than a debug build does in a second.
         let deadline = Duration::from_secs(5);
         let config = RedisConfig { deadline, ..RedisConfig::parse_url(&self.server.url()).unwrap() };
         let clock = Arc::new(ManualClock::new(START_MS));
@@ -47,7 +47,7 @@ impl Fixture for InRedis {
     }
 
     async fn set_clock(&self, now_ms: u64) {
-        // Ahead only: a server whose clock goes back refuses, which is a test of its own.
+        // Forward only: a server whose clock goes back rejects, which another test covers.
         if self.clock_ms.fetch_max(now_ms, Ordering::SeqCst) < now_ms {
             self.server.set_clock(now_ms).unwrap();
         }
@@ -57,13 +57,13 @@ impl Fixture for InRedis {
         false
     }
 
-    /// Redis keeps a nonce 12 seconds longer, against steps of its clock.
+    /// Returns the extra time for which Redis keeps a nonce, 12 seconds against steps of its clock, and a second more.
     fn forgets_within_ms(&self) -> u64 {
         13_000
     }
 }
 
-// Redis's memory bounds what it takes, and not a number of nonces: `redis_faults` fills it.
+// Redis is bounded by its memory, not by a number of nonces: `redis_faults` fills it.
 store_contract!(redis, InRedis::new();
     a_session_that_was_put_is_got_with_the_same_record_and_key
     a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised

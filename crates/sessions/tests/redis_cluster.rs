@@ -19,14 +19,14 @@ async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
     let user = format!("user sealway on >secret ~sealway:* ~{{sealway:* resetchannels &sealway:revoked -@all {rights}");
     let cluster = RedisCluster::start_with(3, 1, &Redis::options().acl(&user)).unwrap();
     let desk = Desk::new(&cluster.url().replace("://", "://sealway:secret@")).window_ms(60_000).patient();
-    // Many that find it new, or half begun by another.
+    // Many processes find it new, or half begun by another.
     let desk = &desk;
     let opening = (0..12).map(|n| async move {
         tokio::time::sleep(Duration::from_millis(n * 3)).await;
         desk.try_open().await.unwrap()
     });
     let stores = futures_util::future::join_all(opening).await;
-    // Soon: if one took another's beginning for a loss, they would wait for a window.
+    // The stores must be up soon: a process that took another's start for a loss would wait for a window.
     for (store, _) in &stores {
         until_up(store).await;
     }
@@ -78,7 +78,7 @@ async fn a_failover_readmits_nothing() {
     until_up(&old).await;
     tokio::time::sleep(Duration::from_millis(250)).await;
     let victim = cluster.master_of("{sealway:0}:epoch").unwrap();
-    // Its replica does not hear of these: it comes back with what it had before.
+    // Its replica misses these: it comes back with its earlier data.
     let follows = format!("slave\n127.0.0.1\n{}\n", cluster.nodes[victim].port);
     let replica = cluster.nodes.iter().position(|node| node.cli(&["ROLE"]).unwrap().starts_with(&follows)).unwrap();
     cluster.nodes[replica].save().unwrap();
@@ -95,7 +95,7 @@ async fn a_failover_readmits_nothing() {
     let (mut lost, mut is_settled) = (0, false);
     while !is_settled {
         assert!(start.elapsed() < Duration::from_secs(20), "not up");
-        // Once more after it is up.
+        // One more pass after it is up.
         is_settled = old.is_up() && new.is_up();
         for (nonce, stamp_ms) in &granted {
             let done = reserve(&new, &claim(nonce, *stamp_ms)).await;

@@ -1,5 +1,5 @@
-//! Redis loses its memory in every way it can, under stores as several processes have them: what was granted once is never
-//! granted again.
+//! Redis loses its memory in every possible way, under stores of several processes: a nonce that was granted once is
+//! never granted again.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod redis_desk;
@@ -20,9 +20,9 @@ fn is_unavailable(done: &Result<(), ReserveError>) -> bool {
     matches!(done, Err(ReserveError::Unavailable(_)))
 }
 
-/// Grants stamps before, at and ahead of the clock, the last ones as far as `ahead_ms`.
+/// Reserves nonces with stamps before, at and ahead of the clock, at most `ahead_ms` ahead.
 async fn grant_some(store: &Arc<Redis>, ahead_ms: u64) -> Vec<(String, u64)> {
-    // Past the floor by more than the oldest stamp.
+    // Waits until the floor is older than the oldest stamp.
     tokio::time::sleep(Duration::from_millis(250)).await;
     let mut granted = Vec::new();
     for ahead_ms in [0, 200, 500, 900, ahead_ms + 200] {
@@ -31,7 +31,7 @@ async fn grant_some(store: &Arc<Redis>, ahead_ms: u64) -> Vec<(String, u64)> {
     granted
 }
 
-/// Sends them again to each store for a while, until and after it is up.
+/// Replays nonces to each store for a while, until it is up and afterwards.
 async fn replay(stores: &[&Arc<Redis>], granted: &[(String, u64)]) {
     let mut settled = None;
     let give_up = Instant::now() + Duration::from_secs(20);
@@ -66,8 +66,8 @@ async fn of_equal_claims_in_several_processes_exactly_one_wins() {
     }
 }
 
-/// Loses the memory, then sends everything again to the process that granted it and to one that starts now. Either may be
-/// the one that begins anew.
+/// Loses the memory, then replays everything to the process that granted it and to one that starts now. Either may
+/// begin the new epoch.
 async fn nothing_is_readmitted(make: fn(&str) -> Desk, lose: fn(&mut Server)) {
     let one = async |is_old_first: bool| {
         let mut server = Server::start().unwrap();
@@ -152,7 +152,7 @@ async fn the_first_request_after_flushall_is_no_exception() {
     for _ in 0..6 {
         until_up(&one).await;
         until_up(&other).await;
-        // No record is kept of it: only the floor of the next epoch covers it.
+        // This grant has no record: only the floor of the next epoch covers it.
         let (nonce, stamp_ms) = grant(&one, now).await;
         server.cli(&["FLUSHALL"]).unwrap();
         let again = reserve(&other, &claim(&nonce, stamp_ms)).await;
@@ -233,7 +233,7 @@ async fn a_server_that_was_a_replica_meanwhile_is_not_taken_for_the_one_it_was()
     assert!(reserve(&desk.open().await, &claim(&taken, stamp_ms)).await.is_err(), "a replay was granted");
 }
 
-/// A server, and stores under the same clock, both set by the test.
+/// Starts a server, and stores under the same clock, both set by the test.
 async fn under_a_clock() -> (Server, Desk, Arc<ManualClock>) {
     let server = Server::options().clock(START_MS - 100_000).start().unwrap();
     let clock = Arc::new(ManualClock::new(START_MS));
@@ -260,7 +260,7 @@ async fn a_clock_that_steps_ahead_and_back_while_somebody_looks_readmits_nothing
         assert!(done.is_err(), "a replay was granted");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // What was granted in the wrong hour is not known: its stamps are refused, and the store says that it is down.
+    // Grants from the wrong hour are unknown: their stamps are rejected, and the store reports that it is down.
     assert!(!other.is_up());
     server.set_clock(START_MS + 3_620_000).unwrap();
     until_up(&other).await;
@@ -278,7 +278,7 @@ async fn a_clock_that_steps_ahead_and_back_while_nobody_looks_readmits_nothing()
     }
     let before = server.cli(&["DBSIZE"]).unwrap();
     server.set_clock(START_MS + 3_600_000).unwrap();
-    // Else this test shows nothing.
+    // Without this the test would show nothing.
     let has_forgotten = async || server.cli(&["DBSIZE"]).unwrap() != before;
     until("it forgets", Duration::from_secs(15), has_forgotten).await;
     server.set_clock(START_MS + 1000).unwrap();
@@ -368,7 +368,7 @@ async fn a_full_own_memory_bounds_the_fallback_and_not_redis() {
     assert_eq!(store.nonces().1, 1000, "what is held here is bounded");
     server.kill().unwrap();
     until_down(&store).await;
-    // Not here, and Redis is away: it may have been granted.
+    // The nonce is not held here, and Redis is away: it may have been granted.
     assert_eq!(reserve(&store, &claim(&last.0, last.1)).await, Err(ReserveError::Full));
     server.start_again_empty().unwrap();
     until_up(&store).await;
@@ -398,7 +398,7 @@ async fn a_redis_that_returns_has_nothing_refused_by_a_process_that_grants_alone
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Between its last grant and the first of Redis it tells Redis what it granted, a round trip.
+    // Between its last own grant and the first of Redis it writes its grants to Redis, which takes a round trip.
     let span = refused.last().map_or(Duration::ZERO, |(last, _)| last.duration_since(refused[0].0));
     assert!(span < Duration::from_millis(500), "claims were refused for {span:?}: {refused:?}");
 }
@@ -443,7 +443,7 @@ async fn a_redis_that_stands_still_is_given_up_within_the_deadline() {
     assert!(start.elapsed() < Duration::from_millis(1000), "it took {:?}", start.elapsed());
     server.resume().unwrap();
     until_up(&store).await;
-    // Those that it had received and answered to nobody are taken.
+    // Requests that the server had received and not answered count as taken.
     replay(&[&store, &desk.open().await], &granted).await;
 }
 

@@ -1,4 +1,4 @@
-//! How Redis is reached: password, rights, TLS, a unix socket; what stops a start; what others hear of; what is kept.
+//! Connection to Redis: password, rights, TLS, a unix socket; errors that stop a start; notifications; stored data.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod redis_desk;
@@ -15,7 +15,7 @@ use sealway_testkit::store_contract::claims::{agree, provider};
 
 const PASSWORD: &str = "hunter2-hunter2";
 
-/// Everything that a store does, once.
+/// Uses every operation of a store once.
 async fn works(desk: &Desk) {
     let (store, cache) = desk.try_open().await.unwrap();
     until_up(&store).await;
@@ -37,7 +37,7 @@ async fn a_key_file_that_changes_is_read_where_redis_is_alone() {
     let desk = Desk::new(&server.url());
     let store = desk.open().await;
     let added = sealway_sessions::kek::add(provider(), &desk.folder.path().join("sessions.kek")).unwrap();
-    // As maintenance does.
+    // The call that maintenance makes.
     assert_eq!(Store::rewrap(store.as_ref(), 500).await, Ok(0));
     assert_eq!(desk.keys.ids().last(), Some(&added));
 }
@@ -96,7 +96,7 @@ async fn tls_verifies_the_server_and_shows_the_client() {
         desk
     };
     works(&with(&made.ca, client.clone())).await;
-    // A server that cannot be trusted is one that is not there: it may come right while this one runs.
+    // An untrusted server counts as unavailable: it may be repaired while the store runs.
     for (desk, why) in [
         (with(&stranger.ca, client.clone()), "a root that did not sign it"),
         (with(&made.ca, None), "no client certificate"),
@@ -164,7 +164,7 @@ async fn who_could_not_listen_forgets_what_was_at_hand() {
     Store::put(one.as_ref(), session.clone()).await.unwrap();
     assert!(cache.get(&id).is_some());
     server.cli(&["CLIENT", "KILL", "TYPE", "pubsub"]).unwrap();
-    // A revocation of which nobody tells.
+    // A revocation without a message.
     server.cli(&["SET", &format!("sealway:s:{}", id.as_str()), "x"]).unwrap();
     until("forgotten", Duration::from_secs(1), async || cache.get(&id).is_none()).await;
     assert!(Store::get(one.as_ref(), &id).await.unwrap().is_none());

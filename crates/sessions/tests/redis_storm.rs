@@ -1,4 +1,4 @@
-//! Redis dies, forgets, stands still and comes back at random, and processes start anew, while many send the same nonces to
+//! Redis dies, forgets, stalls and returns at random, and processes restart, while many clients send the same nonces to
 //! all of them: none is granted twice.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,14 +16,14 @@ use sealway_testkit::store_contract::claims::random;
 
 const STORM: Duration = Duration::from_secs(20);
 
-/// A number below `end`.
+/// Returns a random number below `end`.
 fn draw(end: usize) -> usize {
     usize::from(random()[0]) * 256 % end.max(1) + usize::from(random()[1]) % end.max(1)
 }
 
 #[derive(Default)]
 struct Sent {
-    /// Each with its stamp.
+    /// Nonces that were sent, each with its stamp.
     nonces: Mutex<Vec<(String, u64)>>,
     granted: Mutex<HashMap<String, Vec<String>>>,
     asked: AtomicU64,
@@ -34,7 +34,7 @@ async fn send(sent: &Sent, processes: &[Mutex<Arc<Redis>>]) {
     while !sent.is_over.load(Ordering::SeqCst) {
         let known = {
             let nonces = sent.nonces.lock().unwrap();
-            // Mostly late ones; a replay is sent soon, or when something was lost.
+            // Mostly recent ones; a replay is sent soon, or after a loss.
             let from = nonces.len().saturating_sub(400);
             nonces.get(from + draw(400) % 400).cloned()
         };
@@ -85,7 +85,7 @@ async fn rage(server: &mut Server, desk: &Desk, processes: &[Mutex<Arc<Redis>>])
             }
             _ => drop(server.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
         }
-        // One process starts anew: its memory knows nothing.
+        // One process restarts: its memory is empty.
         let new = desk.open().await;
         *processes[turn % processes.len()].lock().unwrap() = new;
         tokio::time::sleep(Duration::from_millis(700)).await;

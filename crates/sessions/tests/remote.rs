@@ -1,4 +1,4 @@
-//! The remote store against a real authority over real HTTP: the contract of stores, and what is its own.
+//! The remote store against a real authority over real HTTP: the contract of stores, and its own behaviour.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod far;
@@ -17,7 +17,7 @@ use sealway_testkit::store_contract;
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
 use sealway_testkit::store_contract::{Fixture, race};
 
-/// Each store has an authority of its own behind it.
+/// Makes stores, each with its own authority.
 struct Asked {
     far: Mutex<Option<Far>>,
     now_ms: AtomicU64,
@@ -65,7 +65,7 @@ impl Fixture for Asked {
     }
 }
 
-// Two rules count what a sweep purges, which is the authority's own to sweep: they have their likes below.
+// Two rules count the sessions that a sweep removes, but the authority sweeps: equivalent tests are below.
 store_contract!(remote, Asked::new(None);
     a_session_that_was_put_is_got_with_the_same_record_and_key
     a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
@@ -135,7 +135,7 @@ async fn a_revocation_elsewhere_is_noticed_by_who_watches_a_session() {
         );
     }
     assert!(far.authority.revoke(session.id()).await.unwrap());
-    // Within a second on an idle machine.
+    // Takes less than a second on an idle machine.
     tokio::time::timeout(Duration::from_secs(20), over(&near, &session)).await.expect("it was revoked");
     far.clock.set(START_MS + 600_000);
     tokio::time::timeout(Duration::from_secs(20), over(&near, &other)).await.expect("it expired");
@@ -196,7 +196,7 @@ async fn an_api_side_whose_clock_is_slow_does_not_shorten_a_record() {
     let far = Far::memory().await;
     let remote = far.remote().await;
     let agreed = agree(Some("web"), 3600, START_MS - 250_000);
-    // By its own clock it may be forgotten at 350 s, by the authority's at 600 s.
+    // By the API side's clock it may be forgotten at 350 s, by the authority's at 600 s.
     let slow_ms = START_MS - 250_000;
     remote.reserve(agreed.call("slow", START_MS, slow_ms).claim()).await.unwrap();
     far.pass(START_MS + 599_000).await;

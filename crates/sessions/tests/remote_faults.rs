@@ -1,5 +1,5 @@
-//! An authority that is away, slow, cut off, or not one at all: the remote store refuses within its deadline, and what may
-//! have been granted is never asked for again.
+//! An authority that is unavailable, slow, cut off, or another kind of server: the remote store rejects within its
+//! deadline, and never repeats a request that may have granted a nonce.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod far;
@@ -16,22 +16,22 @@ use sealway_testkit::store_contract::claims::{Agreed, START_MS, agree};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What answers in an authority's place.
+/// Behaviour of the server in the authority's place.
 #[derive(Clone, Debug)]
 enum Does {
-    /// Reads requests, and says this.
+    /// Reads requests, and answers with these bytes.
     Say(Vec<u8>),
-    /// Reads requests, and ends the connection.
+    /// Reads requests, and closes the connection.
     Close,
-    /// Reads requests, and nothing more.
+    /// Reads requests, and never answers.
     Hang,
-    /// Passes a request on to the authority there, and loses the answer.
+    /// Forwards a request to the authority, and drops the answer.
     Lose(SocketAddr),
-    /// Passes a request on, and the answer back when so much time has passed.
+    /// Forwards a request, and returns the answer after this time.
     Delay(SocketAddr, Duration),
 }
 
-/// A listener that is no authority. Requests are counted by what they ask for.
+/// A listener that is no authority. Counts requests by their kind.
 struct Stand {
     address: SocketAddr,
     claims: Arc<AtomicUsize>,
@@ -58,7 +58,7 @@ impl Stand {
     }
 }
 
-/// Reads a request's head and body.
+/// Reads the head and body of a request.
 async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     loop {
@@ -88,7 +88,7 @@ async fn stand(mut stream: TcpStream, does: Does, [claims, gets, puts]: [Arc<Ato
                 if stream.write_all(answer).await.is_err() {
                     return;
                 }
-                // Where it says more than it should, the rest is for who reads on.
+                // Closes after an overlong answer: the client must reject it without reading to its end.
                 if answer.len() > 100_000 {
                     return;
                 }
@@ -108,7 +108,7 @@ async fn stand(mut stream: TcpStream, does: Does, [claims, gets, puts]: [Arc<Ato
     }
 }
 
-/// What the authority answers.
+/// Forwards a request to the authority and returns its answer.
 async fn pass_on(request: &[u8], authority: SocketAddr) -> Vec<u8> {
     let mut behind = TcpStream::connect(authority).await.unwrap();
     behind.write_all(request).await.unwrap();
@@ -125,7 +125,7 @@ fn says(status: &str, content: &str, body: &str) -> Does {
     )
 }
 
-/// That nothing is granted, kept or found, within the deadline and by a reason that names the route.
+/// Asserts that nothing is granted, stored or found, within the deadline and with an error that names the route.
 async fn is_of_no_use(what: &str, remote: &Arc<Remote>, agreed: &Agreed) {
     let claim = *agreed.call("one", START_MS, START_MS).claim();
     let id = *agreed.server.id();
@@ -210,7 +210,7 @@ async fn an_answer_counts_only_as_json_and_within_its_bound() {
         if up {
             assert_eq!((status.postgres, status.redis, status.sessions), (Part::Up, Part::Down, 1));
             assert_eq!(status.nonces, (2, 3));
-            // A question that is not answered as it should be: what is behind is out of sight.
+            // After an invalid answer the state of the parts is unknown.
             remote.get(agree(Some("web"), 600, START_MS).server.id()).await.unwrap_err();
             let status = remote.status();
             assert_eq!((status.up, status.postgres, status.redis), (false, Part::Down, Part::Down));
@@ -228,7 +228,7 @@ async fn a_404_that_does_not_name_the_session_is_not_taken_for_its_end() {
         let (listener, does) =
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), says("404 Not Found", "application/json", body));
         let (state, address) = (far.address, listener.local_addr().unwrap());
-        // Its state is an authority's, so that the store opens.
+        // It answers like an authority about its state, so that the store opens.
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let Does::Say(answer) = &does else { unreachable!() };
@@ -257,7 +257,7 @@ async fn a_claim_whose_answer_is_lost_is_refused_and_not_asked_for_again() {
     assert!(matches!(lost, Err(ReserveError::Unavailable(_))), "{lost:?}");
     assert_eq!(stand.claims.load(Ordering::SeqCst), 1, "it was asked for twice");
     assert_eq!(good.reserve(&claim).await.map(drop), Err(ReserveError::Replayed), "it had been granted");
-    // What is as good twice as once is tried twice.
+    // Repeatable requests are sent twice.
     assert!(lossy.put(agreed.server.clone()).await.is_err());
     assert!(lossy.get(agreed.server.id()).await.is_err());
     assert_eq!((stand.puts.load(Ordering::SeqCst), stand.gets.load(Ordering::SeqCst)), (2, 2));
@@ -279,7 +279,7 @@ async fn an_authority_that_goes_is_refused_for_at_once_and_one_that_comes_back_i
     assert!(matches!(refused, Err(ReserveError::Unavailable(_))), "{refused:?}");
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
     assert!(!remote.status().up);
-    // At hand for a moment, and not longer because nobody can be asked.
+    // The session is cached for a moment, and not longer although the authority is away.
     let is_refused = async || remote.get(agreed.server.id()).await.is_err();
     within(Duration::from_secs(2), "a session is used on that nobody vouches for", is_refused).await;
     let _far = Far::at(address, store, policy()).await;
@@ -336,7 +336,7 @@ async fn those_who_wait_are_bounded_in_number_and_time() {
         too_many += usize::from(reason.ends_with("too many wait"));
     }
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
-    // 2 ask, 128 wait; on a slow machine some come when the first have given up.
+    // 2 requests are in progress, 128 wait; on a slow machine some arrive when the first have given up.
     assert!((1..=200 - 2 - 128).contains(&too_many), "{too_many}");
     let pool = remote.status().pool;
     assert_eq!((pool.total, pool.idle, pool.waiting), (2, 2, 0), "a place was lost");

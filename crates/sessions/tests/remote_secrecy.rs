@@ -1,5 +1,5 @@
-//! What the remote store and its authority log and print, as a process of its own sees it: what is logged is collected by
-//! thread, and another test's thread that meets a line of the log first would silence it.
+//! Logs and output of the remote store and its authority, in a process of their own: logs are collected by thread, and
+//! another test's thread that logs a line first would silence it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod far;
@@ -43,7 +43,7 @@ async fn neither_a_secret_nor_a_key_is_in_a_log_or_in_what_is_printed() {
     let key = agreed.server.record().key.expose();
     let claim = *agreed.call("one", START_MS, START_MS).claim();
     remote.put(agreed.server.clone()).await.unwrap();
-    // Past what is at hand, so that the key travels back as well.
+    // By another process, so that the session is not cached and the key travels back.
     let other = far.remote().await;
     other.get(agreed.server.id()).await.unwrap().unwrap();
     remote.reserve(&claim).await.unwrap();

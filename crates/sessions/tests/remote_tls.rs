@@ -1,5 +1,5 @@
-//! The remote store through real TLS terminators that ask for client certificates: haproxy and nginx, with certificates
-//! of openssl's making.
+//! The remote store through real TLS terminators that require client certificates: haproxy and nginx, with certificates
+//! made by openssl.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod far;
@@ -16,8 +16,7 @@ use sealway_sessions::store::{ReserveError, Store, StoreError};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::store_contract::claims::{START_MS, agree};
 
-/// A folder of two certificate authorities that do not know each other, and what they signed; those of the second have
-/// names with `other-` in front.
+/// A folder of two unrelated certificate authorities and their certificates; names of the second start with `other-`.
 struct Papers(tempfile::TempDir);
 
 impl Papers {
@@ -42,7 +41,7 @@ impl Papers {
         self.0.path().join(name)
     }
 
-    /// To ask the terminator under this name, trusting the first authority, with this certificate.
+    /// Returns settings that connect under this name, trust the first authority, and present this certificate.
     fn config(&self, host: &str, front: &Front, client: Option<&str>) -> RemoteConfig {
         RemoteConfig {
             ca_file: Some(self.path("ca.pem")),
@@ -53,14 +52,15 @@ impl Papers {
     }
 }
 
-/// A terminator; it ends when dropped.
+/// A TLS terminator; it ends when dropped.
 struct Front {
     address: SocketAddr,
     child: Child,
 }
 
 impl Front {
-    /// Shows `server`, passes on to `behind` what comes with a certificate of the first authority, and adds `more`.
+    /// Starts haproxy with the certificate `server`; it forwards requests that have a certificate of the first
+    /// authority to `behind`. `more` is added to its configuration.
     async fn start(papers: &Papers, server: &str, behind: SocketAddr, more: &str) -> Self {
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let (ca, both) = (papers.path("ca.pem"), papers.path(&format!("{server}.both")));
@@ -76,7 +76,7 @@ impl Front {
         Front::run("haproxy", Command::new(found("haproxy")).args(["-db", "-f"]).arg(&file), address).await
     }
 
-    /// The same by nginx, as the operators' page has it.
+    /// Starts nginx likewise, with the configuration of the operators' page.
     async fn nginx(papers: &Papers, behind: SocketAddr) -> Self {
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let folder = papers.path("nginx");
@@ -109,7 +109,7 @@ impl Front {
     }
 }
 
-/// Where systems keep it when it is not on the path.
+/// Finds a program that is not on the path in the usual folders.
 fn found(name: &str) -> PathBuf {
     let places = ["/usr/sbin", "/usr/local/sbin"].map(|folder| Path::new(folder).join(name));
     places.into_iter().find(|place| place.exists()).unwrap_or(name.into())
@@ -132,7 +132,7 @@ async fn works(remote: &Arc<Remote>, name: &str) {
     assert!(remote.status().up);
 }
 
-/// That it starts down, and that nothing is granted within the deadline; why.
+/// Asserts that the store starts down and grants nothing within the deadline; returns the error.
 async fn is_refused(what: &str, config: RemoteConfig) -> String {
     let remote = open(config).await.unwrap_or_else(|err| panic!("{what}: {err}"));
     assert!(!remote.status().up, "{what}");
@@ -198,7 +198,7 @@ async fn nobody_gets_through_who_is_not_who_they_should_be() {
     let reason = is_refused("another host", papers.config("127.0.0.1", &good, Some("client"))).await;
     assert!(reason.contains("not valid for"), "{reason}");
     let by_system = RemoteConfig { ca_file: None, ..papers.config("localhost", &good, Some("client")) };
-    // Where the system trusts nobody at all, that is said at the start.
+    // A system that trusts no authority at all gives an error at the start.
     match open(by_system.clone()).await {
         Ok(_) => drop(is_refused("a CA that the system does not know", by_system).await),
         Err(err) => assert!(err.to_string().contains("set a CA file"), "{err}"),

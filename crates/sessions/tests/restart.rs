@@ -1,4 +1,4 @@
-//! What the embedded store remembers across a restart, in order and after a crash: sessions, and every nonce.
+//! State of the embedded store after a restart, in order and after a crash: sessions, and every nonce.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod place;
@@ -10,7 +10,7 @@ use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::{Embedded, MemoryLimits, ReserveError, Store, StoreError};
 use sealway_testkit::store_contract::claims::{START_MS, agree, init, open, provider};
 
-/// A little later than a crash's margin.
+/// A time a little longer than a crash's margin.
 const SOON_MS: u64 = 2000;
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn a_session_survives_a_restart_and_still_opens_a_sealed_call() {
     }
 }
 
-/// Stamps around the clock at which they are granted.
+/// Stamps around the clock, with the nonces granted for them.
 const STAMPS: [(&str, u64); 5] = [
     ("long-before", START_MS - 299_000),
     ("just-before", START_MS - 1),
@@ -59,7 +59,7 @@ async fn a_replay_is_refused_after_a_restart_whether_stamped_before_at_or_ahead_
         let place = if crash { place.crashed() } else { place };
         drop(store);
 
-        // The restart is over at once, or after some of the stamps; then once more.
+        // The restart takes no time, or is over after some of the stamps; then another restart follows.
         for now_ms in [START_MS, START_MS + 1, START_MS + 5000] {
             let store = place.open(now_ms);
             for (nonce, stamp_ms) in STAMPS {
@@ -83,10 +83,10 @@ async fn a_fresh_request_stamped_after_the_restart_is_accepted() {
     store.reserve(agreed.call("one", START_MS, START_MS).claim()).await.unwrap();
     drop(store);
     let store = place.open(START_MS);
-    // Closed in order: the very next millisecond is good, and so is a stamp ahead of the clock.
+    // Closed in order: the very next millisecond is accepted, and so is a stamp ahead of the clock.
     store.reserve(agreed.call("two", START_MS + 1, START_MS + 1).claim()).await.unwrap();
     store.reserve(agreed.call("three", START_MS + 9000, START_MS + 1).claim()).await.unwrap();
-    // What was stamped before the restart may have been used, whether it was or not.
+    // Stamps from before the restart are rejected, used or not.
     let unused = *agreed.call("four", START_MS, START_MS + 1).claim();
     assert_eq!(store.reserve(&unused).await.unwrap_err(), ReserveError::Replayed);
 }
@@ -110,11 +110,11 @@ async fn the_floor_holds_when_the_clock_steps_back_across_the_restart() {
         let agreed = agree(Some("web"), 3600, START_MS);
         let store = place.open(START_MS - 300_000);
         store.put(agreed.server.clone()).await.unwrap();
-        // No sweep comes between: the floor must not hang on one.
+        // No sweep happens in between: the floor must not depend on one.
         for n in 0..5 {
             let now_ms = START_MS + 1000 * n;
             store.reserve(agreed.call(&format!("n{n}"), now_ms, now_ms).claim()).await.unwrap();
-            // A commit, so that what was sent to the writer before it is on the disk as well.
+            // A commit, so that earlier changes in the writer's queue are on the disk too.
             store.put(agree(Some("web"), 600, now_ms).server).await.unwrap();
         }
         let place = if crash { place.crashed() } else { place };

@@ -1,4 +1,4 @@
-//! The contract of stores, held by the memory and the embedded one.
+//! The contract of stores for the memory store and the embedded one.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;

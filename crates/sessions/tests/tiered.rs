@@ -1,4 +1,4 @@
-//! Revocations of the tiered store when somebody did not hear of them.
+//! Revocations of the tiered store that a part of it has missed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -44,12 +44,12 @@ impl Place {
         self.folder.path().join("kek")
     }
 
-    /// A process's store.
+    /// Opens a store as a separate process would.
     async fn open(&self) -> Arc<dyn Store> {
         open(&format!("{} + {}", self.url, self.redis.url()), &self.keys()).await
     }
 
-    /// A session that Redis has a copy of.
+    /// Creates a session that Redis has a copy of.
     async fn session(&self, store: &Arc<dyn Store>) -> Arc<Session> {
         let session = agree(Some("web"), 600, SystemClock.now_ms()).server;
         store.put(session.clone()).await.unwrap();
@@ -84,7 +84,7 @@ async fn a_revocation_that_redis_was_not_told_of_holds_at_a_process_that_starts_
     let place = Place::new().await;
     let first = place.open().await;
     let session = place.session(&first).await;
-    // As a process does that ends between its commit and Redis.
+    // As a process does that ends between its commit and the write to Redis.
     let cut_off = open(&place.url, &place.keys()).await;
     assert!(cut_off.delete(session.id()).await.unwrap());
     let later = place.open().await;
@@ -115,7 +115,7 @@ async fn a_revocation_that_is_asked_for_again_is_told_to_redis() {
     let place = Place::new().await;
     let store = place.open().await;
     let session = place.session(&store).await;
-    // A first try that was committed, and whose answer was lost.
+    // A first attempt that was committed, and whose answer was lost.
     place.postgres.psql_in(&place.url, "UPDATE sealway.sessions SET revoked_ms = 1, wrapped = ''").unwrap();
     assert!(!store.delete(session.id()).await.unwrap());
     place.until_in_redis("tombstone", &session, |held| held == "x").await;

@@ -1,5 +1,5 @@
-//! Bearer tokens: what a key file takes, and what of the many ways to forge a token gets past it. Keys are made anew in
-//! every run, tokens are put together by hand: a library would not write most of them.
+//! Bearer tokens: accepted key files, and rejection of the many ways to forge a token. Each run makes new keys; tokens
+//! are assembled by hand, since a library would not write most of them.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "tokens are checked against the system's clock by their library")]
 
@@ -85,7 +85,7 @@ impl Signer {
         }
     }
 
-    /// An `Authorization` value.
+    /// Returns a value for `Authorization` with a signed token.
     fn bearer(&self, kid: &str, claims: &Value) -> String {
         self.bearer_with(&json!({"alg": self.alg(), "typ": "JWT", "kid": kid}), claims)
     }
@@ -130,7 +130,7 @@ impl Keys {
         self.0.path().join("keys.json")
     }
 
-    /// Writes the file as a later moment would.
+    /// Rewrites the file with a modification time `age_sec` seconds ahead.
     fn rewrite(&self, text: &str, age_sec: u64) {
         std::fs::write(self.path(), text).unwrap();
         let file = std::fs::File::options().write(true).open(self.path()).unwrap();
@@ -152,13 +152,13 @@ impl Keys {
     }
 }
 
-/// As an init does: the scheme, the token, what it says.
+/// Verifies as an init does: scheme, token, subject.
 fn verify(verifier: &TokenVerifier, authorization: &str) -> Result<Option<Box<str>>, Refusal> {
     let (Scheme::Bearer, token) = credential(authorization)? else { return Err(Refusal::Token("not a bearer token")) };
     Ok(Token::read(&verifier.verify(token)?, &ClaimNames::default())?.subject)
 }
 
-/// Refused, and neither the error nor its debug form holds the token or a part of it.
+/// Asserts a rejection; neither the error nor its debug form contains the token or a part of it.
 #[track_caller]
 fn refused(verifier: &TokenVerifier, authorization: &str) -> &'static str {
     let refusal = verify(verifier, authorization).expect_err("a token that must not pass");
@@ -243,7 +243,7 @@ fn forged_tokens_are_refused() {
         refused(&verifier, &format!("Bearer {header}.{claims}."));
         refused(&verifier, &format!("Bearer {header}.{claims}"));
     }
-    // A symmetric algorithm, keyed with what everybody knows.
+    // A symmetric algorithm, keyed with public values.
     for (n, signer) in signers.iter().enumerate() {
         let jwk = signer.jwk(&format!("k{n}")).to_string().into_bytes();
         for secret in [signer.public(), jwk, Vec::new()] {
@@ -254,12 +254,12 @@ fn forged_tokens_are_refused() {
             }
         }
     }
-    // Another key's signature, another algorithm's name, and a key of the token's own.
+    // Another key's signature, another algorithm's name, and a key from the token itself.
     let stranger = Signer::es256();
     assert_eq!(refused(&verifier, &stranger.bearer("k0", &good())), "signature");
     refused(&verifier, &signers[0].bearer_with(&json!({"alg": "RS256", "kid": "k0"}), &good()));
     refused(&verifier, &signers[1].bearer_with(&json!({"alg": "PS256", "kid": "k1"}), &good()));
-    // The key file says RS256: a good signature of another kind by the same key is none.
+    // The key file says RS256: a valid signature of another kind by the same key is rejected.
     if let Signer::Rs256(key) = &signers[1] {
         let message = format!("{}.{claims}", b64(json!({"alg": "PS256", "kid": "k1"}).to_string()));
         let mut signature = vec![0; key.public_modulus_len()];
@@ -268,7 +268,7 @@ fn forged_tokens_are_refused() {
     }
     let own = json!({"alg": "ES256", "kid": "k0", "jwk": stranger.jwk("k0"), "jku": "https://evil.example/keys"});
     assert_eq!(refused(&verifier, &stranger.bearer_with(&own, &good())), "signature");
-    // Changed after it was signed.
+    // The token was changed after it was signed.
     let token = signers[0].bearer("k0", &good());
     let mut parts: Vec<String> = token.split('.').map(Into::into).collect();
     parts[1] = b64(with("sub", json!("mallory")).to_string());

@@ -1,4 +1,4 @@
-//! Wires that are switched off, and what clients may do by who they are.
+//! Disabled wires, and permissions of clients by their identity.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod desk;
@@ -18,7 +18,7 @@ use sealway_testkit::store_contract::claims::{Agreed, START_MS, agree, provider,
 const OFF: &str = r#"{"error":"WIRE_DISABLED"}"#;
 const FORBIDDEN: &str = r#"{"error":"SESSION_FORBIDDEN"}"#;
 
-/// Sends a sealed call to `path`, as far as its opening.
+/// Sends a sealed call to `path`, up to its opening.
 async fn call(desk: &Desk, agreed: &Agreed, path: &str) -> Result<(), Refusal> {
     let iv = random()[..12].try_into().unwrap();
     let nonce = desk::nonce();
@@ -28,7 +28,7 @@ async fn call(desk: &Desk, agreed: &Agreed, path: &str) -> Result<(), Refusal> {
     desk::open(&desk.authority, path, &message.headers, message.body).await.map(drop)
 }
 
-/// Keeps a session, as whoever agreed it elsewhere.
+/// Stores a session as if another process had agreed it.
 async fn keep(desk: &Desk, agreed: Agreed, tenant: Option<&str>) -> Agreed {
     let record = agreed.server.record().clone();
     let auth = record.auth;
@@ -44,7 +44,7 @@ async fn a_wire_that_is_off_agrees_nothing_and_opens_nothing() {
     desk.send(Call::wire1(SESSION)).await.is("wire 1", 403, OFF);
     desk.send(Call::init(ANON)).await.is("anonymous, wire 1", 403, OFF);
     desk.send(Call::init(SESSION)).await.agreed();
-    // Sessions that were agreed before it was switched off.
+    // Sessions that were agreed before the wire was disabled.
     let (one, two) = (agree(None, 600, START_MS), agree(Some("web"), 600, START_MS));
     let (one, two) = (keep(&desk, one, None).await, keep(&desk, two, None).await);
     assert_eq!(call(&desk, &one, "/orders").await, Err(Refusal::WireOff(Wire::One)));
@@ -54,7 +54,7 @@ async fn a_wire_that_is_off_agrees_nothing_and_opens_nothing() {
     desk.send(Call::init(SESSION)).await.is("wire 2", 403, OFF);
     desk.send(Call::init(V1)).await.is_v1("wire 2", (403, "Forbidden", "This wire is disabled"));
     desk.send(Call::wire1(SESSION)).await.agreed();
-    // Before anything else of the request is looked at.
+    // Rejected before anything else of the request is checked.
     desk.send(Call::init(SESSION).body("no JSON")).await.is("wire 2", 403, OFF);
 }
 

@@ -19,7 +19,7 @@ use sealway_testkit::postgres::Postgres as Database;
 use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{START_MS, agree, provider, random};
 
-/// A session of somebody whom nobody recognised, with an hour to live.
+/// Creates a session of an unauthenticated client, with a lifetime of an hour.
 fn anonymous(wire: Wire, created_ms: u64) -> Arc<Session> {
     let record = SessionRecord {
         id: SessionId::from_random(&random(), false),
@@ -41,7 +41,7 @@ fn text(text: Option<&str>) -> Vec<u8> {
     [&u16::try_from(text.len()).unwrap().to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// A row up to what wraps its key, as spec/redis-store.md has it.
+/// Encodes a row up to its wrapped key, as spec/redis-store.md defines it.
 fn head(record: &SessionRecord) -> Vec<u8> {
     let auth = Auth::ALL.iter().position(|auth| *auth == record.auth).unwrap();
     [
@@ -56,7 +56,7 @@ fn head(record: &SessionRecord) -> Vec<u8> {
     .concat()
 }
 
-/// Every field of a row given another value, the wrapped key left as it is: name, the session's end, and the row.
+/// Returns rows with one field changed each and the wrapped key unchanged: name of the field, end of the session, row.
 fn forgeries(session: &Session, row: &[u8]) -> Vec<(&'static str, u64, Vec<u8>)> {
     let record = session.record();
     let tail = &row[head(record).len()..];
@@ -82,7 +82,7 @@ fn forgeries(session: &Session, row: &[u8]) -> Vec<(&'static str, u64, Vec<u8>)>
             (name, record.expires_ms, [head(&record).as_slice(), tail].concat())
         })
         .into();
-    // As the release before would have written it.
+    // In the format of the previous release.
     let mut old = [2, 2].to_vec();
     old.extend(record.created_ms.to_be_bytes());
     for value in [Some("web"), Some("alice"), Some("bank-a")] {
@@ -114,7 +114,7 @@ async fn a_writer_of_redis_cannot_change_a_field_of_a_session() {
         let read = reader.get(session.id()).await;
         assert!(!matches!(read, Ok(Some(_))), "another {name} was taken for true: {read:?}");
     }
-    // Nor move a row to another session.
+    // A writer cannot move a row to another session.
     let other = anonymous(Wire::Three, desk.clock.now_ms());
     let () = redis.set(format!("sealway:s:{}", other.id()), &value).await.unwrap();
     assert!(reader.get(other.id()).await.is_err());
@@ -208,7 +208,7 @@ async fn a_writer_of_postgres_cannot_change_a_field_of_a_session() {
         assert!(reader.get(session.id()).await.unwrap().is_none(), "{change} was taken for true");
         server.psql_in(&url, "DELETE FROM sealway.sessions; INSERT INTO sealway.sessions SELECT * FROM kept").unwrap();
     }
-    // Nor have it authenticated by a change of keys: what does not open is not wrapped anew.
+    // A key rotation does not authenticate a changed row: a key that does not unwrap is not rewrapped.
     server.psql_in(&url, "UPDATE sealway.sessions SET subject = 'alice'").unwrap();
     let keys = postgres_place::ring(&[("new", 2), ("k", 1)]);
     let again = postgres_place::open_with(config(), keys, std::time::Duration::ZERO).await.unwrap();
@@ -257,7 +257,7 @@ async fn a_writer_of_the_embedded_stores_file_cannot_change_a_field_of_a_session
     assert!(place.open(START_MS + 1).get(session.id()).await.unwrap().is_some(), "the genuine row is read");
 }
 
-/// A row of version 2, as the release before wrote it, of a session on this wire.
+/// Encodes a row of version 2, as the previous release did, of a session on this wire.
 fn old_row(place: &Place, wire: Wire, subject: &str) -> (SessionId, (Vec<u8>, Vec<u8>)) {
     let keys = sealway_sessions::kek::KeyRing::load(provider(), &place.kek()).unwrap();
     let id = SessionId::from_random(&random(), false);

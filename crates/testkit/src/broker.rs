@@ -1,5 +1,5 @@
-//! A real `sealway broker serve` in a process of its own, on a socket of its own, with a key store under a key of its own; it
-//! can be killed and started again on the same files.
+//! A real `sealway broker serve` in a process of its own, on a socket of its own, with a key store under a key of its own; a
+//! test can kill it and start it again on the same files.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -13,10 +13,10 @@ use rustix::process::Signal;
 
 use crate::daemon::Daemon;
 
-/// How long a start may take.
+/// Longest time for a start.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// Profiles with one algorithm each, which are enough for keys of every kind.
+/// Profiles with one algorithm each, enough for keys of every kind.
 pub const PROFILES: &str = "
 - {Name: Default, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha3-512}, Random: true}}
 - {Name: Sha256, Settings: {CryptoLibrary: native}, API: {HashData: {HashAlg: sha-256}}}
@@ -73,31 +73,31 @@ pub const PROFILES: &str = "
       ExtendedKeyUsage: [clientAuth]
 ";
 
-/// The process, and the files that it stands on.
+/// The process, and the files that it uses.
 #[derive(Debug)]
 pub struct Broker {
     binary: PathBuf,
     folder: PathBuf,
-    /// Further arguments.
+    /// Further arguments of `broker serve`.
     arguments: Vec<OsString>,
     daemon: Daemon,
 }
 
 impl Broker {
-    /// Starts it on files in `folder`, which are made where they are not there yet, and waits until it listens.
+    /// Starts it on files in `folder`, which are created if they do not exist, and waits until it listens.
     ///
     /// # Errors
-    /// When it does not, with the end of its output.
+    /// It does not listen; the text has the end of its output.
     pub fn start(binary: impl AsRef<Path>, folder: &Path) -> anyhow::Result<Self> {
         Broker::start_with(binary, folder, &[])
     }
 
-    /// As [`Broker::start`], with further arguments of `broker serve`.
+    /// Starts it, as [`Broker::start`], with further arguments of `broker serve`.
     ///
     /// # Errors
     /// As [`Broker::start`].
     pub fn start_with(binary: impl AsRef<Path>, folder: &Path, arguments: &[&OsStr]) -> anyhow::Result<Self> {
-        // The socket's folder is its owner's alone, or the broker does not start.
+        // The socket's folder must be accessible to its owner only, or the broker does not start.
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o700))?;
         write_new(&folder.join("Profiles.yaml"), PROFILES)?;
         write_new(&folder.join("store.kek"), &format!("test {}\n", "5a".repeat(32)))?;
@@ -107,30 +107,30 @@ impl Broker {
         Ok(Broker { binary, folder: folder.to_owned(), arguments, daemon })
     }
 
-    /// Where it listens.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join("broker.sock")
     }
 
-    /// Its process id.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.daemon.id()
     }
 
-    /// Ends it at once, as a crash would: its socket's file stays.
+    /// Kills it at once, as a crash would: its socket's file stays.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// If it is gone already.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.daemon.signal(Signal::KILL)?;
         self.daemon.wait()?;
         Ok(())
     }
 
-    /// Ends it as an operator would, and waits until it has.
+    /// Stops it as an operator would, and waits until it has ended.
     ///
     /// # Errors
-    /// When it is gone already, or does not end well.
+    /// If it is gone already, or does not end well.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         self.daemon.signal(Signal::TERM)?;
         let status = self.daemon.wait()?;
@@ -140,10 +140,10 @@ impl Broker {
         Ok(())
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to its process.
     ///
     /// # Errors
-    /// When it is gone already.
+    /// If it is gone already.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         self.daemon.signal(signal)
     }
@@ -151,13 +151,13 @@ impl Broker {
     /// Starts it again on the same files, and waits until it listens.
     ///
     /// # Errors
-    /// When it does not, with the end of its output.
+    /// If it does not, with the end of its output.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         self.daemon = launch(&self.binary, &self.folder, &self.arguments)?;
         Ok(())
     }
 
-    /// The end of its output.
+    /// Returns the end of its output.
     pub fn tail(&self) -> String {
         self.daemon.tail()
     }

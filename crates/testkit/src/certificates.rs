@@ -1,4 +1,4 @@
-//! A certificate authority with a server's and a client's certificate, made by the `openssl` command in a folder.
+//! A certificate authority with a server's and a client's certificate, created by the `openssl` command in a folder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,20 +9,20 @@ use anyhow::{Context, bail};
 /// Files in PEM. Keys are unencrypted.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// The authority's certificate.
+    /// The certificate of the authority.
     pub ca: PathBuf,
-    /// A server's, for the names it was made with.
+    /// A server's certificate and key, for the names of its creation.
     pub server: (PathBuf, PathBuf),
-    /// A client's.
+    /// A client's certificate and key.
     pub client: (PathBuf, PathBuf),
 }
 
 impl Certificates {
-    /// Makes all of them in `folder`. `names` are the server's, as OpenSSL writes them: `DNS:localhost,IP:127.0.0.1`;
+    /// Creates all of them in `folder`. `names` are the server's, as OpenSSL writes them: `DNS:localhost,IP:127.0.0.1`;
     /// `client` is the client's common name.
     ///
     /// # Errors
-    /// When the `openssl` command is missing or fails.
+    /// If the `openssl` command is missing or fails.
     pub fn make(folder: &Path, names: &str, client: &str) -> anyhow::Result<Self> {
         let file = |name: &str| folder.join(name);
         let path = |name: &str| file(name).display().to_string();
@@ -31,7 +31,7 @@ impl Certificates {
         authority.extend(key);
         let (ca, ca_key) = (path("ca.pem"), path("ca.key"));
         let ca_words = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"];
-        // Each of another name: of two with one name a stranger's signature would merely look broken.
+        // Each has another name: with two of one name an attacker's signature would merely look invalid.
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let subject = format!("/CN=test authority {}", NUMBER.fetch_add(1, Ordering::Relaxed));
         authority.extend(["-subj", &subject, "-keyout", &ca_key, "-out", &ca]);

@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use crate::vectors::{Head, Hex, body, folder, head, load_with, scenario_part};
 
-/// One scenario.
+/// One scenario of the channel vectors.
 #[derive(Debug)]
 pub struct ChannelVector {
     /// The file's name without `.json`.
     pub name: String,
-    /// What it shows.
+    /// The purpose of the scenario.
     pub comment: String,
-    /// Its inputs and outputs.
+    /// The inputs and outputs of the scenario.
     pub scenario: ChannelScenario,
 }
 
-/// What is in a scenario, by its type.
+/// The content of a scenario, by its type.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum ChannelScenario {
@@ -30,11 +30,11 @@ pub enum ChannelScenario {
 }
 
 scenario_part!(
-    /// A record of v1.
+    /// A record of v1, as sent.
     V1Talk { sender: String, kind: String, plaintext_hex: Hex, message_hex: Hex }
 );
 scenario_part!(
-    /// `channel-v1`: a handshake and what follows.
+    /// `channel-v1`: a handshake and the records that follow.
     V1 {
         suite: u16, channel_id: String, psk_hex: Hex, client_features: u32, server_features: u32,
         client_nonce_hex: Hex, server_nonce_hex: Hex, client_private_hex: Hex, server_private_hex: Hex,
@@ -44,7 +44,7 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `channel-v1-transcript`: a hash.
+    /// `channel-v1-transcript`: the transcript's hash, alone.
     V1Transcript {
         suite: u16, client_features: u32, server_features: u32, channel_id: String, client_nonce_hex: Hex,
         server_nonce_hex: Hex, client_public_hex: Hex, server_public_hex: Hex, transcript_hex: Hex,
@@ -61,7 +61,7 @@ scenario_part!(
     NoiseMessage { payload_hex: Hex, message_hex: Hex }
 );
 scenario_part!(
-    /// `noise`: a published handshake.
+    /// `noise`: a published handshake of the Noise framework.
     Noise {
         noise_name: String, prologue_hex: Hex, psk_hex: Hex, client_static_hex: Hex, server_static_hex: Hex,
         client_ephemeral_hex: Hex, server_ephemeral_hex: Hex, messages: Vec<NoiseMessage>, handshake_hash_hex: Hex,
@@ -69,11 +69,11 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// A handshake frame.
+    /// A handshake frame of the native profile.
     NativeMessage { sender: String, message_hex: Hex }
 );
 scenario_part!(
-    /// A native record.
+    /// A native record, as sent.
     NativeTalk { sender: String, kind: String, content_hex: Hex, message_hex: Hex }
 );
 scenario_part!(
@@ -87,10 +87,10 @@ scenario_part!(
     }
 );
 
-/// Every scenario of `vectors/channel`, by name.
+/// Loads every scenario of `vectors/channel`, by name.
 ///
 /// # Errors
-/// For anything in the folder that is no scenario.
+/// A file of the folder is not a scenario.
 pub fn load_channel() -> Result<Vec<ChannelVector>> {
     load_with(&folder().join("channel"), read)
 }

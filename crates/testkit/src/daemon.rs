@@ -1,5 +1,5 @@
-//! A program of somebody else's that a test stands on, in a process of its own: found or loudly missed, started on a
-//! free port with its output in a file, and gone with the test, however the test ends.
+//! An external program that a test uses, in a process of its own: found or loudly missed, started on a free port with its
+//! output in a file, and ended with the test, however the test ends.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,27 +14,27 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::watch;
 
-/// How long a start, or an end, may take.
+/// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(30);
-/// How much of an output an error shows.
+/// Longest part of an output that an error shows, in bytes.
 const TAIL_LEN: u64 = 4096;
-/// Ports that the system hands to nobody by itself: below where outgoing connections begin, so that a port stays free
-/// while whoever listened on it is down.
+/// Ports that the system does not assign by itself: below the range of outgoing connections, so that a port stays free while
+/// its server is down.
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 
-/// The repository's root.
+/// Returns the root folder of the repository.
 pub fn root() -> PathBuf {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // A shared target folder can hold what another clone compiled; at run time cargo says where this one is.
+    // A shared target folder can contain a binary that another clone compiled; at run time cargo sets the right path.
     let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map_or(manifest_dir.to_owned(), PathBuf::from);
     let root = manifest_dir.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
     root.unwrap_or(&manifest_dir).to_owned()
 }
 
-/// Finds a program in `.venv/bin` or on PATH or where Debian puts a system's servers.
+/// Finds a program in `.venv/bin`, on PATH, or in Debian's folder for a system's servers.
 ///
 /// # Errors
-/// When it is nowhere, with what installs it: a test without its parts fails.
+/// The program is not found; the text says how to install it: a test without its parts fails.
 pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = root().join(".venv/bin");
@@ -43,21 +43,20 @@ pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("{name} is missing and this test needs it: run scripts/setup-tests.sh"))
 }
 
-/// Empties a command's environment but for the place where a program that counts what it runs of itself writes it down:
-/// `make coverage`.
+/// Clears a command's environment except for the path at which an instrumented program writes its counts: `make coverage`.
 pub fn clear_environment(command: &mut Command) -> &mut Command {
     const COUNTS: &str = "LLVM_PROFILE_FILE";
     command.env_clear().envs(std::env::var_os(COUNTS).map(|file| (COUNTS, file)))
 }
 
-/// A port of 127.0.0.1 that is free and stays so until it is listened on, restarts included.
+/// Returns a port of 127.0.0.1 that is free and stays so until a server listens on it, restarts included.
 ///
 /// # Errors
-/// When none is.
+/// If none is.
 pub fn free_port() -> anyhow::Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let len = PORTS.end - PORTS.start;
-    // Test processes run side by side: each begins elsewhere.
+    // Test processes run in parallel: each begins at another port.
     let start = (std::process::id() as u16).wrapping_mul(97) % len;
     for _ in 0..len {
         let port = PORTS.start + (start + NEXT.fetch_add(1, Ordering::Relaxed) % len) % len;
@@ -68,7 +67,7 @@ pub fn free_port() -> anyhow::Result<u16> {
     bail!("no port is free")
 }
 
-/// The process.
+/// The process, and the watcher that ends it.
 #[derive(Debug)]
 pub struct Daemon {
     name: String,
@@ -81,7 +80,7 @@ impl Daemon {
     /// Starts it with its output in `output`.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// If it cannot be started.
     pub fn start(mut command: Command, output: &Path) -> anyhow::Result<Self> {
         let name = command.get_program().to_string_lossy().into_owned();
         let file = File::create(output)?;
@@ -91,10 +90,10 @@ impl Daemon {
         Ok(Daemon { name, child, watcher, output: output.to_owned() })
     }
 
-    /// Waits until somebody accepts connections at `address`.
+    /// Waits until the program accepts connections at `address`.
     ///
     /// # Errors
-    /// When nobody does, or the process has ended; with the end of its output.
+    /// Nothing listens in time, or the process has ended; the text has the end of its output.
     pub fn wait_for(&mut self, address: SocketAddr) -> anyhow::Result<()> {
         let until = Instant::now() + WAIT;
         while TcpStream::connect_timeout(&address, WAIT).is_err() {
@@ -109,7 +108,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The end of its output.
+    /// Returns the end of its output.
     pub fn tail(&self) -> String {
         let read = || -> std::io::Result<Vec<u8>> {
             let mut file = File::open(&self.output)?;
@@ -122,32 +121,32 @@ impl Daemon {
         String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
     }
 
-    /// Its process id.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the process.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("pid")?;
         kill_process(pid, signal).with_context(|| format!("{} is gone", self.name))
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status of the process, if it has ended.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// If the system does not say.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
         let until = Instant::now() + WAIT;
         loop {
@@ -166,7 +165,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // After the child: its number must not be another's when the watcher is told.
+        // After the child: otherwise the watcher could signal another process that reuses its id.
         if let Some(mut watcher) = self.watcher.take() {
             let _ = watcher.kill();
             let _ = watcher.wait();

@@ -1,5 +1,5 @@
-//! Several `sealway serve` before one store: each on a port of its own that it keeps over restarts, with a clock that a
-//! test can set, sharing one file of key-encryption keys.
+//! Several `sealway serve` with one store: each on a port of its own that it keeps over restarts, with a clock that a test can
+//! set, and with one shared file of key-encryption keys.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::process::{Launch, Server};
 use crate::raw_http::Request;
 use crate::wire_client::{Agreed, ORDER, PURCHASE};
 
-/// What a gateway says of itself, less a line for every refusal: a fault test makes a million.
+/// The log level of a gateway, without a line for every rejection: a fault test makes a million.
 const LOG_LEVEL: &str = "info,sealway_sessions::answer=error";
 const LOG_LINES_MAX: usize = 4000;
 /// Routes and service of every gateway.
@@ -28,7 +28,7 @@ upstreams: { shop: { servers: ['demo:'] } }
 admin: { address: '127.0.0.1:0', token_file: admin.token }
 ";
 
-/// A gateway's place in the fleet.
+/// The place of a gateway in the fleet.
 #[derive(Debug)]
 struct Berth {
     address: SocketAddr,
@@ -37,33 +37,33 @@ struct Berth {
     server: Mutex<Option<Server>>,
 }
 
-/// The gateways.
+/// The gateways of a fleet.
 #[derive(Debug)]
 pub struct Fleet {
     binary: &'static str,
     berths: Vec<Berth>,
     clock_library: Option<PathBuf>,
-    // Last: the gateways end before their folders go.
+    // Last: the gateways end before their folders are removed.
     _folder: tempfile::TempDir,
 }
 
-/// The fault tests of one process run one at a time: each needs the machine to itself.
+/// Locks out the other fault tests of the process: each needs the machine to itself.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether the long form of the fault tests is asked for, by `SEALWAY_FAULTS=full`.
+/// Returns whether the long form of the fault tests is requested, by `SEALWAY_FAULTS=full`.
 pub fn is_full() -> bool {
     std::env::var_os("SEALWAY_FAULTS").is_some_and(|value| value == "full")
 }
 
 impl Fleet {
-    /// Starts `count` gateways. `sections` gives, for a gateway's index and the path of the shared key file, the rest of
-    /// its configuration: `sessions:` and what else it needs, from the beginning of a line.
+    /// Starts `count` gateways. `sections` returns, for a gateway's index and the path of the shared key file, the rest of its
+    /// configuration: `sessions:` and other sections, from the beginning of a line.
     ///
     /// # Errors
-    /// When one does not start.
+    /// If one does not start.
     pub fn start(
         binary: &'static str,
         count: usize,
@@ -72,10 +72,10 @@ impl Fleet {
         Fleet::launch(binary, count, None, sections)
     }
 
-    /// As [`Fleet::start`], with clocks that [`Fleet::step_clock`] moves.
+    /// Starts them, as [`Fleet::start`], with clocks that [`Fleet::step_clock`] moves.
     ///
     /// # Errors
-    /// When libfaketime is missing, or a gateway does not start.
+    /// If libfaketime is missing, or a gateway does not start.
     pub fn start_with_clocks(
         binary: &'static str,
         count: usize,
@@ -109,7 +109,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// Where they listen, whether up or down.
+    /// Returns the addresses that they listen on, up or down.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.berths.iter().map(|berth| berth.address).collect()
     }
@@ -118,10 +118,10 @@ impl Fleet {
         self.berths[index].server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts one that is down, with the same configuration at the same address.
+    /// Starts a gateway that is down, with the same configuration at the same address.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If it does not start.
     pub fn start_again(&self, index: usize) -> anyhow::Result<()> {
         let berth = &self.berths[index];
         let mut launch = Launch::new(self.binary, &berth.config).folder(&berth.folder);
@@ -132,7 +132,7 @@ impl Fleet {
                 .env("LD_PRELOAD", &library.to_string_lossy())
                 .env("FAKETIME_TIMESTAMP_FILE", &clock.to_string_lossy())
                 .env("FAKETIME_NO_CACHE", "1")
-                // Timers must not jump with the clock of the wall.
+                // Timers must not jump with the wall clock.
                 .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
         }
         let server = launch.start().with_context(|| format!("gateway {index}"))?;
@@ -140,18 +140,18 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGKILL.
+    /// Kills a gateway by SIGKILL.
     ///
     /// # Errors
-    /// When it was down.
+    /// If it was down.
     pub fn kill(&self, index: usize) -> anyhow::Result<()> {
         self.server(index).take().context("it is down already")?.kill()
     }
 
-    /// SIGTERM, and its end, which must be a clean one.
+    /// Stops a gateway by SIGTERM, and waits for its end, which must be clean.
     ///
     /// # Errors
-    /// When it was down, does not end, or ends with an error; with its log.
+    /// If it was down, does not end, or ends with an error; with its log.
     pub fn stop(&self, index: usize) -> anyhow::Result<()> {
         let mut server = self.server(index).take().context("it is down already")?;
         let status = server.stop()?;
@@ -159,10 +159,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Sets how far one's clock is from the true time, in milliseconds, from its next look at the clock on.
+    /// Sets the difference of a gateway's clock from the true time, in milliseconds, from its next reading on.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn step_clock(&self, index: usize, offset_ms: i64) -> anyhow::Result<()> {
         ensure!(self.clock_library.is_some(), "the fleet was started without clocks");
         let seconds = format!(
@@ -172,24 +172,24 @@ impl Fleet {
             offset_ms.abs() % 1000
         );
         let folder = &self.berths[index].folder;
-        // Under another name first: it is read at any time.
+        // Under another name first: the file is read at any time.
         std::fs::write(folder.join("clock.new"), seconds)?;
         Ok(std::fs::rename(folder.join("clock.new"), folder.join("clock"))?)
     }
 
-    /// What one answers to `GET target`: the status and the JSON.
+    /// Returns a gateway's answer to `GET target`: the status and the JSON.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn ask(&self, index: usize, target: &str) -> anyhow::Result<(u16, serde_json::Value)> {
         let answer = Request::get(target).send(self.berths[index].address)?;
         Ok((answer.status, answer.json()))
     }
 
-    /// Waits until all say on `/ready` that they are; how long it took.
+    /// Waits until all report on `/ready` that they are ready; returns the time that it took.
     ///
     /// # Errors
-    /// When one is not within `time`, with what it says and its log.
+    /// If one is not within `time`, with what it says and its log.
     pub fn wait_for_ready(&self, time: Duration) -> anyhow::Result<Duration> {
         let started = Instant::now();
         for index in 0..self.berths.len() {
@@ -205,11 +205,11 @@ impl Fleet {
         Ok(started.elapsed())
     }
 
-    /// Waits until every one grants a fresh sealed call. Redis that is new to a fleet refuses all that is stamped up to a
-    /// moment ahead; whoever holds a fleet to good answers alone waits for that to pass.
+    /// Waits until every gateway accepts a fresh sealed call. A Redis that is new to a fleet rejects everything stamped up to a
+    /// moment ahead; a test that requires good answers only waits for that to pass.
     ///
     /// # Errors
-    /// When one does not within `time`, with what it says and its log.
+    /// If one does not within `time`, with what it says and its log.
     pub fn wait_for_calls(&self, time: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         for (index, address) in self.addresses().into_iter().enumerate() {
@@ -226,17 +226,17 @@ impl Fleet {
         Ok(())
     }
 
-    /// What one logged, its end at most.
+    /// Returns the end of a gateway's log.
     pub fn log(&self, index: usize) -> String {
         let lines = self.server(index).as_ref().map(Server::log).unwrap_or_default();
         lines[lines.len().saturating_sub(50)..].join("\n")
     }
 }
 
-/// Where libfaketime for programs with threads is: Debian keeps it in a folder named after the machine's kind.
+/// Returns the path of libfaketime for programs with threads: Debian keeps it in a folder named after the architecture.
 ///
 /// # Errors
-/// When it is not installed.
+/// If it is not installed.
 pub fn clock_library() -> anyhow::Result<PathBuf> {
     let mut folders = vec![PathBuf::from("/usr/lib/faketime")];
     folders.extend(std::fs::read_dir("/usr/lib")?.flatten().map(|entry| entry.path().join("faketime")));

@@ -1,4 +1,4 @@
-//! A real `sealway load` in a process of its own: what it said, how it ended, and its report.
+//! A real `sealway load` in a process of its own: its output, its exit code, and its report.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use crate::daemon::clear_environment;
 
-/// How long a run may take.
+/// Longest time for a run.
 const WAIT: Duration = Duration::from_secs(120);
 
 /// A run that has ended.
 #[derive(Clone, Debug)]
 pub struct Ran {
-    /// Its exit code; none if a signal ended it.
+    /// Its exit code; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// Standard output.
+    /// The text of standard output.
     pub out: String,
-    /// Standard error.
+    /// The text of standard error.
     pub err: String,
-    /// The report in JSON; null if it was not asked for, or not written.
+    /// The report in JSON; null if it was not requested, or not written.
     pub report: Value,
 }
 
-/// How to run it.
+/// The way to run the load generator.
 #[derive(Clone, Debug)]
 pub struct Generator<'a> {
     binary: &'a str,
@@ -36,33 +36,33 @@ pub struct Generator<'a> {
 }
 
 impl<'a> Generator<'a> {
-    /// By this binary, with a report.
+    /// Creates a run of this binary, with a report.
     pub fn new(binary: &'a str) -> Self {
         Generator { binary, env: HashMap::new(), before: Vec::new(), reports: true }
     }
 
-    /// Asks for no report.
+    /// Requests a run without a report.
     pub fn without_report(mut self) -> Self {
         self.reports = false;
         self
     }
 
-    /// Sets an environment variable; there is none but those, and PATH.
+    /// Sets an environment variable; only those and PATH are set.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
         self
     }
 
-    /// Runs it by way of this command, such as `taskset -c 1`.
+    /// Runs it through this command, such as `taskset -c 1`.
     pub fn by(mut self, words: &[&str]) -> Self {
         self.before = words.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// `sealway load` with these arguments, to its end.
+    /// Runs `sealway load` with these arguments, to its end.
     ///
     /// # Errors
-    /// When it does not start, or does not end in two minutes.
+    /// If it does not start, or does not end in two minutes.
     pub fn run(&self, arguments: &[&str]) -> anyhow::Result<Ran> {
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("report.json");
@@ -99,18 +99,18 @@ fn text(file: &Path) -> String {
 }
 
 impl Ran {
-    /// A count of the report's `counts`.
+    /// Returns a count of the report's `counts`.
     pub fn count(&self, name: &str) -> u64 {
         self.report["counts"][name].as_u64().unwrap_or_else(|| panic!("no count {name}: {}", self.told()))
     }
 
-    /// How many failures of a class there were.
+    /// Returns the number of failures of a class.
     pub fn faults(&self, class: &str) -> u64 {
         let faults = self.report["faults"].as_array().unwrap_or_else(|| panic!("no faults: {}", self.told()));
         faults.iter().filter(|fault| fault["class"] == class).filter_map(|fault| fault["count"].as_u64()).sum()
     }
 
-    /// The classes of failures that there were, with their counts, by name.
+    /// Returns the classes of the failures, with their counts, by name.
     pub fn fault_classes(&self) -> Vec<(String, u64)> {
         let faults = self.report["faults"].as_array().unwrap_or_else(|| panic!("no faults: {}", self.told()));
         let pair = |fault: &Value| Some((fault["class"].as_str()?.to_owned(), fault["count"].as_u64()?));
@@ -119,30 +119,30 @@ impl Ran {
         pairs
     }
 
-    /// The first failure's words, of this class.
+    /// Returns the text of the first failure of this class.
     pub fn example(&self, class: &str) -> String {
         let faults = self.report["faults"].as_array().cloned().unwrap_or_default();
         let fault = faults.iter().find(|fault| fault["class"] == class);
         fault.and_then(|fault| fault["example"].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// A figure of a phase, such as `p99`, in milliseconds.
+    /// Returns a figure of a phase, such as `p99`, in milliseconds.
     pub fn ms(&self, phase: &str, figure: &str) -> f64 {
         let phases = self.report["phases"].as_array().cloned().unwrap_or_default();
         let found = phases.iter().find(|one| one["phase"] == phase).map(|one| &one[format!("{figure}_ns")]);
         found.and_then(Value::as_f64).unwrap_or_else(|| panic!("no {figure} of {phase}: {}", self.told())) / 1e6
     }
 
-    /// How late 99 of 100 of its own timers were at most, in milliseconds.
+    /// Returns the 99th percentile of its own timers' lag, in milliseconds.
     pub fn lag_p99_ms(&self) -> f64 {
         self.report["generator"]["lag_p99_ns"].as_f64().unwrap_or_default() / 1e6
     }
 
-    /// Everything, for a message.
+    /// Returns everything about the run, for a message.
     pub fn told(&self) -> String {
         let mut report = self.report.clone();
         if let Some(report) = report.as_object_mut() {
-            // They are long, and nobody reads them.
+            // They are long, and of no use to a reader.
             report.remove("histograms");
             report.remove("seconds");
         }

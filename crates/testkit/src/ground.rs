@@ -1,4 +1,4 @@
-//! What a fleet stands on: PostgreSQL and Redis of its own, each behind a way that can be cut, held or slowed.
+//! The dependencies of a fleet: PostgreSQL and Redis of its own, each behind a proxy that can cut, hold or slow connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -8,16 +8,16 @@ use crate::postgres::Postgres;
 use crate::redis::Redis;
 use crate::toxiproxy::{Proxy, Toxiproxy};
 
-/// The two servers and the ways to them.
+/// The two servers and the proxies to them.
 #[derive(Debug)]
 pub struct Ground {
     postgres: Mutex<Postgres>,
     redis: Mutex<Redis>,
-    /// The way to PostgreSQL.
+    /// The proxy in front of PostgreSQL.
     pub to_postgres: Proxy,
-    /// The way to Redis.
+    /// The proxy in front of Redis.
     pub to_redis: Proxy,
-    /// Another way to Redis, for a gateway whose way is spoilt while the others' is not.
+    /// Another proxy to Redis, for a gateway whose connection is disturbed while the others' is not.
     pub also_to_redis: Proxy,
     toxiproxy: Toxiproxy,
     postgres_port: u16,
@@ -29,10 +29,10 @@ fn local(port: u16) -> SocketAddr {
 }
 
 impl Ground {
-    /// Starts everything.
+    /// Starts both servers and the proxies.
     ///
     /// # Errors
-    /// When a part is missing or does not start.
+    /// If a part is missing or does not start.
     pub fn start() -> anyhow::Result<Self> {
         let (postgres, redis, toxiproxy) = (Postgres::start()?, Redis::start()?, Toxiproxy::start()?);
         Ok(Ground {
@@ -47,39 +47,39 @@ impl Ground {
         })
     }
 
-    /// PostgreSQL, to kill and to start again.
+    /// Returns PostgreSQL, to kill and to start again.
     pub fn postgres(&self) -> MutexGuard<'_, Postgres> {
         self.postgres.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Redis, to kill and to start again.
+    /// Returns Redis, to kill and to start again.
     pub fn redis(&self) -> MutexGuard<'_, Redis> {
         self.redis.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server of the ways, for more of them.
+    /// Returns the server of the proxies, for more of them.
     pub fn toxiproxy(&self) -> &Toxiproxy {
         &self.toxiproxy
     }
 
-    /// PostgreSQL and Redis by the ways that can be spoilt, as `sessions.store` names them.
+    /// Returns PostgreSQL and Redis through the proxies, as `sessions.store` names them.
     pub fn store(&self) -> String {
         self.store_by(self.to_postgres.address, self.to_redis.address)
     }
 
-    /// The same without anything in between.
+    /// Returns the same without proxies.
     pub fn direct_store(&self) -> String {
         self.store_by(local(self.postgres_port), local(self.redis_port))
     }
 
-    /// The same by ways of the test's choice.
+    /// Returns the same through proxies of the test's choice.
     pub fn store_by(&self, postgres: SocketAddr, redis: SocketAddr) -> String {
         let url = self.postgres().url();
         let url = url.replace(&format!(":{}/", self.postgres_port), &format!(":{}/", postgres.port()));
         format!("{url} + redis://{redis}")
     }
 
-    /// The section `sessions:` of a gateway on `store`, with more of its settings, such as `, on_redis_loss: local`.
+    /// Returns the section `sessions:` of a gateway on `store`, with more of its settings, such as `, on_redis_loss: local`.
     pub fn sections(store: &str, keys: &Path, more: &str) -> String {
         let keys = keys.display();
         format!("\nsessions: {{ store: '{store}', kek_file: '{keys}', postgres: {{ migrate: true }}{more} }}\n")

@@ -1,4 +1,4 @@
-//! Guides of `docs/guides`, to be run as they are written: their fenced blocks, a shell for these, and links that lead nowhere.
+//! Tutorials and guides of `docs/`, to be run as they are written: their fenced blocks, a shell for these, and broken links.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,15 +7,15 @@ use anyhow::{Context, bail};
 
 use crate::daemon::root;
 
-/// How much of what a shell has said is told where it fails, in lines.
+/// Most lines of a shell's output in an error.
 const TOLD: usize = 60;
 
-/// A fenced block.
+/// A fenced block of a guide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// What follows its marks.
+    /// The text after the opening fence.
     pub info: String,
-    /// What is in it. A block of a list stands further in, and is read without that.
+    /// The content. The indentation of a block in a list is removed.
     pub text: String,
     /// The line at which it begins, from 1.
     pub line: usize,
@@ -23,7 +23,7 @@ pub struct Block {
     pub file: Option<String>,
 }
 
-/// The fenced blocks of a guide, in their order.
+/// Returns the fenced blocks of a guide, in their order.
 pub fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let (mut open, mut before): (Option<(Block, &str)>, &str) = (None, "");
@@ -55,10 +55,11 @@ pub fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// A shell that runs this script in a folder, with nothing of this environment but the programs, `binary` among them as `sealway`.
+/// Creates a shell that runs this script in a folder, with nothing of this environment but the programs, `binary` among them as
+/// `sealway`.
 ///
 /// # Errors
-/// When the folder takes no files.
+/// The folder accepts no files.
 pub fn shell(binary: &str, folder: &Path, script: &str) -> anyhow::Result<Command> {
     let programs = folder.join("programs");
     std::fs::create_dir(&programs)?;
@@ -73,7 +74,7 @@ pub fn shell(binary: &str, folder: &Path, script: &str) -> anyhow::Result<Comman
 /// Runs it to its end.
 ///
 /// # Errors
-/// When it fails: with its last line `### …` on standard error, which says where, and `log`, a file of its folder.
+/// It fails: the text has its last line `### …` on standard error, which names the place, and `log`, a file of its folder.
 pub fn run(shell: &mut Command, log: &Path) -> anyhow::Result<()> {
     let done = shell.output().context("no bash")?;
     if done.status.success() {
@@ -90,7 +91,7 @@ fn last(text: &str) -> String {
     lines[lines.len().saturating_sub(TOLD)..].join("\n")
 }
 
-/// Links of a guide in `docs/guides` to files that are not there.
+/// Returns the links of a page of `docs/guides`, or of a folder beside it, to files that do not exist.
 pub fn missing(guide: &str) -> Vec<&str> {
     let folder = root().join("docs/guides");
     let targets = guide.split("](").skip(1).filter_map(|part| part.split([')', '#']).next());

@@ -1,5 +1,5 @@
-//! HAProxy before several gateways, as an operator would set it: health checks on `/ready`, and another try for
-//! connections that were refused, for nothing else: a sealed request must not be sent twice by a proxy.
+//! HAProxy in front of several gateways, as an operator would configure it: health checks on `/ready`, and a retry for refused
+//! connections only: a proxy must not send a sealed request twice.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,11 +12,11 @@ use anyhow::{Context, bail};
 
 use crate::daemon::{Daemon, free_port, program};
 
-/// A running HAProxy.
+/// A running HAProxy, which ends when dropped.
 #[derive(Debug)]
 pub struct HaProxy {
     daemon: Daemon,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
     control: PathBuf,
     servers: usize,
@@ -24,10 +24,10 @@ pub struct HaProxy {
 }
 
 impl HaProxy {
-    /// Starts it before `servers`.
+    /// Starts it in front of `servers`.
     ///
     /// # Errors
-    /// When the program is missing or does not start.
+    /// If the program is missing or does not start.
     pub fn start(servers: &[SocketAddr]) -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("sealway-haproxy-").tempdir()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
@@ -37,8 +37,8 @@ impl HaProxy {
             .enumerate()
             .map(|(index, server)| format!("    server gateway{index} {server} check inter 200ms fall 1 rise 1\n"))
             .collect();
-        // http-server-close: the client's connection lives on, and a request travels to its gateway on a connection of
-        // its own, so that none meets the closing of an idle one.
+        // http-server-close: the client's connection stays open, and a request travels to its gateway on a connection of its
+        // own, so that none meets the close of an idle one.
         let config = format!(
             "global
     stats socket {} mode 600 level admin
@@ -69,14 +69,14 @@ backend gateways
         let mut daemon = Daemon::start(command, &folder.path().join("output"))?;
         daemon.wait_for(address)?;
         let until = Instant::now() + Duration::from_secs(10);
-        // It gets its name a moment after the listeners stand.
+        // The file is renamed a moment after the listeners are open.
         while !control.exists() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(HaProxy { daemon, address, control, servers: servers.len(), _folder: folder })
     }
 
-    /// The column of its statistics, a value for each gateway.
+    /// Returns a column of its statistics, a value for each gateway.
     fn column(&self, name: &str) -> anyhow::Result<Vec<String>> {
         let mut stream = UnixStream::connect(&self.control).context("no control socket")?;
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -98,26 +98,26 @@ backend gateways
         Ok(sum)
     }
 
-    /// How many connections were tried again, at the same gateway or at another.
+    /// Returns the number of connections that were retried, at the same gateway or at another.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn tries_again(&self) -> anyhow::Result<u64> {
         self.sum(&["wretr", "wredis"])
     }
 
-    /// How often a gateway went from ready to not ready.
+    /// Returns the number of times that a gateway went from ready to not ready.
     ///
     /// # Errors
-    /// When it does not answer.
+    /// If it does not answer.
     pub fn times_down(&self) -> anyhow::Result<u64> {
         self.sum(&["chkdown"])
     }
 
-    /// Waits until it sees so many gateways ready.
+    /// Waits until it sees this number of gateways ready.
     ///
     /// # Errors
-    /// When it does not.
+    /// If it does not.
     pub fn wait_for_up(&self, count: usize) -> anyhow::Result<()> {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
@@ -146,7 +146,7 @@ mod tests {
         let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
         let proxy = HaProxy::start(&[one.address, nobody, other.address]).unwrap();
         for _ in 0..9 {
-            // The first of them come before any health check has ended: all are taken for up then.
+            // The first of them come before any health check has ended: all count as up then.
             assert_eq!(Request::post("/x", "x").send(proxy.address).unwrap().status, 200);
         }
         proxy.wait_for_up(2).unwrap();

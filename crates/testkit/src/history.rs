@@ -1,5 +1,5 @@
-//! Histories of stores: several instances are driven at once on few keys, what each said is written down with its
-//! times, and the checker in `tests/linearizability` says whether an order explains it all.
+//! Histories of stores: tasks use several instances at once on few keys, the recorder notes each result with its times, and the
+//! checker in `tests/linearizability` decides whether an order explains them all.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -18,21 +18,21 @@ use crate::daemon::{program, root};
 use crate::store_contract::claims::{Agreed, agree};
 use crate::wire_client::{nonce, now_ms, random};
 
-/// Sessions that are worked on at a time, and how many operations a worker does before one is replaced.
+/// Sessions in use at a time, and the number of operations of a worker before one is replaced.
 const SESSIONS: usize = 4;
 const NONCES: usize = 6;
-/// How long a key is worked on: many operations on a key make the checker slow, few find nothing.
+/// Time for which a key is in use: many operations on a key make the checker slow, few find nothing.
 const KEY_LIFE: Duration = Duration::from_millis(400);
-/// Nonces and sessions that are tried again long after.
+/// Most nonces and sessions that are tried again long after.
 const OLD_MAX: usize = 2000;
 const OLD_SESSIONS_MAX: usize = 24;
-/// A nonce that is sent once is left alone for so long: a process that has heard of it refuses it by its own memory, and
-/// only one that has not shows whether what they share remembers.
+/// Time for which a nonce is not used after its first use: a process that knows the nonce rejects it by its own memory, and
+/// only one that does not shows whether the shared store remembers.
 const QUIET: Duration = Duration::from_millis(2500);
-/// How long a session lives; all of a test.
+/// Lifetime of a session, in seconds; longer than any test.
 const TTL_SEC: u32 = 3600;
 
-/// One operation, as the checker reads it.
+/// One operation, in the format of the checker.
 #[derive(Clone, Debug, Serialize)]
 struct Record {
     process: usize,
@@ -46,18 +46,18 @@ struct Record {
     return_ns: u64,
 }
 
-/// A session that is worked on.
+/// A session that workers use.
 #[derive(Debug)]
 struct Key {
     session: Arc<Session>,
     value: String,
     is_put: AtomicBool,
-    /// The only process that deletes it, of most: who deletes by itself needs nobody to tell it.
+    /// The only process that deletes the session, for most: a process that deletes by itself needs no notification.
     deleter: Option<usize>,
     since: Instant,
 }
 
-/// A nonce that is worked on: its stamp may be ahead of the clock.
+/// A nonce in use: its stamp may be ahead of the clock.
 #[derive(Clone, Debug)]
 struct Nonce {
     text: String,
@@ -65,7 +65,7 @@ struct Nonce {
     since: Instant,
 }
 
-/// Drives stores and writes down what they say.
+/// Uses stores and records their results.
 #[derive(Debug)]
 pub struct Recorder {
     stores: Vec<Arc<dyn Store>>,
@@ -75,7 +75,7 @@ pub struct Recorder {
     old_sessions: Mutex<Vec<Arc<Key>>>,
     nonces: Mutex<Vec<Nonce>>,
     old: Mutex<Vec<Nonce>>,
-    /// Whose nonces are reserved.
+    /// The session whose nonces are reserved.
     scope: Agreed,
     has_failed: AtomicBool,
     stopped: AtomicBool,
@@ -90,7 +90,7 @@ fn draw(below: usize) -> usize {
 }
 
 impl Recorder {
-    /// Of these instances, which share what they stand on.
+    /// Creates a recorder of these instances, which share their servers.
     pub fn new(stores: Vec<Arc<dyn Store>>) -> Arc<Self> {
         Arc::new(Recorder {
             stores,
@@ -106,7 +106,7 @@ impl Recorder {
         })
     }
 
-    /// From now on something may have been lost: a nonce that nobody took may be refused.
+    /// Notes that data may have been lost from now on: an unused nonce may be rejected.
     pub fn a_fault_begins(&self) {
         self.has_failed.store(true, Ordering::SeqCst);
     }
@@ -127,7 +127,7 @@ impl Recorder {
         (0..self.stores.len()).flat_map(each).collect()
     }
 
-    /// Ends the work.
+    /// Stops the work of all tasks.
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
     }
@@ -144,7 +144,7 @@ impl Recorder {
         self.started.elapsed().as_nanos() as u64
     }
 
-    /// Writes an operation down; no output: it failed.
+    /// Records an operation; no output means that it failed.
     fn write(&self, op: &'static str, process: usize, key: &str, input: &str, output: Option<String>, call_ns: u64) {
         let return_ns = self.now_ns();
         lock(&self.records).push(Record {
@@ -160,7 +160,7 @@ impl Recorder {
         });
     }
 
-    /// One of the sessions that are worked on; now and then a new one.
+    /// Returns one of the sessions in use; now and then a new one.
     fn session(&self) -> Arc<Key> {
         let mut sessions = lock(&self.sessions);
         let mut old = lock(&self.old_sessions);
@@ -191,7 +191,7 @@ impl Recorder {
         let key = self.session();
         let (id, store) = (*key.session.id(), &self.stores[process]);
         let call_ns = self.now_ns();
-        // A session is put once in its life, by whoever comes first; the others look for it meanwhile.
+        // The first task to come puts a session, once in its lifetime; the others look for it meanwhile.
         if !key.is_put.swap(true, Ordering::SeqCst) {
             let put = store.put(key.session.clone()).await;
             return self.write("put", process, id.as_str(), &key.value, put.ok().map(|()| "ok".into()), call_ns);
@@ -205,7 +205,7 @@ impl Recorder {
 
     async fn delete(&self, process: usize) {
         let key = self.session();
-        // Young ones are left alone, so that most operations find something.
+        // Young ones are not deleted, so that most operations find something.
         if key.since.elapsed() < KEY_LIFE || key.deleter.is_some_and(|deleter| deleter != process) {
             return;
         }
@@ -215,7 +215,7 @@ impl Recorder {
         self.write("delete", process, key.session.id().as_str(), "", output, call_ns);
     }
 
-    /// One of the nonces that are worked on, or one of long ago.
+    /// Returns one of the nonces in use, or one of long ago.
     fn nonce(&self) -> Nonce {
         let mut nonces = lock(&self.nonces);
         let mut old = lock(&self.old);
@@ -255,7 +255,7 @@ impl Recorder {
         self.write("reserve", process, &nonce.text, "", output.map(str::to_owned), call_ns);
     }
 
-    /// What was recorded, in counts.
+    /// Returns the counts of the recorded operations.
     pub fn counts(&self) -> Counts {
         let records = lock(&self.records);
         let of = |op, output: &str| records.iter().filter(|r| r.op == op && !r.unknown && r.output == output).count();
@@ -270,10 +270,10 @@ impl Recorder {
         }
     }
 
-    /// Writes the history as JSON lines and has it checked.
+    /// Writes the history as JSON lines and runs the checker.
     ///
     /// # Errors
-    /// When it is not linearizable, with the stories that nothing explains; or Go is missing.
+    /// The history is not linearizable, with the stories that no order explains; or Go is missing.
     pub fn check(&self, folder: &Path) -> anyhow::Result<String> {
         let file = folder.join("history.jsonl");
         let mut out = BufWriter::new(File::create(&file)?);
@@ -291,26 +291,26 @@ impl Recorder {
     }
 }
 
-/// How much happened, so that a test can ask for enough of each.
+/// The counts of operations, so that a test can require enough of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// All.
+    /// The number of all operations.
     pub operations: usize,
-    /// Those that failed, and may have happened or not.
+    /// Operations that failed, and may have happened or not.
     pub unknown: usize,
-    /// Sessions put.
+    /// Number of sessions that were put.
     pub puts: usize,
-    /// Sessions found.
+    /// Number of sessions that were found.
     pub found: usize,
-    /// Sessions deleted that were there.
+    /// Sessions that were deleted and had existed.
     pub deleted: usize,
-    /// Nonces granted.
+    /// Number of nonces that were granted.
     pub fresh: usize,
-    /// Nonces refused.
+    /// Number of nonces that were rejected.
     pub replayed: usize,
 }
 
-/// What a session holds, told by its client id when the rest of it is the same too.
+/// Returns the client id of a session, if the rest of its record matches too.
 fn value(found: &Session, key: &Key) -> String {
     let (found, put) = (found.record(), key.session.record());
     let is_same = found.id == put.id
@@ -323,7 +323,7 @@ fn value(found: &Session, key: &Key) -> String {
 /// Runs `go` in the checker's folder.
 ///
 /// # Errors
-/// When Go is missing or fails, with what it says.
+/// If Go is missing or fails, with what it says.
 pub fn go(arguments: &[&str]) -> anyhow::Result<String> {
     let go = program("go")?;
     let output = Command::new(go).args(arguments).current_dir(root().join("tests/linearizability")).output();

@@ -1,4 +1,4 @@
-//! Dev only: what the tests of several crates share.
+//! For tests only: the code that tests of several crates share.
 
 pub mod broker;
 pub mod certificates;

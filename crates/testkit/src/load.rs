@@ -1,8 +1,8 @@
-//! A load that knows what is right: clients that agree sessions and buy on several gateways, and replayers that send
-//! captured requests again. Every answer is checked, and what must never happen is kept as a sentence.
+//! A load that knows the right answers: clients that agree sessions and buy on several gateways, and replayers that send
+//! captured requests again. Every answer is checked, and each violation is kept as a sentence.
 //!
-//! Never: a request accepted twice; an acknowledged session that is unknown; an answer that does not open, or says
-//! something else than was asked; a 5xx without `Retry-After`; an answer that does not come.
+//! Violations: a request accepted twice; an acknowledged session that is unknown; an answer that does not open, or answers
+//! another request; a 5xx without `Retry-After`; a missing answer.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,28 +26,28 @@ pub use summary::Summary;
 
 use buyer::Buyer;
 
-/// Replays to each gateway after a load, in the short form of the tests.
+/// Most replays to each gateway after a load, in the short form of the tests.
 const SHORT_REPLAYS: u64 = 1000;
 
-/// What a load does.
+/// The parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The gateways, or what stands before them.
+    /// The gateways, or a proxy in front of them.
     pub targets: Vec<SocketAddr>,
-    /// Clients, a thread each.
+    /// Number of clients, a thread each.
     pub buyers: usize,
-    /// Those who send captured requests again, a thread each.
+    /// Number of replayers, which send captured requests again, a thread each.
     pub replayers: usize,
-    /// Between two requests of a thread.
+    /// Pause between two requests of a thread.
     pub pause: Duration,
-    /// Every other client agrees a new session once in so many requests.
+    /// Every other client agrees a new session once in this number of requests.
     pub init_every: usize,
-    /// How long an answer may take.
+    /// Longest time for an answer.
     pub answer_max: Duration,
 }
 
 impl Plan {
-    /// A middling load on some gateways.
+    /// Returns the parameters of a medium load on some gateways.
     pub fn new(targets: Vec<SocketAddr>) -> Self {
         Plan {
             targets,
@@ -60,7 +60,7 @@ impl Plan {
     }
 }
 
-/// A load that runs.
+/// A load that is running.
 #[derive(Debug)]
 pub struct Load {
     ledger: Arc<Ledger>,
@@ -71,7 +71,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts it.
+    /// Starts the threads of a load.
     pub fn start(plan: Plan) -> Self {
         let ledger = Arc::new(Ledger::default());
         let buyers = (0..plan.buyers).map(|index| {
@@ -91,22 +91,22 @@ impl Load {
         Load { ledger, plan, buyers, replayers, started: Instant::now() }
     }
 
-    /// What came of it until now.
+    /// Returns the summary until now.
     pub fn so_far(&self) -> Summary {
         self.ledger.summary(self.started.elapsed())
     }
 
-    /// Lets it run for some time; what came of that time alone.
+    /// Lets it run for some time; returns the summary of that time alone.
     pub fn run_for(&self, time: Duration) -> Summary {
         let before = self.so_far();
         std::thread::sleep(time);
         self.so_far().since(&before)
     }
 
-    /// Waits until so many purchases more have succeeded.
+    /// Waits until this number of further purchases have succeeded.
     ///
     /// # Panics
-    /// When they do not within `time`.
+    /// If they do not within `time`.
     pub fn wait_for_purchases(&self, count: u64, time: Duration) -> Duration {
         let (before, started) = (self.so_far(), Instant::now());
         loop {
@@ -131,10 +131,10 @@ impl Load {
     }
 }
 
-/// A load that has ended, with all it remembers.
+/// A load that has ended, with its records.
 #[derive(Debug)]
 pub struct Finished {
-    /// What came of it.
+    /// The summary of the whole load.
     pub summary: Summary,
     /// Every request that was captured.
     pub ledger: Arc<Ledger>,
@@ -144,7 +144,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Calls every acknowledged session once at every one of `targets`: each must work. How many were called.
+    /// Calls every acknowledged session once at every one of `targets`: each must work. Returns the number of calls.
     pub fn call_every_session(&mut self, targets: &[SocketAddr]) -> usize {
         let mut called = 0;
         for target in targets {
@@ -154,8 +154,8 @@ impl Finished {
         called
     }
 
-    /// Sends every captured request once more to every one of `targets`, pipelined; in the short form of the tests at
-    /// most a thousand to each gateway, from a place of its own on.
+    /// Sends every captured request once more to every one of `targets`, pipelined; in the short form of the tests at most a
+    /// thousand to each gateway, beginning at different requests.
     pub fn replay_everything(&mut self, targets: &[SocketAddr]) -> Flood {
         let each = self.ledger.captured().len() as u64;
         let each = if is_full() { each } else { each.min(SHORT_REPLAYS) };
@@ -165,11 +165,11 @@ impl Finished {
         flood
     }
 
-    /// Sends what was captured again, until so many were refused by a decision: just after a fault a gateway may still say 503
-    /// to them for want of a store.
+    /// Sends the captured requests again, until this number were rejected by a decision: just after a fault a gateway may still
+    /// answer 503 because its store is unavailable.
     ///
     /// # Panics
-    /// When so many are not refused in time.
+    /// Too few are rejected in time.
     pub fn replay_until_refused(&mut self, targets: &[SocketAddr], refused_min: u64, time: Duration) {
         let (started, mut refused) = (Instant::now(), 0);
         loop {

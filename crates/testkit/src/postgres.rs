@@ -1,7 +1,7 @@
-//! A real PostgreSQL server in a folder and on a port of its own. It ends with the test: by a signal when dropped, and by
-//! a watcher when the test process itself goes away first.
+//! A real PostgreSQL server in a folder and on a port of its own. It ends with the test: by a signal when dropped, and by a
+//! watcher if the test process itself ends first.
 //!
-//! It may not know what is stored in it.
+//! This module does not know the content of the databases.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -20,12 +20,12 @@ use crate::daemon::free_port;
 
 mod tree;
 
-/// How long a start, or an end, may take.
+/// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(60);
 /// The role that owns everything.
 pub const USER: &str = "postgres";
 
-/// How to start a server.
+/// The settings of a server to start.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     password: Option<String>,
@@ -35,20 +35,19 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Over TCP it asks for this password of [`USER`] (SCRAM); it trusts whoever comes by its socket.
+    /// Requires this password of [`USER`] over TCP (SCRAM); connections over its socket are trusted.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());
         self
     }
 
-    /// Over TCP it speaks TLS alone, under a certificate for these names, as [`Certificates::make`] has them.
+    /// Accepts only TLS over TCP, with a certificate for these names, as [`Certificates::make`] has them.
     pub fn tls(mut self, names: &str) -> Self {
         self.names = Some(names.to_owned());
         self
     }
 
-    /// Over TCP it asks for a certificate of its authority that names [`USER`], and for nothing else. With
-    /// [`Launch::tls`] alone.
+    /// Requires over TCP a certificate of its authority that names [`USER`], and nothing else. Only with [`Launch::tls`].
     pub fn client_certificates(mut self) -> Self {
         self.wants_certificates = true;
         self
@@ -60,10 +59,10 @@ impl Launch {
         self
     }
 
-    /// Makes the server's folder, starts it, and waits until it answers.
+    /// Creates the server's folder, starts it, and waits until it answers.
     ///
     /// # Errors
-    /// When PostgreSQL 15 or newer is not installed, or does not start, with its log.
+    /// If PostgreSQL 15 or newer is not installed, or does not start, with its log.
     pub fn start(self) -> anyhow::Result<Postgres> {
         let template = template()?;
         let folder = tempfile::Builder::new().prefix("sealway-pg-").tempdir()?;
@@ -106,29 +105,29 @@ impl Launch {
     }
 }
 
-/// A server, and the shell that ends it should this process end without dropping it: its standard input closes then.
+/// A server, and the shell that ends it if this process ends without dropping it: its standard input closes then.
 #[derive(Debug)]
 struct Running {
     postmaster: Child,
     watcher: Child,
 }
 
-/// A server.
+/// A server in its folder.
 #[derive(Debug)]
 pub struct Postgres {
     folder: tempfile::TempDir,
     /// Kept for the next server of this process.
     template: Arc<tempfile::TempDir>,
-    /// Where it listens, on 127.0.0.1.
+    /// The port that it listens on, on 127.0.0.1.
     pub port: u16,
-    /// Its certificates, where it speaks TLS.
+    /// Its certificates, if it uses TLS.
     pub certificates: Option<Certificates>,
     password: Option<String>,
     child: Option<Running>,
 }
 
 impl Postgres {
-    /// A server that trusts everyone on this machine.
+    /// Starts a server that trusts every connection from this machine.
     ///
     /// # Errors
     /// As [`Launch::start`].
@@ -136,21 +135,21 @@ impl Postgres {
         Launch::default().start()
     }
 
-    /// One server for all tests of this process, which take a database each. Nobody stops it.
+    /// Returns one server for all tests of this process, which use a database each. It runs until the process ends.
     ///
     /// # Panics
-    /// When it cannot be started, with the reason.
+    /// If it cannot be started, with the reason.
     pub fn shared() -> &'static Postgres {
         static SHARED: OnceLock<Postgres> = OnceLock::new();
         SHARED.get_or_init(|| Postgres::start().unwrap_or_else(|err| panic!("{err:#}")))
     }
 
-    /// A URL of the database `postgres`, over TCP.
+    /// Returns a URL of the database `postgres`, over TCP.
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// A URL of a database, over TCP. Where the server speaks TLS it is verified against its own authority.
+    /// Returns a URL of a database, over TCP. A server with TLS is verified against its own authority.
     pub fn url_of(&self, database: &str) -> String {
         let password = self.password.as_ref().map(|password| format!(":{password}")).unwrap_or_default();
         let host = if self.certificates.is_some() { "localhost" } else { "127.0.0.1" };
@@ -161,15 +160,15 @@ impl Postgres {
         format!("postgres://{USER}{password}@{host}:{}/{database}{}", self.port, tls.unwrap_or_default())
     }
 
-    /// A URL of a database, over the unix socket.
+    /// Returns a URL of a database, over the unix socket.
     pub fn socket_url(&self, database: &str) -> String {
         format!("postgres://{USER}@/{database}?host={}&port={}", self.folder.path().display(), self.port)
     }
 
-    /// Makes an empty database; its URL.
+    /// Creates an empty database; returns its URL.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn create_database(&self) -> anyhow::Result<String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -177,10 +176,10 @@ impl Postgres {
         Ok(self.url_of(&name))
     }
 
-    /// The postmaster's process id.
+    /// Returns the postmaster's process id.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn pid(&self) -> anyhow::Result<Pid> {
         let running = self.child.as_ref().context("PostgreSQL does not run")?;
         Pid::from_raw(i32::try_from(running.postmaster.id())?).context("pid")
@@ -189,7 +188,7 @@ impl Postgres {
     /// Starts it again in its folder and on its port.
     ///
     /// # Errors
-    /// When it does not start, with its log.
+    /// If it does not start, with its log.
     pub fn start_again(&mut self) -> anyhow::Result<()> {
         if self.child.is_some() {
             bail!("PostgreSQL runs already");
@@ -227,11 +226,11 @@ impl Postgres {
         Ok(())
     }
 
-    /// SIGKILL of the postmaster. Its children end by themselves when they see it gone; this waits for them, so that it
+    /// Kills the postmaster by SIGKILL. Its children end by themselves when they see it gone; this waits for them, so that it
     /// can be started again.
     ///
     /// # Errors
-    /// When they do not end.
+    /// If they do not end.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         let children = tree::children(self.pid()?);
         kill_process(self.pid()?, Signal::KILL)?;
@@ -239,10 +238,10 @@ impl Postgres {
         tree::wait_for_end(&children, WAIT)
     }
 
-    /// A fast shutdown: clients are cut off, what was committed is on the disk.
+    /// Shuts it down fast: clients are disconnected, committed data is on the disk.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub fn stop(&mut self) -> anyhow::Result<()> {
         kill_process(self.pid()?, Signal::INT)?;
         self.wait()
@@ -258,55 +257,55 @@ impl Postgres {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        // After the postmaster: its number must not be another's when the watcher is told.
+        // After the postmaster: otherwise the watcher could signal another process that reuses its id.
         let _ = running.watcher.kill();
         let _ = running.watcher.wait();
         self.child = None;
         Ok(())
     }
 
-    /// SIGSTOP of the postmaster and all its children: connections stand, and nothing answers.
+    /// Stops the postmaster and all its children by SIGSTOP: connections stay open, and nothing answers.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn pause(&self) -> anyhow::Result<()> {
         let pid = self.pid()?;
-        // The postmaster first: it makes no more children then.
+        // The postmaster first: it creates no more children then.
         kill_process(pid, Signal::STOP)?;
         tree::signal(&tree::children(pid), Signal::STOP);
         Ok(())
     }
 
-    /// Takes [`Postgres::pause`] back.
+    /// Resumes the server after [`Postgres::pause`].
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn resume(&self) -> anyhow::Result<()> {
         let pid = self.pid()?;
         tree::signal(&tree::children(pid), Signal::CONT);
         Ok(kill_process(pid, Signal::CONT)?)
     }
 
-    /// Runs SQL in the database `postgres`; rows as lines, columns parted by `|`.
+    /// Runs SQL in the database `postgres`; returns rows as lines, columns separated by `|`.
     ///
     /// # Errors
-    /// What the server says.
+    /// The error of the server.
     pub fn psql(&self, sql: &str) -> anyhow::Result<String> {
         self.psql_in("postgres", sql)
     }
 
-    /// Runs SQL in a database, named alone or by its URL.
+    /// Runs SQL in a database, given by its name or its URL.
     ///
     /// # Errors
-    /// What the server says.
+    /// The error of the server.
     pub fn psql_in(&self, database: &str, sql: &str) -> anyhow::Result<String> {
         self.client("psql", database, &["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql])
     }
 
-    /// A database as `pg_dump` writes it, named alone or by its URL.
+    /// Returns a database as `pg_dump` writes it, given by its name or its URL.
     ///
     /// # Errors
-    /// What `pg_dump` says.
+    /// The error of `pg_dump`.
     pub fn dump(&self, database: &str) -> anyhow::Result<String> {
         self.client("pg_dump", database, &[])
     }
@@ -322,16 +321,16 @@ impl Postgres {
         Ok(String::from_utf8(done.stdout)?.trim_end().to_owned())
     }
 
-    /// Processor time that the server has used since it was started: the postmaster's, its children's, and that of
-    /// those which have ended.
+    /// Returns the processor time that the server has used since its start: that of the postmaster, of its children, and of
+    /// those that have ended.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn cpu(&self) -> anyhow::Result<Duration> {
         Ok(tree::cpu(self.pid()?))
     }
 
-    /// What it has logged.
+    /// Returns the log of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -350,7 +349,8 @@ impl Drop for Postgres {
     }
 }
 
-/// A folder with a fresh `data`, made by `initdb` once and shared while a server of this process lives: it takes seconds.
+/// Returns a folder with a fresh `data`, created by `initdb` once and shared while a server of this process lives: it takes
+/// seconds.
 fn template() -> anyhow::Result<Arc<tempfile::TempDir>> {
     static TEMPLATE: Mutex<Weak<tempfile::TempDir>> = Mutex::new(Weak::new());
     let mut template = TEMPLATE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -373,7 +373,7 @@ fn template() -> anyhow::Result<Arc<tempfile::TempDir>> {
     Ok(folder)
 }
 
-/// A server's program, as somebody it agrees to run as.
+/// Returns a server's program, to be run as a user that it accepts.
 fn program(name: &str) -> anyhow::Result<Command> {
     let mut command = Command::new(binary(name)?);
     if let Some((uid, gid)) = owner()? {
@@ -382,7 +382,7 @@ fn program(name: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Where the newest installed server keeps its programs.
+/// Finds a program of the newest installed server.
 fn binary(name: &str) -> anyhow::Result<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut found: Vec<(u32, PathBuf)> = versions
@@ -400,7 +400,7 @@ fn binary(name: &str) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("{name} is not installed; install PostgreSQL 15, as Debian's package postgresql-15"))
 }
 
-/// PostgreSQL refuses to run as root: then it runs as the user `postgres`.
+/// Returns the user to run as: PostgreSQL refuses to run as root, and runs as the user `postgres` then.
 fn owner() -> anyhow::Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
@@ -427,7 +427,7 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives a folder and all in it to somebody.
+/// Gives a folder and its content to a user.
 fn give(path: &Path, uid: u32, gid: u32) -> anyhow::Result<()> {
     std::os::unix::fs::chown(path, Some(uid), Some(gid))?;
     if path.is_dir() {

@@ -1,5 +1,5 @@
-//! A real `sealway serve` in a process of its own, on ports of its own, with its log collected. It ends with the test:
-//! by a signal when dropped, and by a watcher when the test process itself goes away first.
+//! A real `sealway serve` in a process of its own, on ports of its own, with its log collected. It ends with the test: by a
+//! signal when dropped, and by a watcher if the test process itself ends first.
 
 use std::collections::HashMap;
 use std::fs::Permissions;
@@ -17,13 +17,13 @@ use serde_json::Value;
 
 use crate::daemon::clear_environment;
 
-/// How long a start, or an end, may take.
+/// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(30);
 
 /// The bearer token of every test's admin listener.
 pub const ADMIN_TOKEN: &str = "test-admin-token-0123456789";
 
-/// Lines of a log as they come.
+/// Lines of a log as they arrive.
 #[derive(Debug, Default)]
 struct Log {
     lines: Mutex<Vec<String>>,
@@ -31,7 +31,7 @@ struct Log {
 }
 
 impl Log {
-    /// Keeps a line. Over the bound the middle goes: how it began and how it ended tell the most.
+    /// Keeps a line. Over the bound the middle is dropped: the beginning and the end are the most useful.
     fn push(&self, line: String, lines_max: usize) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.push(line);
@@ -43,25 +43,25 @@ impl Log {
     }
 }
 
-/// A server.
+/// A running server and its log.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
     watcher: Option<Child>,
     log: Arc<Log>,
     reader: Option<std::thread::JoinHandle<()>>,
-    /// Where it listens, in the order of the configuration.
+    /// The addresses that it listens on, in the order of the configuration.
     pub addresses: Vec<SocketAddr>,
-    /// Where its admin listener is, if it has one.
+    /// The address of its admin listener, if it has one.
     pub admin: Option<SocketAddr>,
     /// The folder of its configuration; removed with the server unless the test owns it.
     pub folder: PathBuf,
     owned: Option<tempfile::TempDir>,
-    /// The section of its configuration that is not the test's.
+    /// The section of its configuration that the test does not set.
     telemetry: String,
 }
 
-/// How to start a server.
+/// The settings of a server to start.
 #[derive(Debug)]
 pub struct Launch<'a> {
     binary: &'a Path,
@@ -77,8 +77,8 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// `sealway serve` with this configuration (all but `telemetry:`), in a fresh folder where `admin.token` holds
-    /// [`ADMIN_TOKEN`].
+    /// Creates a launch of `sealway serve` with this configuration (all but `telemetry:`), in a fresh folder where
+    /// `admin.token` contains [`ADMIN_TOKEN`].
     pub fn new(binary: &'a str, config: &str) -> Self {
         Launch {
             binary: Path::new(binary),
@@ -94,7 +94,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Lets it have so many open files and connections, and no more.
+    /// Limits the number of its open files and connections.
     pub fn descriptors_max(mut self, descriptors_max: u32) -> Self {
         self.descriptors_max = Some(descriptors_max);
         self
@@ -106,8 +106,8 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// `sealway serve --litegateway`, configured by the variables of [`Launch::env`] alone. Its addresses are those of every
-    /// interface.
+    /// Creates a launch of `sealway serve --litegateway`, configured by the variables of [`Launch::env`] alone. It listens on
+    /// the addresses of every interface.
     pub fn litegateway(binary: &'a str) -> Self {
         let launch = Launch { is_litegateway: true, ..Launch::new(binary, "") };
         launch.env("RUST_LOG", "info").env("SEALWAY_TELEMETRY__LOG_FORMAT", "json")
@@ -125,19 +125,19 @@ impl<'a> Launch<'a> {
         self
     }
 
-    /// Logs as much as this.
+    /// Sets the level of its log.
     pub fn log_level(mut self, level: &'a str) -> Self {
         self.log_level = level;
         self
     }
 
-    /// Keeps only so many lines of its log, for those who run long; [`Server::wait_for_log`] then counts from 0 alone.
+    /// Keeps only this number of lines of its log, for long runs; [`Server::wait_for_log`] then counts from 0 alone.
     pub fn log_lines_max(mut self, lines_max: usize) -> Self {
         self.log_lines_max = lines_max;
         self
     }
 
-    /// Lets it live on when [`Server::forbid_file_writes`] makes its writes fail.
+    /// Lets it survive when [`Server::forbid_file_writes`] makes its writes fail.
     pub fn surviving_file_limit(mut self) -> Self {
         self.file_limit_survivable = true;
         self
@@ -146,7 +146,7 @@ impl<'a> Launch<'a> {
     /// Starts it and waits until it serves.
     ///
     /// # Errors
-    /// When it ends instead, with its log.
+    /// If it ends instead, with its log.
     pub fn start(self) -> anyhow::Result<Server> {
         let owned = match &self.folder {
             None => Some(tempfile::Builder::new().prefix("sealway-test-").tempdir()?),
@@ -211,15 +211,15 @@ impl<'a> Launch<'a> {
     }
 }
 
-/// `[127.0.0.1:1, [::1]:1]` as logged.
+/// Parses addresses as logged: `[127.0.0.1:1, [::1]:1]`.
 fn addresses(list: &Value) -> Vec<SocketAddr> {
     let text = list.as_str().unwrap_or_default();
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or_default();
     inner.split(", ").filter_map(|address| address.parse().ok()).collect()
 }
 
-/// Ends the server should this process end without dropping it, as with a server in a `static`: the watcher's standard
-/// input closes then.
+/// Starts a watcher that ends the server if this process ends without dropping it, as with a server in a `static`: the
+/// watcher's standard input closes then.
 pub(crate) fn watch(child: &Child) -> anyhow::Result<Child> {
     let script = format!("read _; kill -9 {} 2>/dev/null", child.id());
     let mut watcher = Command::new("sh");
@@ -228,25 +228,25 @@ pub(crate) fn watch(child: &Child) -> anyhow::Result<Child> {
 }
 
 impl Server {
-    /// The first address.
+    /// Returns the first address of the configuration.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// The admin listener's address.
+    /// Returns the address of the admin listener.
     pub fn admin(&self) -> SocketAddr {
         self.admin.expect("the configuration has an admin listener")
     }
 
-    /// Everything logged until now.
+    /// Returns the lines logged until now.
     pub fn log(&self) -> Vec<String> {
         self.log.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits until a line is logged that fits, the first `from` left aside; lines that are not JSON are `Null`.
+    /// Waits for a log line that `fits`, without the first `from`; lines that are not JSON are `Null`.
     ///
     /// # Errors
-    /// When it does not come, with what did.
+    /// The line does not come; the text has those that did.
     pub fn wait_for_log(&mut self, from: usize, fits: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
         let until = Instant::now() + WAIT;
         let mut looked_at = from;
@@ -272,7 +272,7 @@ impl Server {
         }
     }
 
-    /// Its process id.
+    /// Returns the id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -281,10 +281,10 @@ impl Server {
         Pid::from_raw(i32::try_from(self.child.id()).ok()?)
     }
 
-    /// Asks it to stop; it goes on answering what is in flight.
+    /// Asks it to stop; it still answers the requests in flight.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn terminate(&self) -> anyhow::Result<()> {
         Ok(kill_process(self.pid().context("pid")?, Signal::TERM)?)
     }
@@ -292,43 +292,43 @@ impl Server {
     /// Asks it to read its configuration again.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn hang_up(&self) -> anyhow::Result<()> {
         Ok(kill_process(self.pid().context("pid")?, Signal::HUP)?)
     }
 
-    /// Writes another configuration where its own stands; it does not look before it is asked.
+    /// Writes another configuration to the file of its own; it does not read the file before it is asked.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_config(&self, config: &str) -> anyhow::Result<()> {
         Ok(std::fs::write(self.folder.join("serve.yaml"), config.to_owned() + self.telemetry.as_str())?)
     }
 
-    /// From now on every write to a file fails, as on a full disk.
+    /// Makes every write to a file fail from now on, as on a full disk.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn forbid_file_writes(&self) -> anyhow::Result<()> {
         let limit = rustix::process::Rlimit { current: Some(0), maximum: None };
         rustix::process::prlimit(self.pid(), rustix::process::Resource::Fsize, limit)?;
         Ok(())
     }
 
-    /// Takes [`Server::forbid_file_writes`] back.
+    /// Ends the effect of [`Server::forbid_file_writes`].
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn allow_file_writes(&self) -> anyhow::Result<()> {
         let limit = rustix::process::Rlimit { current: None, maximum: None };
         rustix::process::prlimit(self.pid(), rustix::process::Resource::Fsize, limit)?;
         Ok(())
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub fn wait(&mut self) -> anyhow::Result<ExitStatus> {
         let until = Instant::now() + WAIT;
         loop {
@@ -345,19 +345,19 @@ impl Server {
         }
     }
 
-    /// SIGTERM, and its end.
+    /// Sends SIGTERM, and waits for its end.
     ///
     /// # Errors
-    /// When it does not end.
+    /// If it does not end.
     pub fn stop(&mut self) -> anyhow::Result<ExitStatus> {
         self.terminate()?;
         self.wait()
     }
 
-    /// SIGKILL: no goodbye.
+    /// Kills it by SIGKILL, without a graceful end.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If it is gone.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.wait().map(drop)
@@ -368,7 +368,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // After the child: its number must not be another's when the watcher is told.
+        // After the child: otherwise the watcher could signal another process that reuses its id.
         if let Some(mut watcher) = self.watcher.take() {
             let _ = watcher.kill();
             let _ = watcher.wait();

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client that can send anything: repeated headers, odd case, a wrong length, junk, a byte at a time. What
-//! it reads back it keeps as it came: headers in order, repeated ones too. Every wait has a bound.
+//! An HTTP/1.1 client that can send anything: repeated headers, odd case, a wrong length, junk, a byte at a time. It keeps
+//! answers as received: headers in order, repeated ones too. Every wait has a bound.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 
-/// How long a connection waits for anything.
+/// Longest wait of a connection.
 const WAIT: Duration = Duration::from_secs(30);
 const HEAD_LEN_MAX: usize = 256 * 1024;
 
-/// How a request's body is framed.
+/// The framing of a request's body.
 #[derive(Clone, Debug)]
 enum Framing {
     /// `Content-Length`, unless the test has set one of its own.
     Length,
-    /// `Transfer-Encoding: chunked`, in chunks of so many bytes.
+    /// `Transfer-Encoding: chunked`, in chunks of this number of bytes.
     Chunked(usize),
-    /// The test's headers say it all.
+    /// Only the headers of the test.
     Bare,
 }
 
-/// A request as it will stand on the wire. Nothing is checked.
+/// A request as it stands on the wire. Nothing is checked.
 #[derive(Clone, Debug)]
 pub struct Request {
     method: String,
@@ -33,7 +33,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without a body.
+    /// Creates a request without a body.
     pub fn new(method: &str, target: &str) -> Self {
         Request {
             method: method.into(),
@@ -44,23 +44,23 @@ impl Request {
         }
     }
 
-    /// `GET target`.
+    /// Creates a request, `GET target`.
     pub fn get(target: &str) -> Self {
         Request::new("GET", target)
     }
 
-    /// `POST target` with a body.
+    /// Creates a request, `POST target`, with a body.
     pub fn post(target: &str, body: impl Into<Vec<u8>>) -> Self {
         Request::new("POST", target).body(body)
     }
 
-    /// Appends a header, whether it is there or not.
+    /// Appends a header, even if there is one of the name.
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Puts a header in the place of all of its name.
+    /// Replaces all headers of a name by one.
     pub fn set(self, name: &str, value: impl Into<String>) -> Self {
         self.without(name).header(name, value)
     }
@@ -71,12 +71,12 @@ impl Request {
         self
     }
 
-    /// The value of the first header of a name.
+    /// Returns the value of the first header of a name.
     pub fn value(&self, name: &str) -> Option<&str> {
         find(&self.headers, name)
     }
 
-    /// Its headers, in order.
+    /// Returns the headers, in order.
     pub fn headers(&self) -> &[(String, String)] {
         &self.headers
     }
@@ -89,34 +89,34 @@ impl Request {
         self
     }
 
-    /// Replaces the body.
+    /// Replaces the body of the request.
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// The body.
+    /// Returns the body as bytes.
     pub fn body_bytes(&self) -> &[u8] {
         &self.body
     }
 
-    /// Replaces the request target.
+    /// Replaces the target of the request.
     pub fn target(mut self, target: &str) -> Self {
         self.target = target.into();
         self
     }
 
-    /// The method.
+    /// Returns the method of the request.
     pub fn method_name(&self) -> &str {
         &self.method
     }
 
-    /// The request target.
+    /// Returns the target of the request.
     pub fn target_name(&self) -> &str {
         &self.target
     }
 
-    /// Replaces the method.
+    /// Replaces the method of the request.
     pub fn method(mut self, method: &str) -> Self {
         self.method = method.into();
         self
@@ -128,13 +128,13 @@ impl Request {
         self
     }
 
-    /// Adds no framing header.
+    /// Sends no framing header by itself.
     pub fn bare(mut self) -> Self {
         self.framing = Framing::Bare;
         self
     }
 
-    /// The request line and headers, with the blank line.
+    /// Returns the request line and headers, with the blank line.
     pub fn head_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.target);
         let mut line = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
@@ -161,7 +161,7 @@ impl Request {
         head.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect()
     }
 
-    /// The whole of it.
+    /// Returns the bytes of the whole request.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.head_bytes();
         match self.framing {
@@ -181,7 +181,7 @@ impl Request {
     /// Sends it on a connection of its own and reads the answer.
     ///
     /// # Errors
-    /// When the connection is refused, reset, or silent, or the answer is not HTTP.
+    /// If the connection is refused, reset, or silent, or the answer is not HTTP.
     pub fn send(&self, to: SocketAddr) -> anyhow::Result<Answer> {
         let mut connection = Connection::open(to)?;
         connection.write(&self.bytes())?;
@@ -189,54 +189,54 @@ impl Request {
     }
 }
 
-/// An answer as it came.
+/// An answer, as it was received.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// Its status.
+    /// The status of the answer.
     pub status: u16,
-    /// Its headers in order, repeated ones too.
+    /// The headers in order, repeated ones too.
     pub headers: Vec<(String, String)>,
-    /// Its body, without framing.
+    /// The body, without its framing.
     pub body: Vec<u8>,
 }
 
 impl Answer {
-    /// The value of a header that must not be repeated.
+    /// Returns the value of a header that must not be repeated.
     pub fn header(&self, name: &str) -> Option<&str> {
         let all = self.all(name);
         assert!(all.len() < 2, "{name} is repeated: {all:?}");
         all.first().copied()
     }
 
-    /// Every value under a name.
+    /// Returns every value of a name.
     pub fn all(&self, name: &str) -> Vec<&str> {
         self.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str()).collect()
     }
 
-    /// Its body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// Holds it to a status and exactly this JSON text, declared as such. `what` was sent.
+    /// Asserts a status and exactly this JSON text, with its media type. `what` names the request.
     pub fn assert_json(&self, what: &str, status: u16, body: &str) {
         assert_eq!((self.status, self.text().as_str()), (status, body), "{what}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{what}");
         assert!(self.header("server-timing").is_some(), "{what}: no Server-Timing");
     }
 
-    /// Holds it to `{"error": code}`.
+    /// Asserts the answer `{"error": code}`.
     pub fn assert_error(&self, what: &str, status: u16, code: &str) {
         self.assert_json(what, status, &format!(r#"{{"error":"{code}"}}"#));
     }
 
-    /// Its body as JSON; null when it is none.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// A connection, for those who send or read a part at a time.
+/// A connection, for tests that send or read a part at a time.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
@@ -244,19 +244,19 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects.
+    /// Opens a connection to an address.
     ///
     /// # Errors
-    /// When nobody listens.
+    /// If the server does not listen.
     pub fn open(to: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect_timeout(&to, WAIT).with_context(|| format!("cannot connect to {to}"))?;
         Connection::over(stream)
     }
 
-    /// Takes a connection that stands.
+    /// Uses a connection that is open.
     ///
     /// # Errors
-    /// When it is already gone.
+    /// If it is already gone.
     pub fn over(stream: TcpStream) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(WAIT))?;
@@ -264,19 +264,19 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::new() })
     }
 
-    /// Waits at most so long from now on.
+    /// Sets the longest wait from now on.
     ///
     /// # Errors
-    /// When the socket is gone.
+    /// If the socket is gone.
     pub fn set_wait(&mut self, wait: Duration) -> anyhow::Result<()> {
         self.stream.set_read_timeout(Some(wait))?;
         Ok(self.stream.set_write_timeout(Some(wait))?)
     }
 
-    /// Sends bytes.
+    /// Sends bytes on the connection.
     ///
     /// # Errors
-    /// When the other end has closed or reset.
+    /// If the other end has closed or reset.
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.stream.write_all(bytes).context("the connection did not take what was sent")
     }
@@ -292,7 +292,7 @@ impl Connection {
         self.write(&bytes)
     }
 
-    /// Reads more; false at the end.
+    /// Reads more; returns false at the end.
     fn fill(&mut self) -> anyhow::Result<bool> {
         let mut chunk = [0; 64 * 1024];
         let len = self.stream.read(&mut chunk).context("nothing more could be read")?;
@@ -300,10 +300,10 @@ impl Connection {
         Ok(len > 0)
     }
 
-    /// Reads until the other end closes; returns what came.
+    /// Reads until the other end closes; returns the bytes.
     ///
     /// # Errors
-    /// When it is reset, or open for too long.
+    /// If it is reset, or open for too long.
     pub fn read_to_end(&mut self) -> anyhow::Result<Vec<u8>> {
         while self.fill()? {}
         Ok(std::mem::take(&mut self.buffer))
@@ -320,10 +320,10 @@ impl Connection {
         }
     }
 
-    /// Reads so many bytes.
+    /// Reads and returns exactly `len` bytes.
     ///
     /// # Errors
-    /// When the connection ends before.
+    /// If the connection ends before.
     pub fn read_exactly(&mut self, len: usize) -> anyhow::Result<Vec<u8>> {
         while self.buffer.len() < len {
             ensure!(self.fill()?, "closed after {} of {len} bytes", self.buffer.len());
@@ -334,7 +334,7 @@ impl Connection {
     /// Reads a head: the first line, and headers in order.
     ///
     /// # Errors
-    /// When it breaks off.
+    /// If it breaks off.
     pub fn read_head(&mut self) -> anyhow::Result<(String, Vec<(String, String)>)> {
         let first = self.line()?;
         let mut headers = Vec::new();
@@ -351,7 +351,7 @@ impl Connection {
     /// Reads one chunk of a chunked body; empty at its end.
     ///
     /// # Errors
-    /// When it breaks off or is not chunked.
+    /// If it breaks off or is not chunked.
     pub fn read_chunk(&mut self) -> anyhow::Result<Vec<u8>> {
         let line = self.line()?;
         let len = usize::from_str_radix(line.trim(), 16).with_context(|| format!("no chunk length: {line:?}"))?;
@@ -363,7 +363,7 @@ impl Connection {
     /// Reads the body that these headers announce.
     ///
     /// # Errors
-    /// When it breaks off.
+    /// If it breaks off.
     pub fn read_body(&mut self, headers: &[(String, String)], until_close: bool) -> anyhow::Result<Vec<u8>> {
         if find(headers, "transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
             let mut body = Vec::new();
@@ -385,7 +385,7 @@ impl Connection {
     /// Reads the answer to a request with `method`.
     ///
     /// # Errors
-    /// When it breaks off or is not HTTP.
+    /// If it breaks off or is not HTTP.
     pub fn read_answer(&mut self, method: &str) -> anyhow::Result<Answer> {
         loop {
             let (first, headers) = self.read_head()?;
@@ -402,7 +402,7 @@ impl Connection {
     }
 }
 
-/// The first value under a name.
+/// Returns the first value of a name.
 pub fn find<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
     headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
 }

@@ -1,4 +1,4 @@
-//! A WebSocket client that can send anything and shows what comes as it came: frames, the code and reason of a close, or an
+//! A WebSocket client that can send anything and returns its input as received: frames, the code and reason of a close, or an
 //! end without one. Every wait has a bound.
 
 use std::io::{ErrorKind, Read, Write};
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// How long a connection waits for anything.
+/// Longest wait of a connection.
 const WAIT: Duration = Duration::from_secs(30);
 const HEAD_LEN_MAX: usize = 64 * 1024;
 const MASK: [u8; 4] = [0x5a, 0xc3, 0x0f, 0x96];
@@ -20,23 +20,23 @@ const MASK: [u8; 4] = [0x5a, 0xc3, 0x0f, 0x96];
 trait Both: Read + Write + Send {}
 impl<T: Read + Write + Send> Both for T {}
 
-/// What came.
+/// The next input of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Got {
     /// A frame: its first byte and payload.
     Frame(u8, Vec<u8>),
-    /// A close frame.
+    /// A close frame, with code and reason.
     Close(u16, String),
-    /// The connection ended without one.
+    /// The connection ended without a close frame.
     Abrupt,
 }
 
-/// A connection.
+/// A WebSocket connection of a client.
 pub struct RawWs {
     stream: Box<dyn Both>,
     tcp: TcpStream,
     read: Vec<u8>,
-    /// Answers pings, and leaves them and their answers out of what comes.
+    /// Answers pings, and leaves pings and pongs out of the input.
     pub answers: bool,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for RawWs {
     }
 }
 
-/// The frame of a client.
+/// Encodes the frame of a client.
 pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {
@@ -66,10 +66,10 @@ pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 impl RawWs {
-    /// Asks for an upgrade. The inner error is the status of a refusal.
+    /// Sends an upgrade request. The inner error is the status of a rejection.
     ///
     /// # Errors
-    /// When nobody answers in time, or not in HTTP.
+    /// If the server does not answer in time, or not in HTTP.
     pub fn connect(
         address: SocketAddr,
         ca: Option<&Path>,
@@ -115,10 +115,10 @@ impl RawWs {
         Ok(Ok(ws))
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes as they are given.
     ///
     /// # Errors
-    /// When they are not taken in time.
+    /// If they are not taken in time.
     pub fn send_raw(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         self.stream.write_all(bytes)?;
         self.stream.flush()
@@ -132,18 +132,18 @@ impl RawWs {
         self.send_raw(&frame(first, payload))
     }
 
-    /// Sends a text message.
+    /// Sends a text message in one frame.
     pub fn text(&mut self, text: &str) {
-        // What cannot be sent shows in what comes.
+        // A failure to send shows in the input.
         let _ = self.send(0x81, text.as_bytes());
     }
 
-    /// Sends a binary message.
+    /// Sends a binary message in one frame.
     pub fn binary(&mut self, payload: &[u8]) {
         let _ = self.send(0x82, payload);
     }
 
-    /// The other handle of the socket: to shut it, or to set it up.
+    /// Returns the other handle of the socket: to shut it down, or to configure it.
     pub fn tcp(&self) -> &TcpStream {
         &self.tcp
     }
@@ -162,10 +162,10 @@ impl RawWs {
         }
     }
 
-    /// The next frame, or the end.
+    /// Returns the next frame, or the end.
     ///
     /// # Panics
-    /// When nothing comes in time, or what comes is no frame of a server: the test fails.
+    /// If nothing comes in time, or what comes is no frame of a server: the test fails.
     pub fn got(&mut self) -> Got {
         loop {
             match self.try_next(WAIT) {
@@ -180,10 +180,10 @@ impl RawWs {
         }
     }
 
-    /// The next frame or end within a time; none when nothing came.
+    /// Returns the next frame or end within a time; `None` if there was none.
     ///
     /// # Errors
-    /// When what came is no frame of a server.
+    /// If what came is no frame of a server.
     pub fn try_next(&mut self, within: Duration) -> anyhow::Result<Option<Got>> {
         self.tcp.set_read_timeout(Some(within))?;
         let got = loop {
@@ -231,7 +231,7 @@ impl RawWs {
         Ok(Some((first, payload)))
     }
 
-    /// The next message, put together of its frames; or the end.
+    /// Returns the next message, joined from its frames; or the end.
     ///
     /// # Errors
     /// What came instead.
@@ -252,7 +252,7 @@ impl RawWs {
         }
     }
 
-    /// What the end is: messages before it are passed over.
+    /// Returns the end of the connection: messages before it are ignored.
     pub fn end(&mut self) -> Got {
         loop {
             match self.got() {

@@ -1,5 +1,5 @@
-//! A real `redis-server` in a process and a folder of its own, under a clock that a test may set; and a cluster of them.
-//! They end with the test: by a signal when dropped, and by a watcher when the test process itself goes away first.
+//! A real `redis-server` in a process and a folder of its own, with a clock that a test may set; and a cluster of them. They
+//! end with the test: by a signal when dropped, and by a watcher if the test process itself ends first.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -19,13 +19,13 @@ mod faketime;
 
 pub use cluster::RedisCluster;
 
-/// How long a start, or an end, may take.
+/// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(30);
-/// Ports are drawn from here: below those that the system gives to outgoing connections, so that nobody takes one while
-/// its server is away for a moment.
+/// Ports are drawn from this range: below those that the system assigns to outgoing connections, so that a port stays free
+/// while its server is down for a moment.
 const PORTS: std::ops::Range<u16> = 11_000..32_000;
 
-/// How a server is set up.
+/// The settings of a server to start.
 #[derive(Clone, Debug, Default)]
 pub struct RedisOptions {
     config: String,
@@ -39,19 +39,19 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// The default user's password.
+    /// Sets the default user's password.
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.into());
         self
     }
 
-    /// The lines of an ACL file, `user NAME …` each. The default user stays, unless a line changes it.
+    /// Sets the lines of an ACL file, `user NAME …` each. The default user stays, unless a line changes it.
     pub fn acl(mut self, lines: &str) -> Self {
         self.acl = Some(lines.into());
         self
     }
 
-    /// The most that it may hold, such as `3mb`, and what it does then, such as `noeviction`.
+    /// Sets the largest memory, such as `3mb`, and the policy when it is full, such as `noeviction`.
     pub fn maxmemory(self, bytes: &str, policy: &str) -> Self {
         self.config(&format!("maxmemory {bytes}")).config(&format!("maxmemory-policy {policy}"))
     }
@@ -61,26 +61,26 @@ impl RedisOptions {
         self.config("appendonly yes").config("appendfsync always")
     }
 
-    /// Any line of its configuration.
+    /// Adds a line to its configuration.
     pub fn config(mut self, line: &str) -> Self {
         self.config.push_str(line);
         self.config.push('\n');
         self
     }
 
-    /// Listens on a unix socket alone.
+    /// Listens on a unix socket only.
     pub fn unix_socket(mut self) -> Self {
         self.unix = true;
         self
     }
 
-    /// Listens with TLS alone; `client_certificates` asks for one.
+    /// Listens with TLS only; `client_certificates` requires certificates of clients.
     pub fn tls(mut self, client_certificates: bool) -> Self {
         self.tls = Some(client_certificates);
         self
     }
 
-    /// Runs under a clock that begins here and that [`Redis::set_clock`] moves.
+    /// Runs with a clock that begins at this time and that [`Redis::set_clock`] moves.
     pub fn clock(mut self, now_ms: u64) -> Self {
         self.clock_ms = Some(now_ms);
         self
@@ -95,7 +95,7 @@ impl RedisOptions {
     /// Starts it and waits until it serves.
     ///
     /// # Errors
-    /// When it is not installed, or ends instead, with its log.
+    /// If it is not installed, or ends instead, with its log.
     pub fn start(self) -> anyhow::Result<Redis> {
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
         let certificates = match (self.tls, &self.certificates) {
@@ -103,7 +103,7 @@ impl RedisOptions {
             (_, shared) => shared.clone(),
         };
         let mut redis = Redis { port: 0, options: self, certificates, folder, child: None, watcher: None };
-        // Another process may take the port between the look and the start.
+        // Another process may take the port between the check and the start.
         let mut tries = 3;
         loop {
             redis.port = free_port()?;
@@ -120,13 +120,13 @@ fn make_certificates(folder: &Path) -> anyhow::Result<Certificates> {
     Certificates::make(folder, "DNS:localhost,IP:127.0.0.1", "client")
 }
 
-/// Lets `redis-cli` speak TLS.
+/// Makes `redis-cli` connect over TLS.
 fn speak_tls(command: &mut Command, made: &Certificates) {
     command.arg("--tls").arg("--cacert").arg(&made.ca);
     command.arg("--cert").arg(&made.client.0).arg("--key").arg(&made.client.1);
 }
 
-/// A port on which nobody listens, with another 10,000 above for the bus of a cluster.
+/// Returns a free port, with a free one 10,000 above for the bus of a cluster.
 fn free_port() -> anyhow::Result<u16> {
     for n in 0..1000_u64 {
         let room = u64::from(PORTS.end - PORTS.start - 10_000);
@@ -138,10 +138,10 @@ fn free_port() -> anyhow::Result<u16> {
     bail!("no free port")
 }
 
-/// A server.
+/// A running `redis-server` and its folder.
 #[derive(Debug)]
 pub struct Redis {
-    /// Its port, also where it listens on a unix socket alone.
+    /// The port, also if it listens only on a unix socket.
     pub port: u16,
     options: RedisOptions,
     certificates: Option<Certificates>,
@@ -151,7 +151,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// A server with nothing special about it, that keeps nothing on the disk unless told to.
+    /// Starts a server with default settings, which keeps nothing on the disk.
     ///
     /// # Errors
     /// [`RedisOptions::start`].
@@ -159,12 +159,12 @@ impl Redis {
         RedisOptions::default().start()
     }
 
-    /// How to start one.
+    /// Returns default settings, to be changed.
     pub fn options() -> RedisOptions {
         RedisOptions::default()
     }
 
-    /// As a client names it; without a password.
+    /// Returns the URL for clients; without a password.
     pub fn url(&self) -> String {
         if self.options.unix {
             format!("redis+unix://{}", self.socket().display())
@@ -175,38 +175,38 @@ impl Redis {
         }
     }
 
-    /// The same with the default user's password.
+    /// Returns the URL with the default user's password.
     pub fn url_with_password(&self) -> String {
         let password = self.options.password.as_deref().unwrap_or_default();
         self.url().replacen("://", &format!("://:{password}@"), 1)
     }
 
-    /// Its folder.
+    /// Returns the folder of the server.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Its unix socket, if it has one.
+    /// Returns its unix socket, if it has one.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("redis.sock")
     }
 
-    /// What it shows and trusts, if it speaks TLS.
+    /// Returns its certificates, if it uses TLS.
     pub fn certificates(&self) -> Option<&Certificates> {
         self.certificates.as_ref()
     }
 
-    /// Its process id, while it runs.
+    /// Returns its process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
     }
 
-    /// What it has logged since its last start.
+    /// Returns the log since its last start.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("redis.log")).unwrap_or_default()
     }
 
-    /// Starts it on the same port, with what is on the disk.
+    /// Starts it on the same port, with the data on the disk.
     ///
     /// # Errors
     /// As [`RedisOptions::start`].
@@ -219,7 +219,7 @@ impl Redis {
         command.arg(&config).current_dir(self.folder.path());
         if let Some(clock_ms) = self.options.clock_ms {
             let file = faketime::file(self.folder.path());
-            // A restart leaves the clock where it is.
+            // A restart leaves the clock unchanged.
             if !file.exists() {
                 faketime::set(&file, clock_ms)?;
             }
@@ -232,7 +232,7 @@ impl Redis {
         self.wait_until_ready()
     }
 
-    /// Starts it on the same port with nothing on the disk.
+    /// Starts it on the same port without data on the disk.
     ///
     /// # Errors
     /// As [`RedisOptions::start`].
@@ -298,16 +298,16 @@ impl Redis {
         }
     }
 
-    /// SIGKILL: nothing is written any more.
+    /// Kills it by SIGKILL: nothing is written any more.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill()?;
             child.wait()?;
         }
-        // After the child: its number must not be another's when the watcher is told.
+        // After the child: otherwise the watcher could signal another process that reuses its id.
         if let Some(mut watcher) = self.watcher.take() {
             watcher.kill()?;
             watcher.wait()?;
@@ -320,35 +320,35 @@ impl Redis {
         Ok(kill_process(Pid::from_raw(i32::try_from(pid)?).context("pid")?, signal)?)
     }
 
-    /// SIGSTOP: connections stay, nothing is answered.
+    /// Stops it by SIGSTOP: connections stay, nothing is answered.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn pause(&self) -> anyhow::Result<()> {
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT.
+    /// Resumes it by SIGCONT, after a pause.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn resume(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Writes all it holds to its RDB file, and gives that file's bytes.
+    /// Writes its data to its RDB file, and returns that file's bytes.
     ///
     /// # Errors
-    /// When it cannot.
+    /// If it cannot.
     pub fn save(&self) -> anyhow::Result<Vec<u8>> {
         self.cli(&["SAVE"])?;
         Ok(std::fs::read(self.folder.path().join("dump.rdb"))?)
     }
 
-    /// Moves its clock; only where [`RedisOptions::clock`] was asked for.
+    /// Moves its clock; only after [`RedisOptions::clock`].
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn set_clock(&self, now_ms: u64) -> anyhow::Result<()> {
         if self.options.clock_ms.is_none() {
             bail!("it runs under the system's clock");
@@ -356,10 +356,10 @@ impl Redis {
         faketime::set(&faketime::file(self.folder.path()), now_ms)
     }
 
-    /// What `redis-cli` prints for a command, as the default user.
+    /// Returns the output of `redis-cli` for a command, as the default user.
     ///
     /// # Errors
-    /// When it cannot connect, or the server answers with an error.
+    /// If it cannot connect, or the server answers with an error.
     pub fn cli(&self, args: &[&str]) -> anyhow::Result<String> {
         let mut command = Command::new("redis-cli");
         command.args(["-e", "--no-auth-warning"]);
@@ -382,14 +382,14 @@ impl Redis {
         Ok(text)
     }
 
-    /// Processor time that it has used, its threads included.
+    /// Returns the processor time that it has used, its threads included.
     ///
     /// # Errors
-    /// When it does not run.
+    /// If it does not run.
     pub fn cpu_time(&self) -> anyhow::Result<Duration> {
         let pid = self.pid().context("it does not run")?;
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-        // The name, in parentheses, may hold anything; utime and stime are the 12th and 13th after it.
+        // The name, in parentheses, may contain any character; utime and stime are the 12th and 13th after it.
         let (_, fields) = stat.rsplit_once(')').context("stat")?;
         let mut fields = fields.split_ascii_whitespace().skip(11);
         let mut next = || fields.next().context("stat")?.parse::<u64>().context("stat");

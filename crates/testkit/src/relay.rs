@@ -1,4 +1,5 @@
-//! A real `sealway relay serve` in a process of its own, an issuer whose tokens may say anything, and endpoints that attach.
+//! A real `sealway relay serve` in a process of its own, an issuer whose tokens may contain any claims, and endpoints that
+//! attach.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,26 +21,26 @@ use crate::raw_ws::RawWs;
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The audience of every relay here.
+/// The audience of every relay of the tests.
 pub const AUD: &str = "relay-test";
-/// The issuer of every token here.
+/// The issuer of every token of the tests.
 pub const ISS: &str = "issuer-test";
 
-/// The process.
+/// A relay in its process.
 #[derive(Debug)]
 pub struct Relay {
     child: Child,
     watcher: Option<Child>,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
     log: PathBuf,
 }
 
 impl Relay {
-    /// Starts one in `folder`, which holds the keyset of [`Issuer::new`] unless the arguments name another.
+    /// Starts one in `folder`, which contains the keyset of [`Issuer::new`] unless the arguments name another.
     ///
     /// # Errors
-    /// When it does not come up, with its log.
+    /// If it does not come up, with its log.
     pub fn start(binary: &str, folder: &Path, arguments: &[&str]) -> anyhow::Result<Relay> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let log = folder.join(format!("relay-{}.log", NUMBER.fetch_add(1, Ordering::Relaxed)));
@@ -63,28 +64,28 @@ impl Relay {
         Ok(Relay { child, watcher, address, log })
     }
 
-    /// Sends a signal.
+    /// Sends a signal to the relay.
     ///
     /// # Errors
-    /// When there is no such process any more.
+    /// If there is no such process any more.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         Ok(kill_process(Pid::from_child(&self.child), signal)?)
     }
 
-    /// Its process id.
+    /// Returns the id of its process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has logged.
+    /// Returns the log of the relay.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits for its end, and says whether it was a clean one.
+    /// Waits for its end, and returns whether it was clean.
     ///
     /// # Errors
-    /// When it does not end in time.
+    /// If it does not end in time.
     pub fn wait(&mut self) -> anyhow::Result<bool> {
         let until = Instant::now() + WAIT;
         while Instant::now() < until {
@@ -108,22 +109,22 @@ impl Drop for Relay {
     }
 }
 
-/// Whoever signs tokens.
+/// An issuer, which signs tokens.
 #[derive(Debug)]
 pub struct Issuer(IssuerKey);
 
 impl Issuer {
-    /// Writes the keyset `keys.json` into `folder`.
+    /// Creates an issuer, and writes its keyset `keys.json` into `folder`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn new(folder: &Path) -> anyhow::Result<Issuer> {
         let issuer = Issuer::named("k1", 1)?;
         std::fs::write(folder.join("keys.json"), issuer.keyset())?;
         Ok(issuer)
     }
 
-    /// One with a key of its own.
+    /// Creates an issuer with a key of its own.
     ///
     /// # Errors
     /// Never, with a good name.
@@ -131,12 +132,12 @@ impl Issuer {
         Ok(Issuer(IssuerKey::from_seed(kid, &[seed; 32], default_signatures())?))
     }
 
-    /// The keyset of this key alone.
+    /// Returns the keyset of this key alone.
     pub fn keyset(&self) -> String {
         self.0.keyset_text()
     }
 
-    /// Signs whatever the claims say; `kid` is set.
+    /// Signs any claims; `kid` is set.
     pub fn sign(&self, claims: &Claims) -> String {
         let mut claims = claims.clone();
         self.0.kid().clone_into(&mut claims.kid);
@@ -144,13 +145,13 @@ impl Issuer {
     }
 }
 
-/// A name that no other has.
+/// Returns a name that no other test has.
 pub fn unique(what: &str) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     format!("{what}-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Good claims of an end of a channel, which must begin at `init_exp_s`.
+/// Returns valid claims of an end of a channel, which must begin at `init_exp_s`.
 pub fn claims(channel_id: &str, role: Role, now_s: i64, init_exp_s: i64) -> Claims {
     Claims {
         form: TokenForm::Fst1,
@@ -167,12 +168,12 @@ pub fn claims(channel_id: &str, role: Role, now_s: i64, init_exp_s: i64) -> Clai
     }
 }
 
-/// An instance id: the same for the same number.
+/// Returns an instance id: the same for the same number.
 pub fn instance(number: u8) -> String {
     b64u_encode(&[number; 24])
 }
 
-/// The attach message of these claims.
+/// Returns the attach message of these claims.
 pub fn attach(issuer: &Issuer, claims: &Claims, profile: Profile, instance_number: u8) -> Attach {
     Attach {
         channel_id: claims.channel_id.clone(),
@@ -183,10 +184,10 @@ pub fn attach(issuer: &Issuer, claims: &Claims, profile: Profile, instance_numbe
     }
 }
 
-/// A connection to a relay.
+/// Opens a connection to a relay.
 ///
 /// # Panics
-/// When the relay refuses the upgrade: the test fails.
+/// The relay rejects the upgrade: the test fails.
 pub fn connect(address: SocketAddr, ca: Option<&Path>) -> RawWs {
     match RawWs::connect(address, ca, "/ws", &[]) {
         Ok(Ok(ws)) => ws,

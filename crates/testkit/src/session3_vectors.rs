@@ -7,18 +7,18 @@ use serde::Deserialize;
 
 use crate::vectors::{Bytes, Claim, Head, HeaderList, Hex, body, folder, head, load_with, scenario_part};
 
-/// One scenario.
+/// One scenario of wire 3.
 #[derive(Debug)]
 pub struct Session3Vector {
     /// The file's name without `.json`.
     pub name: String,
-    /// What it shows.
+    /// The purpose of the scenario.
     pub comment: String,
-    /// Its inputs and outputs.
+    /// The inputs and outputs of the scenario.
     pub scenario: Session3Scenario,
 }
 
-/// What is in a scenario, by its type.
+/// The content of a scenario, by its type.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Session3Scenario {
@@ -37,7 +37,7 @@ pub enum Session3Scenario {
 }
 
 impl Session3Scenario {
-    /// The code of a refusal.
+    /// Returns the code of a rejection.
     pub fn code(&self) -> Option<&str> {
         match self {
             Session3Scenario::InitRefused(v) => Some(&v.code),
@@ -54,19 +54,19 @@ impl Session3Scenario {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum LongBytes {
-    /// One byte, so many times.
+    /// One byte, repeated `count` times.
     Repeat {
-        /// The byte.
+        /// The byte to repeat, in hexadecimal.
         repeat: Hex,
-        /// How often.
+        /// The number of its repetitions.
         count: usize,
     },
-    /// As elsewhere.
+    /// Bytes, as in other scenarios.
     Bytes(Bytes),
 }
 
 impl LongBytes {
-    /// The bytes.
+    /// Returns the bytes, repeated if necessary.
     pub fn to_vec(&self) -> Vec<u8> {
         match self {
             LongBytes::Repeat { repeat, count } => repeat.0.repeat(*count),
@@ -75,18 +75,18 @@ impl LongBytes {
     }
 }
 
-/// Bytes, which may be told by their hash.
+/// Bytes, or only their hash.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum HashedBytes {
-    /// The hash of so many.
+    /// The hash of `count` bytes.
     Hashed {
-        /// SHA-256.
+        /// The SHA-256 of the bytes.
         sha256_hex: Hex,
-        /// How many.
+        /// The number of the bytes.
         count: usize,
     },
-    /// As elsewhere.
+    /// Bytes, as in other scenarios.
     Bytes(Bytes),
 }
 
@@ -98,19 +98,19 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// What makes the same session on the client's side: an init of suite `P256`.
+    /// The inputs of the same session on the client's side: an init of suite `P256`.
     Client3 { p256_scalar_hex: Hex, body: String, answer: String, trusted_hex: Hex }
 );
 scenario_part!(
-    /// A client's private keys; those that the suite has not are empty.
+    /// A client's private keys; those that the suite does not have are empty.
     ClientKeys { p256_scalar_hex: Hex, x25519_hex: Hex, kem_private_hex: Hex }
 );
 scenario_part!(
-    /// An identity key.
+    /// An identity key and its lifetime.
     Identity { scalar_hex: Hex, not_before_ms: u64, not_after_ms: u64 }
 );
 scenario_part!(
-    /// What a server has, decides and draws; keys that the suite has not are empty.
+    /// The keys, decisions and random values of a server; keys that the suite does not have are empty.
     ServerKeys {
         suites: Vec<String>, identities: Vec<Identity>, session_id_random_hex: Hex, expires_in_sec: u32, auth: String,
         subject: Option<String>, tenant: Option<String>, p256_scalar_hex: Hex, x25519_hex: Hex,
@@ -118,7 +118,7 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// What a server has when it refuses.
+    /// The lists of a server that rejects.
     ServerLists { suites: Vec<String>, identities: Vec<Identity> }
 );
 scenario_part!(
@@ -138,7 +138,7 @@ scenario_part!(
     Stamped { stamp: String, nonce: String }
 );
 scenario_part!(
-    /// Whether what was sent so long ago by this method is sent again.
+    /// Decision about a retry of a request of this method, sent this time ago.
     Resend { method: String, elapsed_ms: u64, again: bool }
 );
 scenario_part!(
@@ -146,11 +146,11 @@ scenario_part!(
     TakenKey { key_id: String, public_hex: Hex }
 );
 scenario_part!(
-    /// Whether a key may have signed an answer with this time, by this clock of the client's.
+    /// Decision whether a key may have signed an answer with this time, by this clock of the client.
     Signer { key_id: String, server_time_ms: u64, now_ms: u64, trusted: bool }
 );
 scenario_part!(
-    /// `init3`: both sides. No client of ours writes the body where `client` is absent.
+    /// `init3`: both sides. No client of Sealway writes the body if `client` is absent.
     Init3 {
         authorization: Option<String>, body: Bytes, now_ms: u64, client: Option<ClientKeys>, trusted_hex: Vec<Hex>,
         server: ServerKeys, answer: String, init_hash_hex: Hex, credential_hex: Hex, transcript_hex: Hex, th_hex: Hex, secret_hex: Hex,
@@ -160,20 +160,20 @@ scenario_part!(
 /// `renew3`: the same in a session.
 #[derive(Clone, Debug)]
 pub struct Renew3 {
-    /// The session.
+    /// The session that is renewed.
     pub old: OldSession,
-    /// What is agreed in it.
+    /// The agreement of the renewal.
     pub init: Init3,
 }
 scenario_part!(
-    /// `init3-refused`: a client refuses an answer.
+    /// `init3-refused`: a client rejects an answer.
     Init3Refused {
         old: Option<OldSession>, authorization: Option<String>, body: Bytes, client: ClientKeys, trusted_hex: Vec<Hex>,
         status: u16, answer: Bytes, code: String,
     }
 );
 scenario_part!(
-    /// `init3-request-refused`: a server refuses an init.
+    /// `init3-request-refused`: a server rejects an init.
     Init3RequestRefused { body: Bytes, now_ms: u64, server: ServerLists, code: String, field: Option<String> }
 );
 scenario_part!(
@@ -186,7 +186,7 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `request3-refused`: a server refuses.
+    /// `request3-refused`: a server rejects a request.
     Request3Refused {
         session: Session3, now_ms: u64, window_ms: u64, method: String, path: String, headers: HeaderList, body: Bytes,
         code: String,
@@ -201,35 +201,35 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `answer3-refused`: a client refuses.
+    /// `answer3-refused`: a client rejects an answer.
     Answer3Refused { client: Client3, request: Asked, status: u16, headers: HeaderList, body: Bytes, code: String }
 );
 scenario_part!(
-    /// `key-set3`: a client that pins the root takes a set.
+    /// `key-set3`: a client that pins the root accepts a set.
     KeySet3 {
         root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, issued_ms: u64,
         keys: Vec<TakenKey>, signers: Vec<Signer>,
     }
 );
 scenario_part!(
-    /// `key-set3-refused`: it does not.
+    /// `key-set3-refused`: such a client rejects a set.
     KeySet3Refused { root_public_hex: Hex, now_ms: u64, taken_issued_ms: Option<u64>, body: String, code: String }
 );
 scenario_part!(
-    /// `problem3`: whether what a problem says is proven, and which calls are sent again.
+    /// `problem3`: whether a problem's claims are proven, and which calls are retried.
     Problem3 {
         session: Session3, client: Client3, request: Stamped, body: String, proven: bool, resends: Vec<Resend>,
     }
 );
 scenario_part!(
-    /// `headers3`: what the service behind a server receives of a request's headers.
+    /// `headers3`: the headers of a request that the service behind a server receives.
     Headers3 { front_trusted: bool, inner: HeaderList, outer: HeaderList, service: HeaderList }
 );
 
-/// Every scenario of `headers3`, by name, for the servers that play them.
+/// Loads every scenario of `headers3`, by name, for the servers that play them.
 ///
 /// # Errors
-/// For anything in the folder that is no scenario.
+/// A file of the folder is not a scenario.
 pub fn load_headers3() -> Result<Vec<(String, Headers3)>> {
     let headers = load_session3()?.into_iter().filter_map(|vector| match vector.scenario {
         Session3Scenario::Headers(headers) => Some((vector.name, headers)),
@@ -238,10 +238,10 @@ pub fn load_headers3() -> Result<Vec<(String, Headers3)>> {
     Ok(headers.collect())
 }
 
-/// Every scenario of `vectors/session3`, by name.
+/// Loads every scenario of `vectors/session3`, by name.
 ///
 /// # Errors
-/// For anything in the folder that is no scenario.
+/// A file of the folder is not a scenario.
 pub fn load_session3() -> Result<Vec<Session3Vector>> {
     load_with(&folder().join("session3"), read)
 }

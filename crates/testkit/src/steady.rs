@@ -1,5 +1,5 @@
-//! Steady traffic while something is done to a server: clients that keep their connection, or take a new one for each
-//! request, and count what goes wrong.
+//! Steady traffic while a test disturbs a server: clients that keep their connection, or open a new one for each request, and
+//! count the failures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use anyhow::{bail, ensure};
 
 use crate::raw_http::{Connection, Request};
 
-/// How many failures are told in words.
+/// Most failures that are kept as text.
 const TOLD: usize = 10;
 
-/// Clients at work. They end with [`Steady::finish`], or with the process.
+/// Running clients. They end with [`Steady::finish`], or with the process.
 #[derive(Debug)]
 pub struct Steady {
     stop: Arc<AtomicBool>,
@@ -22,18 +22,18 @@ pub struct Steady {
     clients: Vec<JoinHandle<Vec<String>>>,
 }
 
-/// What came of it.
+/// The result of the clients.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Requests answered with 200.
+    /// Number of requests answered with 200.
     pub done: u64,
-    /// The first few that were not, each in a sentence.
+    /// The first few other results, a sentence each.
     pub failures: Vec<String>,
 }
 
 impl Steady {
-    /// Starts `clients` that ask for `request` again and again. With `keep` they use a connection until the server closes it
-    /// with a word (`Connection: close`); a connection that ends without one is a failure.
+    /// Starts `clients` that send `request` again and again. With `keep` they use a connection until the server announces its
+    /// close (`Connection: close`); a connection that ends without it is a failure.
     pub fn start(to: SocketAddr, request: &Request, clients: usize, keep: bool) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let clients = (0..clients)
@@ -45,15 +45,15 @@ impl Steady {
         Steady { stop, done, clients }
     }
 
-    /// How many requests were answered with 200 until now.
+    /// Returns the number of requests answered with 200 until now.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many more are answered.
+    /// Waits until this number of further requests are answered.
     ///
     /// # Errors
-    /// When they are not within half a minute.
+    /// If they are not within half a minute.
     pub fn more(&self, count: u64) -> anyhow::Result<()> {
         let want = self.done() + count;
         let until = Instant::now() + Duration::from_secs(30);
@@ -64,7 +64,7 @@ impl Steady {
         Ok(())
     }
 
-    /// Ends them.
+    /// Ends the clients, and returns the result.
     pub fn finish(self) -> Outcome {
         self.stop.store(true, Ordering::Relaxed);
         let mut failures: Vec<String> = Vec::new();
@@ -76,7 +76,7 @@ impl Steady {
 }
 
 impl Outcome {
-    /// Holds it to no failure at all.
+    /// Asserts that there was no failure at all.
     pub fn assert_flawless(&self) {
         assert!(self.failures.is_empty(), "of {} requests: {:#?}", self.done, self.failures);
         assert!(self.done > 0, "nothing was asked");

@@ -1,7 +1,7 @@
-//! What every store must hold: one function a rule, run against each store by [`store_contract!`](crate::store_contract!).
+//! The contract of every store: one function a rule, run against each store by [`store_contract!`](crate::store_contract!).
 //! `spec/session.md`, replay and storage.
 //!
-//! It may not know a store: only [`Store`], and a [`Fixture`] that makes an empty one.
+//! This module does not know a store: only [`Store`], and a [`Fixture`] that creates an empty one.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,28 +15,28 @@ pub mod claims;
 
 use claims::{Agreed, START_MS, agree, init};
 
-/// Makes empty stores of one kind.
+/// Creates empty stores of one kind.
 pub trait Fixture: Send + Sync {
-    /// An empty store that holds as much as `limits` says.
+    /// Creates an empty store with the bounds `limits`.
     fn make(&self, limits: MemoryLimits) -> impl Future<Output = Arc<dyn Store>> + Send;
 
-    /// Sets the clock of a server that the store stands on and that reads its own. Rules call it before they use a time.
+    /// Sets the clock of the store's server, if that reads its own. Rules call it before they use a time.
     fn set_clock(&self, _now_ms: u64) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// Whether `status` counts sessions and nonces at once and exactly.
+    /// Returns whether `status` counts sessions and nonces at once and exactly.
     fn counts(&self) -> bool {
         true
     }
 
-    /// How long after a nonce may be forgotten it is, at the latest, in ms.
+    /// Returns the longest time after its expiry for which a nonce is still remembered, in ms.
     fn forgets_within_ms(&self) -> u64 {
         1000
     }
 }
 
-/// Makes a test of every rule, in a module of the given name.
+/// Creates a test of every rule, in a module of the given name.
 #[macro_export]
 macro_rules! store_contract {
     ($module:ident, $fixture:expr) => {
@@ -88,7 +88,7 @@ async fn bounded(fixture: &impl Fixture, limits: MemoryLimits) -> Arc<dyn Store>
     fixture.make(limits).await
 }
 
-/// Time passes, for the process and for what its store stands on.
+/// Lets time pass, for the process and for the store's server.
 async fn sweep(fixture: &impl Fixture, store: &Arc<dyn Store>, now_ms: u64) -> usize {
     fixture.set_clock(now_ms).await;
     store.sweep(now_ms).await.expect("sweep")
@@ -102,7 +102,7 @@ async fn reserve(store: &Arc<dyn Store>, claim: &Claim) -> Result<(), ReserveErr
     store.reserve(claim).await.map(|_| ())
 }
 
-/// What goes in comes out.
+/// A stored session is returned unchanged.
 pub async fn a_session_that_was_put_is_got_with_the_same_record_and_key(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     for agreed in [session("web"), agree(None, 600, START_MS)] {
@@ -117,13 +117,13 @@ pub async fn a_session_that_was_put_is_got_with_the_same_record_and_key(fixture:
         assert_eq!(got_record.created_ms, put.created_ms);
         assert_eq!(got_record.expires_ms, put.expires_ms);
         assert_eq!(got_record.key.expose(), put.key.expose());
-        // And it is ready for use.
+        // And the session is ready for use.
         claims::open(&agreed.seal("after-get", START_MS), got, START_MS);
     }
     assert!(!fixture.counts() || store.status().sessions == 2);
 }
 
-/// Every wire, with and without what the older ones have not.
+/// Every wire, with and without the fields that older ones do not have.
 pub async fn a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     for (wire, auth, subject, tenant) in [
@@ -157,7 +157,7 @@ pub async fn a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognis
     }
 }
 
-/// Nothing comes of nothing.
+/// An empty store returns no session.
 pub async fn an_unknown_session_is_none(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     store.put(session("web").server).await.expect("put");
@@ -181,7 +181,7 @@ fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
     Arc::new(Session::new(claims::provider(), record).expect("a session"))
 }
 
-/// One entry ends all of them, and those whose renewal was under way.
+/// One entry ends all sessions of the chain, and those whose renewal was in progress.
 pub async fn a_chain_of_renewals_that_was_ended_is_gone_with_what_is_put_into_it_later(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     let first = renewed(None);
@@ -192,7 +192,7 @@ pub async fn a_chain_of_renewals_that_was_ended_is_gone_with_what_is_put_into_it
     }
     store.get(second.id()).await.expect("get").expect("a session");
     store.end_chain(&root, START_MS + 600_000).await.expect("an end");
-    // Ended twice is ended.
+    // A second end has no further effect.
     store.end_chain(&root, START_MS + 500_000).await.expect("an end");
     store.put(late.clone()).await.expect("put");
     for (name, session) in [("the first", &first), ("a renewed one", &second), ("one that was put later", &late)] {
@@ -235,8 +235,8 @@ pub async fn of_64_equal_claims_of_an_init_exactly_one_wins(fixture: &impl Fixtu
     }
 }
 
-/// Reserves the same claim from so many tasks at once, spread over the stores: exactly one must win, and all the others
-/// be told that it was seen before.
+/// Reserves the same claim from many tasks at once, spread over the stores: exactly one must win, and all the others must get
+/// the result that it was seen before.
 pub async fn race<S: Store + ?Sized + 'static>(stores: &[&Arc<S>], racers: usize, claim: Claim) {
     let start = Arc::new(Barrier::new(racers));
     let racing: Vec<_> = (0..racers)
@@ -258,7 +258,7 @@ pub async fn race<S: Store + ?Sized + 'static>(stores: &[&Arc<S>], racers: usize
     assert_eq!(won, 1, "of {racers} equal claims");
 }
 
-/// A nonce is unique within its session, its client id or wire 1's inits, and there alone.
+/// A nonce is unique within its session, its client id or wire 1's inits, and only there.
 pub async fn equal_nonces_in_different_scopes_do_not_meet(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     let (one, other) = (session("web"), session("web"));
@@ -269,7 +269,7 @@ pub async fn equal_nonces_in_different_scopes_do_not_meet(fixture: &impl Fixture
         ("its inits", *init(Some("web"), nonce, START_MS, START_MS).claim()),
         ("another client's inits", *init(Some("app"), nonce, START_MS, START_MS).claim()),
         ("wire 1's inits", *init(None, nonce, START_MS, START_MS).claim()),
-        // Scope and nonce are told apart by a length, not by where one ends in the other.
+        // A length separates scope and nonce, not a boundary in the text.
         ("a client whose id begins alike", *init(Some("webthe"), "-same-nonce", START_MS, START_MS).claim()),
     ];
     for (scope, claim) in &claims {
@@ -319,7 +319,7 @@ pub async fn a_claim_is_refused_even_if_the_clock_steps_back(fixture: &impl Fixt
     }
 }
 
-/// A clock that is wrong for a moment: nonces are swept that are still good when it is set right.
+/// A clock that is wrong for a moment: the sweep removes nonces that are still valid once the clock is right again.
 pub async fn a_claim_is_refused_even_if_the_clock_steps_ahead_and_back(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     let agreed = agree(Some("web"), 3600, START_MS);
@@ -366,7 +366,7 @@ pub async fn a_full_store_refuses_and_evicts_nothing(fixture: &impl Fixture) {
     reserve(&store, agreed.call("later", later_ms, later_ms).claim()).await.expect("room");
 }
 
-/// Inits need no key: strangers must not crowd out those who hold one.
+/// Inits need no key: unauthenticated clients must not crowd out those that have one.
 pub async fn filling_the_init_side_leaves_the_sealed_side_open(fixture: &impl Fixture) {
     let store = bounded(fixture, limits(10, 100)).await;
     for n in 0..100 {
@@ -378,7 +378,7 @@ pub async fn filling_the_init_side_leaves_the_sealed_side_open(fixture: &impl Fi
     assert!(!fixture.counts() || store.status().nonces == (1, 100));
 }
 
-/// To the millisecond: a session is over at `expires_ms`.
+/// To the millisecond: a session expires at `expires_ms`.
 pub async fn a_sweep_purges_expired_sessions_and_only_those(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     let [over, just_over, alive] =
@@ -395,7 +395,7 @@ pub async fn a_sweep_purges_expired_sessions_and_only_those(fixture: &impl Fixtu
     assert_eq!(sweep(fixture, &store, START_MS + 61_000).await, 0);
 }
 
-/// The bound counts what is held, and nothing twice.
+/// The bound counts the stored sessions, and nothing twice.
 pub async fn a_store_holds_sessions_max_sessions_and_deleting_makes_room(fixture: &impl Fixture) {
     let store = bounded(fixture, limits(3, 1000)).await;
     let held = [session("a").server, session("b").server, session("c").server];
@@ -415,7 +415,7 @@ pub async fn a_store_holds_sessions_max_sessions_and_deleting_makes_room(fixture
     store.put(agree(Some("e"), 600, START_MS + 600_000).server).await.expect("room");
 }
 
-/// The bound holds for those who come at once.
+/// The bound holds for concurrent tasks.
 pub async fn concurrent_puts_do_not_pass_the_bound(fixture: &impl Fixture) {
     let store = bounded(fixture, limits(5, 1000)).await;
     let start = Arc::new(Barrier::new(32));

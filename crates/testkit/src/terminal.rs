@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-/// How long something may take to be on the screen.
+/// Longest wait for a screen.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// A terminal.
+/// A terminal of a tmux server.
 #[derive(Debug)]
 pub struct Terminal {
     socket: String,
 }
 
 impl Terminal {
-    /// A shell in a terminal of so many columns and rows; `name` tells it from those of other tests of this process.
+    /// Starts a shell in a terminal of this size; `name` distinguishes it from those of other tests of this process.
     ///
     /// # Errors
-    /// When tmux is not there, or the shell does not come up.
+    /// If tmux is not there, or the shell does not come up.
     pub fn start(name: &str, columns: u16, rows: u16) -> anyhow::Result<Self> {
         let terminal = Terminal { socket: format!("sealway-{name}-{}", std::process::id()) };
         let size = [columns, rows].map(|size| size.to_string());
         terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], "sh"])?;
-        // In two words here, so that the line that asks for it is not taken for it.
+        // In two words here, so that the line that prints it does not match.
         terminal.type_line("PS1='$ '; clear; echo rea''dy")?;
         terminal.until("the shell is ready", |screen| screen.contains("ready\n"))?;
         Ok(terminal)
@@ -36,10 +36,10 @@ impl Terminal {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Types a line.
+    /// Types a line, and Enter.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn type_line(&self, line: &str) -> anyhow::Result<()> {
         self.tmux(&["send-keys", "-l", line])?;
         self.press("Enter")
@@ -48,40 +48,40 @@ impl Terminal {
     /// Presses a key, by tmux's name of it: `q`, `C-c`, `BTab`.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn press(&self, key: &str) -> anyhow::Result<()> {
         self.tmux(&["send-keys", key]).map(drop)
     }
 
-    /// Gives it another size.
+    /// Changes the size of the terminal.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn resize(&self, columns: u16, rows: u16) -> anyhow::Result<()> {
         let size = [columns, rows].map(|size| size.to_string());
         self.tmux(&["resize-window", "-x", &size[0], "-y", &size[1]]).map(drop)
     }
 
-    /// What it shows.
+    /// Returns the text of the screen.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn screen(&self) -> anyhow::Result<String> {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// What it shows, and all that went out at its top.
+    /// Returns the text of the screen, and of all lines that left it at its top.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn all(&self) -> anyhow::Result<String> {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
 
-    /// Waits until the screen is so, and returns it.
+    /// Waits until the screen matches, and returns it.
     ///
     /// # Errors
-    /// When it is not in a minute, with what is there instead.
+    /// If it is not in a minute, with what is there instead.
     pub fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> anyhow::Result<String> {
         let end = Instant::now() + WAIT;
         loop {
@@ -96,18 +96,18 @@ impl Terminal {
         }
     }
 
-    /// Whether a program has a screen of its own there.
+    /// Returns whether a program uses the alternate screen.
     ///
     /// # Errors
-    /// When the terminal is gone.
+    /// If the terminal is gone.
     pub fn is_alternate(&self) -> anyhow::Result<bool> {
         Ok(self.tmux(&["display-message", "-p", "#{alternate_on}"])?.trim() == "1")
     }
 
-    /// Says no where a program left the terminal in another state than a shell needs: its screen, its modes, the cursor.
+    /// Checks that a program has restored the state that a shell needs: the screen, the modes, the cursor.
     ///
     /// # Errors
-    /// Which it is.
+    /// The part that is not restored.
     pub fn check_sane(&self) -> anyhow::Result<()> {
         self.type_line("stty -a; echo mo''des")?;
         self.until("the modes are told", |screen| screen.contains("modes\n"))?;

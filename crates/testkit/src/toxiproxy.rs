@@ -1,6 +1,6 @@
-//! Toxiproxy between a gateway and what it stands on: connections that are refused, cut, held, or slow, at will.
+//! Toxiproxy between a gateway and its dependencies: connections that are refused, cut, held, or slow, at will.
 //!
-//! It may not know what passes through.
+//! This module does not know the bytes that pass through.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
@@ -20,16 +20,16 @@ pub struct Toxiproxy {
     _folder: tempfile::TempDir,
 }
 
-/// What is done to the bytes.
+/// A disturbance of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toxic {
-    /// Each chunk comes so much later.
+    /// Each chunk is delayed by this time.
     Latency(Duration),
-    /// Nothing passes any more, and connections stay open: a cable was pulled.
+    /// Nothing passes any more, and connections stay open: as if a cable were pulled.
     Hole,
-    /// Connections are reset.
+    /// Connections are reset by the proxy.
     Reset,
-    /// Connections are closed after so many bytes.
+    /// Connections are closed after this number of bytes.
     Limit(u64),
 }
 
@@ -44,20 +44,20 @@ impl Toxic {
     }
 }
 
-/// A way to one address, which a test can spoil.
+/// A proxy to one address, which a test can disturb.
 #[derive(Clone, Debug)]
 pub struct Proxy {
     api: SocketAddr,
     name: String,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: SocketAddr,
 }
 
 impl Toxiproxy {
-    /// Starts a server.
+    /// Starts a server without proxies.
     ///
     /// # Errors
-    /// When the program is missing or does not start.
+    /// If the program is missing or does not start.
     pub fn start() -> anyhow::Result<Self> {
         let folder = tempfile::Builder::new().prefix("sealway-toxiproxy-").tempdir()?;
         let port = free_port()?;
@@ -69,10 +69,10 @@ impl Toxiproxy {
         Ok(Toxiproxy { _daemon: daemon, api, _folder: folder })
     }
 
-    /// Opens a way to `upstream`.
+    /// Opens a proxy to `upstream`.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn proxy(&self, name: &str, upstream: SocketAddr) -> anyhow::Result<Proxy> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()?));
         let body = json!({ "name": name, "listen": address.to_string(), "upstream": upstream.to_string() });
@@ -85,15 +85,15 @@ impl Proxy {
     /// Cuts every connection and refuses new ones.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn disable(&self) -> anyhow::Result<()> {
         self.set_enabled(false)
     }
 
-    /// Lets connections through again.
+    /// Accepts connections again, after [`Proxy::disable`].
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn enable(&self) -> anyhow::Result<()> {
         self.set_enabled(true)
     }
@@ -102,10 +102,10 @@ impl Proxy {
         ask(self.api, "POST", &format!("/proxies/{}", self.name), Some(json!({ "enabled": enabled }))).map(drop)
     }
 
-    /// Spoils both directions, of connections that stand too.
+    /// Disturbs both directions, of open connections too.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn add(&self, toxic: Toxic) -> anyhow::Result<()> {
         let (kind, attributes) = toxic.described();
         for stream in ["upstream", "downstream"] {
@@ -116,10 +116,10 @@ impl Proxy {
         Ok(())
     }
 
-    /// Takes back what [`Proxy::add`] did.
+    /// Ends the effect of [`Proxy::add`].
     ///
     /// # Errors
-    /// When the server refuses.
+    /// If the server refuses.
     pub fn remove(&self, toxic: Toxic) -> anyhow::Result<()> {
         let (kind, _) = toxic.described();
         for stream in ["upstream", "downstream"] {

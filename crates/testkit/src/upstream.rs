@@ -1,5 +1,5 @@
-//! A service of a test's own behind the gateway: plain TCP and a closure, so that it can answer anything, slowly, in
-//! parts, or not at all; and it remembers what it was sent.
+//! A test's own service behind the gateway: plain TCP and a closure, so that it can answer anything, slowly, in parts, or not
+//! at all; and it records its requests.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,20 +13,20 @@ use crate::raw_http::{Connection, find};
 /// The head of a request that reached the service.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// The request line.
+    /// The line of the request.
     pub line: String,
-    /// Its headers in order.
+    /// The headers of the request, in order.
     pub headers: Vec<(String, String)>,
 }
 
 impl Received {
-    /// Method and target of the request line.
+    /// Returns method and target of the request line.
     pub fn method_and_target(&self) -> (&str, &str) {
         let mut words = self.line.split(' ');
         (words.next().unwrap_or_default(), words.next().unwrap_or_default())
     }
 
-    /// The first value under a name.
+    /// Returns the first value of a name.
     pub fn header(&self, name: &str) -> Option<&str> {
         find(&self.headers, name)
     }
@@ -35,12 +35,13 @@ impl Received {
 /// A service that listens until the process ends.
 #[derive(Debug)]
 pub struct Upstream {
-    /// Where.
+    /// The address that it listens on.
     pub address: SocketAddr,
     seen: Mutex<Receiver<(Received, Vec<u8>)>>,
 }
 
-/// What a closure gets: the head, and the connection to read the body from and answer on. It returns the body it read.
+/// The type of the closure: it gets the head, and the connection to read the body from and answer on. It returns the body that
+/// it read.
 pub trait Serve: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static {}
 impl<F: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static> Serve for F {}
 
@@ -48,7 +49,7 @@ impl Upstream {
     /// Serves by a closure, a connection a request.
     ///
     /// # Errors
-    /// When no port is free.
+    /// If no port is free.
     pub fn serve(serve: impl Serve) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
@@ -59,7 +60,7 @@ impl Upstream {
                 let (serve, sender): (_, Sender<_>) = (serve.clone(), sender.clone());
                 std::thread::spawn(move || {
                     let Ok(mut connection) = Connection::over(stream) else { return };
-                    // A connection that ends is not a failure here: the test sees what its client gets.
+                    // A connection that ends is not a failure here: the test sees the result at its client.
                     let Ok((line, headers)) = connection.read_head() else { return };
                     let received = Received { line, headers };
                     if let Ok(body) = serve(&received, &mut connection) {
@@ -71,10 +72,10 @@ impl Upstream {
         Ok(Upstream { address, seen: Mutex::new(receiver) })
     }
 
-    /// Reads each request whole and answers what the closure makes of it: raw bytes.
+    /// Reads each request whole and sends the closure's answer: raw bytes.
     ///
     /// # Errors
-    /// When no port is free.
+    /// If no port is free.
     pub fn answering(answer: impl Fn(&Received, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> anyhow::Result<Self> {
         Upstream::serve(move |received, connection| {
             let body = connection.read_body(&received.headers, false)?;
@@ -83,22 +84,22 @@ impl Upstream {
         })
     }
 
-    /// The next request that was served, in the order they ended.
+    /// Returns the next request that was served, in the order of their ends.
     ///
     /// # Errors
-    /// When none comes.
+    /// If none comes.
     pub fn next(&self) -> anyhow::Result<(Received, Vec<u8>)> {
         let receiver = self.seen.lock().ok().context("another test failed")?;
         receiver.recv_timeout(Duration::from_secs(10)).context("the service was not asked")
     }
 
-    /// Whether nothing (more) reached it.
+    /// Returns whether no (further) request reached it.
     pub fn is_untouched(&self) -> bool {
         self.seen.lock().is_ok_and(|receiver| receiver.try_recv().is_err())
     }
 }
 
-/// An answer with a length, and `Connection: close`.
+/// Creates an answer with a length, and `Connection: close`.
 pub fn answer(status: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
     for (name, value) in headers {

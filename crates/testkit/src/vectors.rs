@@ -1,7 +1,7 @@
-//! Loads `vectors/`: every file of the folder, none by name. A file that is no scenario, a type that nobody knows and a
-//! member that no reader asked for are errors, so that a new vector can never be passed over in silence.
+//! Loads `vectors/`: every file of the folder, none by name. A file that is not a scenario, an unknown type and a member that
+//! no reader reads are errors, so that a new vector can never be ignored unnoticed.
 //!
-//! What the members mean: `vectors/README.md`, and `vectors/schema/` beside it.
+//! The meaning of the members: `vectors/README.md`, and `vectors/schema/` beside it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +11,18 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// One scenario.
+/// One scenario of wires 1 and 2.
 #[derive(Debug)]
 pub struct Vector {
     /// The file's name without `.json`.
     pub name: String,
-    /// What it shows.
+    /// The purpose of the scenario.
     pub comment: String,
-    /// Its inputs and outputs.
+    /// The inputs and outputs of the scenario.
     pub scenario: Scenario,
 }
 
-/// What is in a scenario, by its type.
+/// The content of a scenario, by its type.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Scenario {
@@ -36,7 +36,7 @@ pub enum Scenario {
     AnswerRefused(Box<AnswerRefused>),
 }
 
-/// Bytes in hexadecimal.
+/// Bytes, written in hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Hex(pub Vec<u8>);
@@ -52,27 +52,27 @@ impl TryFrom<String> for Hex {
 }
 
 impl Hex {
-    /// The bytes, which must be `N`.
+    /// Returns the bytes, which must be `N`.
     ///
     /// # Panics
-    /// When they are not.
+    /// The length is another one.
     pub fn array<const N: usize>(&self) -> [u8; N] {
         self.0.as_slice().try_into().unwrap_or_else(|_| panic!("{N} bytes expected, {} given", self.0.len()))
     }
 }
 
-/// Bytes as a scenario holds them.
+/// Bytes in a form of scenarios.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bytes {
-    /// ASCII text.
+    /// Bytes as a text in ASCII.
     Text(String),
-    /// Hexadecimal.
+    /// Bytes as a text in hexadecimal.
     Hex(Hex),
 }
 
 impl Bytes {
-    /// The bytes.
+    /// Returns the bytes as a slice.
     pub fn as_slice(&self) -> &[u8] {
         match self {
             Bytes::Text(text) => text.as_bytes(),
@@ -80,7 +80,7 @@ impl Bytes {
         }
     }
 
-    /// The bytes, owned.
+    /// Returns the bytes as a vector.
     pub fn to_vec(&self) -> Vec<u8> {
         self.as_slice().to_vec()
     }
@@ -102,15 +102,15 @@ macro_rules! scenario_part {
 pub(crate) use scenario_part;
 
 scenario_part!(
-    /// A session as a server holds it.
+    /// A session as a server stores it.
     Session { id: String, wire: u8, client_id: Option<String>, key_hex: Hex, created_ms: u64, expires_ms: u64 }
 );
 scenario_part!(
-    /// What makes the same session on the client's side.
+    /// The inputs of the same session on the client's side.
     Client { wire: u8, anonymous: bool, client_id: Option<String>, scalar_hex: Hex, init_answer: String }
 );
 scenario_part!(
-    /// What a store is asked to remember.
+    /// The claim that a store must remember.
     Claim { key_hex: Hex, sealed: bool, stamp_ms: u64, expires_ms: u64 }
 );
 scenario_part!(
@@ -129,11 +129,11 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// A request that shows that a client's session has the right key.
+    /// A request that proves that a client's session has the right key.
     Probe { path: String, stamp: String, nonce: String, iv_hex: Hex, plaintext: Bytes, sealed: Sealed }
 );
 scenario_part!(
-    /// `init`: a server accepts.
+    /// `init`: a server accepts an init.
     Init {
         family: String, headers: HeaderList, body: Bytes, now_ms: u64, window_ms: u64,
         authenticated: bool, client_scalar_hex: Hex, server_scalar_hex: Hex, session_id_random_hex: Hex,
@@ -141,11 +141,11 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `init-refused`: a server refuses.
+    /// `init-refused`: a server rejects an init.
     InitRefused { family: String, headers: HeaderList, body: Bytes, now_ms: u64, window_ms: u64, code: String }
 );
 scenario_part!(
-    /// `client-init`: a client asks, and finishes with the answer.
+    /// `client-init`: a client sends an init, and completes it with the answer.
     ClientInit {
         wire: u8, anonymous: bool, client_id: Option<String>, ttl_sec: Option<u32>, scalar_hex: Hex,
         nonce_random_hex: Hex, sent_ms: u64, request: Sealed, answer: Bytes, received_ms: u64,
@@ -153,7 +153,7 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `client-init-refused`: a client refuses an answer.
+    /// `client-init-refused`: a client rejects an answer.
     ClientInitRefused {
         wire: u8, anonymous: bool, client_id: Option<String>, scalar_hex: Hex, answer: Bytes, code: String,
     }
@@ -163,7 +163,7 @@ scenario_part!(
     Request { session: Session, client: Client, now_ms: u64, window_ms: u64, request: Message, claim: Claim }
 );
 scenario_part!(
-    /// `request-refused`: a server refuses.
+    /// `request-refused`: a server rejects a request.
     RequestRefused {
         session: Session, path: String, now_ms: u64, window_ms: u64, headers: HeaderList, body: Bytes, code: String,
     }
@@ -176,35 +176,35 @@ scenario_part!(
     }
 );
 scenario_part!(
-    /// `answer-refused`: a client refuses.
+    /// `answer-refused`: a client rejects an answer.
     AnswerRefused {
         client: Client, request: Message, received_ms: u64, window_ms: u64, status: u16, headers: HeaderList,
         body: Bytes, code: String,
     }
 );
 
-/// `vectors/` of this checkout.
+/// Returns the folder `vectors/` of this checkout.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors")
 }
 
-/// Every scenario of `vectors/session`, by name.
+/// Loads every scenario of `vectors/session`, by name.
 ///
 /// # Errors
-/// For anything in the folder that is no scenario.
+/// A file of the folder is not a scenario.
 pub fn load_session() -> Result<Vec<Vector>> {
     load(&folder().join("session"))
 }
 
-/// Every scenario of a folder, by name.
+/// Loads every scenario of a folder, by name.
 ///
 /// # Errors
-/// For anything in the folder that is no scenario.
+/// A file of the folder is not a scenario.
 pub fn load(folder: &Path) -> Result<Vec<Vector>> {
     load_with(folder, read)
 }
 
-/// What `read` makes of every file of a folder, by name.
+/// Reads every file of a folder by `read`, by name.
 pub(crate) fn load_with<T>(folder: &Path, read: impl Fn(&Path) -> Result<T>) -> Result<Vec<T>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -214,7 +214,7 @@ pub(crate) fn load_with<T>(folder: &Path, read: impl Fn(&Path) -> Result<T>) -> 
     paths.iter().map(|path| read(path).with_context(|| path.display().to_string())).collect()
 }
 
-/// A scenario's head, and what is left for its body.
+/// A scenario's head, and the rest for its body.
 pub(crate) struct Head {
     pub(crate) kind: String,
     pub(crate) name: String,
@@ -222,7 +222,7 @@ pub(crate) struct Head {
     pub(crate) members: Map<String, Value>,
 }
 
-/// Reads a scenario's file, whose section is of `spec`.
+/// Reads a scenario's file, which must belong to `spec`.
 pub(crate) fn head(path: &Path, spec: &str) -> Result<Head> {
     ensure!(path.extension().is_some_and(|ext| ext == "json"), "not a scenario");
     let mut members: Map<String, Value> = serde_json::from_slice(&fs::read(path)?)?;

@@ -1,5 +1,5 @@
-//! A client of wire 3 over raw HTTP that seals as it should and sends as it likes: a sealed request comes out as a raw one,
-//! for the test to break before it is sent. `spec/session-3.md`.
+//! A client of wire 3 over raw HTTP that seals correctly and sends freely: a sealed request is returned as a raw one, for the
+//! test to change before it is sent. `spec/session-3.md`.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -16,9 +16,9 @@ use sealway_proto::session::three::{
 use crate::raw_http::{Answer, Connection, Request};
 use crate::wire_client::{CLIENT_ID, nonce};
 
-/// Where sessions of wire 3 are agreed.
+/// The path at which sessions of wire 3 are agreed.
 pub const INIT: &str = "/v3/sessions";
-/// The media type of what is sealed.
+/// The media type of sealed bodies.
 pub const OCTETS: &str = "application/octet-stream";
 
 /// A gateway with the demo service behind it, whose identity keys are in `identity.keys` in its folder.
@@ -31,7 +31,7 @@ upstreams: { shop: { servers: ['demo:'] } }
 sessions: { store: 'memory:', identity: { key_file: identity.keys } }
 ";
 
-/// A connection that is kept, and made anew when the other end has closed it.
+/// A connection that is kept, and opened anew when the other end has closed it.
 #[derive(Debug)]
 pub struct Link {
     to: SocketAddr,
@@ -39,15 +39,15 @@ pub struct Link {
 }
 
 impl Link {
-    /// None yet.
+    /// Creates a link without a connection.
     pub fn new(to: SocketAddr) -> Self {
         Link { to, connection: None }
     }
 
-    /// Sends a request and reads its answer. One that met a kept connection's end goes out once more on a new one.
+    /// Sends a request and reads its answer. If a kept connection ends, it sends the request once more on a new one.
     ///
     /// # Errors
-    /// When nobody listens, or what comes is no answer.
+    /// If the server does not listen, or the input is not an answer.
     pub fn send(&mut self, request: &Request) -> anyhow::Result<Answer> {
         if let Some(connection) = self.connection.take()
             && let Ok(answer) = self.exchange(connection, request)
@@ -65,7 +65,7 @@ impl Link {
             _ => connection.write(&request.clone().header("Connection", keeps).bytes()),
         };
         let answer = match (sent, connection.read_answer(request.method_name())) {
-            // It may have answered before all was sent.
+            // The server may have answered before all was sent.
             (_, Ok(answer)) => answer,
             (Err(err), Err(_)) | (Ok(()), Err(err)) => return Err(err),
         };
@@ -75,7 +75,7 @@ impl Link {
     }
 }
 
-/// What a client asks for: this suite first, all others behind it.
+/// Returns a client's offer: this suite first, all others after it.
 pub fn offer(suite: Suite, pinned: &[KeyId]) -> ClientOffer {
     let others = Suite::ALL.into_iter().filter(|other| *other != suite);
     ClientOffer {
@@ -87,7 +87,7 @@ pub fn offer(suite: Suite, pinned: &[KeyId]) -> ClientOffer {
     }
 }
 
-/// An init, good in every way, and what finishes it.
+/// Creates a valid init, and the state that completes it.
 pub fn init(offer: ClientOffer) -> (ClientInit, Request) {
     let share = ShareKey::generate(default_agreement_provider(), offer.suites[0]).expect("a share");
     let init = ClientInit::new(offer, share, None).expect("an offer");
@@ -95,7 +95,7 @@ pub fn init(offer: ClientOffer) -> (ClientInit, Request) {
     (init, request)
 }
 
-/// Finishes an init as a client does that trusts the keys of this set and no other.
+/// Completes an init as a client that trusts the keys of this set and no other.
 ///
 /// # Errors
 /// [`Error::Unsealed`] for a status other than 201, those of [`ClientInit::finish`].
@@ -111,16 +111,16 @@ pub fn finish(init: ClientInit, trusted: &KeySet, answer: &Answer) -> Result<Cli
     init.finish(default_agreement_provider(), key.as_deref(), &answer.body)
 }
 
-/// The service's key set.
+/// Fetches the key set of the service.
 ///
 /// # Errors
-/// When there is none.
+/// If there is none.
 pub fn key_set(to: SocketAddr) -> anyhow::Result<KeySet> {
     let answer = Request::get("/.well-known/sealway-keys").send(to)?;
     KeySet::parse(default_agreement_provider(), &answer.body).with_context(|| answer.text())
 }
 
-/// The code of a problem; the status when it is none.
+/// Returns the code of a problem; the status if the answer is not a problem.
 pub fn code(answer: &Answer) -> String {
     Problem::parse(answer.status, &answer.body).map_or_else(|| answer.status.to_string(), |problem| problem.code)
 }
@@ -128,19 +128,19 @@ pub fn code(answer: &Answer) -> String {
 /// A session, agreed over real HTTP.
 #[derive(Debug)]
 pub struct Agreed {
-    /// The client's half.
+    /// The client's half of the session.
     pub session: ClientSession,
     at: Instant,
 }
 
-/// What an answer holds.
+/// The content of an opened answer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Headers within.
+    /// The headers within the seal.
     pub headers: InnerHeaders,
-    /// The body.
+    /// The body of the answer.
     pub body: Vec<u8>,
-    /// In how many frames it came.
+    /// The number of its frames.
     pub frames: usize,
 }
 
@@ -148,15 +148,15 @@ impl Agreed {
     /// Agrees a session over a link with a client that trusts these keys.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the server rejects the init.
     pub fn open(link: &mut Link, trusted: &KeySet, suite: Suite) -> anyhow::Result<Self> {
         Agreed::open_as(link, trusted, offer(suite, &[]))
     }
 
-    /// The same, of an offer.
+    /// Agrees a session of an offer.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the server rejects the init.
     pub fn open_as(link: &mut Link, trusted: &KeySet, offer: ClientOffer) -> anyhow::Result<Self> {
         let (init, request) = init(offer);
         let answer = link.send(&request)?;
@@ -166,12 +166,12 @@ impl Agreed {
         Ok(Agreed { session: finish(init, trusted, &answer)?, at: Instant::now() })
     }
 
-    /// The server's time now, by what it said and a clock that does not jump.
+    /// Returns the server's time now, by its own statement and a monotonic clock.
     pub fn stamp_ms(&self) -> u64 {
         self.session.agreed().server_time_ms + u64::try_from(self.at.elapsed().as_millis()).unwrap_or(0)
     }
 
-    /// Seals a request whose body comes in these parts, a frame each. Without inner headers.
+    /// Seals a request whose body has these parts, a frame each. Without inner headers.
     pub fn seal(&self, method: &str, target: &str, parts: &[&[u8]]) -> (Request, PendingAnswer<'_>) {
         self.seal_as(method, target, &[], parts, self.stamp_ms())
     }
@@ -209,10 +209,10 @@ impl Agreed {
         (request, pending)
     }
 
-    /// Seals, sends, and opens what comes back.
+    /// Seals a request, sends it, and opens the answer.
     ///
     /// # Errors
-    /// When it is refused, or the answer does not open.
+    /// If it is refused, or the answer does not open.
     pub fn call(&self, link: &mut Link, target: &str, parts: &[&[u8]]) -> anyhow::Result<(Answer, Opened)> {
         let (request, pending) = self.seal("POST", target, parts);
         let answer = link.send(&request)?;
@@ -221,10 +221,10 @@ impl Agreed {
     }
 }
 
-/// Opens an answer.
+/// Opens the answer to a request.
 ///
 /// # Errors
-/// When it does not open, or belongs to something else.
+/// If it does not open, or belongs to something else.
 pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> Result<Opened, Error> {
     let (read, fault) = read_frames(pending, answer);
     match fault {
@@ -237,7 +237,7 @@ pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> Result<Opened, Erro
     }
 }
 
-/// The frames of an answer that opened, inner headers first, and why no more did.
+/// Returns the frames of an answer that opened, inner headers first, and the error that ended them.
 pub fn read_frames(pending: &PendingAnswer<'_>, answer: &Answer) -> (Vec<Vec<u8>>, Option<Error>) {
     let mut frames = Vec::new();
     let fault = match pending.open(default_agreement_provider(), &answer.headers, answer.status) {

@@ -1,5 +1,5 @@
-//! Clients of wires 1 and 2 that seal as they should and send as they like: a sealed request comes out as a raw one,
-//! for the test to break before it is sent.
+//! Clients of wires 1 and 2 that seal correctly and send freely: a sealed request is returned as a raw one, for the test to
+//! change before it is sent.
 
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,34 +15,34 @@ use crate::raw_http::{Answer, Request};
 pub const CLIENT_ID: &str = "test-client";
 /// The route of the demo service.
 pub const PURCHASE: &str = "/transaction/purchase";
-/// What it takes.
+/// An order that the demo service accepts.
 pub const ORDER: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
 
-/// Milliseconds since the epoch.
+/// Returns the time in milliseconds since the epoch.
 #[expect(clippy::disallowed_methods, reason = "a client of a real process lives in real time")]
 pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// Random bytes.
+/// Returns `N` random bytes of the provider.
 pub fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     default_provider().fill_random(&mut bytes).expect("randomness");
     bytes
 }
 
-/// A fresh nonce of 32 hexadecimal digits.
+/// Returns a fresh nonce of 32 hexadecimal digits.
 pub fn nonce() -> String {
     random::<16>().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A fresh public key in base64.
+/// Returns a fresh public key in base64.
 pub fn public_key() -> String {
     let key = default_provider().p256_generate().expect("a key pair");
     sealway_proto::wire::base64::encode(key.public())
 }
 
-/// An init request of a wire to a path, good in every way, and what finishes it.
+/// Creates a valid init request of a wire to a path, and the state that completes it.
 pub fn init(wire: Wire, path: &str, client_id: &str, ttl_sec: Option<u32>) -> (ClientInit, Request) {
     let ephemeral = default_provider().p256_generate().expect("a key pair");
     let anonymous = path.ends_with("/anon");
@@ -57,7 +57,7 @@ pub fn init(wire: Wire, path: &str, client_id: &str, ttl_sec: Option<u32>) -> (C
 
 /// A session, agreed over real HTTP.
 pub struct Agreed {
-    /// The client's half.
+    /// The client's half of the session.
     pub session: ClientSession,
     to: SocketAddr,
     /// The answer to its init.
@@ -68,15 +68,15 @@ impl Agreed {
     /// Agrees a session at `to` by `POST path`.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the server rejects the init.
     pub fn open(to: SocketAddr, wire: Wire, path: &str) -> anyhow::Result<Self> {
         Agreed::open_as(to, wire, path, CLIENT_ID, None)
     }
 
-    /// As [`Agreed::open`], with a client id and a ttl.
+    /// Agrees a session, as [`Agreed::open`], with a client id and a ttl.
     ///
     /// # Errors
-    /// When it is refused.
+    /// If the server rejects the init.
     pub fn open_as(
         to: SocketAddr,
         wire: Wire,
@@ -93,12 +93,12 @@ impl Agreed {
         Ok(Agreed { session, to, answer })
     }
 
-    /// The session's id.
+    /// Returns the id of the session.
     pub fn id(&self) -> String {
         self.session.id().to_string()
     }
 
-    /// Seals a `POST` of `plaintext` to `path`, fresh.
+    /// Seals a `POST` of `plaintext` to `path`, with a fresh stamp and nonce.
     pub fn seal(&self, path: &str, plaintext: &[u8]) -> (Request, PendingAnswer<'_>) {
         self.seal_as(path, plaintext, &now_ms().to_string(), &nonce())
     }
@@ -115,10 +115,10 @@ impl Agreed {
         (request, pending)
     }
 
-    /// Seals, sends, and opens what comes back.
+    /// Seals a request, sends it, and opens the answer.
     ///
     /// # Errors
-    /// When the answer does not open.
+    /// If the answer does not open.
     pub fn call(&self, path: &str, plaintext: &[u8]) -> anyhow::Result<(Answer, Vec<u8>)> {
         let (request, pending) = self.seal(path, plaintext);
         let answer = request.send(self.to)?;
@@ -127,10 +127,10 @@ impl Agreed {
     }
 }
 
-/// Opens an answer.
+/// Opens the answer to a request.
 ///
 /// # Errors
-/// When it does not open, or belongs to something else.
+/// If it does not open, or belongs to something else.
 pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> anyhow::Result<Vec<u8>> {
     let policy = ReplayPolicy::default();
     let body = answer.body.clone();

@@ -1,4 +1,5 @@
-//! The conformance driver against itself: every wire and suite from the init to the opened answer, and refusals with their codes.
+//! The conformance driver against itself: every wire and suite from the init to the opened answer, and rejections with their
+//! codes.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 use sealway_testkit::conformance::Driver;
@@ -19,7 +20,7 @@ fn ok(driver: &mut Driver, line: Value) -> Value {
     answer.get("ok").cloned().unwrap_or_else(|| panic!("{answer}"))
 }
 
-/// A client's session and the server's record of it.
+/// Agrees a client's session, and returns it with the server's record.
 fn agreed(driver: &mut Driver, wire: u8, path: &str, suite: &str) -> (Value, Value) {
     let init = ok(
         driver,
@@ -61,7 +62,7 @@ fn open(record: &Value, method: &str, sealed: &Value) -> Value {
     })
 }
 
-/// A call there and back.
+/// Plays a call and its answer.
 fn call(driver: &mut Driver, (session, record): &(Value, Value), method: &str, status: u16, body_hex: &str) {
     let headers = if record["wire"] == 3 { json!([["x-a", "1"]]) } else { json!([]) };
     let request = sealed(driver, session, method, &headers, body_hex);

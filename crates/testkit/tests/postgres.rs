@@ -1,4 +1,4 @@
-//! The PostgreSQL runner itself.
+//! Tests of the PostgreSQL runner itself.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn a_server_keeps_what_was_committed_when_it_is_killed_and_started_again() {
     assert!(server.dump(&url).unwrap().contains("CREATE TABLE public.kept"));
     server.stop().unwrap();
     server.start_again().unwrap();
-    // The kernel counts in ticks: work goes on until one is counted.
+    // The kernel counts in ticks: the test works until one is counted.
     let begun = Instant::now();
     while server.cpu().unwrap().is_zero() {
         assert!(begun.elapsed() < Duration::from_secs(30), "no processor time in {:?}", begun.elapsed());

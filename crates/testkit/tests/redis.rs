@@ -1,4 +1,4 @@
-//! The runner of Redis does what its tests rely on.
+//! The Redis runner provides what its tests rely on.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_cluster_survives_the_death_of_a_master() {
     let mut cluster = RedisCluster::start(3, 1).unwrap();
     let index = cluster.master_of("k").unwrap();
     cluster.nodes[index].cli(&["SET", "k", "v"]).unwrap();
-    // Replication is not awaited by a write.
+    // A write does not wait for replication.
     cluster.nodes[index].cli(&["WAIT", "1", "1000"]).unwrap();
     cluster.fail_over(index).unwrap();
     let next = cluster.master_of("k").unwrap();

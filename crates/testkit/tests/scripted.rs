@@ -1,4 +1,4 @@
-//! The scripted server against plain clients: what it records is what they see.
+//! The scripted server against plain clients: its record matches their observations.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The demo purchase service behind the layer: sealed `POST /transaction/purchase`, plain `GET /health`.
 //!
-//! `PORT` (default 3100; 0 for any), `AUTHORITY_URL` (default http://localhost:3000), `AUTHORITY_SECRET_FILE`. It stops on
-//! SIGTERM, and ends with 2 where the environment is at fault.
+//! Environment: `PORT` (default 3100; 0 for any), `AUTHORITY_URL` (default http://localhost:3000),
+//! `AUTHORITY_SECRET_FILE`. It stops on SIGTERM, and exits with 2 if the environment is invalid.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ async fn health() -> Json<Value> {
     Json(json!({"status": "ok"}))
 }
 
-/// A time in UTC, with milliseconds.
+/// Formats a time in UTC, with milliseconds.
 fn iso8601(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
     // Days since the first of March of year 0, in eras of 400 years: leap days come last in each year.

@@ -1,4 +1,4 @@
-//! The bodies of sealed requests, within bounds of time.
+//! Bodies of sealed requests, within time limits.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,21 +10,22 @@ use sealway_exchange::body::{Body, Incoming};
 use sealway_proto::exchange::BodyFault;
 use tokio::time::{Instant, Sleep};
 
-/// Bounds on a body that flows.
+/// Time limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// How far apart two parts may be.
+    /// Maximum time between two parts.
     pub(crate) idle: Duration,
-    /// How long all of it may take, from when it is first waited for.
+    /// Maximum time of the whole body, from the first wait for it.
     pub(crate) time: Duration,
 }
 
-/// A body within bounds of time: where one is passed, it ends with a [`BodyFault`], never short. Its length is bounded by who reads it.
+/// A body within time limits: if one is exceeded, it ends with a [`BodyFault`], never short. The reader bounds its
+/// length.
 pub(crate) struct Bounded {
     inner: Body,
     flow: Flow,
     end: Option<Instant>,
-    /// When the part that is waited for has to be there.
+    /// Deadline of the part that is awaited.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 

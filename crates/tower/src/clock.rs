@@ -1,14 +1,14 @@
-//! The one door to the wall clock.
+//! Access to the wall clock.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What time it is.
+/// Source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// Milliseconds since the epoch.
+    /// Returns milliseconds since the epoch.
     fn now_ms(&self) -> u64;
 }
 
-/// The machine's clock.
+/// The clock of the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 

@@ -1,4 +1,4 @@
-//! The layer: which requests are opened, and by which wire.
+//! The layer: chooses the requests that are opened, and their wire.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,45 +29,44 @@ use crate::routes::{Routes, Sealed};
 use crate::store::{ReserveError, Store, StoreError};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
-/// What may be asked of a path that is sealed.
+/// Methods allowed on a path that is sealed.
 const METHODS: &str = "POST, OPTIONS";
 
-/// Bounds and choices of a layer. The defaults are the specs'.
+/// Settings of a layer. The defaults are those of the specs.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which paths are sealed: all, unless said.
+    /// Paths that are sealed; all by default.
     pub routes: Routes,
-    /// The wires that are served.
+    /// Enabled wires; all by default.
     pub wires: Vec<Wire>,
-    /// How far stamps may be off, and how long nonces are kept. On wire 3 stamps may be off by five minutes at most.
+    /// Time window of stamps, and lifetime of nonces. On wire 3 the window is at most five minutes.
     pub replay: ReplayPolicy,
-    /// Exact paths that anonymous sessions may call: none unless said.
+    /// Exact paths that anonymous sessions may call; none by default.
     pub anonymous_paths: Vec<String>,
-    /// Wires 1 and 2: the media type of what is inside.
+    /// Media type of the plaintext on wires 1 and 2.
     pub content_type: HeaderValue,
-    /// Wires 1 and 2: longest sealed body, and longest answer that is sealed, in bytes.
+    /// Maximum length of a sealed body, and of an answer that is sealed, on wires 1 and 2, in bytes.
     pub sealed_body_max: usize,
-    /// Wire 3: longest sealed body of a request, in bytes.
+    /// Maximum length of a request's sealed body on wire 3, in bytes.
     pub body_max: u64,
-    /// How far apart two parts of a request's body may be.
+    /// Maximum time between two parts of a request's body.
     pub body_idle: Duration,
-    /// How long a request's body may take.
+    /// Maximum time of a request's whole body.
     pub body_time: Duration,
-    /// How long the first frame of a request may take, on wires 1 and 2 all of its body, as a whole: its stamp is good for a while
-    /// only.
+    /// Maximum time of a request's first frame, on wires 1 and 2 of its whole body: a stamp expires.
     pub first_frame_time: Duration,
-    /// Wires 1 and 2: how long the body of the service's answer may take, all of which is sealed at once.
+    /// Maximum time of the body of the service's answer on wires 1 and 2, which is sealed as a whole.
     pub answer_time: Duration,
-    /// How long the store may take to answer.
+    /// Maximum time of a store operation.
     pub store_deadline: Duration,
-    /// Whether what stands in front of the layer is trusted to say where a request came from: `Forwarded`, `X-Forwarded-…`,
-    /// `X-Real-IP`, `Client-Cert`, `Client-Cert-Chain` outside the seal. It has to put its own in the place of what it was sent.
-    /// Not trusted unless said: then a sealed request's are taken out. Inside a seal they always are.
+    /// True if the proxy in front of the layer is trusted to set the origin of a request: `Forwarded`, `X-Forwarded-…`,
+    /// `X-Real-IP`, `Client-Cert`, `Client-Cert-Chain` outside the seal. The proxy must replace the client's own. False
+    /// by default: these headers of a sealed request are removed. Inside a seal they are always removed.
     pub trusts_origin: bool,
-    /// Wire 3: headers outside the seal that the service is told, beside `Host`, `User-Agent`, `Accept-Language`, `Via` and trace
-    /// contexts. Anybody on the path can have written them.
+    /// Headers outside the seal that the service gets on wire 3, in addition to `Host`, `User-Agent`,
+    /// `Accept-Language`, `Via` and trace contexts. Anyone on the path can have written them.
     pub unsealed_headers: Vec<HeaderName>,
-    /// What seals and opens: `sealway_proto::crypto` has a provider for each feature that is on.
+    /// Provider of cryptography: `sealway_proto::crypto` has one for each enabled feature.
     pub provider: &'static dyn AgreementProvider,
 }
 
@@ -93,7 +92,7 @@ impl Default for Settings {
     }
 }
 
-/// What all requests share.
+/// State shared by all requests.
 struct Shared {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -155,19 +154,19 @@ impl From<ReserveError> for Refusal {
     }
 }
 
-/// Opens sealed requests in front of a service, and seals its answers. Clones share everything.
+/// Opens sealed requests in front of a service, and seals its answers. Clones share all state.
 #[derive(Clone)]
 pub struct SealLayer {
     shared: Arc<Shared>,
 }
 
 impl SealLayer {
-    /// With sessions and claims from `store`, by the machine's clock.
+    /// Creates a layer with sessions and claims from `store`, on the machine's clock.
     pub fn new(store: Arc<dyn Store>, settings: Settings) -> Self {
         SealLayer::with_clock(store, settings, Arc::new(SystemClock))
     }
 
-    /// As [`SealLayer::new`], by another clock.
+    /// Creates a layer as [`SealLayer::new`] does, with another clock.
     pub fn with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
         SealLayer { shared: Arc::new(Shared { store, clock, settings }) }
     }
@@ -207,7 +206,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        // What is ready is this one, not its clone.
+        // The ready service is this one, not its clone.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
         let shared = self.shared.clone();
@@ -221,10 +220,10 @@ where
     }
 }
 
-/// An answer of the service behind, on its way.
+/// An answer of the inner service, in progress.
 type Answering<E> = Pin<Box<dyn Future<Output = Result<Response<Body>, E>> + Send>>;
 
-/// How a service behind is called.
+/// Call of the inner service.
 trait Behind<E>: FnOnce(Request<Body>) -> Answering<E> + Send {}
 
 impl<E, F: FnOnce(Request<Body>) -> Answering<E> + Send> Behind<E> for F {}
@@ -242,7 +241,7 @@ async fn answer<E: Send>(
         Some(Sealed::Required) | None => false,
     };
     if passes {
-        // What the layer tells of a client nobody else may say, on no path.
+        // Identity headers come from the layer only, on every path.
         remove_identity(&mut parts.headers);
         return service(Request::from_parts(parts, body)).await;
     }
@@ -261,7 +260,7 @@ async fn answer<E: Send>(
     Ok(response)
 }
 
-/// What is answered where nothing passes in plain.
+/// Answers a request on a path where nothing passes unsealed.
 async fn sealed_only<E: Send>(
     shared: &Arc<Shared>,
     parts: Parts,
@@ -273,7 +272,7 @@ async fn sealed_only<E: Send>(
         discard(body).await;
         return Ok(error_answer(Rejection::from(Refusal::Method(METHODS)).answer(Form::Plain)));
     }
-    // The browser's question, which is never sealed: a layer for CORS stands in front of this one and answers it first.
+    // A preflight, which is never sealed; a CORS layer in front of this one would answer it first.
     if parts.method == Method::OPTIONS {
         discard(body).await;
         let mut response = Response::new(full(""));

@@ -1,5 +1,5 @@
 //! The server side of the Rust SDK: a [`tower`](https://docs.rs/tower) layer that opens sealed requests in front of an
-//! ordinary service, and seals what that answers. `spec/session.md`, `spec/session-3.md`.
+//! ordinary service, and seals its answers. `spec/session.md`, `spec/session-3.md`.
 //!
 //! ```no_run
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
@@ -19,11 +19,11 @@
 //! # }
 //! ```
 //!
-//! * [`SealLayer`] — the layer; [`Settings`] — bounds, windows, wires; [`Routes`] — which paths are sealed.
-//! * [`store`] — where sessions and claims are: an authority ([`Authority`]), its Redis (`Redis`, behind a feature of
+//! * [`SealLayer`] — the layer; [`Settings`] — bounds, windows, wires; [`Routes`] — the paths that are sealed.
+//! * [`store`] — sources of sessions and claims: an authority ([`Authority`]), its Redis (`Redis`, behind a feature of
 //!   that name), or this process's memory ([`Memory`]).
 //!
-//! It may not know: how sessions are agreed, who serves HTTP, a byte of a wire (those are `sealway_proto`'s).
+//! It may not know the agreement of sessions, the HTTP server, or a byte of a wire (which belongs to `sealway_proto`).
 #![warn(missing_docs)]
 #![cfg_attr(doctest, doc = include_str!("../README.md"))]
 

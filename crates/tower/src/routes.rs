@@ -1,23 +1,23 @@
-//! Which requests are sealed: `spec/routes.md`, with paths alone for rules.
+//! Choice of the requests that are sealed: `spec/routes.md`, with rules for paths only.
 
 pub use sealway_proto::routes::Sealed;
 use sealway_proto::routes::{Decision, Pattern, PatternInvalid, decide};
 
-/// The rules, in the order of the calls: the first one that names a path decides. Paths are compared byte for byte, as sent and without
-/// their query.
+/// The rules, in the order of the calls: the first one that matches a path decides. Paths are compared byte for byte,
+/// as sent and without their query.
 #[derive(Clone, Debug)]
 pub struct Routes {
     rules: Vec<(Pattern, Sealed)>,
     all: Sealed,
 }
 
-/// A rule that is not served.
+/// A rule that is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RouteInvalid {
-    /// Its path has no canonical form.
+    /// The path of the rule has no canonical form.
     #[error(transparent)]
     Path(#[from] PatternInvalid),
-    /// An earlier rule names all its paths.
+    /// An earlier rule matches all paths of this rule.
     #[error("the rule {path} is never reached: {earlier} before it names all its paths. Put {path} first")]
     Unreachable {
         /// The path of the rule.
@@ -34,25 +34,26 @@ impl Default for Routes {
 }
 
 impl Routes {
-    /// Every path that no rule names. Leave it at `Required` where you can: what nobody thought of is then sealed.
+    /// Sets the mode of every path that no rule matches. Leave it at `Required` if possible, so that forgotten paths
+    /// are sealed.
     pub fn all(sealed: Sealed) -> Self {
         Routes { rules: Vec::new(), all: sealed }
     }
 
-    /// This path alone.
+    /// Adds a rule for exactly this path.
     ///
     /// # Errors
     ///
-    /// The path has no canonical form, or an earlier rule names it.
+    /// The path has no canonical form, or an earlier rule matches it.
     pub fn exact(self, path: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
         self.with(Pattern::exact(path)?, sealed)
     }
 
-    /// Every path that begins so.
+    /// Adds a rule for every path with this prefix.
     ///
     /// # Errors
     ///
-    /// The prefix has no canonical form, or an earlier rule names all its paths: put the narrower rule first.
+    /// The prefix has no canonical form, or an earlier rule matches all its paths: put the narrower rule first.
     pub fn prefix(self, prefix: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
         self.with(Pattern::prefix(prefix)?, sealed)
     }
@@ -70,7 +71,7 @@ impl Routes {
     pub(crate) fn find(&self, path: &str) -> Option<Sealed> {
         let rules = self.rules.iter().map(|(pattern, sealed)| (pattern, *sealed, ()));
         const ANY: &Pattern = &Pattern::ANY;
-        // No rule is needed to seal the rest.
+        // The rest is sealed without a rule.
         let all = (self.all != Sealed::Required).then_some((ANY, self.all, ()));
         match decide(rules.chain(all), path) {
             Decision::Sealed(_) => Some(Sealed::Required),

@@ -1,4 +1,4 @@
-//! A store that asks an authority: what of its answers counts, and what is no answer.
+//! The store that uses an authority: valid answers, and answers that are rejected.
 #![cfg(feature = "authority")]
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 

@@ -16,7 +16,7 @@ use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{agree, init, provider, random};
 use sealway_tower::{KeySource, Redis, RedisSettings, ReserveError, Store as _, StoreError};
 
-/// A Redis with an epoch in force, as a gateway begins it.
+/// A Redis with an epoch in force that a gateway began.
 struct Ground {
     server: Server,
     folder: tempfile::TempDir,
@@ -60,7 +60,7 @@ fn claim(stamp_ms: u64) -> Claim {
     *init(Some("web"), &nonce, stamp_ms, now()).claim()
 }
 
-/// A stamp that the floor of a young epoch does not cover.
+/// Returns a stamp that the floor of a young epoch does not cover.
 async fn fresh_stamp(ground: &Ground) -> u64 {
     let end = Instant::now() + Duration::from_secs(15);
     loop {
@@ -109,7 +109,7 @@ async fn of_equal_claims_one_is_granted_whoever_asks() {
     assert_eq!(ground.authority.reserve(&ours).await.map(drop), Err(AuthoritysError::Replayed));
     ground.authority.reserve(&theirs).await.unwrap();
     assert_eq!(store.reserve(&theirs).await.map(drop), Err(ReserveError::Replayed));
-    // What is stamped ahead waits until a loss of memory could no longer forget it.
+    // A claim stamped ahead waits until a loss of memory could no longer forget it.
     let begun = Instant::now();
     store.reserve(&claim(now() + 1200)).await.unwrap();
     assert!(begun.elapsed() >= Duration::from_millis(500), "{:?}", begun.elapsed());
@@ -137,7 +137,8 @@ async fn a_redis_without_its_memory_grants_nothing_and_readmits_nothing() {
     drop(another);
 }
 
-/// Whoever began an epoch may not have known of the loss before it: a process that knows of an earlier one refuses what may be older.
+/// The process that began an epoch may not have known of the loss before it: a process that knows of an earlier one
+/// rejects requests that may be older.
 #[tokio::test]
 async fn after_a_loss_of_memory_only_stamps_that_are_surely_younger_are_granted() {
     let ground = Ground::new().await;
@@ -161,7 +162,7 @@ async fn after_a_loss_of_memory_only_stamps_that_are_surely_younger_are_granted(
     granted_within(&ground.store(), stamp_ms).await.unwrap();
 }
 
-/// Reserves another nonce once the server is reached again.
+/// Reserves another nonce once the server can be reached again.
 async fn granted_within(store: &Redis, stamp_ms: u64) -> Result<(), ReserveError> {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -174,8 +175,8 @@ async fn granted_within(store: &Redis, stamp_ms: u64) -> Result<(), ReserveError
     }
 }
 
-/// It accepts connections and answers nothing: no question waits longer than its deadline, however many there are, and all goes on
-/// as soon as it answers.
+/// Redis accepts connections and does not answer: no request waits longer than its deadline, however many there are,
+/// and all continue as soon as it answers.
 #[tokio::test]
 async fn a_redis_that_hangs_is_waited_for_no_longer_than_the_deadline_and_left_behind_at_once() {
     let ground = Ground::new().await;
@@ -206,7 +207,7 @@ async fn a_redis_that_hangs_is_waited_for_no_longer_than_the_deadline_and_left_b
     }
 }
 
-/// Every value of `vectors/store/`, as Redis has it.
+/// Reads every value of `vectors/store/` from Redis.
 #[tokio::test]
 async fn rows_are_read_as_the_vectors_say() {
     let ground = Ground::new().await;

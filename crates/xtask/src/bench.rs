@@ -8,33 +8,33 @@ pub(crate) fn run(arguments: &[String]) -> anyhow::Result<()> {
     shell::run(shell::command(shell::target_dir().join("release/sealway-bench")).args(arguments))
 }
 
-/// The comparison of proxies: first what it compares with is installed.
+/// Runs the comparison of proxies, after installing the other proxies.
 pub(crate) fn gateway(arguments: &[String]) -> anyhow::Result<()> {
     shell::run(&mut shell::command("scripts/setup-bench.sh"))?;
     run(&with("gateway", arguments))
 }
 
-/// The comparison of load generators: first what it compares with is installed.
+/// Runs the comparison of load generators, after installing the other generators.
 pub(crate) fn load(arguments: &[String]) -> anyhow::Result<()> {
     shell::run(shell::command("scripts/setup-bench.sh").arg("load"))?;
     run(&with("load", arguments))
 }
 
-/// The broker, beside what it is compared with, which is installed first.
+/// Runs the comparison of the broker, after installing its counterparts.
 pub(crate) fn broker(arguments: &[String]) -> anyhow::Result<()> {
     shell::run(shell::command("scripts/setup-bench.sh").arg("broker"))?;
     run(&with("broker", arguments))
 }
 
-/// Wire 3 in one process: no server, no socket.
+/// Runs wire 3 in one process: no server, no socket.
 pub(crate) fn wire3(arguments: &[String]) -> anyhow::Result<()> {
-    // Not beside the server, which has one provider.
+    // Not together with the server, which has one provider.
     let mut build = shell::cargo(&["build", "--release", "--locked", "-p", "sealway-bench", "--features", "providers"]);
     shell::run(&mut build)?;
     shell::run(shell::command(shell::target_dir().join("release/sealway-bench")).args(with("wire3", arguments)))
 }
 
-/// Channels: handshakes and records, then the relay, then its memory over three waves of idle channels.
+/// Runs the channel benchmarks: handshakes and records, then the relay, then its memory over three waves of idle channels.
 pub(crate) fn channel(arguments: &[String]) -> anyhow::Result<()> {
     if !arguments.is_empty() {
         return run(&with("relay", arguments));
@@ -44,7 +44,7 @@ pub(crate) fn channel(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("relay", &["--waves".into(), "5000".into()]))
 }
 
-/// The published acceptance test; its verdict is the exit code.
+/// Runs the published acceptance test; its verdict is the exit code.
 pub(crate) fn accept(arguments: &[String]) -> anyhow::Result<()> {
     run(&with("accept", arguments))
 }

@@ -1,5 +1,6 @@
-//! `cargo xtask codegen`: Rust from spec/*.proto, checked in. Messages go into proto, without I/O; what serves goes into
-//! broker, what calls into client. And the reference of the configuration ([`crate::settings`]).
+//! `cargo xtask codegen` generates checked-in Rust from spec/*.proto. Messages and methods go into the crate proto, which has no
+//! I/O; clients and brokers are generic over them. It also writes the references of the configuration ([`crate::settings`]) and
+//! of errors ([`crate::errors`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,36 +10,32 @@ use anyhow::{Context, ensure};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet};
 
-use crate::{settings, shell};
+use crate::{errors, settings, shell};
 
 /// A wire: its file in spec/, its package, and the name of its modules.
 struct Wire {
     proto: &'static str,
     package: &'static str,
     module: &'static str,
-    /// Whether client calls it.
-    is_called: bool,
 }
 
 const WIRES: &[Wire] = &[
-    Wire { proto: "broker-w0.proto", package: "protobuf", module: "w0", is_called: false },
-    Wire { proto: "broker-open.proto", package: "CryptoBroker", module: "open", is_called: true },
-    Wire { proto: "broker.proto", package: "sealway.broker.v1", module: "v1", is_called: true },
-    Wire { proto: "broker-health.proto", package: "grpc.health.v1", module: "health", is_called: true },
+    Wire { proto: "broker-w0.proto", package: "protobuf", module: "w0" },
+    Wire { proto: "broker-open.proto", package: "CryptoBroker", module: "open" },
+    Wire { proto: "broker.proto", package: "sealway.broker.v1", module: "v1" },
+    Wire { proto: "broker-health.proto", package: "grpc.health.v1", module: "health" },
 ];
 
 const MESSAGES: &str = "crates/proto/src/broker";
-const SERVER: &str = "crates/broker/src/wire/generated";
-const CLIENT: &str = "crates/client/src/broker/generated";
 
 /// Strings that are secrets or inputs. A field of bytes always counts as one.
 const SECRET_STRINGS: &[&str] = &["caPrivateKey"];
 
-/// Writes the files, or with `check` compares.
+/// Writes the files; with `check`, compares them instead.
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let scratch = shell::target_dir().join("codegen");
     let mut stale = Vec::new();
-    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?) {
+    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?).chain([errors::generate()?]) {
         let file = shell::root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|there| there == text) {
             continue;
@@ -55,7 +52,7 @@ pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every generated file by its path from the root.
+/// Returns every generated file by its path from the root.
 fn generate(scratch: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     for wire in WIRES {
@@ -63,10 +60,6 @@ fn generate(scratch: &Path) -> anyhow::Result<BTreeMap<String, String>> {
             .with_context(|| format!("spec/{} is wrong", wire.proto))?;
         let messages = messages(wire, &set, scratch)?;
         files.insert(format!("{MESSAGES}/{}.rs", wire.module), messages);
-        files.insert(format!("{SERVER}/{}.rs", wire.module), stubs(wire, &set, scratch, true)?);
-        if wire.is_called {
-            files.insert(format!("{CLIENT}/{}.rs", wire.module), stubs(wire, &set, scratch, false)?);
-        }
     }
     Ok(files)
 }
@@ -83,11 +76,12 @@ fn messages(wire: &Wire, set: &FileDescriptorSet, scratch: &Path) -> anyhow::Res
              {{\n        f.debug_struct(\"{name}\").finish_non_exhaustive()\n    }}\n}}\n"
         );
     }
+    redacted.push_str(&methods(set));
     let folder = fresh(scratch)?;
     tonic_prost_build::configure()
         .build_client(false)
         .build_server(false)
-        // The other kind needs std.
+        // Maps become `BTreeMap`s: a `HashMap` needs std.
         .btree_map(".")
         .skip_debug(paths)
         .emit_rerun_if_changed(false)
@@ -96,21 +90,23 @@ fn messages(wire: &Wire, set: &FileDescriptorSet, scratch: &Path) -> anyhow::Res
     finish(wire, &folder, &redacted)
 }
 
-fn stubs(wire: &Wire, set: &FileDescriptorSet, scratch: &Path, serves: bool) -> anyhow::Result<String> {
-    let folder = fresh(scratch)?;
-    // What a broker reads is a stranger's: the number of its parts is bounded too.
-    let codec = if serves { "crate::wire::codec::Bounded" } else { "tonic_prost::ProstCodec" };
-    tonic_prost_build::configure()
-        .codec_path(codec)
-        .build_client(!serves)
-        .build_server(serves)
-        // The client brings its own connections: a Unix socket is none of tonic's transports.
-        .build_transport(false)
-        .extern_path(format!(".{}", wire.package), format!("::sealway_proto::broker::{}", wire.module))
-        .emit_rerun_if_changed(false)
-        .out_dir(&folder)
-        .compile_fds(set.clone())?;
-    finish(wire, &folder, "")
+/// Generates a module for each service, with a constant for each method.
+fn methods(set: &FileDescriptorSet) -> String {
+    let mut modules = String::new();
+    for (file, service) in set.file.iter().flat_map(|file| file.service.iter().map(move |service| (file, service))) {
+        let full = format!("{}.{}", file.package(), service.name());
+        let _ = write!(modules, "\n/// Methods of the service `{full}`.\npub mod {} {{\n", snake(service.name()));
+        modules.push_str("use super::super::Method;\n");
+        for method in &service.method {
+            let [request, answer] = [method.input_type(), method.output_type()]
+                .map(|name| format!("super::{}", name.rsplit('.').next().unwrap_or_default()));
+            let name = snake(method.name()).to_uppercase();
+            let path = format!("/{full}/{}", method.name());
+            let _ = writeln!(modules, "pub const {name}: Method<{request}, {answer}> = Method::new(\"{path}\");");
+        }
+        modules.push_str("}\n");
+    }
+    modules
 }
 
 fn fresh(scratch: &Path) -> anyhow::Result<PathBuf> {
@@ -121,7 +117,7 @@ fn fresh(scratch: &Path) -> anyhow::Result<PathBuf> {
     Ok(scratch.to_owned())
 }
 
-/// What was written for the wire's package, with `more` behind it, formatted as the rest of the code is.
+/// Returns the generated code of the wire's package with `more` appended, formatted with the style of the repository.
 fn finish(wire: &Wire, folder: &Path, more: &str) -> anyhow::Result<String> {
     let mut written = std::fs::read_dir(folder)?;
     let file = written.next().with_context(|| format!("nothing was made for {}", wire.package))??.path();
@@ -135,8 +131,8 @@ fn finish(wire: &Wire, folder: &Path, more: &str) -> anyhow::Result<String> {
     Ok(std::fs::read_to_string(&file)?)
 }
 
-/// The messages whose `Debug` must not show what they hold, by their path in the proto; and what in Rust is to have another
-/// one for that, which is a message and each of its choices.
+/// Returns the messages whose `Debug` must hide their contents: their paths in the proto, and the names of the Rust types that
+/// get a `Debug` of their own, which are the message and each of its oneofs.
 fn secrets(wire: &Wire, set: &FileDescriptorSet) -> (Vec<String>, Vec<String>) {
     let (mut paths, mut types) = (Vec::new(), Vec::new());
     for message in set.file.iter().flat_map(|file| &file.message_type) {
@@ -147,7 +143,7 @@ fn secrets(wire: &Wire, set: &FileDescriptorSet) -> (Vec<String>, Vec<String>) {
         }
         paths.push(format!(".{}.{}", wire.package, message.name()));
         types.push(message.name().to_owned());
-        // The compiler of protos adds a choice named with an underscore for each optional field; it is none in Rust.
+        // protoc adds a oneof named with an underscore for each optional field; Rust has no type for it.
         let choices = message.oneof_decl.iter().map(|choice| choice.name()).filter(|name| !name.starts_with('_'));
         types.extend(choices.map(|choice| format!("{}::{}", snake(message.name()), upper(choice))));
     }

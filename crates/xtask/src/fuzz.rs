@@ -11,8 +11,8 @@ use crate::shell;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz passes, less the address sanitizer (nightly only; the code fuzzed has no `unsafe`), plus the checks
-/// that release leaves out.
+/// The flags of cargo-fuzz, without the address sanitizer (nightly only; the fuzzed code has no `unsafe`), plus the checks that
+/// release leaves out.
 const FLAGS: &[&str] = &[
     "--cfg=fuzzing",
     "-Cpasses=sancov-module",
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every file of fuzz/src/bin: listed by directory, never by hand.
+/// Returns every file of fuzz/src/bin: listed by directory, never by hand.
 fn targets() -> anyhow::Result<Vec<String>> {
     let folder = shell::root().join("fuzz/src/bin");
     let mut targets = Vec::new();
@@ -97,7 +97,7 @@ fn build(targets: &[String]) -> anyhow::Result<()> {
 
 fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     let root = shell::root();
-    // What the fuzzer finds goes to work/, which git ignores; corpus/ is what a person chose to keep.
+    // New inputs of the fuzzer go to work/, which git ignores; corpus/ contains those that a person chose to keep.
     let (work, artifacts, corpus) = (
         root.join("fuzz/grown").join(target),
         root.join("fuzz/artifacts").join(target),
@@ -108,7 +108,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     let mut fuzzer = shell::command(fuzz_dir().join(TRIPLE).join("release").join(target));
     fuzzer.arg(format!("-artifact_prefix={}/", artifacts.display()));
     fuzzer.args(limits(arguments)).args(&arguments.rest);
-    // A file among the arguments is run again, and folders would be run with it.
+    // A file among the arguments is run again; folders would be run with it.
     if !arguments.rest.iter().any(|argument| !argument.starts_with('-')) {
         fuzzer.arg(work);
         if corpus.is_dir() {
@@ -118,7 +118,7 @@ fn fuzz(target: &str, arguments: &Arguments) -> anyhow::Result<()> {
     shell::run(&mut fuzzer)
 }
 
-/// Never without a bound: a minute if none is named.
+/// Returns the bounds of a run, never none: a minute by default.
 fn limits(arguments: &Arguments) -> Vec<String> {
     let mut limits = Vec::new();
     limits.extend(arguments.runs.map(|runs| format!("-runs={runs}")));

@@ -4,7 +4,7 @@ use crate::shell;
 
 pub(crate) fn run() -> anyhow::Result<()> {
     shell::run(&mut shell::command("scripts/setup-tests.sh"))?;
-    // In release: in a debug build half of what is measured is the build.
+    // In release: in a debug build half of the measured time is the build's.
     let long = [
         "test",
         "--locked",

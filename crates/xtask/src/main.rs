@@ -1,6 +1,6 @@
 //! The repository's own jobs: `cargo xtask <job>`. One file a job; the Makefile and CI only call these.
 //!
-//! It may not know: any product crate. It must build and run when they do not.
+//! This crate does not know any product crate. It must build and run when they do not.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for a terminal: its output is its purpose")]
 
 mod advisories;
@@ -9,6 +9,7 @@ mod check;
 mod codegen;
 mod conformance;
 mod coverage;
+mod errors;
 mod faults;
 mod fips;
 mod fuzz;
@@ -52,7 +53,11 @@ enum Job {
     /// Known vulnerabilities of what is locked; says aloud what it could not check
     Advisories(advisories::Arguments),
     /// The repository's rules: import table, banned crates, names, sizes, notes, anchors
-    Tidy,
+    Tidy {
+        /// Write the counts of the rule `prose` down first
+        #[arg(long)]
+        write: bool,
+    },
     /// Write Rust from spec/*.proto, and the configuration's reference and schema from its types; or compare
     Codegen {
         /// Change nothing; fail if a file differs from what would be written
@@ -140,7 +145,7 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::ScanTls => scan::run(),
         Job::Advisories(arguments) => advisories::run(&arguments),
         Job::Check => check::run(),
-        Job::Tidy => tidy::run(),
+        Job::Tidy { write } => tidy::run(write),
         Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
         Job::Model => model::run(),

@@ -1,4 +1,4 @@
-//! `cargo xtask scan-tls`: testssl.sh and sslyze at a real listener; what they find is a test's to judge.
+//! `cargo xtask scan-tls`: testssl.sh and sslyze at a real listener; a test judges their findings.
 
 use crate::shell;
 

@@ -1,4 +1,4 @@
-//! The SDKs as jobs see them: how each is tested, and how its programs are started. One row a language.
+//! The SDKs as the jobs use them: the tests of each, and the way to start its programs. One row a language.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,14 +10,14 @@ use crate::{conformance, matrix, shell};
 
 /// An SDK in one language.
 pub(crate) struct Sdk {
-    /// What it calls itself.
+    /// The name of the language.
     pub(crate) name: &'static str,
-    /// The command that runs `driver`, `single`, `benchmark` or `server` of it, of a profile where there are several.
+    /// Returns the command that runs its `driver`, `single`, `benchmark` or `server`, of a profile if there are several.
     words: fn(&str, &str) -> Vec<PathBuf>,
     profile: &'static str,
 }
 
-/// All of them, the one that the others are held to first. Rust's programs are of the profile `debug` or `release`.
+/// Returns all of them, the reference first. Rust's programs are of the profile `debug` or `release`.
 pub(crate) fn all(profile: &'static str) -> Vec<Sdk> {
     vec![
         Sdk { name: "rust", words: |program, profile| vec![rust(program, profile)], profile },
@@ -29,7 +29,7 @@ pub(crate) fn all(profile: &'static str) -> Vec<Sdk> {
 }
 
 impl Sdk {
-    /// One of its programs, ready to start.
+    /// Returns one of its programs, ready to start.
     ///
     /// # Errors
     /// If it was not built.
@@ -69,7 +69,7 @@ fn python(program: &str) -> PathBuf {
     root("sdk/python").join(file)
 }
 
-/// `cargo xtask sdk`: what of `make test` is the SDKs'.
+/// Runs `cargo xtask sdk`: the steps of `make test` that belong to the SDKs.
 pub(crate) fn run() -> anyhow::Result<()> {
     let mut steps = Steps::default();
     steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
@@ -77,7 +77,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.finish()
 }
 
-/// The steps of `make test` that are the SDKs': each one's own tests, then all of them together.
+/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together.
 pub(crate) fn add(steps: &mut Steps) {
     steps.step("sdk: rust", build_rust);
     steps.step("sdk: typescript", test_typescript);
@@ -90,14 +90,14 @@ pub(crate) fn add(steps: &mut Steps) {
     steps.step("pages", test_pages);
 }
 
-/// The binary that SDKs' tests start.
+/// Passes the path of the binary to SDKs' tests.
 fn with_sealway(command: &mut Command) -> anyhow::Result<&mut Command> {
     let sealway = shell::target_dir().join("debug/sealway");
     ensure!(sealway.is_file(), "the SDKs' tests start `sealway`: run `cargo build -p sealway-cli`");
     Ok(command.env("SEALWAY_BIN", sealway))
 }
 
-/// Its tests are among the workspace's.
+/// Builds its programs; its tests are among the workspace's.
 fn build_rust() -> anyhow::Result<()> {
     shell::run(&mut shell::cargo(&["build", "--workspace", "--bins", "--examples", "--locked"]))
 }
@@ -117,11 +117,11 @@ fn test_go() -> anyhow::Result<()> {
         let output = self::go(program);
         go(&["build", "-buildvcs=false", "-o", output.to_str().context("a path that is not UTF-8")?, package])?;
     }
-    // Buffers and streams are shared by goroutines: without the race detector, bytes that were overwritten pass most runs.
+    // Goroutines share buffers and streams: without the race detector, overwritten bytes pass most runs.
     go(&["test", "-race", "./..."])
 }
 
-/// The long form of Go's transfers over a channel: 2 GB each way in each profile, half a minute.
+/// Runs the long form of Go's transfers over a channel: 2 GB each way in each profile, half a minute.
 pub(crate) fn transfer_long() -> anyhow::Result<()> {
     let mut command = shell::command("go");
     command.args(["test", "-count=1", "-timeout=30m", "-run=TestALongTransfer", "./channel"]);
@@ -144,7 +144,7 @@ fn test_python() -> anyhow::Result<()> {
     shell::run(with_sealway(&mut shell::command(root("sdk/python/test")))?)
 }
 
-/// What each README says, in an empty folder, with the package as it is built. Go's does so among its tests.
+/// Runs the examples of each README, in an empty folder, with the package as it is built. Go's are among its tests.
 fn test_packages() -> anyhow::Result<()> {
     let mut npm = shell::command("npm");
     shell::run(with_sealway(npm.args(["run", "--silent", "test-package"]).current_dir(root("sdk/typescript")))?)?;

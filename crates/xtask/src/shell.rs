@@ -1,24 +1,25 @@
-//! Commands as the jobs start them: from the repository's root, without what `cargo run` put into our environment.
+//! Commands as the jobs start them: from the repository's root, without the environment that `cargo run` adds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
-/// The repository's root.
+/// Returns the root folder of the repository.
 pub(crate) fn root() -> PathBuf {
     let manifest_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // The path is of the checkout that compiled us. A shared target folder can hand us a binary that another clone
-    // compiled; `cargo run` says at run time where this one is.
+    // The path is that of the checkout that compiled this program. A shared target folder can contain a binary that another
+    // clone compiled; `cargo run` sets the right one at run time.
     let manifest_dir = std::env::var_os("CARGO_MANIFEST_DIR").map_or(manifest_dir.to_owned(), PathBuf::from);
     manifest_dir.ancestors().nth(2).unwrap_or(&manifest_dir).to_owned()
 }
 
-/// A command that starts at the root.
+/// Creates a command that starts at the root.
 pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root());
-    // Build scripts that watch these would run again, and all above them, at each change between `cargo` and `cargo xtask`.
+    // Build scripts that watch these would run again, and everything that depends on them, at each change between `cargo` and
+    // `cargo xtask`.
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
             command.env_remove(name);
@@ -27,30 +28,30 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// A cargo command, by the cargo that started us.
+/// Creates a cargo command, with the cargo that started this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments);
     command
 }
 
-/// A program of `.venv/bin`, if it is there.
+/// Returns a program of `.venv/bin`, if it exists.
 pub(crate) fn venv(program: &str) -> Option<PathBuf> {
     let path = root().join(".venv/bin").join(program);
     path.is_file().then_some(path)
 }
 
-/// Like [`venv`], with an error that says how to get it.
+/// Returns a program, as [`venv`], or an error that says how to install it.
 pub(crate) fn venv_required(program: &str) -> anyhow::Result<PathBuf> {
     venv(program).with_context(|| format!("{program} is missing from .venv/bin: run scripts/setup-tests.sh"))
 }
 
-/// Where cargo builds.
+/// Returns the target folder of cargo.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
-/// Runs it with our output; an exit other than 0 is an error.
+/// Runs it with the output of this program; an exit other than 0 is an error.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let line = describe(command);
     let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
@@ -60,7 +61,7 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs it and returns what it printed.
+/// Runs it and returns its output.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let line = describe(command);
     let output =
@@ -71,7 +72,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` printed what is not UTF-8"))
 }
 
-/// The command as a person would type it.
+/// Formats the command as a person would type it.
 fn describe(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let program = program.strip_prefix(root()).unwrap_or(program);

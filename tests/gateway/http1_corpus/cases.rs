@@ -1,23 +1,22 @@
-//! The corpus: what is sent, byte for byte, and what has to become of it.
+//! The corpus: the bytes of each case, and the expected result.
 
-/// What has to become of a case.
+/// The expected result of a case.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want {
-    /// This status, then the end of the connection; nothing reaches the service.
+    /// This status, then the end of the connection. The service gets nothing.
     Refused(u16),
-    /// As [`Want::Refused`], by the gateway itself, which keeps the connection.
+    /// Like [`Want::Refused`], but the gateway keeps the connection after its answer.
     Answered(u16),
-    /// The service gets this request line, these fields (a value that begins with `!` is one that must not be there) and
-    /// this body.
+    /// The service gets this request line, these fields (a value that begins with `!` must not occur) and this body.
     Passed(&'static str, &'static [(&'static str, &'static str)], &'static str),
 }
 
 use Want::{Answered, Passed, Refused};
 
-/// A name, the section of RFC 9112 (or 9110) that it is about, what is sent, and what has to become of it.
+/// A name, the section of RFC 9112 (or 9110) that the case is about, the bytes sent, and the expected result.
 pub(crate) type Case = (&'static str, &'static str, &'static [u8], Want);
 
-/// Lengths: where two readers may see two messages.
+/// Lengths for which two parsers may see two messages.
 pub(crate) const LENGTHS: &[Case] = &[
     (
         "smuggling: a length and chunks",
@@ -167,7 +166,7 @@ pub(crate) const LENGTHS: &[Case] = &[
     ),
 ];
 
-/// Chunks. A request is given to the service as it comes, so that some reach it before they break.
+/// Chunks. The gateway forwards a request as it arrives, so some reach the service before they break.
 pub(crate) const CHUNKS: &[Case] = &[
     ("chunks, an extension, leading zeros", "7.1", b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3;a=\"b\"\r\nabc\r\n0002\r\nde\r\n0\r\n\r\n", Passed("POST /x HTTP/1.1", &[("content-length", "!")], "abcde")),
     ("capital digits", "7.1", b"POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nA\r\n0123456789\r\n0\r\n\r\n", Passed("POST /x HTTP/1.1", &[], "0123456789")),
@@ -202,7 +201,7 @@ const fn concat_bytes_of_extension() -> &'static [u8] {
     &ALL
 }
 
-/// Lines: their ends, and what may not stand in them.
+/// Line ends, and characters that a line must not contain.
 pub(crate) const LINES: &[Case] = &[
     ("a bare LF after the request line", "2.2", b"GET /x HTTP/1.1\nHost: h\r\n\r\n", Refused(400)),
     ("a bare LF after a field", "2.2", b"GET /x HTTP/1.1\r\nHost: h\nX: 1\r\n\r\n", Refused(400)),
@@ -291,7 +290,7 @@ pub(crate) const TARGETS: &[Case] = &[
     ("a version of more digits", "2.3", b"GET /x HTTP/1.10\r\nHost: h\r\n\r\n", Refused(400)),
 ];
 
-/// `Host`, and fields of this hop.
+/// `Host`, and hop-by-hop fields.
 pub(crate) const FIELDS: &[Case] = &[
     ("no Host", "3.2", b"GET /x HTTP/1.1\r\n\r\n", Refused(400)),
     ("two Hosts", "3.2", b"GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", Refused(400)),

@@ -1,12 +1,13 @@
-//! What a wrong value of each flag is told. The list of flags comes from the help texts: a flag without a case fails.
+//! The error messages for invalid values of each flag. The list of flags comes from the help texts: a flag without a case fails.
 
-/// What is wrong with a flag.
+/// An invalid use of a flag.
 pub(crate) enum Case {
-    /// These arguments (the flag's, and others that it needs); the message names the flag and says this of what is allowed.
+    /// These arguments (the flag's, and others that it needs). The message names the flag and contains this text about permitted
+    /// values.
     Wrong(&'static [&'static str], &'static str),
-    /// It takes no value: the variable SEALWAY_LOAD_… with a value that is neither yes nor no.
+    /// A switch without a value: its variable SEALWAY_LOAD_… gets a value that is neither yes nor no.
     Switch,
-    /// It takes none, and no variable: nothing can be wrong.
+    /// A flag without a value and without a variable, which cannot be invalid.
     Nothing,
 }
 use Case::{Nothing, Switch, Wrong};
@@ -15,7 +16,7 @@ const HTTPS: &str = "https://localhost:1/";
 const BROKER: &str = "broker:///nowhere/broker.sock";
 const PERCENT: &str = "a number, 0 to 100";
 
-/// By the flag.
+/// The invalid use of each flag.
 pub(crate) const CASES: &[(&str, Case)] = &[
     ("--concurrency", Wrong(&["--concurrency", "0"], "1 to 1,000,000")),
     ("--rate", Wrong(&["--rate", "-3"], "0.001 to 10,000,000")),
@@ -85,7 +86,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--watch-pid", Wrong(&["--preset", "poc", "--watch-pid", "0"], "1 to ")),
     ("--jmeter", Wrong(&["--jmeter", "/nowhere/plan.jmx"], "/nowhere/plan.jmx")),
     ("--litegateway", Wrong(&["--litegateway", "--matrix", "0"], "there is no such flag")),
-    // Of brokers.
+    // Flags of brokers.
     ("--broker-operation", Wrong(&["--broker-operation", "guess", BROKER], "hash, sign, ")),
     ("--broker-wire", Wrong(&["--broker-wire", "w9", BROKER], "v1, open")),
     ("--profile", Wrong(&["--broker-operation", "hash", "--profile", "", BROKER], "1 to 64 bytes")),
@@ -98,7 +99,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
         "--issuer-key",
         Wrong(&["--broker-operation", "sign", "--issuer-key", "/nowhere/ca.key", BROKER], "--broker-wire open"),
     ),
-    // Of `autotune` and `matrix`.
+    // Flags of `autotune` and `matrix`.
     ("--search", Wrong(&["--search", "best"], "concurrency, rate")),
     ("--search-min", Wrong(&["--search-min", "0"], "1 to 1,000,000")),
     ("--search-max", Wrong(&["--search-max", "0"], "1 to 1,000,000")),
@@ -112,7 +113,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--https-url", Wrong(&["--https-url", "nowhere"], "http")),
     ("--mtls-url", Wrong(&["--mtls-url", "nowhere", "--cert", "/nowhere/client.pem"], "expected http://")),
     ("--fixed", Switch),
-    // Of `compare`.
+    // Flags of `compare`.
     ("--regression", Wrong(&["--regression", "much"], "0 to 1,000")),
     ("--help", Nothing),
     ("--version", Nothing),

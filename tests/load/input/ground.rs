@@ -1,4 +1,4 @@
-//! What the failures stand on: networks with few ports, listeners that are full, certificates that were valid once.
+//! Fixtures for failures: networks with few ports, listeners with a full queue, expired certificates.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
@@ -12,7 +12,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::BINARY;
 
-/// The long flags that `sealway load WORDS --help` tells.
+/// Returns the long flags in the output of `sealway load WORDS --help`.
 pub(crate) fn help(words: &[&str]) -> Vec<String> {
     let said = Command::new(BINARY).arg("load").args(words).arg("--help").env_clear().output().unwrap();
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
@@ -30,12 +30,12 @@ pub(crate) fn help(words: &[&str]) -> Vec<String> {
     flags
 }
 
-/// An address that nobody listens on.
+/// Returns an address on which no process listens.
 pub(crate) fn nobody() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A listener whose queue is full, and those who wait in it: the next one gets no answer.
+/// A listener with a full queue, and the connections in it: another client gets no answer.
 pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -50,7 +50,7 @@ pub(crate) fn full_listener() -> (TcpListener, Vec<TcpStream>) {
     (listener, held)
 }
 
-/// A server's certificate that was valid in 2020, and the file of its authority.
+/// A server certificate that was valid in 2020, and the file of its authority.
 pub(crate) fn expired(folder: &Path) -> (ServerTls, String) {
     let (ca_key, key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
@@ -71,7 +71,7 @@ pub(crate) fn expired(folder: &Path) -> (ServerTls, String) {
     (ServerTls { certificate, client_ca: None, resumes: true }, ca.display().to_string())
 }
 
-/// A shell's words that start a server of ours on this port, and wait until it listens.
+/// Returns shell commands that start a Sealway server on this port, and wait until it listens.
 pub(crate) fn serve_in_background(port: u16) -> String {
     format!(
         "d=$(mktemp -d) && printf \"listeners: [{{ address: '127.0.0.1:{port}' }}]\\nroutes: [{{ match: {{}}, standalone: ok }}]\\nsessions: {{ store: 'memory:' }}\\n\" >$d/serve.yaml \
@@ -80,9 +80,9 @@ pub(crate) fn serve_in_background(port: u16) -> String {
     )
 }
 
-/// `sealway load` in a network of its own, after these words of a shell.
+/// Runs `sealway load` in a network namespace of its own, after these shell commands.
 pub(crate) fn in_namespace(before: &str, arguments: &[&str]) -> Ran {
-    // Also without being root, where the system lets users have namespaces.
+    // It also works without root on systems that permit user namespaces.
     let can = Command::new("unshare").args(["-r", "-n", "ip", "link", "set", "lo", "up"]).output();
     let can = can.expect("cannot run unshare; install the package util-linux");
     let why = String::from_utf8_lossy(&can.stderr);

@@ -1,5 +1,5 @@
-//! One in the middle who delivers a request, holds its answer, has the session lost, and gives the client what the gateway
-//! says to the same bytes then.
+//! An attacker who delivers a request, holds its answer, makes the gateway lose the session, and forwards the gateway's next
+//! answer to the same bytes to the client.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,14 +10,14 @@ use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::upstream::{Received, Upstream, answer};
 
-/// How a session that just served a request is gone.
+/// The way in which a session is lost after it served a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// The gateway starts anew, over a store in memory.
+    /// The gateway restarts, with an in-memory store.
     Restart,
     /// A second process has the same identity, and a store of its own.
     OtherProcess,
-    /// An operator revokes it.
+    /// An operator revokes the session.
     Revocation,
 }
 
@@ -31,7 +31,7 @@ struct Stage {
 }
 
 pub(crate) struct Held {
-    /// Where the one in the middle listens.
+    /// The address on which the attacker listens.
     pub(crate) middle: Upstream,
     served: Arc<AtomicUsize>,
     stage: Arc<Stage>,
@@ -72,12 +72,12 @@ admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
         Held { middle: middle.unwrap(), served, stage }
     }
 
-    /// The next sealed request is delivered, and then its session is lost.
+    /// Delivers the next sealed request, and then loses its session.
     pub(crate) fn lose(&self, loss: Loss) {
         *self.stage.loss.lock().unwrap() = Some(loss);
     }
 
-    /// How many requests the service has got.
+    /// Returns the number of requests that the service received.
     pub(crate) fn served(&self) -> usize {
         self.served.load(Ordering::SeqCst)
     }
@@ -109,7 +109,7 @@ fn pass(stage: &Stage, received: &Received, body: &[u8]) -> Vec<u8> {
     answer(&format!("{} .", told.status), &headers, &told.body)
 }
 
-/// Has the session lost; where the same bytes go then.
+/// Loses the session. Returns the address to which the same bytes go next.
 fn lose(stage: &Stage, loss: Loss, received: &Received) -> SocketAddr {
     let mut gateway = stage.gateway.lock().unwrap();
     match loss {

@@ -1,4 +1,5 @@
-//! One in the middle: whoever ends TLS between a client and a gateway. It reads every message, and changes what it is told to.
+//! An attacker that ends TLS between a client and a gateway. It reads every message, and makes the changes that the test
+//! requests.
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -10,16 +11,16 @@ use sealway_testkit::wire3_client::Link;
 type OnRequest = Box<dyn FnOnce(Request) -> Request + Send>;
 type OnAnswer = Box<dyn FnOnce(Answer) -> Answer + Send>;
 
-/// What is to be done to the next message of each direction.
+/// The changes to the next message of each direction.
 #[derive(Default)]
 struct Orders {
     request: Option<OnRequest>,
     answer: Option<OnAnswer>,
 }
 
-/// A proxy of a test's own, until the process ends.
+/// A proxy for one test, which runs until the process ends.
 pub(crate) struct Middle {
-    /// Where it listens.
+    /// The address on which the proxy listens.
     pub(crate) address: SocketAddr,
     orders: Arc<Mutex<Orders>>,
 }
@@ -39,12 +40,12 @@ impl Middle {
         Middle { address, orders }
     }
 
-    /// The next request is sent on as this makes it.
+    /// Changes the next request with this function.
     pub(crate) fn change_request(&self, change: impl FnOnce(Request) -> Request + Send + 'static) {
         self.orders.lock().unwrap().request = Some(Box::new(change));
     }
 
-    /// The next answer is handed back as this makes it.
+    /// Changes the next answer with this function.
     pub(crate) fn change_answer(&self, change: impl FnOnce(Answer) -> Answer + Send + 'static) {
         self.orders.lock().unwrap().answer = Some(Box::new(change));
     }

@@ -1,4 +1,5 @@
-//! Ground of the tests of wire 3 against tampering: a gateway, the service behind, and one in the middle.
+//! Fixtures of the tests of wire 3 against tampering: a gateway, the service behind it, and an attacker between client and
+//! gateway.
 
 #![allow(clippy::print_stdout, reason = "what was tried, for who looks")]
 
@@ -25,7 +26,7 @@ pub(crate) struct Ground {
     pub(crate) gateway: SocketAddr,
     pub(crate) recorder: Recorder,
     pub(crate) trusted: KeySet,
-    /// Each case's plaintext, and how often its service may get it whole.
+    /// The plaintext of each case, and the number of times that its service may receive it completely.
     sent: Mutex<HashMap<String, (Vec<u8>, usize)>>,
     tally: Mutex<BTreeMap<(&'static str, String), usize>>,
 }
@@ -44,7 +45,7 @@ sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
 ",
             recorder.address
         );
-        // Its warnings are many here and are not read; a panic is an error.
+        // It logs many warnings here, which the test ignores; a panic is an error.
         let server = Launch::new(binary, &config).start().unwrap();
         let gateway = server.address();
         let trusted = key_set(gateway).unwrap();
@@ -63,14 +64,14 @@ sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
         Lane { ground: self, link: Link::new(middle.address), middle }
     }
 
-    /// Counts an attack that was refused so; it has to be one of these ways.
+    /// Counts an attack that was rejected with this error, which must be one of the permitted ones.
     #[track_caller]
     pub(crate) fn refused(&self, group: &'static str, what: impl Debug, how: &str, allowed: &[&str]) {
         assert!(allowed.contains(&how), "{group}: {what:?} ended with {how}, not with any of {allowed:?}");
         *self.tally.lock().unwrap().entry((group, how.to_owned())).or_default() += 1;
     }
 
-    /// Ends the server, and holds what the service got to what was sent. Prints what was tried.
+    /// Stops the server, and compares what the service received with what was sent. Prints the number of attacks.
     pub(crate) fn end(self) -> Ended {
         let mut server = self.server.into_inner().unwrap();
         let alive = Request::get("/.well-known/sealway-keys").send(self.gateway).unwrap();
@@ -89,7 +90,7 @@ sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
     }
 }
 
-/// What a test came to: attacks that were refused, and requests of which the service got all or a part.
+/// The counts of a test: rejected attacks, and requests that the service received completely or in part.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
     pub(crate) attacks: usize,
@@ -97,7 +98,7 @@ pub(crate) struct Ended {
     pub(crate) parts: usize,
 }
 
-/// A client and one in the middle, for one thread.
+/// A client and an attacker, for one thread.
 pub(crate) struct Lane<'a> {
     pub(crate) ground: &'a Ground,
     pub(crate) link: Link,
@@ -109,7 +110,7 @@ impl Lane<'_> {
         Agreed::open(&mut self.link, &self.ground.trusted, suite).unwrap()
     }
 
-    /// Seals a request under a case of its own, which may reach the service whole so often.
+    /// Seals a request under a new case, which may reach the service completely so often.
     pub(crate) fn seal<'s>(
         &self,
         agreed: &'s Agreed,
@@ -124,7 +125,7 @@ impl Lane<'_> {
         sealed
     }
 
-    /// Sends a request that the one in the middle changes; what the client is told.
+    /// Sends a request that the attacker changes. Returns the answer that the client receives.
     pub(crate) fn send_changed(
         &mut self,
         request: &Request,
@@ -134,7 +135,7 @@ impl Lane<'_> {
         self.link.send(request).unwrap()
     }
 
-    /// An attack on a request: it is refused in one of these ways.
+    /// Runs an attack on a request, which must be rejected with one of these errors.
     #[track_caller]
     pub(crate) fn attack(
         &mut self,

@@ -1,4 +1,4 @@
-//! The service behind: it keeps every byte that it got, and answers a request when all of it is there.
+//! The service behind the gateway: it records every received byte, and answers a request when it is complete.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use sealway_testkit::raw_http::{Connection, find};
 use sealway_testkit::upstream::{Received, Upstream, answer};
 
-/// The path whose answer comes in [`CHUNKS`].
+/// The path whose answer is sent in [`CHUNKS`].
 pub(crate) const FRAMES: &str = "/frames";
 /// An answer in parts, each of which becomes a frame.
 pub(crate) const CHUNKS: [&[u8]; 5] = [&[b'a'; 1000], &[b'b'; 700], &[b'c'; 1], &[b'd'; 2000], &[b'e'; 333]];
-/// The header within the seal that says which case of a test a request is.
+/// The header within the seal that names the test case of a request.
 pub(crate) const CASE: &str = "x-case";
 
-/// What reached the service under one case.
+/// The bodies that reached the service under one case.
 #[derive(Debug, Default)]
 struct Seen {
     bodies: Vec<(Vec<u8>, bool)>,
@@ -48,7 +48,7 @@ impl Recorder {
         Recorder { address: upstream.unwrap().address, book }
     }
 
-    /// Waits until so many requests have begun to come.
+    /// Waits until so many requests have begun to arrive.
     pub(crate) fn wait_for(&self, begun: usize) {
         let until = Instant::now() + Duration::from_secs(30);
         while self.book.begun.load(Ordering::SeqCst) < begun {
@@ -57,8 +57,8 @@ impl Recorder {
         }
     }
 
-    /// Holds what came to what was sent: of each case, a prefix of its plaintext, and whole as often as it may be; of no
-    /// other case anything. Waits for what is still on its way. Returns how many bodies came in part, and how many whole.
+    /// Compares the received bodies with the sent ones: for each case a prefix of its plaintext, and completely only as often as
+    /// permitted; for no other case anything. Waits for bodies in transit. Returns the numbers of partial and of complete bodies.
     pub(crate) fn check(&self, sent: &HashMap<String, (Vec<u8>, usize)>) -> (usize, usize) {
         let until = Instant::now() + Duration::from_secs(30);
         while self.book.open.load(Ordering::SeqCst) > 0 {
@@ -95,14 +95,14 @@ fn serve(book: &Book, received: &Received, connection: &mut Connection) -> anyho
     connection.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nX-Answer: 1\r\n\r\n")?;
     for chunk in CHUNKS {
         connection.write_chunk(chunk)?;
-        // So that each becomes a frame of its own; tests take what comes, as long as it is some frames.
+        // A pause, so that each part becomes a frame. Tests accept any number of frames above one.
         std::thread::sleep(Duration::from_millis(50));
     }
     connection.write_chunk(&[])?;
     Ok(body)
 }
 
-/// What there is of a body, and whether that is all of it.
+/// Returns the received part of a body, and whether it is complete.
 fn read(received: &Received, connection: &mut Connection) -> (Vec<u8>, bool) {
     if find(&received.headers, "transfer-encoding").is_none() {
         return match connection.read_body(&received.headers, false) {
@@ -116,7 +116,7 @@ fn read(received: &Received, connection: &mut Connection) -> (Vec<u8>, bool) {
             Ok(chunk) if chunk.is_empty() => return (body, true),
             Ok(chunk) => body.extend_from_slice(&chunk),
             Err(_) => {
-                // What came of a chunk that was not finished.
+                // The part of an unfinished chunk that arrived.
                 body.append(&mut connection.read_to_end().unwrap_or_default());
                 return (body, false);
             }

@@ -1,4 +1,4 @@
-//! The close table: what is said to who does not attach as the spec has it, and in which order it is looked at.
+//! The close table: the close codes and reasons for invalid attachments, and the order of the checks.
 
 use sealway_proto::relay::{Claims, Role, TokenForm};
 use sealway_testkit::raw_ws::{Got, RawWs};
@@ -162,7 +162,7 @@ fn other_relay(ground: &Ground) {
 
 fn times(ground: &Ground) {
     let (good, now) = (&ground.pair()[0], now_s());
-    // A second or two may pass until they are looked at: these are 5 seconds from the edge.
+    // A second or two may pass before the check, so these times are 5 seconds from the edge.
     for claims in [
         Claims { iat: now + 45, ..good.clone() },
         Claims { exp: now - 40, ..good.clone() },
@@ -276,11 +276,11 @@ fn tokens(ground: &Ground) {
 }
 
 fn replay_in_the_skew(ground: &Ground) {
-    // Its end is over, the skew is not: it is taken, once.
+    // The token has expired, but is within the skew: the relay accepts it once.
     let now = now_s();
     let claims = Claims { iat: now - 60, exp: now - 10, ..ground.pair()[0].clone() };
     let _first = ground.waiting(&claims);
-    // A tick later it would be forgotten, were it forgotten at its end.
+    // A tick later it would be forgotten, if the relay forgot it at its expiry.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     assert_eq!(said(ground, &claims), closed(1008, "token replay"));
 }

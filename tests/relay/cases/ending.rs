@@ -1,4 +1,4 @@
-//! How channels end: by an endpoint, by a broken rule, by time, by the relay.
+//! The end of channels: by an endpoint, by a violated rule, by time, by the relay.
 
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(crate) const CASES: &[Case] = &[
     ("an ended channel's name can be used anew", anew),
 ];
 
-/// The time in which a channel that is to outlive it is set up: a busy machine takes its own for a handshake.
+/// The time to set up a channel that then outlives it, in seconds. A busy machine needs some of it for a handshake.
 const BEGIN_S: i64 = 4;
 
 fn closes(ground: &Ground) {
@@ -118,7 +118,7 @@ fn fake_record(ground: &Ground) {
     assert_eq!(client.end(), closed(1008, "init expired"));
 }
 
-/// Whether a channel is there: what is sent over it comes.
+/// Asserts that a channel is alive: a message sent over it arrives.
 fn lives(client: &mut sealway_testkit::raw_ws::RawWs, server: &mut sealway_testkit::raw_ws::RawWs) {
     client.binary(b"lives");
     assert_eq!(server.message().unwrap(), b"lives");
@@ -174,7 +174,7 @@ fn idle_with_pings(ground: &Ground) {
 fn kept_by_one_side(ground: &Ground) {
     let fleet = quick(ground, &[]);
     let (mut client, mut server) = ground.paired(&fleet);
-    // A machine may sleep for long between two of these: only what is received says that the channel was there.
+    // A machine may pause for long between two of these: only a received message proves that the channel was alive.
     for _ in 0..50 {
         server.binary(b"");
         std::thread::sleep(Duration::from_millis(100));
@@ -209,7 +209,7 @@ fn stalled(ground: &Ground) {
     let (mut other, mut other_end) = ground.paired(&fleet);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // Until nobody takes it any more.
+            // Until the connection accepts no more data.
             while sender.send(0x82, &[0; 65536]).is_ok() {}
         });
         for _ in 0..50 {
@@ -217,7 +217,7 @@ fn stalled(ground: &Ground) {
             std::thread::sleep(Duration::from_millis(20));
         }
     });
-    // What was on its way when the connection was reset may be lost, the close frame too.
+    // Data in transit at the reset of a connection may be lost, the close frame too.
     assert!(matches!(sender.end(), Got::Close(1001, _) | Got::Abrupt));
     drop(stalled);
     lives(&mut other, &mut other_end);

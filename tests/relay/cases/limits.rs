@@ -84,7 +84,7 @@ fn waiting(ground: &Ground) {
     let waits = |_| {
         let mut ws = ground.attached(fleet.near(), &ground.pair()[0]);
         (0..3).for_each(|_| ws.binary(&[0; 65_536]));
-        // All of it is counted before the last one comes.
+        // The relay has counted all of it before the last one arrives.
         ground.known(ws)
     };
     let _all: Vec<_> = (0..5).map(waits).collect();

@@ -1,4 +1,4 @@
-//! What a relay does, case by case, over raw WebSockets: the same list for a plain relay, one with TLS, and two nodes.
+//! The behavior of a relay, case by case, over raw WebSockets: the same list for a plain relay, one with TLS, and two nodes.
 
 mod attaching;
 mod ending;
@@ -17,27 +17,27 @@ use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_testkit::raw_ws::{Got, RawWs};
 use sealway_testkit::relay::{Issuer, Relay, attach, claims, connect, unique};
 
-/// Cases at once.
+/// The number of cases that run concurrently.
 const TOGETHER: usize = 6;
 
-/// A case.
+/// A case: its name and its test.
 pub(crate) type Case = (&'static str, fn(&Ground));
 
-/// Every case.
+/// Returns the cases of all groups.
 pub(crate) fn all() -> Vec<Case> {
     [attaching::CASES, pairing::CASES, replacing::CASES, ending::CASES, limits::CASES, upgrading::CASES].concat()
 }
 
-/// How relays are started: their arguments, and how many nodes there are.
+/// The relays under test: their arguments, and the number of nodes.
 pub(crate) struct Ground {
     pub(crate) binary: &'static str,
     pub(crate) folder: PathBuf,
     pub(crate) issuer: Issuer,
     pub(crate) ca: Option<PathBuf>,
     pub(crate) arguments: Vec<String>,
-    /// The arguments of each node alone.
+    /// The additional arguments of each node.
     pub(crate) nodes: fn(&Path) -> Vec<Vec<String>>,
-    /// The fleet that every case without a wish of its own uses.
+    /// The fleet of all cases that need no fleet of their own.
     pub(crate) shared: Fleet,
 }
 
@@ -62,12 +62,12 @@ impl Fleet {
         Fleet { relays: relays.collect(), ca: ca.map(Path::to_owned) }
     }
 
-    /// A connection to the first node.
+    /// Connects to the first node.
     pub(crate) fn near(&self) -> RawWs {
         connect(self.relays[0].address, self.ca.as_deref())
     }
 
-    /// A connection to the last node.
+    /// Connects to the last node.
     pub(crate) fn far(&self) -> RawWs {
         connect(self.relays[self.relays.len() - 1].address, self.ca.as_deref())
     }
@@ -82,18 +82,18 @@ pub(crate) fn now_s() -> i64 {
 }
 
 impl Ground {
-    /// A fleet of its own, with these arguments.
+    /// Starts a separate fleet with these arguments.
     pub(crate) fn fleet(&self, arguments: &[&str]) -> Fleet {
         let all: Vec<&str> = self.arguments.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
         Fleet::start(self.binary, &self.folder, self.ca.as_deref(), &(self.nodes)(&self.folder), &all)
     }
 
-    /// Good claims of both ends of a new channel.
+    /// Returns valid claims for both ends of a new channel.
     pub(crate) fn pair(&self) -> [Claims; 2] {
         self.pair_until(120)
     }
 
-    /// The same, to begin within so many seconds.
+    /// Returns valid claims for both ends, with so many seconds to begin.
     pub(crate) fn pair_until(&self, seconds: i64) -> [Claims; 2] {
         let (channel, now) = (unique("channel"), now_s());
         [Role::Client, Role::Server].map(|role| claims(&channel, role, now, now + seconds))
@@ -103,19 +103,19 @@ impl Ground {
         attach(&self.issuer, claims, Profile::V1, 1)
     }
 
-    /// Attaches.
+    /// Sends the attach message, without waiting for the result.
     pub(crate) fn attach(&self, mut ws: RawWs, claims: &Claims) -> RawWs {
         ws.text(&self.message(claims).encode());
         ws
     }
 
-    /// Attaches as a native endpoint, an instance of this number.
+    /// Attaches as a native endpoint with this instance number.
     pub(crate) fn attach_native(&self, mut ws: RawWs, claims: &Claims, number: u8) -> RawWs {
         ws.text(&attach(&self.issuer, claims, Profile::Native, number).encode());
         ws
     }
 
-    /// Waits until the relay has looked at all that was sent: an attach that succeeds is answered by silence.
+    /// Waits until the relay has processed all that was sent: a successful attach has no answer.
     pub(crate) fn known(&self, mut ws: RawWs) -> RawWs {
         ws.answers = false;
         ws.send(0x89, b"known?").unwrap();
@@ -124,7 +124,7 @@ impl Ground {
         ws
     }
 
-    /// Attaches, and is known to be.
+    /// Attaches, and waits until the relay has processed it.
     pub(crate) fn attached(&self, ws: RawWs, claims: &Claims) -> RawWs {
         self.known(self.attach(ws, claims))
     }
@@ -133,7 +133,7 @@ impl Ground {
         self.attached(self.shared.near(), claims)
     }
 
-    /// Both ends of a new channel, known to be paired.
+    /// Returns both ends of a new channel after they are paired.
     pub(crate) fn paired(&self, fleet: &Fleet) -> (RawWs, RawWs) {
         self.paired_as(fleet, &self.pair())
     }
@@ -149,7 +149,7 @@ impl Ground {
     }
 }
 
-/// Fresh claims like others: with a token of its own.
+/// Returns a copy of the claims with a token id of its own.
 pub(crate) fn again(claims: &Claims) -> Claims {
     Claims { token_id: unique("token"), ..claims.clone() }
 }
@@ -158,7 +158,7 @@ pub(crate) fn closed(code: u16, reason: &str) -> Got {
     Got::Close(code, reason.into())
 }
 
-/// A record of v1 by its looks.
+/// Returns bytes with the shape of a v1 record.
 pub(crate) fn record(len: usize) -> Vec<u8> {
     let mut record = b"FSEC\x01\x00\x00\x00\x00\x00\x00\x00\x00\x01".to_vec();
     record.extend(u32::try_from(len).unwrap().to_be_bytes());
@@ -166,7 +166,7 @@ pub(crate) fn record(len: usize) -> Vec<u8> {
     record
 }
 
-/// Runs every case; says all that failed.
+/// Runs every case, and reports all that failed.
 pub(crate) fn run(ground: &Ground) {
     let cases = all();
     assert!(cases.len() >= 45, "{} cases", cases.len());

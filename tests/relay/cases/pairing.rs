@@ -1,4 +1,4 @@
-//! Pairing: what waits, what is forwarded, in which order and how.
+//! Pairing: the messages that wait, and the order and form in which they are forwarded.
 
 use sealway_testkit::raw_ws::Got;
 

@@ -1,4 +1,4 @@
-//! Taking a place over.
+//! Replacement of an endpoint by a new connection.
 
 use sealway_proto::relay::Claims;
 use sealway_testkit::raw_ws::Got;

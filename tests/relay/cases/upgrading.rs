@@ -1,4 +1,4 @@
-//! HTTP before the WebSocket: who may upgrade, and what else is served.
+//! HTTP before the WebSocket: permitted upgrades, and the other paths.
 
 use std::time::{Duration, Instant};
 
@@ -83,7 +83,7 @@ fn path(ground: &Ground) {
 
 fn stopping(ground: &Ground) {
     let fleet = ground.fleet(&["--drain-s", "20", "--tick-ms", "50"]);
-    // A connection made before, that asks after stopping began; and a channel that keeps the relay from its end.
+    // A connection from before, which sends its request after the stop began; and a channel that delays the relay's exit.
     let _held = ground.known(fleet.near());
     let mut late = std::net::TcpStream::connect(fleet.relays[0].address).unwrap();
     if ground.ca.is_none() {

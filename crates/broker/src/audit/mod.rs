@@ -1,20 +1,20 @@
-//! The audit log: one JSON line an operation, appended to one file, each chained to the one before it by a hash. What cannot be
-//! written down is not done.
+//! The audit log: one JSON line per operation, appended to one file, each chained to the previous one by a hash. An
+//! operation that cannot be recorded is not done.
 //!
-//! It may not know: what an operation does, or any input of it.
+//! The module does not know the meaning of an operation, or any of its inputs.
 //!
-//! What is durable when: by default ([`Durability::EachAnswer`]) a line is on the disk before its answer leaves, and what comes
-//! while the disk is busy shares its next turn. With [`Durability::Interval`] a line is in the file, which survives the end of
-//! the process, before its answer leaves, and on the disk, which survives the end of the machine, within the interval.
+//! Durability: by default ([`Durability::EachAnswer`]) a line is on the disk before its answer leaves, and lines that
+//! arrive during a sync share the next one. With [`Durability::Interval`] a line is in the file before its answer
+//! leaves, and survives the end of the process; it is on the disk within the interval, and then survives the end of the
+//! machine.
 //!
-//! A chain shows that lines were changed, taken out, put in or moved. That its end was cut off shows against a hash that was
-//! noted elsewhere; and whoever can write the file can write all of it anew, which shows against the same.
+//! A chain shows that lines were changed, removed, inserted or moved. A removed end shows only against a hash that was
+//! noted elsewhere; so does a log that was rewritten as a whole by a user who can write the file.
 
-mod before;
-mod file;
 mod line;
-mod report;
+mod open;
 mod verify;
+mod writer;
 
 use std::io;
 use std::path::Path;
@@ -26,71 +26,64 @@ use parking_lot::Mutex;
 use sealway_runtime::clock::{Clock, SystemClock};
 use tokio::sync::oneshot;
 
-use self::file::LogFile;
-pub use self::line::Entry;
-use self::line::Members;
-pub use self::report::report;
-pub use self::verify::{Broken, Verified, verify, verify_all};
+pub use self::verify::{Breach, Summary, report, verify, verify_all};
+pub use self::writer::Entry;
+use self::writer::{LogFile, Members};
 use crate::{Code, Refusal};
 
-/// Most lines that wait for the disk; what comes beyond is refused.
+/// Most lines that wait for the disk; further ones are rejected.
 const WAITING_MAX: usize = 8_192;
 /// Most lines of one write.
 const BATCH_MAX: usize = 1_024;
-/// How often a log that cannot be written is tried while nobody writes.
+/// Interval of the attempts on a failing log without new lines.
 const TRY: Duration = Duration::from_secs(1);
 /// Longest wait for the disk.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// When a line has to be on the disk.
+/// Time by which a line has to be on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// Before its answer leaves.
+    /// Before the answer of its operation leaves.
     #[default]
     EachAnswer,
     /// Within this time, 1 ms to a minute.
     Interval(Duration),
 }
 
-/// A log in use. When it is dropped, what waits is still written.
+/// An open log. Dropping it writes the waiting lines first.
 #[derive(Debug)]
 pub struct Audit {
     log: Arc<Log>,
     durability: Durability,
-    /// To the thread that writes, or that syncs.
+    /// Queue of the thread that writes, or that syncs.
     jobs: Option<SyncSender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 struct Log {
     file: Mutex<LogFile>,
-    /// The last write has failed. Said in the log once, not at each refusal.
+    /// True if the last write failed. Logged once, not at each rejection.
     is_failing: Mutex<bool>,
 }
 
 struct Job {
     members: Members,
-    answer: Answer,
-}
-
-enum Answer {
-    Blocking(SyncSender<bool>),
-    Async(oneshot::Sender<bool>),
+    answer: oneshot::Sender<bool>,
 }
 
 impl Audit {
-    /// Opens a log by the system's clock, each line durable before its answer leaves.
+    /// Opens a log with the system's clock, each line durable before its answer leaves.
     ///
     /// # Errors
-    /// Another process writes it, it cannot be written, others may write it, or its last lines are no chain.
+    /// Another process writes it, it cannot be written, others may write it, or its last lines are not a chain.
     pub fn open(path: &Path) -> io::Result<Audit> {
         Audit::open_with(path, Durability::default(), Arc::new(SystemClock))
     }
 
-    /// Opens a log.
+    /// Opens a log with this durability and clock.
     ///
     /// # Errors
-    /// As with [`Audit::open`].
+    /// Those of [`Audit::open`].
     pub fn open_with(path: &Path, durability: Durability, clock: Arc<dyn Clock>) -> io::Result<Audit> {
         let file = Mutex::new(LogFile::open(path, clock)?);
         let log = Arc::new(Log { file, is_failing: Mutex::new(false) });
@@ -104,37 +97,19 @@ impl Audit {
         Ok(Audit { log, durability, jobs: Some(jobs), thread: Some(thread) })
     }
 
-    /// Writes down an operation, and blocks until that is as durable as was asked for. Its answer may leave then.
+    /// Records an operation and waits until the record is as durable as configured; then its answer may leave. With an
+    /// interval the line is written at once, which takes some µs.
     ///
     /// # Errors
-    /// [`Refusal`] with code 14, and 13 when the log is gone for good: the operation's outcome is to be dropped. The line may be
-    /// in the file nevertheless where the disk did not answer within 10 s.
-    pub fn record(&self, entry: &Entry<'_>) -> Result<(), Refusal> {
-        let members = Members::of_entry(entry);
-        if self.durability != Durability::EachAnswer {
-            return self.log.append(&[members]);
-        }
-        let (answer, answered) = sync_channel(1);
-        self.send(Job { members, answer: Answer::Blocking(answer) })?;
-        match answered.recv_timeout(WAIT_MAX) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(cannot_write()),
-            Err(RecvTimeoutError::Disconnected) => Err(gone()),
-            Err(RecvTimeoutError::Timeout) => Err(slow()),
-        }
-    }
-
-    /// As [`Audit::record`], without blocking the thread. With an interval the line is written at once, which takes some µs.
-    ///
-    /// # Errors
-    /// As with [`Audit::record`].
-    pub async fn recorded(&self, entry: &Entry<'_>) -> Result<(), Refusal> {
+    /// [`Refusal`] with code 14, or 13 if the log has ended: the caller has to drop the operation's outcome. If the
+    /// disk did not answer within 10 s, the line may be in the file nevertheless.
+    pub async fn record(&self, entry: &Entry<'_>) -> Result<(), Refusal> {
         let members = Members::of_entry(entry);
         if self.durability != Durability::EachAnswer {
             return self.log.append(&[members]);
         }
         let (answer, answered) = oneshot::channel();
-        self.send(Job { members, answer: Answer::Async(answer) })?;
+        self.send(Job { members, answer })?;
         match tokio::time::timeout(WAIT_MAX, answered).await {
             Ok(Ok(true)) => Ok(()),
             Ok(Ok(false)) => Err(cannot_write()),
@@ -143,20 +118,20 @@ impl Audit {
         }
     }
 
-    /// Whether the last write has succeeded, for what is not to be begun otherwise, such as the rotation of a key. A log that
-    /// cannot be written is tried again each second, and at each line.
+    /// Checks that the last write succeeded, for operations that must not begin otherwise, such as a key rotation. A
+    /// failing log is tried again each second, and at each line.
     ///
     /// # Errors
-    /// As with [`Audit::record`].
+    /// Those of [`Audit::record`].
     pub fn ready(&self) -> Result<(), Refusal> {
         if *self.log.is_failing.lock() { Err(cannot_write()) } else { Ok(()) }
     }
 
-    /// After the file was renamed: begins a new one, which goes on from the old one. Does nothing if the path still leads to the
-    /// file in use. To be called on SIGHUP.
+    /// Begins a new file after the file was renamed; the new file continues the old one's chain. Does nothing if the
+    /// path still leads to the file in use. To be called on SIGHUP.
     ///
     /// # Errors
-    /// There is something else at the path, or no file can be made there: the old one stays in use.
+    /// Another file is at the path, or no file can be created there: the old one stays in use.
     pub fn reopen(&self) -> io::Result<bool> {
         let mut file = self.log.file.lock();
         let reopened = file.reopen();
@@ -181,7 +156,7 @@ impl Audit {
 
 impl Drop for Audit {
     fn drop(&mut self) {
-        // The thread ends when it has done what waits.
+        // The thread ends after the waiting lines.
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -211,7 +186,8 @@ fn gone() -> Refusal {
 }
 
 impl Log {
-    /// In the file, not yet on the disk; on it too after a failure, so that one of the disk is not overlooked.
+    /// Writes lines into the file, not yet to the disk; after a failure also to the disk, so that an error of the disk
+    /// is noticed.
     fn append(&self, lines: &[Members]) -> Result<(), Refusal> {
         if *self.is_failing.lock() {
             return if self.append_durably(lines) { Ok(()) } else { Err(cannot_write()) };
@@ -227,7 +203,7 @@ impl Log {
         done.is_ok()
     }
 
-    /// Counts, and tells the log when writing begins to fail and when it works again.
+    /// Counts lines, and logs the begin and the end of a failure.
     fn note(&self, done: &io::Result<()>, lines: usize) {
         let mut is_failing = self.is_failing.lock();
         match done {
@@ -247,7 +223,7 @@ impl Log {
     }
 }
 
-/// Writes what waits, all of it that came while the disk was busy at once.
+/// Writes waiting lines in batches: all lines that arrived during a sync are written together.
 fn write_batches(log: &Log, waiting: &Receiver<Job>) {
     let mut answers = Vec::new();
     let mut lines = Vec::new();
@@ -267,23 +243,20 @@ fn write_batches(log: &Log, waiting: &Receiver<Job>) {
         let is_written = log.append_durably(&lines);
         lines.clear();
         for answer in answers.drain(..) {
-            // Who does not wait any more has refused.
-            let _ = match answer {
-                Answer::Blocking(answer) => answer.try_send(is_written).is_ok(),
-                Answer::Async(answer) => answer.send(is_written).is_ok(),
-            };
+            // The call may no longer wait: then it was rejected.
+            let _ = answer.send(is_written);
         }
     }
 }
 
-/// Puts the file on the disk at an interval.
+/// Syncs the file to the disk at an interval.
 fn sync_at(log: &Log, waiting: &Receiver<Job>, interval: Duration) {
     loop {
         let is_over = matches!(waiting.recv_timeout(interval), Err(RecvTimeoutError::Disconnected));
         if *log.is_failing.lock() {
             log.append_durably(&[]);
         }
-        // On a descriptor of its own, so that nobody waits for the disk.
+        // With a descriptor of its own, so that no call waits for the disk.
         let synced = log.file.lock().to_sync().and_then(|file| file.sync_data());
         if let Err(err) = synced {
             log.note(&Err(err), 0);

@@ -1,4 +1,4 @@
-//! The log: what verifying finds, what a stopped process leaves, a full disk, several writers, putting aside.
+//! Tests of the log: verification, interrupted processes, a full disk, concurrent writers, and rotation.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use parking_lot::{RwLock, RwLockReadGuard};
 use sealway_runtime::clock::ManualClock;
 
+use super::writer::push;
 use super::*;
 
 mod renamed;
@@ -26,13 +27,19 @@ fn entry(profile: &str) -> Entry<'_> {
     }
 }
 
-/// A folder and a log of `lines` operations in it, closed.
+/// Records an operation from a thread without a runtime.
+fn record(audit: &Audit, entry: &Entry<'_>) -> Result<(), Refusal> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(audit.record(entry))
+}
+
+/// A folder with a closed log of `lines` operations.
 fn written(lines: usize) -> (tempfile::TempDir, PathBuf) {
     let ground = tempfile::tempdir().unwrap();
     let path = ground.path().join("audit.jsonl");
     let audit = Audit::open_with(&path, Durability::EachAnswer, Arc::new(ManualClock::new(1_000))).unwrap();
     for at in 0..lines {
-        audit.record(&entry(&format!("p{at}"))).unwrap();
+        record(&audit, &entry(&format!("p{at}"))).unwrap();
     }
     drop(audit);
     (ground, path)
@@ -63,7 +70,7 @@ fn a_log_holds_what_was_done_and_verifies() {
     assert_eq!((verified.lines, verified.seq, verified.torn_bytes), (4, (0, 3), 0));
     assert!(lines[3].contains(&verified.last_hash));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    // Each process that opens it says so.
+    // Each process that opens the log records it.
     drop(Audit::open(&path).unwrap());
     assert_eq!(verify(&path).unwrap().lines, 5);
     assert!(
@@ -105,7 +112,7 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
         let is_joined = want.ends_with("longer");
         assert!(told.contains(want) || is_joined && told.contains("line 4: "), "{want} in {told}");
     }
-    // A line that is changed and hashed anew is given away by the one behind it.
+    // A changed and rehashed line is revealed by its successor.
     tampered(&|lines| {
         let body = lines[2].replace("p1", "px");
         let previous = line::read(lines[1].trim_end().as_bytes()).unwrap().hash;
@@ -114,11 +121,11 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
         let time = "1970-01-01T00:00:01.000Z";
         assert_eq!(head, format!("{{\"seq\":2,\"time\":\"{time}\","));
         let mut buffer = Vec::new();
-        line::push(&mut buffer, &previous, 2, time, &Members::of_entry(&entry("px")));
+        push(&mut buffer, &previous, 2, time, &Members::of_entry(&entry("px")));
         lines[2] = String::from_utf8(buffer).unwrap();
     });
     assert!(broken(&path).contains("line 4: was changed, or the line before it was"));
-    // A number that nothing follows.
+    // A sequence number without a successor.
     tampered(&|lines| {
         let mut buffer = Vec::new();
         let begin: serde_json::Value = serde_json::from_str(&lines[0]).unwrap();
@@ -126,12 +133,12 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
             format!("\"kind\":\"{kind}\",\"file\":\"{}\",\"previous\":\"{}\"", "0".repeat(32), "0".repeat(64))
         };
         assert!(begin["previous"].as_str().unwrap().bytes().all(|digit| digit == b'0'));
-        let hash = line::push(&mut buffer, &[0; 32], u64::MAX, "T", &Members::raw(&members("begin")));
-        line::push(&mut buffer, &hash, 0, "T", &Members::raw(&members("operation")));
+        let hash = push(&mut buffer, &[0; 32], u64::MAX, "T", &Members::raw(&members("begin")));
+        push(&mut buffer, &hash, 0, "T", &Members::raw(&members("operation")));
         *lines = vec![String::from_utf8(buffer).unwrap()];
     });
     assert!(broken(&path).contains("line 2: does not count on"));
-    // A cut end shows against the hash that was noted, and against nothing else.
+    // A removed end shows only against the noted hash.
     tampered(&|lines| lines.truncate(4));
     assert!(verify(&path).is_ok());
     let paths = [path.clone()];
@@ -153,14 +160,14 @@ fn a_line_that_was_torn_anywhere_is_put_aside_and_the_chain_goes_on() {
         std::fs::write(&torn, b"").unwrap();
         assert_eq!(verify(&path).unwrap().torn_bytes, (cut - last_begin) as u64);
         let audit = Audit::open(&path).unwrap();
-        audit.record(&entry("after")).unwrap();
+        record(&audit, &entry("after")).unwrap();
         drop(audit);
         let verified = verify(&path).unwrap();
         assert_eq!((verified.lines, verified.recovered, verified.torn_bytes), (4, vec![3], 0));
         let aside = std::fs::read(&torn).unwrap();
         assert_eq!(aside, [&whole[last_begin..cut], b"\n"].concat());
     }
-    // Zeros, as some file systems leave them behind a power failure.
+    // Zeros, as some file systems leave them after a power failure.
     std::fs::write(&path, [&whole[..], &[0; 70_000]].concat()).unwrap();
     drop(Audit::open(&path).unwrap());
     assert_eq!(verify(&path).unwrap().recovered, [4]);
@@ -197,9 +204,9 @@ fn an_empty_file_that_was_made_beforehand_is_begun_and_what_is_none_of_ours_is_n
     assert!(Audit::open(&path).unwrap_err().to_string().contains("only this process's user may write"));
     assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-    Audit::open(&path).unwrap().record(&entry("a")).unwrap();
+    record(&Audit::open(&path).unwrap(), &entry("a")).unwrap();
     assert_eq!(verify(&path).unwrap().lines, 2);
-    // A link could lead to any file of this user's.
+    // A link could lead to any file of this user.
     let link = ground.path().join("link");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     assert!(Audit::open(&link).is_err() && Audit::open(ground.path()).is_err());
@@ -213,7 +220,7 @@ fn one_process_writes_a_log_and_another_is_refused() {
     let (_ground, path) = written(1);
     let audit = Audit::open(&path).unwrap();
     assert!(Audit::open(&path).unwrap_err().to_string().contains("another process writes"));
-    audit.record(&entry("a")).unwrap();
+    record(&audit, &entry("a")).unwrap();
     drop(audit);
     drop(Audit::open(&path).unwrap());
     assert!(verify(&path).is_ok());
@@ -229,7 +236,7 @@ fn many_who_write_at_once_share_the_disks_turns_and_each_line_is_there() {
         std::thread::scope(|scope| {
             for who in 0..8 {
                 let audit = &audit;
-                scope.spawn(move || (0..25).for_each(|at| audit.record(&entry(&format!("{who}-{at}"))).unwrap()));
+                scope.spawn(move || (0..25).for_each(|at| record(audit, &entry(&format!("{who}-{at}"))).unwrap()));
             }
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -239,7 +246,7 @@ fn many_who_write_at_once_share_the_disks_turns_and_each_line_is_there() {
             let audit = Arc::new(audit);
             for name in entries {
                 let audit = Arc::clone(&audit);
-                tasks.spawn(async move { audit.recorded(&entry(&name)).await });
+                tasks.spawn(async move { audit.record(&entry(&name)).await });
             }
             while let Some(done) = tasks.join_next().await {
                 done.unwrap().unwrap();
@@ -249,7 +256,7 @@ fn many_who_write_at_once_share_the_disks_turns_and_each_line_is_there() {
     }
 }
 
-/// It tries by itself.
+/// The log retries without new lines.
 fn wait_until_ready(audit: &Audit) {
     let began = std::time::Instant::now();
     while audit.ready().is_err() {
@@ -263,26 +270,27 @@ fn a_log_that_was_deleted_or_changed_refuses_operations_until_it_is_begun_anew()
     let (ground, path) = written(1);
     let audit = Audit::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let refusal = audit.record(&entry("a")).unwrap_err();
+    let refusal = record(&audit, &entry("a")).unwrap_err();
     assert_eq!(refusal, Refusal::new(Code::Unavailable, "the audit log cannot be written: nothing is done without it"));
     assert!(audit.ready().is_err());
     assert!(audit.reopen().unwrap());
     wait_until_ready(&audit);
-    audit.record(&entry("b")).unwrap();
+    record(&audit, &entry("b")).unwrap();
     assert_eq!(verify(&path).unwrap().refused, 1);
     std::fs::OpenOptions::new()
         .append(true)
         .open(&path)
         .and_then(|mut file| io::Write::write_all(&mut file, b"x"))
         .unwrap();
-    assert!(audit.record(&entry("c")).is_err());
+    assert!(record(&audit, &entry("c")).is_err());
     std::fs::rename(&path, ground.path().join("changed")).unwrap();
     assert!(audit.reopen().unwrap());
-    audit.record(&entry("d")).unwrap();
+    record(&audit, &entry("d")).unwrap();
     assert_eq!(verify(&path).unwrap().refused, 1);
 }
 
-/// A child has all descriptors of this process until it runs, and with them the locks of logs that are closed meanwhile.
+/// A child shares all descriptors of this process until its exec, and with them the locks of logs that are closed
+/// meanwhile.
 static BEGINNING: RwLock<()> = RwLock::new(());
 
 fn no_child_begins() -> RwLockReadGuard<'static, ()> {
@@ -296,7 +304,7 @@ fn begin(command: &mut Command) -> Child {
 
 const CHILD: &str = "SEALWAY_TEST_AUDIT";
 
-/// This binary once more, running one test alone; `before` is a line of shell.
+/// Starts this binary again with one test; `before` is a line of shell.
 fn child(before: &str, test: &str, path: &Path) -> Command {
     let mut command = Command::new("bash");
     command.arg("-c").arg(format!("{before}; exec \"$0\" \"$@\"")).arg(std::env::current_exe().unwrap());
@@ -304,7 +312,7 @@ fn child(before: &str, test: &str, path: &Path) -> Command {
     command
 }
 
-/// In a child: writes with four threads until it is killed, and says what it may answer for.
+/// In a child: writes with four threads until it is killed, and prints the recorded operations.
 #[test]
 fn as_a_child_it_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(CHILD) else { return };
@@ -316,7 +324,7 @@ fn as_a_child_it_writes_until_it_is_killed() {
             scope.spawn(move || {
                 for at in 0.. {
                     let name = format!("{pid}-{who}-{at}");
-                    audit.record(&entry(&name)).unwrap();
+                    record(audit, &entry(&name)).unwrap();
                     println!("answered {name}");
                 }
             });
@@ -341,7 +349,7 @@ fn a_process_that_is_killed_20_times_while_it_writes_loses_no_line_that_was_answ
             }
         }
         child.wait().unwrap();
-        // As a kill in the midst of a write leaves it, which the kernel rarely shows.
+        // A torn line, as a kill during a write leaves it, which the kernel rarely shows.
         if round % 4 == 0 {
             let log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
             io::Write::write_all(&mut &log, b"{\"seq\":7,\"time\":\"2026").unwrap();
@@ -357,17 +365,17 @@ fn a_process_that_is_killed_20_times_while_it_writes_loses_no_line_that_was_answ
     assert!(answered.len() > 200 && lost.is_empty(), "{} answered, lost {lost:?}", answered.len());
 }
 
-/// In a child whose files may not grow beyond a few KiB.
+/// Runs in a child whose files may not grow beyond a few KiB.
 #[test]
 fn as_a_child_it_writes_on_a_disk_that_is_full() {
     let Some(path) = std::env::var_os(CHILD) else { return };
     let path = Path::new(&path);
     for durability in [Durability::EachAnswer, Durability::Interval(Duration::from_millis(5))] {
         let audit = Audit::open_with(path, durability, Arc::new(SystemClock)).unwrap();
-        let refused = (0..1000).find_map(|at| audit.record(&entry(&format!("{at}-{}", "x".repeat(at % 50)))).err());
+        let refused = (0..1000).find_map(|at| record(&audit, &entry(&format!("{at}-{}", "x".repeat(at % 50)))).err());
         assert_eq!(refused.map(|refusal| refusal.code), Some(Code::Unavailable));
-        // A shorter line may still have room.
-        assert!((0..100).any(|_| audit.record(&entry("")).is_err() && audit.record(&entry("")).is_err()));
+        // A shorter line may still fit.
+        assert!((0..100).any(|_| record(&audit, &entry("")).is_err() && record(&audit, &entry("")).is_err()));
         assert!(audit.ready().is_err());
         assert_eq!(verify(path).unwrap().torn_bytes, 0, "nothing of what was refused is left");
         let limit = |current| {
@@ -377,7 +385,7 @@ fn as_a_child_it_writes_on_a_disk_that_is_full() {
         };
         limit(Some(1 << 20));
         wait_until_ready(&audit);
-        audit.record(&entry("again")).unwrap();
+        record(&audit, &entry("again")).unwrap();
         drop(audit);
         let verified = verify(path).unwrap();
         assert!(verified.refused >= 2, "{verified:?}");

@@ -1,60 +1,62 @@
-//! Verifying a log: from its first line to its last, nothing changed, taken out, put in or moved.
+//! Verifies a log from its first line to its last: no line changed, removed, inserted or moved.
 
-use std::fmt;
+use std::fmt::{self, Write};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::line::{self, Hash, LINE_LEN_MAX};
+use super::line;
+use super::writer::{Hash, LINE_LEN_MAX};
+use crate::hash::hex;
 
-/// What a log that holds has told. A chain cannot show that its end was cut off: note [`Verified::last_hash`] elsewhere, and ask
-/// for it the next time.
+/// Facts of a valid log. A chain cannot show that its end was removed: note [`Summary::last_hash`] elsewhere, and pass
+/// it to the next verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// The random id of the file.
+pub struct Summary {
+    /// Random id of the file.
     pub file: String,
-    /// Whole lines.
+    /// Number of whole lines.
     pub lines: u64,
-    /// Of the first line and the last; a file that goes on from another goes on counting.
+    /// Sequence numbers of the first and the last line; a file that continues another one continues its numbers.
     pub seq: (u64, u64),
-    /// When the first line was written and when the last.
+    /// Times of the first and the last line.
     pub time: (String, String),
-    /// The hash that it goes on from, in hexadecimal; zeros for none.
+    /// Hash that the file continues from, in hexadecimal; zeros for none.
     pub previous: String,
-    /// Of the last line, in hexadecimal.
+    /// Hash of the last line, in hexadecimal.
     pub last_hash: String,
-    /// The id of the file that goes on, once it was put aside: then nothing was cut off its end.
+    /// Id of the next file, if the log was closed: then nothing was cut off its end.
     pub next: Option<String>,
-    /// Lines that a stopped process had not written to their end and that were put aside, by the line that says so.
+    /// Lines that report the removal of torn bytes after an interrupted process, by number.
     pub recovered: Vec<u64>,
-    /// How many operations were refused because the log could not be written.
+    /// Operations that were rejected because the log could not be written.
     pub refused: u64,
-    /// Bytes behind the last whole line: one is being written, or a process was stopped while it wrote.
+    /// Bytes after the last whole line: a line is being written, or a process was interrupted.
     pub torn_bytes: u64,
-    /// The hash that the next file goes on from: of the last line but a closing one.
+    /// Hash that the next file continues from: of the last line other than a closing one.
     onward: Hash,
     begins_from: Hash,
 }
 
-impl Verified {
-    /// Whether nothing is known that went before: the first log there ever was, or one whose predecessor was not found.
+impl Summary {
+    /// True if the log continues no other one: the first log of all, or one whose predecessor was not found.
     pub fn begins_a_chain(&self) -> bool {
         self.begins_from == Hash::default()
     }
 }
 
-/// Where a log does not hold.
+/// Place at which a log is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
-    /// The file.
+pub struct Breach {
+    /// Path of the invalid file.
     pub path: PathBuf,
-    /// From 1; 0 where it is of no line.
+    /// Line from 1; 0 if it concerns no line.
     pub line: u64,
-    /// What is wrong.
+    /// Sentence that describes the defect.
     pub text: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.path.display())?;
         if self.line > 0 {
@@ -64,28 +66,29 @@ impl fmt::Display for Broken {
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for Breach {}
 
-/// Verifies one file.
+/// Verifies one file of a log.
 ///
 /// # Errors
-/// The first place where it does not hold.
-pub fn verify(path: &Path) -> Result<Verified, Broken> {
+/// The first invalid place.
+pub fn verify(path: &Path) -> Result<Summary, Breach> {
     verify_to(path, None)
 }
 
-/// Verifies files that go on from each other, the oldest first, and that a line has the hash which was noted as the last one.
+/// Verifies files that continue each other, the oldest first, and that one line has the hash noted as the last one.
 ///
 /// # Errors
-/// The first place where they do not hold.
-pub fn verify_all(paths: &[PathBuf], last: Option<&str>) -> Result<Vec<Verified>, Broken> {
-    let mut all: Vec<Verified> = Vec::new();
-    let wanted = last.map(Wanted::parse).transpose().map_err(|text| Broken { path: PathBuf::new(), line: 0, text })?;
+/// The first invalid place.
+pub fn verify_all(paths: &[PathBuf], last: Option<&str>) -> Result<Vec<Summary>, Breach> {
+    let mut all: Vec<Summary> = Vec::new();
+    let wanted =
+        last.map(NotedHash::parse).transpose().map_err(|text| Breach { path: PathBuf::new(), line: 0, text })?;
     let mut wanted = wanted;
     for path in paths {
         let verified = verify_to(path, wanted.as_mut())?;
         if let Some(before) = all.last() {
-            let broken = |text: &str| Broken { path: path.clone(), line: 1, text: text.into() };
+            let broken = |text: &str| Breach { path: path.clone(), line: 1, text: text.into() };
             if verified.begins_a_chain() {
                 return Err(broken(
                     "does not go on from the end of the file before it: when it was begun, no file was found to go on from",
@@ -105,31 +108,31 @@ pub fn verify_all(paths: &[PathBuf], last: Option<&str>) -> Result<Vec<Verified>
     {
         let text =
             "no line has the hash that was noted as the last one: lines were cut off the end, or all were made anew";
-        return Err(Broken { path: path.clone(), line: 0, text: text.into() });
+        return Err(Breach { path: path.clone(), line: 0, text: text.into() });
     }
     Ok(all)
 }
 
-/// A hash that some line has to have.
-struct Wanted {
+/// A noted hash, and if a line has it.
+struct NotedHash {
     hash: Hash,
     is_found: bool,
 }
 
-impl Wanted {
-    fn parse(text: &str) -> Result<Wanted, String> {
+impl NotedHash {
+    fn parse(text: &str) -> Result<NotedHash, String> {
         let hash = line::unhex(text.trim().to_ascii_lowercase().as_bytes());
         let hash = hash.ok_or("the noted hash is not 64 hexadecimal digits")?;
-        Ok(Wanted { hash, is_found: false })
+        Ok(NotedHash { hash, is_found: false })
     }
 }
 
-fn verify_to(path: &Path, mut wanted: Option<&mut Wanted>) -> Result<Verified, Broken> {
-    let broken = |line: u64, text: String| Broken { path: path.to_owned(), line, text };
+fn verify_to(path: &Path, mut wanted: Option<&mut NotedHash>) -> Result<Summary, Breach> {
+    let broken = |line: u64, text: String| Breach { path: path.to_owned(), line, text };
     let file = File::open(path).map_err(|err| broken(0, format!("cannot be read: {err}")))?;
     let mut lines = BufReader::with_capacity(256 * 1024, file);
     let mut bytes = Vec::with_capacity(LINE_LEN_MAX);
-    let mut chain: Option<Verified> = None;
+    let mut chain: Option<Summary> = None;
     let mut at = 0;
     loop {
         at += 1;
@@ -137,7 +140,7 @@ fn verify_to(path: &Path, mut wanted: Option<&mut Wanted>) -> Result<Verified, B
         let read = (&mut lines).take(LINE_LEN_MAX as u64).read_until(b'\n', &mut bytes);
         read.map_err(|err| broken(at, format!("cannot be read: {err}")))?;
         let Some(line) = bytes.strip_suffix(b"\n") else {
-            // Whatever follows is behind the last whole line.
+            // The rest is after the last whole line.
             let rest = std::io::copy(&mut lines, &mut std::io::sink()).map_err(|err| broken(at, err.to_string()))?;
             let torn_bytes = bytes.len() as u64 + rest;
             if rest > 0 && bytes.len() == LINE_LEN_MAX {
@@ -149,16 +152,16 @@ fn verify_to(path: &Path, mut wanted: Option<&mut Wanted>) -> Result<Verified, B
         };
         chain = Some(step(chain, line, at).map_err(|text| broken(at, text))?);
         if let (Some(wanted), Some(chain)) = (wanted.as_deref_mut(), &chain) {
-            wanted.is_found |= line::hex(&wanted.hash) == chain.last_hash;
+            wanted.is_found |= hex(&wanted.hash) == chain.last_hash;
         }
     }
 }
 
-/// One line further.
-fn step(chain: Option<Verified>, line: &[u8], at: u64) -> Result<Verified, String> {
+/// Verifies the next line of a chain.
+fn step(chain: Option<Summary>, line: &[u8], at: u64) -> Result<Summary, String> {
     let read = line::read(line)?;
     let head = read.head;
-    let hash = line::hex(&read.hash);
+    let hash = hex(&read.hash);
     let Some(mut chain) = chain else {
         let (Some(file), Some(previous), "begin") = (head.file, head.previous, head.kind.as_str()) else {
             return Err("is not the first line of a log: lines before it were taken out".into());
@@ -167,7 +170,7 @@ fn step(chain: Option<Verified>, line: &[u8], at: u64) -> Result<Verified, Strin
         if !line::follows(line, &begins_from) {
             return Err("was changed".into());
         }
-        return Ok(Verified {
+        return Ok(Summary {
             file,
             lines: 1,
             seq: (head.seq, head.seq),
@@ -207,4 +210,36 @@ fn step(chain: Option<Verified>, line: &[u8], at: u64) -> Result<Verified, Strin
     chain.refused = chain.refused.saturating_add(head.refused.unwrap_or_default());
     (chain.lines, chain.seq.1, chain.time.1, chain.last_hash) = (at, head.seq, head.time, hash);
     Ok(chain)
+}
+
+/// Verifies files that continue each other, the oldest first, and reports their facts. `last` is a previously noted
+/// last hash: without it, a chain cannot show that its end was removed.
+///
+/// # Errors
+/// The first invalid place.
+pub fn report(paths: &[PathBuf], last: Option<&str>) -> Result<String, Breach> {
+    let mut said = String::new();
+    for (path, log) in paths.iter().zip(verify_all(paths, last)?) {
+        let ((from, to), (first, until)) = (log.seq, &log.time);
+        let _ = writeln!(said, "{}: {} lines hold, {from} to {to}, {first} to {until}", path.display(), log.lines);
+        if log.begins_a_chain() {
+            let _ = writeln!(said, "  begins a chain: when it was begun, no file was found that it could go on from");
+        } else if path == &paths[0] {
+            let _ = writeln!(said, "  goes on from the hash {}", log.previous);
+        }
+        for line in &log.recovered {
+            let _ = writeln!(said, "  line {line} says that a line which was not whole was put aside");
+        }
+        if log.refused > 0 {
+            let _ = writeln!(said, "  {} operations were refused because the log could not be written", log.refused);
+        }
+        if log.torn_bytes > 0 {
+            let _ = writeln!(said, "  {} bytes follow that are no whole line", log.torn_bytes);
+        }
+        match &log.next {
+            Some(next) => _ = writeln!(said, "  closed; goes on in the file with the id {next}"),
+            None => _ = writeln!(said, "  last hash {}", log.last_hash),
+        }
+    }
+    Ok(said.trim_end().to_owned())
 }

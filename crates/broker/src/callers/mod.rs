@@ -1,44 +1,125 @@
-//! Who may do what: users and groups of the machine, and the profiles, operations and keys that each may use.
+//! Callers: their identity from the kernel, their permissions by rules on profiles, operations and keys, and their
+//! share of the broker.
 //!
-//! It may not know: what a profile says, what a key is. Whoever no rule lets is refused, always with the same words, so that a
-//! refusal does not tell what there is.
+//! The module does not know the content of a profile or a key. All denials have the same text, so that a denial does
+//! not reveal what exists.
 // SPEC broker.md#callers
 
-mod operations;
-mod peer;
+mod rules;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub use operations::{OPERATIONS, operation_name};
-pub use peer::Peer;
+use parking_lot::Mutex;
+use tokio::net::UnixStream;
 
 use crate::profile::load::read;
 use crate::profile::problem::{Leniency, Notes, Problem};
-use crate::profile::section::{Section, shown};
-use crate::profile::tree::{Kind, Node};
+use crate::profile::tree::Node;
 use crate::{Code, Refusal};
 
-/// Most rules.
-const RULES_MAX: usize = 1_000;
-/// Most entries of a rule's list.
-const ENTRIES_MAX: usize = 1_000;
-/// Longest entry, in bytes.
-const ENTRY_LEN_MAX: usize = 1_024;
-/// The user and group that the kernel tells of those it has no number for.
-const OVERFLOW_ID: u32 = 65_534;
+/// All operations, by the names of policies, audit lines and descriptors.
+pub const OPERATIONS: [&str; 23] = [
+    "HashData",
+    "SignCertificate",
+    "EncryptData",
+    "DecryptData",
+    "Rewrap",
+    "SignData",
+    "VerifyData",
+    "Mac",
+    "VerifyMac",
+    "Derive",
+    "Random",
+    "Encapsulate",
+    "Decapsulate",
+    "Information",
+    "GenerateKey",
+    "ImportKey",
+    "ListKeys",
+    "RotateKey",
+    "DisableKey",
+    "EnableKey",
+    "PublicKey",
+    "Benchmark",
+    "FakeEndpoint",
+];
 
-/// What is asked for.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
-    /// One of [`OPERATIONS`], or what our wire calls it.
-    pub operation: &'a str,
-    /// None where the operation takes none.
-    pub profile: Option<&'a str>,
-    /// The id of a key of the store; none where the operation takes none.
-    pub key: Option<&'a str>,
+/// Name of an operation for a method of our own wire or another: a policy must not depend on the wire.
+pub fn operation_name(method: &str) -> &str {
+    match method {
+        "Hash" => "HashData",
+        "Encrypt" => "EncryptData",
+        "Decrypt" => "DecryptData",
+        "Sign" => "SignData",
+        "Verify" => "VerifyData",
+        "Generate" => "GenerateKey",
+        "Import" => "ImportKey",
+        "List" => "ListKeys",
+        "Rotate" => "RotateKey",
+        "Disable" => "DisableKey",
+        "Enable" => "EnableKey",
+        name => name,
+    }
 }
 
-/// The rules. They are immutable: a reload makes new ones.
+/// Most groups of a process (`NGROUPS_MAX` of Linux).
+const GROUPS_MAX: usize = 65_536;
+
+/// Identity of a caller at the time of its connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// User id. An unknown user of another user namespace is the overflow user, 65534.
+    pub uid: u32,
+    /// Id of the primary group.
+    pub gid: u32,
+    /// Supplementary groups; empty if the process cannot be inspected.
+    pub groups: Arc<[u32]>,
+    /// Process id; `None` in another pid namespace. The process may have ended and its id been reused: it decides only
+    /// shares of connections, and groups of a process of the same user.
+    pub pid: Option<i32>,
+}
+
+impl Peer {
+    /// Asks the kernel for the peer of a connection (SO_PEERCRED).
+    ///
+    /// # Errors
+    /// The kernel does not answer; the connection is to be dropped.
+    pub fn of(socket: &UnixStream) -> io::Result<Peer> {
+        let known = socket.peer_cred()?;
+        let pid = known.pid().filter(|pid| *pid > 0);
+        let groups = pid.and_then(|pid| supplementary(known.uid(), pid)).unwrap_or_default();
+        Ok(Peer { uid: known.uid(), gid: known.gid(), groups, pid })
+    }
+
+    /// True if the caller is in a group, primary or supplementary.
+    pub fn is_in(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+}
+
+/// Reads the supplementary groups of a process from `/proc`, if the process runs as this user only. A reused process id
+/// then belongs to a process of the same user, through which the caller could have acted anyway.
+fn supplementary(uid: u32, pid: i32) -> Option<Arc<[u32]>> {
+    groups_of(uid, &std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn groups_of(uid: u32, status: &str) -> Option<Arc<[u32]>> {
+    let numbers = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        let numbers: Result<Vec<u32>, _> = line.split_ascii_whitespace().take(GROUPS_MAX).map(str::parse).collect();
+        numbers.ok()
+    };
+    // User ids of a status: real, effective, saved, and of the file system.
+    let is_its = numbers("Uid:")? == [uid; 4];
+    is_its.then(|| numbers("Groups:").map(Arc::from)).flatten()
+}
+
+/// Immutable rules for callers: a reload creates new ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Callers {
     rules: Vec<Rule>,
@@ -63,7 +144,7 @@ enum Who {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Names {
     All,
-    /// Exactly these, and all that begin so.
+    /// Exact names, and prefixes of names.
     Some {
         exact: Vec<String>,
         prefixes: Vec<String>,
@@ -71,16 +152,16 @@ enum Names {
 }
 
 impl Callers {
-    /// The default: one user, who may do everything. Whoever owns the socket.
+    /// The default: one user, the owner of the socket, may do everything.
     pub fn only(uid: u32) -> Callers {
         let all = Rule { who: Who::Uid(uid), profiles: Names::All, operations: Names::All, keys: Names::All };
         Callers { rules: vec![all], warnings: Vec::new() }
     }
 
-    /// Reads a policy's text: a list of rules.
+    /// Parses a policy: a list of rules.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All defects of the text.
     pub fn parse(text: &str, leniency: Leniency) -> Result<Callers, Vec<Problem>> {
         let root = Node::parse(text).map_err(|err| vec![Problem { line: err.line, ..Problem::of_file(err.text) }])?;
         let mut notes = Notes::new(leniency);
@@ -89,29 +170,35 @@ impl Callers {
         callers.map(|callers| Callers { warnings, ..callers }).ok_or_else(Vec::new)
     }
 
-    /// Reads a policy's file, which is held to what a file of profiles is held to.
+    /// Reads a policy's file, with the same checks as a file of profiles.
     ///
     /// # Errors
-    /// Everything that is wrong with it, as with [`crate::profile::load()`].
+    /// All defects, as with [`crate::profile::load()`].
     pub fn load(path: &Path, leniency: Leniency) -> Result<Callers, Vec<Problem>> {
         Callers::parse(&read(path)?, leniency)
     }
 
-    /// What is worth a word though it is allowed; of a section in a file of profiles, that tells it.
+    /// Warnings of the policy's file; empty for a section in a file of profiles, which has its own warnings.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
     }
 
-    /// Whether a caller may do something.
+    /// Checks a caller's permission for an operation with its profile and key, if any.
     ///
     /// # Errors
-    /// A [`Refusal`] with code 7 that says nothing of what there is.
-    pub fn allows(&self, peer: &Peer, ask: Ask<'_>) -> Result<(), Refusal> {
-        let operation = operation_name(ask.operation);
+    /// A [`Refusal`] with code 7 that does not reveal what exists.
+    pub fn allows(
+        &self,
+        peer: &Peer,
+        operation: &str,
+        profile: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let operation = operation_name(operation);
         let is_allowed = self.rules_of(peer).any(|rule| {
             rule.operations.hold(operation)
-                && ask.profile.is_none_or(|profile| rule.profiles.hold(profile))
-                && ask.key.is_none_or(|key| rule.keys.hold(key))
+                && profile.is_none_or(|profile| rule.profiles.hold(profile))
+                && key.is_none_or(|key| rule.keys.hold(key))
         });
         if is_allowed {
             return Ok(());
@@ -119,12 +206,12 @@ impl Callers {
         Err(Refusal::new(Code::PermissionDenied, "not allowed to this caller"))
     }
 
-    /// Whether any operation of a profile is open to a caller.
+    /// True if the caller may use a profile for any operation.
     pub fn may_use(&self, peer: &Peer, profile: &str) -> bool {
         self.rules_of(peer).any(|rule| rule.profiles.hold(profile))
     }
 
-    /// Whether any operation on a key is open to a caller.
+    /// True if the caller may use a key in any operation.
     pub fn may_see(&self, peer: &Peer, key: &str) -> bool {
         self.rules_of(peer).any(|rule| rule.keys.hold(key))
     }
@@ -135,21 +222,6 @@ impl Callers {
             Who::Uid(known) => known == peer.uid,
             Who::Gid(known) => peer.is_in(known),
         })
-    }
-
-    /// The rules that a node of a file lists.
-    pub(crate) fn of_node(node: &Node, path: &str, notes: &mut Notes) -> Option<Callers> {
-        let Kind::List(items) = &node.kind else {
-            notes.problem(node.line, path, format!("expected a list of rules, got {}", node.kind_name()));
-            return None;
-        };
-        if items.is_empty() || items.len() > RULES_MAX {
-            notes.problem(node.line, path, format!("expected 1 to {RULES_MAX} rules"));
-            return None;
-        }
-        let rules = items.iter().enumerate().filter_map(|(at, item)| rule(item, &format!("{path}[{at}]"), notes));
-        let rules = rules.collect();
-        Some(Callers { rules, warnings: Vec::new() })
     }
 }
 
@@ -164,96 +236,128 @@ impl Names {
     }
 }
 
-fn rule(node: &Node, path: &str, notes: &mut Notes) -> Option<Rule> {
-    if node.kind == Kind::Null {
-        notes.problem(node.line, path, "expected a map, got nothing");
-        return None;
-    }
-    let section = Section::of(node, path, &["Uid", "Gid", "Any", "Profiles", "Operations", "Keys"], notes)?;
-    let who = who(&section, notes);
-    let profiles = names(&section, "Profiles", notes);
-    let operations = operations_of(&section, notes);
-    let keys = names(&section, "Keys", notes);
-    Some(Rule { who: who?, profiles: profiles?, operations: operations?, keys: keys? })
+/// A bounded amount that callers share: places of connections and streams, bytes of memory. One user has at most three
+/// quarters of it, and one process a quarter of the places, so that no caller takes all.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    max: usize,
+    /// Bound for a process; `None` if only its user's bound applies.
+    process_max: Option<usize>,
+    used: Mutex<Usage>,
 }
 
-/// Exactly one of the three.
-fn who(section: &Section<'_>, notes: &mut Notes) -> Option<Who> {
-    let mut found = Vec::new();
-    for (key, make) in [("Uid", Who::Uid as fn(u32) -> Who), ("Gid", Who::Gid)] {
-        if section.get(key).is_none() {
-            continue;
-        }
-        let number = section.number(key, notes)?;
-        let Ok(id) = u32::try_from(number.value) else {
-            notes.problem(
-                number.line,
-                section.path_of(key),
-                format!("{} is not the number of a user or group", number.value),
-            );
-            return None;
-        };
-        if id == OVERFLOW_ID {
-            let text = "stands for everybody whom this machine has no number for, such as users of other containers";
-            notes.warn(number.line, section.path_of(key), text);
-        }
-        found.push(make(id));
-    }
-    if section.get("Any").is_some() {
-        let any = section.truth("Any", notes)?;
-        if !any.value {
-            notes.problem(any.line, section.path_of("Any"), "expected true");
-            return None;
-        }
-        found.push(Who::Any);
-    }
-    if found.len() != 1 {
-        notes.problem(section.line, &section.path, "expected one of Uid, Gid, Any");
-    }
-    found.pop().filter(|_| found.is_empty())
+#[derive(Debug, Default)]
+struct Usage {
+    all: usize,
+    /// Amount by holder, without empty entries.
+    of: HashMap<Holder, usize>,
 }
 
-/// A list of names: `*` for all, `tenant-*` for all that begin so. It has to be there, and may be empty.
-fn names(section: &Section<'_>, key: &str, notes: &mut Notes) -> Option<Names> {
-    let Some(node) = section.get(key) else {
-        notes.problem(section.line, section.path_of(key), "required; [\"*\"] for all");
-        return None;
-    };
-    let Kind::List(_) = node.kind else {
-        notes.problem(node.line, section.path_of(key), format!("expected a list, got {}", node.kind_name()));
-        return None;
-    };
-    let (mut exact, mut prefixes) = (Vec::new(), Vec::new());
-    for text in section.texts(key, ENTRIES_MAX, notes) {
-        if text.value == "*" {
-            return Some(Names::All);
-        }
-        let (name, is_prefix) = match text.value.strip_suffix('*') {
-            Some(prefix) => (prefix, true),
-            None => (text.value, false),
-        };
-        if name.is_empty() || name.len() > ENTRY_LEN_MAX || name.contains('*') {
-            let what = "expected 1 to 1024 bytes, with * at the end alone";
-            notes.problem(text.line, section.path_of(key), format!("{what}: {}", shown(text.value)));
-            continue;
-        }
-        if is_prefix { &mut prefixes } else { &mut exact }.push(name.to_owned());
-    }
-    Some(Names::Some { exact, prefixes })
+/// Holder of a share. Processes of another pid namespace have no id here, and count for their user only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Holder {
+    User(u32),
+    Process(i32),
 }
 
-/// As [`names`], of [`OPERATIONS`].
-fn operations_of(section: &Section<'_>, notes: &mut Notes) -> Option<Names> {
-    let names = names(section, "Operations", notes)?;
-    if let Names::Some { exact, prefixes } = &names {
-        let line = section.get("Operations").map_or(section.line, |node| node.line);
-        let wrong = exact.iter().filter(|name| !OPERATIONS.contains(&name.as_str())).chain(prefixes);
-        for name in wrong {
-            let text = format!("unknown operation: {}, available values: [{}]", shown(name), OPERATIONS.join(", "));
-            notes.problem(line, section.path_of("Operations"), text);
+/// Bound that leaves no share for a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoShare {
+    /// The whole amount is in use.
+    #[error("all {0} places are taken")]
+    All(usize),
+    /// The caller's user has reached its bound.
+    #[error("user {uid} has its share of places, {max}")]
+    User { uid: u32, max: usize },
+    /// The caller's process has reached its bound.
+    #[error("process {pid} has its share of places, {max}")]
+    Process { pid: i32, max: usize },
+}
+
+/// A reserved amount, released on drop.
+#[derive(Debug)]
+pub(crate) struct Share {
+    shares: Arc<Shares>,
+    holders: [Option<Holder>; 2],
+    amount: AtomicUsize,
+}
+
+impl Shares {
+    /// Creates a pool of places, with bounds for users and processes.
+    pub(crate) fn places(max: usize) -> Arc<Shares> {
+        Arc::new(Shares { max, process_max: Some(max.div_ceil(4)), used: Mutex::default() })
+    }
+
+    /// Creates a pool of bytes, with bounds for users only.
+    pub(crate) fn bytes(max: usize) -> Arc<Shares> {
+        Arc::new(Shares { max, process_max: None, used: Mutex::default() })
+    }
+
+    /// Reserves an amount for a caller.
+    ///
+    /// # Errors
+    /// The pool or the caller's part of it is used up.
+    pub(crate) fn take(self: &Arc<Self>, peer: &Peer, amount: usize) -> Result<Share, NoShare> {
+        let process = self.process_max.and(peer.pid).map(Holder::Process);
+        let holders = [Some(Holder::User(peer.uid)), process];
+        self.add(holders, amount)?;
+        Ok(Share { shares: self.clone(), holders, amount: AtomicUsize::new(amount) })
+    }
+
+    fn add(&self, holders: [Option<Holder>; 2], amount: usize) -> Result<(), NoShare> {
+        let mut used = self.used.lock();
+        let is_beyond = |used: usize, max: usize| used.checked_add(amount).is_none_or(|sum| sum > max);
+        if is_beyond(used.all, self.max) {
+            return Err(NoShare::All(self.max));
+        }
+        for holder in holders.into_iter().flatten() {
+            let (max, full) = match holder {
+                Holder::User(uid) => {
+                    let max = self.max - self.max / 4;
+                    (max, NoShare::User { uid, max })
+                }
+                Holder::Process(pid) => {
+                    let max = self.process_max.unwrap_or(self.max);
+                    (max, NoShare::Process { pid, max })
+                }
+            };
+            if is_beyond(used.of.get(&holder).copied().unwrap_or_default(), max) {
+                return Err(full);
+            }
+        }
+        used.all += amount;
+        for holder in holders.into_iter().flatten() {
+            *used.of.entry(holder).or_default() += amount;
+        }
+        Ok(())
+    }
+}
+
+impl Share {
+    /// Reserves more; false if there is no room.
+    pub(crate) fn grow(&self, amount: usize) -> bool {
+        let is_added = amount == 0 || self.shares.add(self.holders, amount).is_ok();
+        if is_added {
+            self.amount.fetch_add(amount, Ordering::Relaxed);
+        }
+        is_added
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let amount = *self.amount.get_mut();
+        let mut used = self.shares.used.lock();
+        used.all -= amount;
+        for holder in self.holders.into_iter().flatten() {
+            if let Entry::Occupied(mut held) = used.of.entry(holder) {
+                *held.get_mut() -= amount;
+                if *held.get() == 0 {
+                    held.remove();
+                }
+            }
         }
     }
-    Some(names)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! Policies: whom they let, whom they refuse, and what is wrong with one.
+//! Tests of policies: permissions, denials, and defects of a policy.
 
+use super::rules::OVERFLOW_ID;
 use super::*;
 
 const POLICY: &str = "\
@@ -15,10 +16,6 @@ fn peer(uid: u32, gid: u32) -> Peer {
     Peer { uid, gid, ..Peer::default() }
 }
 
-fn ask<'a>(operation: &'a str, profile: Option<&'a str>, key: Option<&'a str>) -> Ask<'a> {
-    Ask { operation, profile, key }
-}
-
 #[test]
 fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
     let callers = Callers::parse(POLICY, Leniency::Strict).unwrap();
@@ -26,7 +23,7 @@ fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
         (1000, 1, "SignCertificate", Some("Any"), Some("ca"), true),
         (1000, 1, "GenerateKey", None, Some("new"), true),
         (1001, 2000, "HashData", Some("Default"), None, true),
-        // As our own wire calls it.
+        // Names of our own wire.
         (1001, 2000, "Hash", Some("team-a"), None, true),
         (1001, 2000, "Encrypt", Some("team-a"), Some("team-a-key"), true),
         (1001, 2000, "EncryptData", Some("team-a"), Some("ca"), false),
@@ -38,19 +35,19 @@ fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
         (1001, 2001, "HashData", Some("Default"), None, false),
         (1001, 2001, "SignData", Some("Open"), None, false),
         (1001, 2001, "NoSuchThing", Some("Open"), None, false),
-        // A user's number is no group's.
+        // A user id does not match a group.
         (2000, 5, "EncryptData", Some("Default"), None, false),
-        // Rules do not add up to what none of them says.
+        // Permissions of different rules do not combine.
         (1001, 2000, "EncryptData", Some("Open"), Some("team-a-key"), false),
     ] {
-        let allowed = callers.allows(&peer(uid, gid), ask(operation, profile, key));
+        let allowed = callers.allows(&peer(uid, gid), operation, profile, key);
         assert_eq!(allowed.is_ok(), is_allowed, "{uid} {gid} {operation} {profile:?} {key:?}");
         if let Err(refusal) = allowed {
             assert_eq!(refusal, Refusal::new(Code::PermissionDenied, "not allowed to this caller"));
         }
     }
     let member = Peer { groups: [7, 2000].into(), ..peer(1001, 1) };
-    assert!(callers.allows(&member, ask("HashData", Some("Default"), None)).is_ok(), "a supplementary group counts");
+    assert!(callers.allows(&member, "HashData", Some("Default"), None).is_ok(), "a supplementary group counts");
     assert!(callers.may_use(&peer(1, 2000), "team-b") && !callers.may_use(&peer(1, 1), "team-b"));
     assert!(callers.may_see(&peer(1, 2000), "team-b") && !callers.may_see(&peer(1, 2000), "ca"));
 }
@@ -58,10 +55,9 @@ fn each_caller_may_do_what_its_rules_say_and_nothing_else() {
 #[test]
 fn without_a_policy_the_owner_may_do_everything_and_root_nothing() {
     let callers = Callers::only(1000);
-    let everything = ask("RotateKey", Some("A"), Some("k"));
-    assert!(callers.allows(&peer(1000, 7), everything).is_ok());
+    assert!(callers.allows(&peer(1000, 7), "RotateKey", Some("A"), Some("k")).is_ok());
     for uid in [0, 999, 1001, OVERFLOW_ID] {
-        assert!(callers.allows(&peer(uid, 1000), ask("Information", None, None)).is_err(), "{uid}");
+        assert!(callers.allows(&peer(uid, 1000), "Information", None, None).is_err(), "{uid}");
     }
 }
 
@@ -103,4 +99,99 @@ fn everything_wrong_with_a_policy_is_told_at_once() {
     }
     let text = "- {Uid: 65534, Profiles: ['*'], Operations: ['*'], Keys: ['*']}";
     assert_eq!(Callers::parse(text, Leniency::Strict).unwrap().warnings().len(), 1);
+}
+
+#[tokio::test]
+async fn a_peer_is_who_has_connected() {
+    let (one, _other) = UnixStream::pair().unwrap();
+    let peer = Peer::of(&one).unwrap();
+    assert_eq!(peer.uid, rustix::process::getuid().as_raw());
+    assert_eq!(peer.gid, rustix::process::getgid().as_raw());
+    assert_eq!(peer.pid, i32::try_from(std::process::id()).ok());
+    let mut groups: Vec<u32> = rustix::process::getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
+    groups.sort_unstable();
+    assert_eq!(*peer.groups, *groups);
+}
+
+#[test]
+fn groups_are_those_of_a_process_of_the_same_user_and_of_no_other() {
+    let status = |uids: &str| format!("Name:\tGroups: 7\nUid:\t{uids}\nGid:\t5\t5\t5\t5\nGroups:\t27 100 \n");
+    assert_eq!(groups_of(1000, &status("1000\t1000\t1000\t1000")).as_deref(), Some(&[27, 100][..]));
+    assert_eq!(groups_of(1000, "Uid:\t1000 1000 1000 1000\nGroups:\t \n").as_deref(), Some(&[][..]));
+    // Another user, a process that has changed or can change its user, and invalid status texts.
+    for uids in ["1001\t1001\t1001\t1001", "1000\t0\t0\t0", "1000\t1000\t0\t1000", "1000", ""] {
+        assert_eq!(groups_of(1000, &status(uids)), None, "{uids}");
+    }
+    assert_eq!(groups_of(1000, "Uid:\t1000 1000 1000 1000\nGroups:\tx\n"), None);
+    assert_eq!(groups_of(1000, ""), None);
+}
+
+fn process(uid: u32, pid: i32) -> Peer {
+    Peer { pid: Some(pid), ..peer(uid, 0) }
+}
+
+#[test]
+fn a_user_and_a_process_have_a_share_each_and_others_have_theirs() {
+    let shares = Shares::places(1024);
+    let mut held = Vec::new();
+    for pid in 1..=3 {
+        held.extend((0..256).map(|_| shares.take(&process(1, pid), 1).unwrap()));
+        let full = shares.take(&process(1, pid), 1).unwrap_err();
+        let user_full = NoShare::User { uid: 1, max: 768 };
+        assert_eq!(full, if pid == 3 { user_full } else { NoShare::Process { pid, max: 256 } });
+    }
+    let nameless = Peer { uid: 1, ..Peer::default() };
+    assert_eq!(shares.take(&nameless, 1).unwrap_err(), NoShare::User { uid: 1, max: 768 });
+    held.extend((0..256).map(|_| shares.take(&process(2, 4), 1).unwrap()));
+    assert_eq!(shares.take(&process(3, 5), 1).unwrap_err(), NoShare::All(1024));
+    drop(held.pop());
+    held.push(shares.take(&process(3, 5), 1).unwrap());
+    drop(held);
+    assert!(shares.used.lock().of.is_empty(), "a holder of none is not remembered");
+}
+
+/// Memory of a call from its beginning.
+const CALL_LEN: usize = 8 * 1024;
+
+fn call(bytes: &Arc<Shares>, uid: u32) -> Option<Share> {
+    bytes.take(&process(uid, 1), CALL_LEN).ok()
+}
+
+fn used(bytes: &Shares) -> usize {
+    let used = bytes.used.lock();
+    assert_eq!(used.of.values().sum::<usize>(), used.all);
+    used.all
+}
+
+#[test]
+fn what_calls_hold_together_stays_within_the_budget_and_comes_back() {
+    let budget = Shares::bytes(4 * CALL_LEN);
+    let (one, two) = (call(&budget, 1).unwrap(), call(&budget, 1).unwrap());
+    assert!(one.grow(CALL_LEN - 1) && one.grow(0) && !one.grow(2) && two.grow(1) && !two.grow(1));
+    assert!(call(&budget, 1).is_none(), "three quarters are one user's");
+    let other = call(&budget, 2).unwrap();
+    assert!(!other.grow(1) && call(&budget, 3).is_none(), "there is no more than all of it");
+    drop(one);
+    let three = call(&budget, 1).unwrap();
+    drop((two, three, other));
+    assert_eq!(used(&budget), 0);
+    assert!(!call(&budget, 1).unwrap().grow(usize::MAX), "no sum overflows");
+}
+
+#[test]
+fn many_threads_hold_no_more_than_there_is() {
+    let budget = Shares::bytes(10 * CALL_LEN);
+    std::thread::scope(|scope| {
+        for uid in 0..4 {
+            let budget = &budget;
+            scope.spawn(move || {
+                for _ in 0..2_000 {
+                    let held: Vec<_> = (0..4).filter_map(|_| call(budget, uid)).collect();
+                    assert!(budget.used.lock().all <= 10 * CALL_LEN);
+                    drop(held);
+                }
+            });
+        }
+    });
+    assert_eq!(used(&budget), 0);
 }

@@ -1,18 +1,18 @@
-//! AlgorithmIdentifiers: those of signatures that are verified, and those that are made.
+//! AlgorithmIdentifiers: those of verified signatures, and those of created ones.
 
 use sealway_awslc::{Hash, PublicKey, Scheme};
 
 use super::der::{self, Malformed, Reader};
 use crate::profile::policy::{KeyKind, SignatureHash};
 
-/// What an AlgorithmIdentifier of a signature stands for.
+/// Algorithm of a signature, by its AlgorithmIdentifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
-    /// One that is verified.
+    /// A supported scheme, which is verified.
     Known(Scheme),
-    /// One that anybody can forge; its name.
+    /// An algorithm with forgeable signatures; its name.
     Insecure(&'static str),
-    /// Anything else.
+    /// Any other algorithm, which is rejected.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ const MD2_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x02";
 const MD5_RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x04";
 const PSS: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0a";
 const MGF1: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x08";
-/// The digests of PSS, with the length of the salt that goes with each.
+/// Digests of PSS, each with the length of its salt in bytes.
 const PSS_HASHES: [(&[u8], Hash, u32); 3] = [
     (b"\x60\x86\x48\x01\x65\x03\x04\x02\x01", Hash::Sha256, 32),
     (b"\x60\x86\x48\x01\x65\x03\x04\x02\x02", Hash::Sha384, 48),
@@ -38,7 +38,7 @@ const PSS_HASHES: [(&[u8], Hash, u32); 3] = [
 ];
 
 impl Algorithm {
-    /// Reads the contents of an AlgorithmIdentifier.
+    /// Parses the contents of an AlgorithmIdentifier.
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Algorithm, Malformed> {
         let oid = reader.element(der::OID)?.value;
         if oid == PSS {
@@ -59,7 +59,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether `signature` of `message` holds. The text of a refusal says why not.
+    /// Verifies `signature` of `message`. The error is a text with the reason.
     pub(super) fn verify(self, key: &PublicKey, message: &[u8], signature: &[u8]) -> Result<(), String> {
         match self {
             Algorithm::Known(scheme) => key.verify(scheme, message, signature).map_err(|_| {
@@ -75,7 +75,8 @@ impl Algorithm {
     }
 }
 
-/// RSASSA-PSS-params (RFC 4055 section 3.1) in the one form that is verified: MGF1 of the same digest, a salt as long as it.
+/// Parses RSASSA-PSS-params (RFC 4055 section 3.1). Only one form is supported: MGF1 of the same digest, and a salt of
+/// the digest's length.
 fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, Malformed> {
     let mut parameters = algorithm.inside(der::SEQUENCE)?;
     algorithm.end()?;
@@ -96,7 +97,7 @@ fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, Malformed> {
     Ok(known.filter(|_| is_mgf1 && mask_digest == digest).map(|(_, hash, _)| Scheme::RsaPss(*hash)))
 }
 
-/// The AlgorithmIdentifier of a certificate's signature.
+/// Encodes the AlgorithmIdentifier of a certificate's signature.
 pub(super) fn identifier(kind: KeyKind, hash: SignatureHash) -> Vec<u8> {
     let scheme = scheme(kind, hash);
     let oid = KNOWN.iter().find(|(_, known)| *known == scheme).map(|(oid, _)| *oid).unwrap_or_default();
@@ -107,7 +108,7 @@ pub(super) fn identifier(kind: KeyKind, hash: SignatureHash) -> Vec<u8> {
     }
 }
 
-/// Its registered name (RFC 8017, RFC 5758).
+/// Registered name of the algorithm (RFC 8017, RFC 5758).
 pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
     match (kind, hash) {
         (KeyKind::Rsa, SignatureHash::Sha256) => "sha256WithRSAEncryption",
@@ -119,7 +120,7 @@ pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
     }
 }
 
-/// How it is made.
+/// Signature scheme of a kind of key with a digest.
 pub(super) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
     let hash = match hash {
         SignatureHash::Sha256 => Hash::Sha256,

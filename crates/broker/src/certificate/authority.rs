@@ -1,4 +1,4 @@
-//! The issuer's certificate (RFC 5280 section 4.1), as far as issuing needs it.
+//! The issuer's certificate (RFC 5280 section 4.1), parsed as far as issuing needs it.
 
 use std::borrow::Cow;
 
@@ -10,34 +10,34 @@ use super::extensions::{self, Extension};
 use super::{pem, time};
 use crate::refusal::Refusal;
 
-/// An issuer's certificate, read.
+/// Parsed certificate of an issuer.
 pub(super) struct Authority<'a> {
-    /// The certificate itself, DER.
+    /// The whole certificate, in DER.
     pub(super) whole: &'a [u8],
     signed: &'a [u8],
     algorithm: Algorithm,
     signature: &'a [u8],
     issuer: &'a [u8],
-    /// DER; what is issued has it as its issuer, byte for byte.
+    /// Subject in DER; issued certificates have it as their issuer, byte for byte.
     pub(super) subject: &'a [u8],
-    /// SubjectPublicKeyInfo, DER.
+    /// Public key as SubjectPublicKeyInfo in DER.
     spki: &'a [u8],
-    /// Seconds since 1970.
+    /// Begin of the validity, in seconds since 1970.
     pub(super) not_before: i64,
-    /// Seconds since 1970.
+    /// End of the validity, in seconds since 1970.
     pub(super) not_after: i64,
-    /// The contents of its key identifier, if it has one.
+    /// Contents of the subject key identifier, if present.
     pub(super) key_id: Option<&'a [u8]>,
     authority_key_id: Option<&'a [u8]>,
-    /// Whether it says that it is a CA.
+    /// True if BasicConstraints marks a CA.
     pub(super) is_ca: bool,
-    /// How many CAs may follow it.
+    /// Most CA certificates below it in a chain, if constrained.
     pub(super) path_length: Option<u32>,
-    /// Whether it may sign certificates, where it says what it may do at all.
+    /// True if KeyUsage permits signing certificates, or is absent.
     pub(super) may_sign: bool,
 }
 
-/// The DER of a certificate that is PEM, or DER where that is allowed.
+/// Decodes a certificate from PEM, or from DER if that is allowed.
 pub(super) fn bytes(certificate: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
     if may_be_der && certificate.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(certificate));
@@ -54,22 +54,22 @@ fn refused(why: &str) -> Refusal {
 }
 
 impl<'a> Authority<'a> {
-    /// Reads a certificate.
+    /// Parses a certificate from its DER.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Authority<'a>, Refusal> {
         read(bytes).map_err(|malformed| refused(&malformed.to_string()))
     }
 
-    /// Its public key in its one encoding; nothing if the library does not know it.
+    /// Public key in its canonical encoding; `None` if the library does not support it.
     pub(super) fn spki(&self) -> Option<Vec<u8>> {
         PublicKey::from_spki(self.spki).and_then(|key| key.spki()).ok()
     }
 
-    /// Whether it says that its own key has signed it.
+    /// True if the certificate claims to be signed with its own key.
     pub(super) fn is_self_signed(&self) -> bool {
         self.issuer == self.subject && (self.authority_key_id.is_none() || self.authority_key_id == self.key_id)
     }
 
-    /// Whether its own key has signed it.
+    /// Verifies the certificate's signature with its own key.
     pub(super) fn verify_self(&self) -> Result<(), String> {
         let key = PublicKey::from_spki(self.spki).map_err(|failed| failed.to_string())?;
         self.algorithm.verify(&key, self.signed, self.signature)
@@ -153,7 +153,7 @@ impl<'a> Authority<'a> {
                 fields.end()?;
             }
             extensions::KEY_USAGE => {
-                // Bit 5 is keyCertSign; the first byte tells how many bits of the last one do not count.
+                // Bit 5 is keyCertSign; the first byte is the number of unused bits.
                 let bits = value.element(der::BIT_STRING)?.value;
                 self.may_sign = bits.get(1).is_some_and(|byte| byte & 0x04 != 0);
             }

@@ -1,4 +1,4 @@
-//! Certificates: putting one together and having it signed.
+//! Builds certificates and has them signed.
 
 use aws_lc_rs::{digest, rand};
 
@@ -12,7 +12,7 @@ use super::{Issued, Request, algorithm, time};
 use crate::profile::policy::{CertificatePolicy, SkiHash};
 use crate::refusal::{Code, Refusal};
 
-/// What a certificate is put together from; all of it checked.
+/// Checked parts of a certificate.
 pub(super) struct Parts<'a> {
     pub(super) csr: &'a Csr<'a>,
     pub(super) ca: &'a Authority<'a>,
@@ -21,7 +21,7 @@ pub(super) struct Parts<'a> {
     pub(super) validity: Validity,
 }
 
-/// Whether the issuer's key is of the profile's kind, and that of the certificate.
+/// Checks that the issuer's key is of the profile's kind, and belongs to its certificate.
 pub(super) fn check_key(
     policy: &CertificatePolicy,
     issuer: &SigningKey<'_>,
@@ -37,7 +37,7 @@ pub(super) fn check_key(
     Ok(())
 }
 
-/// Builds and signs.
+/// Builds a certificate and signs it.
 pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &Parts<'_>) -> Result<Issued, Refusal> {
     let key_id = key_id(policy.ski, parts.csr.spki)?;
     let facts = Facts {
@@ -75,7 +75,7 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
     })
 }
 
-/// A positive INTEGER of 159 random bits: at most 20 bytes (RFC 5280 section 4.1.2.2).
+/// Draws a positive INTEGER of 159 random bits: at most 20 bytes (RFC 5280 section 4.1.2.2).
 fn serial() -> Result<Vec<u8>, Refusal> {
     let no_randomness = |_| Refusal::new(Code::Internal, "error while signing data: no randomness");
     let mut bytes = [0; 20];
@@ -88,7 +88,8 @@ fn serial() -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// The leftmost 160 bits of the digest of the key's bits (RFC 5280 section 4.2.1.2, RFC 7093 section 2).
+/// Key identifier: the leftmost 160 bits of the digest of the key's bits (RFC 5280 section 4.2.1.2, RFC 7093 section
+/// 2).
 fn key_id(hash: SkiHash, spki: &[u8]) -> Result<[u8; 20], Refusal> {
     let digest = match hash {
         SkiHash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,

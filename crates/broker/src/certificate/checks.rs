@@ -1,5 +1,6 @@
-//! What is asked of an issuer beyond that its key fits: each rule has a switch in the profile, and none was there in what
-//! this replaces. They look at the certificate that came with the request, not at a chain: whoever trusts it decides that.
+//! Further checks of an issuer, beyond the fit of its key. Each check has a switch in the profile; the broker that this
+//! one replaces had none of them. The checks cover the certificate in the request, not its chain: a relying party
+//! verifies the chain.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use super::validity::Validity;
 use crate::profile::policy::CertificatePolicy;
 use crate::refusal::Refusal;
 
-/// Holds the issuer to the profile's checks.
+/// Applies the profile's checks to the issuer.
 pub(super) fn check(
     policy: &CertificatePolicy,
     ca: &Authority<'_>,
@@ -58,11 +59,11 @@ pub(super) fn check(
     Ok(())
 }
 
-/// How many certificates are remembered. Brokers have few issuers.
+/// Most remembered certificates. Brokers have few issuers.
 const HELD_MAX: usize = 64;
 
-/// SHA-256 of certificates whose own signature held, the oldest first. An issuer signs many times, and its own signature takes
-/// as long to verify as a request's; it holds for the same bytes for ever.
+/// SHA-256 of certificates with a valid self-signature, the oldest first. An issuer signs many times, and its
+/// self-signature takes as long to verify as a request's; the result for the same bytes never changes.
 static HELD: Mutex<VecDeque<[u8; 32]>> = Mutex::new(VecDeque::new());
 
 fn own_signature(ca: &Authority<'_>) -> Result<(), String> {

@@ -1,10 +1,10 @@
-//! Which keys a profile issues for and issues with.
+//! Constraints of a profile on the certified key and the issuer's key.
 
 use super::key::{SigningKey, SubjectKey};
 use crate::profile::policy::{KeyConstraints, KeyKind, SizeRange};
 use crate::refusal::Refusal;
 
-/// The key that is to be certified.
+/// Checks the key that is to be certified.
 pub(super) fn check_subject(allowed: &KeyConstraints, key: &SubjectKey) -> Result<(), Refusal> {
     let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: {why}")));
     let (kind, size) = match key {
@@ -21,7 +21,7 @@ pub(super) fn check_subject(allowed: &KeyConstraints, key: &SubjectKey) -> Resul
     }
 }
 
-/// The key that is to sign.
+/// Checks the key that is to sign.
 pub(super) fn check_issuer(allowed: &KeyConstraints, key: &SigningKey<'_>) -> Result<(), Refusal> {
     let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: {why}")));
     let (kind, size) = match key.size() {

@@ -9,25 +9,25 @@ use super::key::SubjectKey;
 use super::{pem, subject};
 use crate::refusal::Refusal;
 
-/// id-pkcs9-at-extensionRequest.
+/// OID of id-pkcs9-at-extensionRequest (RFC 2985).
 const EXTENSION_REQUEST: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e";
 const ATTRIBUTES_MAX: usize = 64;
 
-/// A request, read; its signature is not looked at until [`Csr::verify`].
+/// Parsed request; [`Csr::verify`] checks its signature.
 pub(super) struct Csr<'a> {
     signed: &'a [u8],
-    /// The subject, DER.
+    /// Subject of the request, in DER.
     pub(super) subject: &'a [u8],
-    /// SubjectPublicKeyInfo, DER.
+    /// Public key as SubjectPublicKeyInfo in DER.
     pub(super) spki: &'a [u8],
     pub(super) key: SubjectKey,
-    /// The extensions that are asked for.
+    /// Requested extensions, each at most once.
     pub(super) extensions: Vec<Extension<'a>>,
     algorithm: Algorithm,
     signature: &'a [u8],
 }
 
-/// The DER of a request that is PEM, or DER where that is allowed.
+/// Decodes a request from PEM, or from DER if that is allowed.
 pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
     if may_be_der && csr.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(csr));
@@ -38,7 +38,7 @@ pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refus
 }
 
 impl<'a> Csr<'a> {
-    /// Reads a request.
+    /// Parses a request from its DER.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Csr<'a>, Refusal> {
         read(bytes).map_err(|malformed| {
             let text = format!("error parsing request data: could not parse certificate request, err: {malformed}");
@@ -46,8 +46,8 @@ impl<'a> Csr<'a> {
         })
     }
 
-    /// Whether it is signed with its own key. Nothing is said of a key of no supported kind, which no profile allows: on every
-    /// wire it is refused by its kind.
+    /// Verifies the request's signature with its own key. Keys of unsupported kinds are not verified: no profile allows
+    /// them, and every wire rejects them by their kind.
     pub(super) fn verify(&self) -> Result<(), Refusal> {
         let verified = match &self.key {
             SubjectKey::Sized { key, .. } => self.algorithm.verify(key, self.signed, self.signature),
@@ -70,7 +70,7 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
     request.end()?;
 
     let mut info = Reader::new(signed.value, WHAT);
-    // 0 is right; some programs write 1 or 2, as certificates have it.
+    // Version 0 is correct; some programs write 1 or 2, as in certificates.
     if info.small()? > 2 {
         return Err(Malformed(WHAT));
     }
@@ -89,7 +89,7 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
     Ok(Csr { signed: signed.whole, subject, spki, key, extensions, algorithm, signature })
 }
 
-/// The extensions that the attributes ask for; there may be one such attribute, with one value.
+/// Parses the requested extensions of the attributes: at most one such attribute, with one value.
 fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed> {
     const WHAT: &str = "malformed extensions of the certificate request";
     let mut found = None;

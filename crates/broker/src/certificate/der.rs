@@ -1,5 +1,5 @@
-//! DER (X.690 section 10), the part that certificates need: a strict reader of slices, and what writes them. What is copied
-//! from a request into a certificate has come through this reader, so that nothing but DER is ever signed.
+//! DER (X.690 section 10), the part that certificates need: a strict reader of slices, and writers. Data copied from a
+//! request into a certificate has passed this reader, so that only DER is signed.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ pub(super) const GENERALIZED_TIME: u8 = 0x18;
 pub(super) const SEQUENCE: u8 = 0x30;
 pub(super) const SET: u8 = 0x31;
 
-/// What is no DER, or not what stands in this place.
+/// Input that is not DER, or not the expected element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed(pub(super) &'static str);
 
@@ -27,17 +27,17 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// One element.
+/// One element with tag and contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element<'a> {
     pub(super) tag: u8,
-    /// Its contents.
+    /// Contents of the element.
     pub(super) value: &'a [u8],
-    /// With tag and length.
+    /// The element with tag and length.
     pub(super) whole: &'a [u8],
 }
 
-/// Reads elements one after another; `what` names them in an error.
+/// Reader of consecutive elements; `what` names them in an error.
 #[derive(Clone)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The next element, whatever it is. Tags have one byte, lengths are definite and as short as can be.
+    /// Reads the next element. Tags have one byte, lengths are definite and minimal.
     pub(super) fn any(&mut self) -> Result<Element<'a>, Malformed> {
         let wrong = Malformed(self.what);
         let (&tag, after) = self.rest.split_first().ok_or(wrong)?;
@@ -83,28 +83,28 @@ impl<'a> Reader<'a> {
         Ok(Element { tag, value, whole })
     }
 
-    /// The next element, which has this tag.
+    /// Reads the next element, which must have this tag.
     pub(super) fn element(&mut self, tag: u8) -> Result<Element<'a>, Malformed> {
         let element = self.any()?;
         if element.tag == tag { Ok(element) } else { Err(Malformed(self.what)) }
     }
 
-    /// The next element if it has this tag.
+    /// Reads the next element if it has this tag.
     pub(super) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, Malformed> {
         if self.rest.first() == Some(&tag) { self.any().map(Some) } else { Ok(None) }
     }
 
-    /// A reader of the contents of the next element, which has this tag.
+    /// Returns a reader of the next element's contents, which must have this tag.
     pub(super) fn inside(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
         Ok(Reader { rest: self.element(tag)?.value, what: self.what })
     }
 
-    /// Nothing follows.
+    /// Checks that no element follows.
     pub(super) fn end(&self) -> Result<(), Malformed> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed(self.what)) }
     }
 
-    /// A BOOLEAN, DER's two.
+    /// Reads an optional BOOLEAN in one of DER's two encodings.
     pub(super) fn boolean(&mut self) -> Result<Option<bool>, Malformed> {
         match self.optional(BOOLEAN)?.map(|element| element.value) {
             None => Ok(None),
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An INTEGER that is not negative and fits.
+    /// Reads a non-negative INTEGER that fits into 32 bits.
     pub(super) fn small(&mut self) -> Result<u32, Malformed> {
         let value = self.element(INTEGER)?.value;
         let is_minimal = !matches!(value, [] | [0, 0..=0x7f, ..]) && value[0] < 0x80;
@@ -125,8 +125,8 @@ impl<'a> Reader<'a> {
         Ok(digits.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
-    /// The contents of an OBJECT IDENTIFIER: each number as short as can be, and whole. Another spelling of a known one would be
-    /// taken for it by some who read a certificate and not by others.
+    /// Reads the contents of an OBJECT IDENTIFIER, with minimal and complete numbers. Some readers of certificates
+    /// would accept another spelling of a known OID and others not.
     pub(super) fn oid(&mut self) -> Result<&'a [u8], Malformed> {
         let value = self.element(OID)?.value;
         let begins = |at: usize| at == 0 || value[at - 1] < 0x80;
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         if is_whole && !is_padded { Ok(value) } else { Err(Malformed(self.what)) }
     }
 
-    /// The bytes of a BIT STRING that is whole bytes.
+    /// Reads the bytes of a BIT STRING without unused bits.
     pub(super) fn bits(&mut self) -> Result<&'a [u8], Malformed> {
         match self.element(BIT_STRING)?.value {
             [0, bytes @ ..] => Ok(bytes),
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// An element of this tag.
+/// Encodes an element of this tag.
 pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = Vec::with_capacity(len + 5);
@@ -163,12 +163,12 @@ pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// A SEQUENCE of these.
+/// Encodes a SEQUENCE of these elements.
 pub(super) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     element(SEQUENCE, parts)
 }
 
-/// An INTEGER of these bytes, unsigned, of any length.
+/// Encodes unsigned bytes of any length as an INTEGER.
 pub(super) fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let digits = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
     match digits.first() {
@@ -178,12 +178,12 @@ pub(super) fn unsigned(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A BIT STRING of whole bytes.
+/// Encodes whole bytes as a BIT STRING.
 pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], bytes])
 }
 
-/// The contents of an object identifier in dotted form; nothing for what is none.
+/// Encodes an object identifier from its dotted form; `None` for an invalid one.
 pub(super) fn oid(dotted: &str) -> Option<Vec<u8>> {
     let arcs: Vec<u32> = dotted.split('.').map(|arc| arc.parse().ok()).collect::<Option<_>>()?;
     let [first, second, rest @ ..] = arcs.as_slice() else { return None };
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn object_identifiers_have_one_spelling() {
-        // The last has a zero within a number.
+        // The last one has a zero inside a number.
         for right in [&[6, 3, 0x55, 4, 3][..], &[6, 2, 0x88, 0x37], &[6, 1, 0], &[6, 4, 0x55, 0x81, 0x80, 3]] {
             assert_eq!(Reader::new(right, "test").oid(), Ok(&right[2..]));
         }

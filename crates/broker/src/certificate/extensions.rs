@@ -1,5 +1,5 @@
-//! Extensions of certificates (RFC 5280 section 4.2): those of a profile, those that a profile lets a request bring, and
-//! those of an issuer's certificate that matter.
+//! Extensions of certificates (RFC 5280 section 4.2): those of a profile, those copied from a request, and those of an
+//! issuer's certificate.
 
 use super::Flavour;
 use super::der::{self, Malformed, Reader};
@@ -12,21 +12,21 @@ pub(super) const SUBJECT_KEY_ID: &[u8] = b"\x55\x1d\x0e";
 pub(super) const AUTHORITY_KEY_ID: &[u8] = b"\x55\x1d\x23";
 const SUBJECT_ALT_NAME: &[u8] = b"\x55\x1d\x11";
 const CRL_POINTS: &[u8] = b"\x55\x1d\x1f";
-/// Those that a profile alone decides on; a request cannot bring them.
+/// Extensions that only a profile decides; a request cannot bring them.
 const PROFILES_OWN: [&[u8]; 7] =
     [KEY_USAGE, EXTENDED_KEY_USAGE, BASIC_CONSTRAINTS, SUBJECT_KEY_ID, AUTHORITY_KEY_ID, SUBJECT_ALT_NAME, CRL_POINTS];
 const COUNT_MAX: usize = 64;
 
-/// One extension as it stands somewhere.
+/// One extension of a request or a certificate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extension<'a> {
     pub(super) oid: &'a [u8],
     is_critical: bool,
-    /// The contents of its OCTET STRING.
+    /// Contents of the extension's OCTET STRING.
     pub(super) value: &'a [u8],
 }
 
-/// Reads the elements of an `Extensions`. None may be there twice.
+/// Parses the elements of an `Extensions`. A duplicate is an error.
 pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed> {
     let mut extensions: Vec<Extension<'_>> = Vec::new();
     while !list.is_empty() {
@@ -43,11 +43,11 @@ pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, Malforme
     Ok(extensions)
 }
 
-/// What the extensions of a certificate are made of.
+/// Inputs of a certificate's extensions.
 pub(super) struct Facts<'a> {
     pub(super) policy: &'a CertificatePolicy,
     pub(super) wire: Flavour,
-    /// The issuer's key identifier, if it has one.
+    /// Subject key identifier of the issuer, if present.
     pub(super) authority_key_id: Option<&'a [u8]>,
     pub(super) subject_key_id: &'a [u8],
     pub(super) crl_points: &'a [String],
@@ -55,7 +55,7 @@ pub(super) struct Facts<'a> {
     pub(super) is_subject_empty: bool,
 }
 
-/// The contents of the `Extensions`, in the order of spec/broker.md.
+/// Builds the contents of the `Extensions`, in the order of spec/broker.md.
 pub(super) fn build(facts: &Facts<'_>) -> Result<Vec<u8>, Malformed> {
     let policy = facts.policy;
     let is_critical_basic = policy.is_ca || facts.wire == Flavour::W0;
@@ -74,7 +74,7 @@ pub(super) fn build(facts: &Facts<'_>) -> Result<Vec<u8>, Malformed> {
         push(&mut out, AUTHORITY_KEY_ID, false, &der::sequence(&[&der::element(0x80, &[id])]));
     }
     if let Some(names) = alternative_names(facts)? {
-        // RFC 5280 section 4.2.1.6: critical where the subject says nothing.
+        // RFC 5280 section 4.2.1.6: critical if the subject is empty.
         push(&mut out, SUBJECT_ALT_NAME, facts.is_subject_empty, names);
     }
     if !facts.crl_points.is_empty() {
@@ -101,7 +101,7 @@ fn push(out: &mut Vec<u8>, oid: &[u8], is_critical: bool, value: &[u8]) {
     out.extend_from_slice(&der::sequence(&[&oid, critical, &der::element(der::OCTET_STRING, &[value])]));
 }
 
-/// A BIT STRING without zeros at its end.
+/// Encodes the KeyUsage as a BIT STRING without trailing zeros.
 fn key_usage(usage: KeyUsage) -> Vec<u8> {
     let bytes = usage.0.reverse_bits().to_be_bytes();
     let bytes = if bytes[1] == 0 { &bytes[..1] } else { &bytes[..] };
@@ -142,7 +142,7 @@ fn crl_points(urls: &[String]) -> Vec<u8> {
     der::sequence(&[&list])
 }
 
-/// The request's SubjectAltName where the profile lets it through; it must be one.
+/// Returns the request's SubjectAltName if the profile allows it; a malformed one is an error.
 fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malformed> {
     let wanted = facts.requested.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
     let Some(extension) = wanted.filter(|_| facts.policy.copies_san) else { return Ok(None) };
@@ -150,7 +150,7 @@ fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malforme
     Ok(Some(extension.value))
 }
 
-/// Whether these are GeneralNames (RFC 5280 section 4.2.1.6), at least one, each of what its kind holds.
+/// Checks that these are GeneralNames (RFC 5280 section 4.2.1.6): at least one, each with valid contents for its kind.
 fn check_names(value: &[u8]) -> Result<(), Malformed> {
     const WHAT: &str = "malformed subject alternative name";
     let mut whole = Reader::new(value, WHAT);
@@ -202,21 +202,21 @@ mod tests {
             assert_eq!(check_names(right), Ok(()), "{right:?}");
         }
         for wrong in [
-            // Nothing, no sequence, and what follows it.
+            // Empty input, an empty sequence, another tag, and trailing bytes.
             &b""[..],
             b"\x30\x00",
             b"\x31\x03\x82\x01a",
             b"\x30\x03\x82\x01a\x00",
-            // An address of three bytes, a name that is empty, has a blank, a zero, or bytes beyond ASCII.
+            // An address of three bytes; a name that is empty, has a blank, a zero, or bytes beyond ASCII.
             b"\x30\x05\x87\x03\x01\x02\x03",
             b"\x30\x02\x82\x00",
             b"\x30\x05\x82\x03a b",
             b"\x30\x05\x82\x03a\x00b",
             b"\x30\x04\x86\x02\xc3\xa4",
-            // No name in a directoryName, an otherName without its value.
+            // An invalid directoryName, and an otherName without its value.
             b"\x30\x05\xa4\x03\x30\x01\x00",
             b"\x30\x05\xa0\x03\x06\x01\x2a",
-            // Tags that GeneralName has not.
+            // Tags that GeneralName does not have.
             b"\x30\x03\x8a\x01a",
             b"\x30\x03\x0c\x01a",
         ] {

@@ -1,4 +1,4 @@
-//! Keys: that of a request, which is certified, and that of the issuer, which signs.
+//! Keys of certificates: the request's key, which is certified, and the issuer's key, which signs.
 
 use std::borrow::Cow;
 
@@ -14,16 +14,16 @@ const EC: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
 const CURVES: [&[u8]; 4] =
     [b"\x2b\x81\x04\x00\x21", b"\x2a\x86\x48\xce\x3d\x03\x01\x07", b"\x2b\x81\x04\x00\x22", b"\x2b\x81\x04\x00\x23"];
 
-/// The public key of a request.
+/// Public key of a request.
 pub(super) enum SubjectKey {
-    /// One that certificates are issued for, if its size is allowed.
+    /// A supported key, if the profile allows its size.
     Sized { kind: KeyKind, size: u32, key: PublicKey },
-    /// One of a kind that no profile can allow, as texts name it.
+    /// A key of a kind that no profile can allow; its name in errors.
     Unsupported(&'static str),
 }
 
 impl SubjectKey {
-    /// Reads a SubjectPublicKeyInfo. Keys of kinds that are not issued for are let through, to be refused by name.
+    /// Parses a SubjectPublicKeyInfo. Keys of unsupported kinds pass, and are rejected by name later.
     pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, Malformed> {
         const WHAT: &str = "malformed public key";
         let mut fields = Reader::new(spki, WHAT).inside(der::SEQUENCE)?;
@@ -48,7 +48,7 @@ impl SubjectKey {
         }
         let key = PublicKey::from_spki(spki).map_err(|_| Malformed(WHAT))?;
         let Some((kind, size)) = size(key.kind()) else { return Err(Malformed(WHAT)) };
-        // What is certified is this key in its one encoding: not a compressed point, not a modulus with zeros before it.
+        // Only the canonical encoding is certified: not a compressed point, not a modulus with leading zeros.
         match key.spki() {
             Ok(encoded) if encoded == spki => Ok(SubjectKey::Sized { kind, size, key }),
             _ => Err(Malformed(WHAT)),
@@ -56,7 +56,7 @@ impl SubjectKey {
     }
 }
 
-/// The kind and size by which profiles know a key; nothing for keys that they do not know.
+/// Kind and size of a key in profiles; `None` for keys that profiles do not know.
 fn size(kind: Kind) -> Option<(KeyKind, u32)> {
     match kind {
         Kind::Rsa(bits) => Some((KeyKind::Rsa, bits)),
@@ -68,7 +68,7 @@ fn size(kind: Kind) -> Option<(KeyKind, u32)> {
     }
 }
 
-/// The issuer's key, from wherever it comes.
+/// The issuer's key, from the request or the store.
 pub(super) enum SigningKey<'a> {
     Parsed { kind: KeyKind, size: u32, key: PrivateKey },
     Handle(&'a dyn IssuerKey),
@@ -76,7 +76,7 @@ pub(super) enum SigningKey<'a> {
 }
 
 impl<'a> SigningKey<'a> {
-    /// Reads the key of a request; a handle is one already. The copy that is decoded here is wiped.
+    /// Parses the key of a request; a handle is used as it is. The decoded copy is wiped.
     pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>, Refusal> {
         let text = match issuer {
             Issuer::Pem(text) => text,
@@ -94,7 +94,7 @@ impl<'a> SigningKey<'a> {
         }
     }
 
-    /// Its kind and its size; the name of its type if it is of no kind that profiles know.
+    /// Kind and size of the key; the name of its type if profiles do not know its kind.
     pub(super) fn size(&self) -> Result<(KeyKind, u32), &'static str> {
         match self {
             SigningKey::Parsed { kind, size, .. } => Ok((*kind, *size)),
@@ -103,7 +103,7 @@ impl<'a> SigningKey<'a> {
         }
     }
 
-    /// The SubjectPublicKeyInfo of its public half.
+    /// Public key as SubjectPublicKeyInfo in DER.
     pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>, Refusal> {
         match self {
             SigningKey::Parsed { key, .. } => key.public_spki().map(Cow::Owned).map_err(|_| not_signed()),

@@ -1,7 +1,7 @@
-//! Certificates for PKCS#10 requests under a profile (spec/broker.md, "Certificates"). Texts of refusals are those that
-//! users of the wire look for; a wire puts its own words before them.
+//! Certificates for PKCS#10 requests under a profile (spec/broker.md, "Certificates"). The texts of errors are those
+//! that users of the wire know; a wire puts its own words before them.
 //!
-//! It may not know: wires, sockets, files, where keys are kept.
+//! The module does not know wires, sockets, files, or the storage of keys.
 // SPEC broker.md#certificates
 
 mod algorithm;
@@ -21,102 +21,102 @@ mod validity;
 use crate::profile::policy::{CertificatePolicy, KeyKind, Offset, SignatureHash};
 use crate::refusal::{Code, Refusal};
 
-/// What differs between wires.
+/// Differences of the wires in issuing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// The oldest: code 2 for everything, the request's signature is checked first, its own form of BasicConstraints, no SKI.
+    /// W0: code 2 for all errors, the request's signature is checked first, another form of BasicConstraints, no SKI.
     W0,
-    /// W1 to W4.
+    /// W1 to W4, the Open Crypto Broker's wires.
     Open,
-    /// Our own: DER is read as well as PEM.
+    /// Our own wire, which accepts DER as well as PEM.
     Ours,
 }
 
-/// An end of the validity that is asked for.
+/// Requested end of the validity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// None: the profile's.
+    /// None requested: the profile decides.
     #[default]
     Profile,
     /// Seconds since 1970.
     At(u64),
-    /// From now on, as W0 tells it.
+    /// Offset from now, as W0 sends it.
     From(Offset),
 }
 
-/// A key that signs without being seen. Its size is that of [`KeyKind`].
+/// A key that signs without revealing its private half. Its size is measured as in [`KeyKind`].
 pub trait IssuerKey: Send + Sync {
-    /// What it is of.
+    /// Kind of the key: RSA or ECDSA.
     fn kind(&self) -> KeyKind;
-    /// Bits.
+    /// Size of the key in bits.
     fn size(&self) -> u32;
-    /// The SubjectPublicKeyInfo of its public half, in DER.
+    /// Public half as SubjectPublicKeyInfo in DER.
     fn spki(&self) -> Vec<u8>;
-    /// The signature of `message`: RSA PKCS#1 v1.5, or ECDSA in DER form.
+    /// Signs `message`: RSA PKCS#1 v1.5, or ECDSA in DER form.
     ///
     /// # Errors
     /// The key may not be used now, or signing failed.
     fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal>;
 }
 
-/// Who issues.
+/// Source of the issuer's key.
 #[derive(Clone, Copy)]
 pub enum Issuer<'a> {
-    /// The key itself: PEM of PKCS#1, PKCS#8 or SEC1, not encrypted.
+    /// The private key: PEM of PKCS#1, PKCS#8 or SEC1, not encrypted.
     Pem(&'a [u8]),
-    /// A handle.
+    /// Handle of a key of the store.
     Key(&'a dyn IssuerKey),
 }
 
-/// What is to be issued, from whom. Lengths are bounded by the wire: 64 KiB each, 1024 bytes of subject, 16 CRL points.
+/// Request for a certificate. The wire bounds the lengths: 64 KiB each, 1024 bytes of subject, 16 CRL points.
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
-    /// PKCS#10, PEM; on our own wire DER too.
+    /// Certificate signing request: PKCS#10 in PEM, on our own wire also DER.
     pub csr: &'a [u8],
-    /// PEM with the label CERTIFICATE; on our own wire DER too.
+    /// Issuer's certificate: PEM with the label CERTIFICATE, on our own wire also DER.
     pub ca_certificate: &'a [u8],
-    /// Its key.
+    /// Private key of the issuer.
     pub issuer: Issuer<'a>,
-    /// Begin.
+    /// Begin of the validity.
     pub not_before: Bound,
-    /// End.
+    /// End of the validity.
     pub not_after: Bound,
-    /// In place of the request's subject: `K=V` separated by commas. Empty is none.
+    /// Subject that replaces the request's: `K=V` separated by commas. Empty counts as none.
     pub subject: Option<&'a str>,
     /// Absolute http(s) URLs, one distribution point each.
     pub crl_points: &'a [String],
-    /// Milliseconds since 1970.
+    /// Current time in milliseconds since 1970.
     pub now_ms: u64,
-    /// Whose rules.
+    /// Wire whose rules apply.
     pub wire: Flavour,
 }
 
-/// A certificate.
+/// An issued certificate and its signature algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// X.509 version 3.
+    /// The certificate, X.509 version 3 in DER.
     pub der: Vec<u8>,
-    /// The registered name of its signature's algorithm, such as `ecdsa-with-SHA512`.
+    /// Registered name of the signature algorithm, such as `ecdsa-with-SHA512`.
     pub algorithm: String,
 }
 
 impl Issued {
-    /// As PEM of 64 columns with a line end at its end.
+    /// Encodes the certificate as PEM with lines of 64 columns.
     pub fn pem(&self) -> String {
         pem::encode("CERTIFICATE", &self.der)
     }
 }
 
-/// Issues a certificate as the profile and the request say.
+/// Issues a certificate by the profile and the request.
 ///
 /// # Errors
-/// A text and a code for each rule that the request breaks, in the specified order: 3, or 2 on the oldest wire. What a key
-/// handle answers is passed on.
+/// A text and a code for the first broken rule, in the specified order: 3, or 2 on W0. Errors of a key handle are
+/// passed on.
 pub fn issue(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Issued, Refusal> {
     issue_any(Some(policy), request).map_err(|refusal| of_wire(request.wire, refusal))
 }
 
-/// Why a profile that has no `API.SignCertificate` does not issue: what is wrong with the request comes first.
+/// Error for a profile without `API.SignCertificate`: the request's own faults come first.
 pub fn refuse(request: &Request<'_>) -> Refusal {
     let refusal = match issue_any(None, request) {
         Err(refusal) => refusal,

@@ -1,10 +1,10 @@
-//! PEM (RFC 7468, laxly): the first block of a text, whatever stands before and after it.
+//! PEM (RFC 7468, laxly parsed): the first block of a text, with any text before and after it.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
-/// A block; its bytes are wiped, as they may be a key's.
+/// A block; its bytes are wiped on drop, as they may be a key.
 pub(super) struct Block<'a> {
     pub(super) label: &'a str,
     pub(super) der: Zeroizing<Vec<u8>>,
@@ -15,8 +15,8 @@ const END: &[u8] = b"-----END ";
 const DASHES: &[u8] = b"-----";
 const LABEL_MAX: usize = 64;
 
-/// The first block that is whole; nothing if there is none. A block has headers and an empty line before its base64, or none
-/// of them. Linear in the length of the text.
+/// Finds the first complete block; `None` if there is none. A block may have headers and an empty line before its
+/// base64. Linear in the length of the text.
 pub(super) fn first(text: &[u8]) -> Option<Block<'_>> {
     let mut rest = text;
     loop {
@@ -30,7 +30,7 @@ pub(super) fn first(text: &[u8]) -> Option<Block<'_>> {
     }
 }
 
-/// What a PEM text has 64 columns of, ends of lines included, and its two lines of label.
+/// Encodes a block: two lines with the label, and base64 in lines of 64 columns.
 pub(super) fn encode(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut out = format!("-----BEGIN {label}-----\n");
@@ -45,7 +45,7 @@ pub(super) fn encode(label: &str, der: &[u8]) -> String {
     out
 }
 
-/// A line without its end, and what follows; nothing at the end of the text.
+/// Splits off a line without its end; `None` at the end of the text.
 fn next_line(text: &[u8]) -> Option<(&[u8], &[u8])> {
     if text.is_empty() {
         return None;
@@ -62,12 +62,12 @@ fn label<'a>(line: &'a [u8], prefix: &[u8]) -> Option<&'a str> {
 
 fn body<'a>(label_begun: &'a str, text: &[u8]) -> Option<Block<'a>> {
     let encoded = encoded(label_begun, text)?;
-    // As long as it can get, so that no secret is left behind where it grew; it is made for whole blocks alone.
+    // Allocated at full length, so that no copy of a secret is left by growing; only complete blocks reach this point.
     let mut base64 = Zeroizing::new(Vec::with_capacity(encoded.len()));
     let (mut rest, mut in_headers) = (encoded, true);
     while let Some((line, after)) = next_line(rest) {
         rest = after;
-        // A header; what an encrypted key has of them makes no difference: its bytes are no key.
+        // A header. Those of an encrypted key make no difference: its bytes do not parse as a key.
         if in_headers && line.contains(&b':') {
             continue;
         }
@@ -80,7 +80,7 @@ fn body<'a>(label_begun: &'a str, text: &[u8]) -> Option<Block<'a>> {
     Some(Block { label: label_begun, der })
 }
 
-/// What stands before the line that ends the block; nothing where another line of dashes comes first.
+/// Returns the text before the block's last line; `None` if another line of dashes comes first.
 fn encoded<'a>(label_begun: &str, text: &'a [u8]) -> Option<&'a [u8]> {
     let mut rest = text;
     loop {

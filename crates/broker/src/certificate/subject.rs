@@ -1,11 +1,11 @@
-//! Names of subjects: that of the request as it stands, or the one that is asked for in its place.
+//! Names of subjects: the request's own, or the requested replacement.
 
 use std::borrow::Cow;
 
 use super::der::{self, Malformed, Reader};
 use crate::refusal::Refusal;
 
-/// The attributes that may be asked for, and their object identifiers.
+/// Attributes of a requested subject, with their object identifiers.
 const ATTRIBUTES: [(&str, &[u8]); 6] = [
     ("C", b"\x55\x04\x06"),
     ("ST", b"\x55\x04\x08"),
@@ -15,7 +15,7 @@ const ATTRIBUTES: [(&str, &[u8]); 6] = [
     ("CN", b"\x55\x04\x03"),
 ];
 
-/// The name that the certificate has, DER: what is asked for, or the request's own byte for byte.
+/// Subject of the certificate in DER: the requested one, or the request's own byte for byte.
 pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
     let mut names = Vec::new();
     for (index, part) in asked.unwrap_or_default().split(',').map(str::trim).enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, 
     Ok(Cow::Owned(der::sequence(&names)))
 }
 
-/// A RelativeDistinguishedName of one attribute. What follows the first "=" is its value.
+/// Encodes a RelativeDistinguishedName of one attribute. The value begins after the first "=".
 fn attribute(part: &str, number: usize) -> Result<Vec<u8>, String> {
     let (key, value) =
         part.split_once('=').ok_or_else(|| format!("subject component {number} is not of the form key=value"))?;
@@ -46,12 +46,12 @@ fn attribute(part: &str, number: usize) -> Result<Vec<u8>, String> {
     Ok(der::element(der::SET, &[&pair]))
 }
 
-/// The characters of a PrintableString (X.680 section 41.4).
+/// True for characters of a PrintableString (X.680 section 41.4).
 fn is_printable(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&byte)
 }
 
-/// Whether a name that is copied is one, in DER: sets of pairs, of strings that hold what they say they do.
+/// Checks that a copied name is valid DER: sets of pairs, with strings of their declared kind.
 pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
     const WHAT: &str = "malformed subject";
     let mut name = Reader::new(name, WHAT).inside(der::SEQUENCE)?;
@@ -63,7 +63,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
         let mut last: &[u8] = &[];
         while !set.is_empty() {
             let pair = set.element(der::SEQUENCE)?;
-            // DER sorts sets.
+            // DER requires sorted sets.
             if pair.whole < last {
                 return Err(Malformed(WHAT));
             }
@@ -74,10 +74,10 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
             pair.end()?;
             let is_right = match value.tag {
                 der::UTF8_STRING => std::str::from_utf8(value.value).is_ok(),
-                // Wider than the standard by the two characters that many programs write.
+                // Wider than the standard by two characters that many programs write.
                 der::PRINTABLE_STRING => value.value.iter().all(|byte| is_printable(*byte) || b"*&".contains(byte)),
                 der::IA5_STRING => value.value.is_ascii(),
-                // Nothing constructed is a string of a name in DER.
+                // DER has no constructed strings in names.
                 tag => tag & 0x20 == 0,
             };
             if !is_right {

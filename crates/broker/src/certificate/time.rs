@@ -1,10 +1,10 @@
-//! Times of certificates (RFC 5280 section 4.1.2.5), and how texts tell them: seconds since 1970, UTC, no leap seconds.
+//! Times of certificates (RFC 5280 section 4.1.2.5) and their texts: seconds since 1970, UTC, without leap seconds.
 
 use super::der::{self, Element, Malformed};
 
-/// The first second of the year 10000, which no certificate can tell.
+/// First second of the year 10000, which certificates cannot express.
 pub(super) const END: i64 = 253_402_300_800;
-/// The first second of the year 1.
+/// First second of the year 1.
 const BEGIN: i64 = -62_135_596_800;
 
 struct Civil {
@@ -16,7 +16,7 @@ struct Civil {
     second: u32,
 }
 
-/// `2026-11-21 16:53:27 +0000 UTC`.
+/// Formats a time as `2026-11-21 16:53:27 +0000 UTC`.
 pub(super) fn text(seconds: i64) -> String {
     if !(BEGIN..END).contains(&seconds) {
         return format!("{seconds} seconds after 1970");
@@ -25,7 +25,7 @@ pub(super) fn text(seconds: i64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
 }
 
-/// UTCTime for the years 1950 to 2049, else GeneralizedTime; nothing outside the years 1 to 9999.
+/// Encodes UTCTime for the years 1950 to 2049, else GeneralizedTime; `None` outside the years 1 to 9999.
 pub(super) fn encode(seconds: i64) -> Option<Vec<u8>> {
     if !(BEGIN..END).contains(&seconds) {
         return None;
@@ -39,7 +39,7 @@ pub(super) fn encode(seconds: i64) -> Option<Vec<u8>> {
     })
 }
 
-/// Reads either form, in the one spelling that RFC 5280 allows.
+/// Parses either form, in the one spelling that RFC 5280 allows.
 pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
     let wrong = Malformed("malformed validity");
     let (year_digits, is_short) = match element.tag {
@@ -60,7 +60,7 @@ pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
     }
     let two = |place: usize| number(year_digits + place * 2, 2);
     let seconds = from_civil(year, two(0), two(1)) * 86_400 + two(2) * 3600 + two(3) * 60 + two(4);
-    // A month 13 or a 30th of February is some other day: written again, it is told otherwise.
+    // A month 13 or a 30th of February is another day: it is encoded differently.
     let is_real = encode_as(element.tag, seconds).is_some_and(|text| text == element.value);
     if is_real { Ok(seconds) } else { Err(wrong) }
 }
@@ -71,7 +71,7 @@ fn encode_as(tag: u8, seconds: i64) -> Option<Vec<u8>> {
     Some(format!("{year}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z").into_bytes())
 }
 
-/// Days since 1970 of a day of the Gregorian calendar; years begin in March, so that a leap day is a year's last.
+/// Days from 1970 to a day of the Gregorian calendar. Years begin in March, so that a leap day is a year's last.
 fn from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));

@@ -1,17 +1,17 @@
-//! From when until when a certificate is valid. Compared in whole seconds, which is what certificates tell.
+//! Validity of a certificate, compared in whole seconds, the resolution of certificates.
 
 use super::{Bound, Request, time};
 use crate::profile::policy::{CertificatePolicy, Offset};
 use crate::refusal::Refusal;
 
-/// Both ends, seconds since 1970, within the years 1 to 9999.
+/// Begin and end, in seconds since 1970, within the years 1 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Validity {
     pub(super) not_before: i64,
     pub(super) not_after: i64,
 }
 
-/// What is asked for, if the profile allows it; the profile's ends where nothing is.
+/// Returns the requested validity if the profile allows it; the profile's ends replace absent ones.
 pub(super) fn resolve(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Validity, Refusal> {
     let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: certificate validity {why}")));
     let (earliest, latest) = (after(request.now_ms, policy.not_before), after(request.now_ms, policy.not_after));
@@ -40,7 +40,7 @@ fn resolved(asked: Bound, now_ms: u64, own: i64) -> i64 {
     }
 }
 
-/// The second in which a time from now lies.
+/// Adds an offset to now, and rounds down to seconds.
 fn after(now_ms: u64, offset: Offset) -> i64 {
     let ns = i128::from(now_ms) * 1_000_000 + i128::from(offset.ns);
     i64::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! What a key is for: a key is used by the operations of its algorithm and by no other.
+//! Algorithms of keys: only the operations of its algorithm use a key.
 
 use std::fmt;
 
@@ -6,33 +6,33 @@ use aws_lc_rs::aead;
 
 use crate::profile::policy::{Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm};
 
-/// The least modulus, in bits, of an RSA key.
+/// Smallest modulus of an RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
-/// The largest modulus, in bits, of an RSA key.
+/// Largest modulus of an RSA key, in bits.
 const RSA_BITS_MAX: u32 = 8192;
 
-/// The algorithm of a key, by the names of spec/broker.proto.
+/// Algorithm of a key, with the names of spec/broker.proto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// `aes-128-gcm` and the other ciphers.
+    /// Encryption: `aes-128-gcm` and the other ciphers.
     Encrypt(EncryptAlgorithm),
-    /// `hmac-sha-256` and the other MACs.
+    /// MACs: `hmac-sha-256` and the others.
     Mac(MacAlgorithm),
-    /// `hkdf-sha-256` and the other derivations: the key is the input keying material.
+    /// Derivations: `hkdf-sha-256` and the others; the key is the input keying material.
     Derive(DeriveAlgorithm),
-    /// `ecdsa-p256`, `ecdsa-p384`, `ecdsa-p521`.
+    /// ECDSA: `ecdsa-p256`, `ecdsa-p384`, `ecdsa-p521`.
     Ecdsa(Curve),
-    /// `rsa-2048` to `rsa-8192`: the modulus in bits, a multiple of 8; both paddings, and certificates.
+    /// RSA: `rsa-2048` to `rsa-8192`, the modulus in bits, a multiple of 8; both paddings, and certificates.
     Rsa(u32),
-    /// `ed25519`.
+    /// Ed25519: `ed25519`; a FIPS build generates and imports none.
     Ed25519,
-    /// `ml-dsa-65`. A FIPS build has none.
+    /// ML-DSA: `ml-dsa-65`, not in a FIPS build.
     MlDsa65,
-    /// `ml-kem-768` and what may follow.
+    /// Key encapsulation: `ml-kem-768`.
     Kem(KemAlgorithm),
 }
 
-/// Every algorithm with a name of its own; RSA's names have a number.
+/// Algorithms with a fixed name; RSA's names contain a number.
 const NAMES: &[(&str, Algorithm)] = &[
     ("aes-128-gcm", Algorithm::Encrypt(EncryptAlgorithm::Aes128Gcm)),
     ("aes-192-gcm", Algorithm::Encrypt(EncryptAlgorithm::Aes192Gcm)),
@@ -54,23 +54,23 @@ const NAMES: &[(&str, Algorithm)] = &[
 ];
 
 impl Algorithm {
-    /// The algorithm of this name, in lower case.
+    /// Returns the algorithm of a name in lower case.
     pub fn parse(name: &str) -> Option<Algorithm> {
         if let Some((_, algorithm)) = NAMES.iter().find(|(known, _)| *known == name) {
             return Some(*algorithm);
         }
         let digits = name.strip_prefix("rsa-")?;
-        // One spelling of each: no sign, no zero in front.
+        // Only one spelling of each: no sign, no leading zero.
         let bits: u32 = digits.parse().ok().filter(|bits: &u32| bits.to_string() == digits)?;
         ((RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits) && bits.is_multiple_of(8)).then_some(Algorithm::Rsa(bits))
     }
 
-    /// Every name, RSA's in the sizes that can be generated.
+    /// All names, RSA's in the sizes that can be generated.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(name, _)| *name).chain(["rsa-2048", "rsa-3072", "rsa-4096", "rsa-8192"])
     }
 
-    /// About how long an operation takes, in µs, when it is none of [`Algorithm::verify_us`]: what would hold up others.
+    /// Approximate duration of an operation other than a verification, in µs, which decides on blocking work.
     pub(crate) fn about_us(self) -> u64 {
         match self {
             Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_) => 1,
@@ -78,12 +78,12 @@ impl Algorithm {
             Algorithm::Kem(_) => 50,
             Algorithm::Ecdsa(Curve::P384) => 90,
             Algorithm::Ecdsa(Curve::P521) | Algorithm::MlDsa65 => 200,
-            // With the cube of its length; 2 ms at 4096 bits.
+            // Cubic in the length; 2 ms at 4096 bits.
             Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(3) * 30,
         }
     }
 
-    /// As [`Algorithm::about_us`], of a verification.
+    /// Approximate duration of a verification, in µs.
     pub(crate) fn verify_us(self) -> u64 {
         match self {
             Algorithm::Ecdsa(Curve::P256) | Algorithm::Ed25519 | Algorithm::MlDsa65 => 70,
@@ -94,7 +94,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether the key has a public half.
+    /// True if the key has a public half.
     pub fn is_asymmetric(self) -> bool {
         !matches!(self, Algorithm::Encrypt(_) | Algorithm::Mac(_) | Algorithm::Derive(_))
     }
@@ -110,7 +110,7 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The cipher of an encryption algorithm.
+/// Cipher of an encryption algorithm in the crypto library.
 pub(crate) fn cipher(algorithm: EncryptAlgorithm) -> &'static aead::Algorithm {
     match algorithm {
         EncryptAlgorithm::Aes128Gcm => &aead::AES_128_GCM,
@@ -121,7 +121,7 @@ pub(crate) fn cipher(algorithm: EncryptAlgorithm) -> &'static aead::Algorithm {
     }
 }
 
-/// The length, in bytes, of a digest of a MAC or a derivation: that of a generated key too.
+/// Length of a generated secret key, in bytes: that of the cipher's key, or of the digest.
 pub(crate) fn secret_len(algorithm: Algorithm) -> usize {
     match algorithm {
         Algorithm::Encrypt(algorithm) => cipher(algorithm).key_len(),

@@ -1,5 +1,5 @@
-//! A key as its file has it: JSON, everything in it public but the wrapped material. What the material is bound to makes a
-//! changed file fail to open; what nothing in a file can show is that it is an older copy of itself.
+//! A key's file: JSON, public except for the wrapped material. The wrapping covers all members, so that a changed file
+//! does not open. No file can show that it is an older copy of itself.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,12 +11,12 @@ use super::{Algorithm, VERSIONS_MAX, Wrapped, is_key_id};
 
 const FORMAT: u32 = 1;
 
-/// A key's file.
+/// Content of a key's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Document {
     pub(crate) id: String,
     pub(crate) algorithm: Algorithm,
-    /// Version 1 first, none left out.
+    /// Versions without gaps, version 1 first.
     pub(crate) versions: Vec<Stored>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Stored {
     pub(crate) state: State,
     pub(crate) created_ms: u64,
     pub(crate) is_imported: bool,
-    /// No more than so many messages were ever sealed under it with nonces of the broker's.
+    /// Upper bound of the messages encrypted under it with random nonces.
     pub(crate) reserved: u64,
     pub(crate) wrapped: Wrapped,
 }
@@ -52,7 +52,7 @@ struct TextVersion {
     wrapped: String,
 }
 
-/// What a version's material is bound to: the key, the version and everything that its file says of it.
+/// Data that a version's wrapping is bound to: the key, the version, and all members of its file.
 pub(crate) struct Bound<'a> {
     pub(crate) id: &'a str,
     pub(crate) algorithm: Algorithm,
@@ -64,11 +64,11 @@ pub(crate) struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// The additional authenticated data of the wrapping.
+    /// Additional authenticated data of the wrapping.
     pub(crate) fn aad(&self) -> Vec<u8> {
         let mut aad = b"sealway broker key 1\0".to_vec();
         for text in [self.id, &self.algorithm.to_string()] {
-            // Ids and names are short; the length keeps one from running into the next.
+            // Ids and names are short; their lengths separate them.
             aad.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
             aad.extend_from_slice(text.as_bytes());
         }
@@ -82,7 +82,7 @@ impl Bound<'_> {
 }
 
 impl Document {
-    /// As it is written.
+    /// Encodes the document as JSON.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let version = |(index, stored): (usize, &Stored)| TextVersion {
             version: number(index),
@@ -99,13 +99,13 @@ impl Document {
             algorithm: self.algorithm.to_string(),
             versions: self.versions.iter().enumerate().map(version).collect(),
         };
-        // Such a structure has no key that is not text, which is all that can fail.
+        // Serializing fails only for keys that are not text, which the structure does not have.
         serde_json::to_vec_pretty(&text).unwrap_or_default()
     }
 
-    /// Reads what [`Document::encode`] wrote; why not, without any of its text.
+    /// Parses the output of [`Document::encode`]; the error contains none of its text.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Document, String> {
-        // The error of the reader cites what it read.
+        // The parser's error would cite the text.
         let text: Text = serde_json::from_slice(bytes)
             .map_err(|err| format!("not a key's file, line {} column {}", err.line(), err.column()))?;
         if text.format != FORMAT {
@@ -123,7 +123,7 @@ impl Document {
             if version.version != number(index) {
                 return Err(format!("version {} is not there", number(index)));
             }
-            // It is cited when there is no such key: whoever changed the file must not choose what a log says.
+            // The id appears in errors: a user who changed the file must not choose a log's text.
             if !is_kek_id(&version.kek) {
                 return Err(format!("version {} has no id of a key-encryption key", number(index)));
             }
@@ -141,7 +141,7 @@ impl Document {
     }
 }
 
-/// The version at an index: they count from 1.
+/// Number of the version at an index: they count from 1.
 pub(crate) fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }

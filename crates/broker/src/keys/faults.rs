@@ -1,11 +1,11 @@
-//! What is wrong with a store's files: all of it at once, so that one start names every file, and no more than can be read.
+//! Defects of a store's files: all are collected, so that one start names every file, up to a readable number.
 
 use std::fmt;
 
-/// So many are told; the others are counted.
+/// Most listed faults; the others are counted.
 const TOLD_MAX: usize = 16;
 
-/// Faults, each with the file or the key that it is of.
+/// Faults, each with its file or key.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     told: Vec<String>,
@@ -13,7 +13,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Adds one.
+    /// Adds one fault to the list.
     pub(super) fn add(&mut self, fault: String) {
         if self.told.len() < TOLD_MAX {
             self.told.push(fault);
@@ -22,13 +22,13 @@ impl Faults {
         }
     }
 
-    /// Whether there is none.
+    /// True if there are no faults.
     pub(super) fn is_empty(&self) -> bool {
         self.told.is_empty()
     }
 }
 
-/// A line each.
+/// Formats one fault per line.
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.told.join("\n"))?;

@@ -1,5 +1,5 @@
-//! Where keys' files are: a folder that is its owner's alone, used by one process at a time. A file is replaced as a whole or
-//! not at all, whatever happens to the process or the disk meanwhile.
+//! Folder of keys' files: private to its owner, and used by one process at a time. A file is replaced as a whole or not
+//! at all, whatever happens to the process or the disk.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -15,41 +15,41 @@ use crate::folders::weak_above;
 
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".key";
-/// No key id ends in a way that this could be taken for: a key's file ends in [`SUFFIX`].
+/// Suffix of unfinished files. No key's file has it: all end in [`SUFFIX`].
 const UNFINISHED: &str = ".unfinished";
-/// The largest file: the most versions of the largest key.
+/// Longest file: that of the largest key with the most versions.
 const FILE_LEN_MAX: u64 = 32 * 1024 * 1024;
-/// So many files of strangers are named in the log; the others are counted.
+/// Most unknown files named in the log; the others are counted.
 const STRANGERS_TOLD_MAX: usize = 16;
 
-/// Where a store's files are kept. What is in them is wrapped: a place may lose or forget them, and cannot read them.
+/// Storage of a store's files. Their content is wrapped: a storage may lose files, and cannot read keys.
 pub trait Backend: Send + Sync {
-    /// Every key's id and file.
+    /// Loads the ids and files of all keys.
     ///
     /// # Errors
-    /// What is in the way, naming each file that cannot be taken: a store that opens without one of its keys would lose it.
+    /// The cause, naming each invalid file: a store that opens without one of its keys would lose it.
     fn load(&self) -> io::Result<Vec<(String, Vec<u8>)>>;
 
-    /// Replaces a key's file, or makes it. When this returns it is durable; when it fails, the old one is there.
+    /// Creates or replaces a key's file. On success the file is durable; on failure the old one remains.
     ///
     /// # Errors
-    /// What is in the way: a full disk.
+    /// The cause, such as a full disk.
     fn replace(&self, id: &str, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// A folder of this machine.
+/// A folder of this machine as storage.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Held while the folder is used; the system takes it back when the process ends, however it ends.
+    /// Lock on the folder; the system releases it at the end of the process.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens the folder, made if it is not there, and takes it for this process. What an interrupted write left is removed.
+    /// Opens the folder, creates it if missing, and locks it. Removes unfinished files of interrupted writes.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the folder: others than its owner can use it, it is another user's, another process uses it.
+    /// [`ConfigError`], naming the folder: other users can access it, another user owns it, or another process uses it.
     pub fn open(path: &Path) -> Result<Folder, ConfigError> {
         let fail = |why: &dyn std::fmt::Display| ConfigError(format!("key store {}: {why}", path.display()));
         match DirBuilder::new().mode(0o700).create(path) {
@@ -84,7 +84,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what a write left behind that did not come to its end.
+    /// Removes unfinished files of interrupted writes.
     fn clean(&self) -> io::Result<()> {
         for entry in std::fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -105,7 +105,7 @@ impl Folder {
     }
 }
 
-/// The file whose lock says that the folder is used. Non-blocking: a pipe in its place must not hold the start.
+/// Opens the lock file of the folder. Non-blocking: a pipe in its place must not block the start.
 fn lock(folder: &Path) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(folder.join(LOCK), flags, Mode::RUSR | Mode::WUSR)?);
@@ -116,10 +116,10 @@ fn named(path: &Path, why: &dyn std::fmt::Display) -> io::Error {
     io::Error::other(format!("{}: {why}", path.display()))
 }
 
-/// The bytes of a key's file.
+/// Reads a key's file with checks of its kind, owner and length.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let refused = |why: &str| Err(named(path, &why));
-    // Looked at before it is opened: to open a device is to do something with it.
+    // Checked before opening: opening a device can have effects.
     let kind = std::fs::symlink_metadata(path).map_err(|err| named(path, &err))?.file_type();
     if kind.is_symlink() {
         return refused("it is a symbolic link");
@@ -127,7 +127,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !kind.is_file() {
         return refused("it is not a file");
     }
-    // What took its place since must not lead out of the folder or hold the start.
+    // A file that replaced it since must not lead out of the folder or block the start.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|err| named(path, &err))?;
     let file = File::from(file);
@@ -151,7 +151,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A new folder that is lost with the power takes every key in it along.
+/// Syncs the parent folder: a new folder lost at a power failure would lose every key in it.
 fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(parent)?.sync_all()
@@ -191,7 +191,7 @@ impl Backend for Folder {
         let unfinished = self.path.join(format!("{id}{UNFINISHED}"));
         let written = self.write(&unfinished, &self.path.join(format!("{id}{SUFFIX}")), bytes);
         if written.is_err() {
-            // On a full disk it would only keep it full.
+            // On a full disk it would waste space.
             let _ = std::fs::remove_file(&unfinished);
         }
         written
@@ -245,7 +245,7 @@ mod tests {
         let path = place.path().join("keys");
         let folder = Folder::open(&path).unwrap();
         folder.replace("one", b"1").unwrap();
-        // The id of another key could look like what is left of this one.
+        // Another key's id could look like an unfinished file of this one.
         folder.replace("one.unfinished", b"2").unwrap();
         drop(folder);
         std::fs::write(path.join("one.unfinished"), b"half").unwrap();

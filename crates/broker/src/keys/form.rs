@@ -1,4 +1,4 @@
-//! What a version's material is parsed to, once, and used from then on.
+//! Parsed forms of a version's material, made once and used from then on.
 
 use std::fmt;
 
@@ -17,19 +17,19 @@ use super::algorithm::cipher;
 use crate::profile::policy::{EncryptAlgorithm, MacAlgorithm};
 use crate::refusal::{Code, Refusal};
 
-/// A parsed key. What is secret in it is wiped by the library when it is dropped.
+/// A parsed key. The library wipes its secret parts on drop.
 pub(crate) enum Form {
-    /// A cipher's key.
+    /// Key of a cipher.
     Cipher(Cipher),
-    /// A MAC's key.
+    /// Key of a MAC.
     Mac(Box<hmac::Key>),
-    /// The input keying material of a derivation.
+    /// Input keying material of a derivation.
     Secret(Zeroizing<Vec<u8>>),
-    /// RSA and ECDSA.
+    /// Key pair of RSA or ECDSA.
     Pair(PrivateKey, PublicKey),
-    /// Ed25519.
+    /// Key pair of Ed25519.
     Ed25519(Ed25519KeyPair),
-    /// ML-DSA-65.
+    /// Key pair of ML-DSA-65.
     #[cfg(not(feature = "fips"))]
     MlDsa65(PqdsaKeyPair),
     /// ML-KEM-768.
@@ -42,22 +42,22 @@ impl fmt::Debug for Form {
     }
 }
 
-/// A cipher's key.
+/// Key of a cipher, with its algorithm.
 pub(crate) struct Cipher {
     pub(crate) key: LessSafeKey,
     pub(crate) algorithm: EncryptAlgorithm,
-    /// The approved way to seal: the module draws the nonce. AES-GCM with 128 and 256 bits has it.
+    /// Approved encryption, in which the module draws the nonce: for AES-GCM with 128 and 256 bits.
     #[cfg(feature = "fips")]
     pub(crate) sealing: Option<aws_lc_rs::aead::RandomizedNonceKey>,
 }
 
 impl Cipher {
-    /// A key of the algorithm's length; `None` of any other.
+    /// Creates a key of the algorithm's length; `None` for another length.
     pub(crate) fn new(algorithm: EncryptAlgorithm, key: &[u8]) -> Option<Cipher> {
         #[cfg(feature = "fips")]
         let sealing = match algorithm {
             EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes256Gcm => {
-                // A key that cannot seal so seals not at all: the other way is no approved service.
+                // A key that cannot encrypt so is rejected: the other way is not an approved service.
                 Some(aws_lc_rs::aead::RandomizedNonceKey::new(cipher(algorithm), key).ok()?)
             }
             _ => None,
@@ -76,8 +76,8 @@ impl Form {
     /// Parses material as it is stored.
     ///
     /// # Errors
-    /// [`Code::Internal`]: what was checked when it came in does not parse; [`Code::FailedPrecondition`]: this build has not
-    /// the algorithm.
+    /// [`Code::Internal`]: material that was checked at its import does not parse; [`Code::FailedPrecondition`]: this
+    /// build does not have the algorithm.
     pub(crate) fn parse(algorithm: Algorithm, material: &[u8]) -> Result<Form, Refusal> {
         let form = match algorithm {
             Algorithm::Encrypt(algorithm) => Cipher::new(algorithm, material).map(Form::Cipher),
@@ -94,10 +94,10 @@ impl Form {
         form.ok_or_else(|| Refusal::new(Code::Internal, "key store: the material of a key does not parse"))
     }
 
-    /// The SubjectPublicKeyInfo of its public half.
+    /// Encodes the public half as SubjectPublicKeyInfo.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: it has none.
+    /// [`Code::InvalidArgument`]: the key has no public half.
     pub(crate) fn spki(&self) -> Result<Vec<u8>, Refusal> {
         let failed = |_| Refusal::new(Code::Internal, "key store: cannot write the public key");
         match self {
@@ -122,19 +122,19 @@ impl Form {
     }
 }
 
-/// What an algorithm that only the plain build has is refused with.
+/// Error for an algorithm that only the plain build has.
 #[cfg(feature = "fips")]
 pub(crate) fn no_ml_dsa() -> Refusal {
     Refusal::new(Code::FailedPrecondition, "ml-dsa-65: not in this build's cryptographic module")
 }
 
-/// What a FIPS build makes and takes no keys for: the library rules it out where the module is to be approved.
+/// Error for Ed25519 in a FIPS build: the library excludes it from approved services.
 #[cfg(feature = "fips")]
 pub(crate) fn no_ed25519() -> Refusal {
     Refusal::new(Code::FailedPrecondition, "ed25519: not an approved service of this build's cryptographic module")
 }
 
-/// The module's name of a MAC.
+/// Algorithm of a MAC in the crypto library.
 pub(crate) fn hmac_algorithm(algorithm: MacAlgorithm) -> hmac::Algorithm {
     match algorithm {
         MacAlgorithm::HmacSha256 => hmac::HMAC_SHA256,
@@ -149,23 +149,23 @@ fn pair(pkcs8: &[u8]) -> Option<Form> {
     Some(Form::Pair(secret, public))
 }
 
-/// The length of an ML-KEM-768 decapsulation key (FIPS 203 table 3).
+/// Length of an ML-KEM-768 decapsulation key (FIPS 203 table 3).
 const ML_KEM_768_SECRET_LEN: usize = 2400;
-/// The length of an ML-KEM-768 encapsulation key.
+/// Length of an ML-KEM-768 encapsulation key.
 const ML_KEM_768_PUBLIC_LEN: usize = 1184;
-/// What stands before an ML-KEM-768 encapsulation key in its SubjectPublicKeyInfo (RFC 9935): its lengths are fixed.
+/// Fixed bytes before an ML-KEM-768 encapsulation key in its SubjectPublicKeyInfo (RFC 9935).
 const ML_KEM_768_SPKI: &[u8] = &[
     0x30, 0x82, 0x04, 0xb2, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02, 0x03, 0x82,
     0x04, 0xa1, 0x00,
 ];
 
-/// The parts of a decapsulation key (FIPS 203 algorithm 16): the public one lies within, and a digest of it, which is
-/// checked as section 7.3 asks.
+/// Parses a decapsulation key (FIPS 203 algorithm 16), which contains the encapsulation key and its digest; checks the
+/// digest as section 7.3 demands.
 fn kem(material: &[u8]) -> Option<Form> {
     if material.len() != ML_KEM_768_SECRET_LEN {
         return None;
     }
-    // 384 k bytes of the secret vector, the encapsulation key, its digest, 32 bytes for implicit rejection.
+    // Bytes: 384 k of the secret vector, the encapsulation key, its digest, 32 for implicit rejection.
     let (public, told) = (material.get(1152..2336)?, material.get(2336..2368)?);
     if digest::digest(&digest::SHA3_256, public).as_ref() != told {
         return None;
@@ -174,12 +174,12 @@ fn kem(material: &[u8]) -> Option<Form> {
     Some(Form::Kem(secret, encapsulation_key(public)?))
 }
 
-/// An encapsulation key, raw or in a SubjectPublicKeyInfo.
+/// Parses an encapsulation key, raw or in a SubjectPublicKeyInfo.
 pub(crate) fn encapsulation_key_of(public: &[u8]) -> Option<EncapsulationKey> {
     encapsulation_key(public.strip_prefix(ML_KEM_768_SPKI).unwrap_or(public))
 }
 
-/// An encapsulation key, checked as FIPS 203 section 7.2 asks: each coefficient is below q.
+/// Parses an encapsulation key with the check of FIPS 203 section 7.2: each coefficient is below q.
 fn encapsulation_key(public: &[u8]) -> Option<EncapsulationKey> {
     const Q: u16 = 3329;
     if public.len() != ML_KEM_768_PUBLIC_LEN {

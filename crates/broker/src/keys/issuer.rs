@@ -1,4 +1,4 @@
-//! A key of the store as the issuer of certificates: the key of a CA never leaves the store.
+//! A key of the store as an issuer of certificates: a CA's private key never leaves the store.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::certificate::IssuerKey;
 use crate::profile::policy::{Curve, KeyKind, SignatureHash};
 use crate::refusal::{Code, Refusal};
 
-/// A rotated key issues with the version that its CA's certificate is of: so many are looked at, the newest first.
+/// Most versions that are compared with the CA's certificate, the newest first.
 const VERSIONS_TRIED_MAX: usize = 32;
 
-/// One version of a key, which issues.
-pub struct Issuing {
+/// One version of a key, as an issuer.
+pub struct StoreIssuer {
     key: Arc<Key>,
     version: Version,
     kind: KeyKind,
@@ -23,14 +23,14 @@ pub struct Issuing {
     spki: Vec<u8>,
 }
 
-impl Issuing {
-    /// The enabled version whose public key is in the CA's certificate, PEM or DER; where there is none, the current one, so
-    /// that the certificate's check tells what is wrong.
+impl StoreIssuer {
+    /// Selects the enabled version whose public key is in the CA's certificate (PEM or DER). If there is none, selects
+    /// the current one, so that the certificate's checks report the mismatch.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: keys of this algorithm issue nothing; [`Code::FailedPrecondition`]: every version is
+    /// [`Code::InvalidArgument`]: keys of this algorithm cannot issue; [`Code::FailedPrecondition`]: every version is
     /// disabled; [`Code::Internal`].
-    pub fn new(key: Arc<Key>, ca_certificate: &[u8]) -> Result<Issuing, Refusal> {
+    pub fn new(key: Arc<Key>, ca_certificate: &[u8]) -> Result<StoreIssuer, Refusal> {
         let (kind, size) = match key.algorithm() {
             Algorithm::Rsa(bits) => (KeyKind::Rsa, bits),
             Algorithm::Ecdsa(Curve::P256) => (KeyKind::Ecdsa, 256),
@@ -50,26 +50,26 @@ impl Issuing {
             }
         }
         let (version, spki) = found;
-        Ok(Issuing { key, version, kind, size, spki })
+        Ok(StoreIssuer { key, version, kind, size, spki })
     }
 
-    /// The version that issues.
+    /// Number of the issuing version.
     pub fn version(&self) -> u32 {
         self.version.number()
     }
 }
 
-/// The SubjectPublicKeyInfo in a certificate, if that is one.
+/// SubjectPublicKeyInfo in a certificate; `None` if it does not parse.
 fn public_key_in(certificate: &[u8]) -> Option<Vec<u8>> {
     let spki = |der: &[u8]| {
         let (_, parsed) = parse_x509_certificate(der).ok()?;
-        // Written anew, as the store's own are: a point may be written in more than one way.
+        // Encoded canonically, like the store's own: a point has more than one encoding.
         PublicKey::from_spki(parsed.public_key().raw).and_then(|key| key.spki()).ok()
     };
     spki(certificate).or_else(|| spki(&parse_x509_pem(certificate).ok()?.1.contents))
 }
 
-impl IssuerKey for Issuing {
+impl IssuerKey for StoreIssuer {
     fn kind(&self) -> KeyKind {
         self.kind
     }

@@ -1,8 +1,8 @@
-//! Key-encryption keys: what the material of every stored key is wrapped under, AES-256-GCM with random nonces.
+//! Key-encryption keys, which wrap the material of every stored key: AES-256-GCM with random nonces.
 //!
-//! They come from a file that its owner alone can read, or from an environment variable. A line has a key, in hexadecimal or
-//! base64, with its id before it or alone; the first wraps, all unwrap: a new one is put in front, and the old one taken
-//! out when nothing is wrapped under it any more.
+//! They come from a file that only its owner can read, or from an environment variable. Each line has a key, in
+//! hexadecimal or base64, optionally with its id before it. The first key wraps, and all unwrap: a new key is inserted
+//! first, and the old one is removed once no material is wrapped under it.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -32,41 +32,43 @@ const FILE_LEN_MAX: u64 = 64 * 1024;
 /// Wrapped material, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrapped {
-    /// Which key-encryption key wraps it.
+    /// Id of the key-encryption key.
     pub kek_id: String,
-    /// What that key made of it; for [`Kek`] `nonce || ciphertext || tag`.
+    /// Output of the wrapping; for [`Kek`] `nonce
+    /// ciphertext
+    /// tag`.
     pub bytes: Vec<u8>,
 }
 
-/// What wraps the material of keys: [`Kek`] here; an HSM or a key management service can stand in its place.
+/// Wraps the material of keys: [`Kek`] here; an HSM or a key management service can replace it.
 pub trait Wrap: Send + Sync {
     /// Wraps material, bound to `aad`.
     ///
     /// # Errors
-    /// [`Code::Internal`].
+    /// [`Code::Internal`], if the crypto module fails.
     fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<Wrapped, Refusal>;
 
     /// Unwraps material that was bound to `aad`.
     ///
     /// # Errors
-    /// [`Code::Internal`]: it was changed, or is wrapped under a key that is not at hand.
+    /// [`Code::Internal`]: the material was changed, or its key-encryption key is not available.
     fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<Zeroizing<Vec<u8>>, Refusal>;
 
-    /// The id of the key that wraps.
+    /// Id of the key that wraps new material.
     fn active_id(&self) -> &str;
 }
 
-/// Key-encryption keys in memory.
+/// Key-encryption keys in memory, with their ids.
 pub struct Kek(Vec<(String, Cipher)>);
 
 impl Kek {
-    /// Reads them from a file.
+    /// Reads key-encryption keys from a file.
     ///
     /// # Errors
-    /// [`ConfigError`], naming file and line, never what a key is; others than the owner can read the file.
+    /// [`ConfigError`], naming file and line, never a key; also if other users can read the file.
     pub fn from_file(path: &Path) -> Result<Kek, ConfigError> {
         let fail = |err: std::io::Error| ConfigError(format!("cannot read {}: {err}", path.display()));
-        // What is looked at is what is read: a file that is put in its place meanwhile is not. A pipe holds nobody up.
+        // The opened file is the checked one: a later replacement has no effect. A pipe does not block.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(fail)?;
         let meta = file.metadata().map_err(fail)?;
@@ -89,26 +91,26 @@ impl Kek {
         if meta.len() > FILE_LEN_MAX {
             return Err(ConfigError(format!("{}: the file is longer than {FILE_LEN_MAX} bytes", path.display())));
         }
-        // Room for all of it at once: a buffer that grows leaves copies of the keys behind.
+        // Allocated at full length: a growing buffer would leave copies of the keys.
         let mut text = Zeroizing::new(String::with_capacity(usize::try_from(FILE_LEN_MAX).unwrap_or_default() + 1));
         file.take(FILE_LEN_MAX).read_to_string(&mut text).map_err(fail)?;
         Kek::parse(&path.display().to_string(), &text)
     }
 
-    /// Reads them from an environment variable: the lines of a file, often one key alone.
+    /// Reads key-encryption keys from an environment variable: the lines of a file, often a single key.
     ///
     /// # Errors
-    /// [`ConfigError`], naming variable and line, never what a key is.
+    /// [`ConfigError`], naming variable and line, never a key.
     pub fn from_env(name: &str) -> Result<Kek, ConfigError> {
         let text = std::env::var(name)
             .map_err(|_| ConfigError(format!("the environment variable {name} is not set, or not text")))?;
         Kek::parse(&format!("the environment variable {name}"), &Zeroizing::new(text))
     }
 
-    /// Reads them from a text; `source` stands in errors.
+    /// Parses key-encryption keys from a text; `source` appears in errors.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the line, never what a key is.
+    /// [`ConfigError`], naming the line, never a key.
     pub fn parse(source: &str, text: &str) -> Result<Kek, ConfigError> {
         let fail = |line: usize, what: &str| ConfigError(format!("{source}:{line}: {what}"));
         let mut keys: Vec<(String, Cipher)> = Vec::new();
@@ -136,17 +138,17 @@ impl Kek {
         Ok(Kek(keys))
     }
 
-    /// A key-encryption key of random bytes that nothing else has, for tests and trials.
+    /// Creates a random key-encryption key, for tests and trials.
     ///
     /// # Errors
-    /// [`ConfigError`]: there is no randomness.
+    /// [`ConfigError`]: no randomness is available.
     pub fn random() -> Result<Kek, ConfigError> {
         let mut key = Zeroizing::new([0_u8; KEY_LEN]);
         rand::fill(key.as_mut_slice()).map_err(|_| ConfigError("no randomness".into()))?;
         Kek::parse("random", &Zeroizing::new(STANDARD.encode(key.as_slice())))
     }
 
-    /// The ids, the one that wraps first.
+    /// Ids of the keys, the wrapping one first.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(id, _)| id.as_str())
     }
@@ -164,12 +166,12 @@ impl Wrap for Kek {
         let (id, key) = self.0.first().ok_or_else(|| Refusal::new(Code::Internal, "key store: nothing wraps"))?;
         let mut nonce = [0_u8; NONCE_LEN];
         rand::fill(&mut nonce).map_err(fault)?;
-        // Room for all of it at once: a growing buffer would leave copies of the material behind.
+        // Allocated at full length: a growing buffer would leave copies of the material.
         let mut sealed = Zeroizing::new(Vec::with_capacity(material.len() + TAG_LEN));
         sealed.extend_from_slice(material);
         #[cfg(feature = "fips")]
         if let Some(sealing) = &key.sealing {
-            // The approved service: the module draws the nonce.
+            // The approved service, in which the module draws the nonce.
             let nonce = sealing.seal_in_place_append_tag(Aad::from(aad), &mut *sealed).map_err(fault)?;
             let bytes = [nonce.as_ref().as_slice(), sealed.as_slice()].concat();
             return Ok(Wrapped { kek_id: id.clone(), bytes });
@@ -199,12 +201,12 @@ impl Wrap for Kek {
     }
 }
 
-/// Whether a text can name a key-encryption key: 1 to 32 letters, digits, `-` or `_`.
+/// True for a valid id of a key-encryption key: 1 to 32 letters, digits, `-` or `_`.
 pub(super) fn is_kek_id(id: &str) -> bool {
     (1..=ID_LEN_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
-/// A key from its text: 64 hexadecimal digits, else base64.
+/// Parses a key: 64 hexadecimal digits, else base64.
 fn key_bytes(text: &str) -> Option<Zeroizing<[u8; KEY_LEN]>> {
     let mut key = Zeroizing::new([0_u8; KEY_LEN]);
     if text.len() == 2 * KEY_LEN {
@@ -219,7 +221,7 @@ fn key_bytes(text: &str) -> Option<Zeroizing<[u8; KEY_LEN]>> {
     Some(key)
 }
 
-/// The id of a key that has none: 32 bits of what only the key's holder can compute.
+/// Id of a key without one: 32 bits that only the key's holder can compute.
 fn derived_id(key: &Zeroizing<[u8; KEY_LEN]>) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_slice()), b"sealway broker: the id of this key");
     let id = tag.as_ref().first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id));
@@ -297,7 +299,7 @@ mod tests {
             assert_eq!(read.is_ok(), is_taken, "{mode:o}");
             assert!(is_taken || read.unwrap_err().contains("others can put another file in its place"), "{mode:o}");
         }
-        // Only root can give a file away, and root is who could be fooled by one.
+        // Only root can give a file away, and only root could be deceived by one.
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(&file, Some(4711), None).unwrap();
             assert!(Kek::from_file(&file).unwrap_err().0.contains("it belongs to user 4711"));

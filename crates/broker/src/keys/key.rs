@@ -1,4 +1,4 @@
-//! A key as operations have it: never changed, replaced as a whole when the store changes it.
+//! A key for operations: immutable, and replaced as a whole when the store changes it.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
@@ -10,12 +10,12 @@ use super::store::Shared;
 use super::{Algorithm, Wrapped};
 use crate::refusal::{Code, Refusal};
 
-/// Whether a version may be used.
+/// State of a version, which permits its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It opens and verifies; the last such one seals and signs.
+    /// It decrypts and verifies; the last enabled version encrypts and signs.
     Enabled,
-    /// It does nothing until it is enabled again.
+    /// It is unusable until it is enabled again.
     Disabled,
 }
 
@@ -34,49 +34,49 @@ pub struct Version {
     pub(super) state: State,
     pub(super) created_ms: u64,
     pub(super) is_imported: bool,
-    /// As it is stored: for the next write of the file.
+    /// Wrapped material as stored, for the next write of the file.
     pub(super) wrapped: Arc<Wrapped>,
-    /// What `wrapped` is bound to.
+    /// Reserved messages, which `wrapped` is bound to.
     pub(super) reserved: u64,
     pub(super) seals: Arc<Seals>,
-    /// Made of the material when it is first used.
+    /// Parsed material, made at the first use.
     pub(super) form: Arc<OnceLock<Form>>,
 }
 
 impl Key {
-    /// Its name in the store.
+    /// Id of the key in the store.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What it is for.
+    /// Algorithm of the key, which decides its operations.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// Whether any of its versions was brought in.
+    /// True if any of its versions was imported.
     pub fn is_imported(&self) -> bool {
         self.versions.iter().any(|version| version.is_imported)
     }
 
-    /// Its versions, the first first.
+    /// All versions, the first one first.
     pub fn versions(&self) -> &[Version] {
         &self.versions
     }
 
-    /// The version that seals and signs: the last enabled one.
+    /// Returns the version that encrypts and signs: the last enabled one.
     ///
     /// # Errors
-    /// [`Code::FailedPrecondition`]: every one is disabled.
+    /// [`Code::FailedPrecondition`]: every version is disabled.
     pub fn current(&self) -> Result<&Version, Refusal> {
         let enabled = self.versions.iter().rev().find(|version| version.state == State::Enabled);
         enabled.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "key_id: every version of the key is disabled"))
     }
 
-    /// The version of this number, which is enabled; 0 is the current one.
+    /// Returns the enabled version of a number; 0 is the current one.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]: there is none; [`Code::FailedPrecondition`]: it is disabled.
+    /// [`Code::InvalidArgument`]: there is no such version; [`Code::FailedPrecondition`]: it is disabled.
     pub fn version(&self, wanted: u32) -> Result<&Version, Refusal> {
         if wanted == 0 {
             return self.current();
@@ -91,7 +91,7 @@ impl Key {
         }
     }
 
-    /// Refuses a key of another algorithm.
+    /// Rejects a key of another algorithm.
     pub(crate) fn require(&self, wanted: Algorithm) -> Result<(), Refusal> {
         if self.algorithm == wanted {
             return Ok(());
@@ -99,10 +99,10 @@ impl Key {
         Err(Refusal::invalid(format!("key_id: a key of {}, the profile wants {wanted}", self.algorithm)))
     }
 
-    /// What a version's material is parsed to: once, on its first use.
+    /// Returns the parsed material of a version, parsed at its first use.
     ///
     /// # Errors
-    /// [`Code::Internal`]; [`Code::FailedPrecondition`] where this build has not the algorithm.
+    /// [`Code::Internal`]; [`Code::FailedPrecondition`] if this build does not have the algorithm.
     pub(crate) fn form<'a>(&self, version: &'a Version) -> Result<&'a Form, Refusal> {
         if let Some(form) = version.form.get() {
             return Ok(form);
@@ -112,10 +112,10 @@ impl Key {
         Ok(version.form.get_or_init(|| form))
     }
 
-    /// Grants `count` more messages with random nonces under a version, written down ahead.
+    /// Reserves `count` more messages with random nonces under a version, recorded in advance.
     ///
     /// # Errors
-    /// [`Code::FailedPrecondition`]: it has sealed 2^32; [`Code::Internal`]: the disk cannot write.
+    /// [`Code::FailedPrecondition`]: it has encrypted 2^32 messages; [`Code::Internal`]: the disk cannot write.
     pub(crate) fn claim_seals(&self, version: &Version, count: u64) -> Result<(), Refusal> {
         loop {
             match version.seals.claim(count) {
@@ -130,7 +130,7 @@ impl Key {
         }
     }
 
-    /// The SubjectPublicKeyInfo of a version, disabled ones included: 0 is the current one. Tells which it is.
+    /// Returns the SubjectPublicKeyInfo of a version with its number, also of a disabled one: 0 is the current one.
     ///
     /// # Errors
     /// [`Code::InvalidArgument`]: a secret key, or no such version; [`Code::FailedPrecondition`].
@@ -148,12 +148,12 @@ impl Key {
         self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
     }
 
-    /// The same key with other versions.
+    /// Returns the same key with other versions.
     pub(super) fn with(&self, versions: Vec<Version>) -> Key {
         Key { id: self.id.clone(), algorithm: self.algorithm, versions, store: self.store.clone() }
     }
 
-    /// What a version's material is bound to.
+    /// Data that a version's wrapping is bound to.
     pub(super) fn bound<'a>(&'a self, version: &Version) -> Bound<'a> {
         Bound {
             id: &self.id,
@@ -168,22 +168,22 @@ impl Key {
 }
 
 impl Version {
-    /// From 1 on.
+    /// Number of the version, from 1.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Whether it may be used.
+    /// State of the version: enabled or disabled.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// When it was made or brought in, in Unix milliseconds.
+    /// Time of generation or import, in Unix milliseconds.
     pub fn created_ms(&self) -> u64 {
         self.created_ms
     }
 
-    /// A version as its file has it, at its index there.
+    /// Converts a version of a file, at its index there.
     pub(super) fn read(index: usize, stored: Stored) -> Version {
         Version {
             number: number(index),
@@ -197,7 +197,7 @@ impl Version {
         }
     }
 
-    /// As its file is to have it.
+    /// Converts a version for its file.
     pub(super) fn stored(&self) -> Stored {
         Stored {
             state: self.state,

@@ -1,5 +1,5 @@
-//! The material of keys: making it, and checking what is brought in. Asymmetric keys are kept as PKCS#8, secret ones and
-//! ML-KEM's decapsulation keys raw.
+//! Material of keys: generation and checked import. Asymmetric keys are stored as PKCS#8, secret keys and ML-KEM's
+//! decapsulation keys raw.
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::kem::{DecapsulationKey, ML_KEM_768};
@@ -21,15 +21,15 @@ use super::{Algorithm, MATERIAL_LEN_MAX};
 use crate::profile::policy::Curve;
 use crate::refusal::{Code, Refusal};
 
-/// The most bytes of material that is stored: an RSA key of 8192 bits has less than 5,000.
+/// Longest stored material, in bytes: an RSA key of 8192 bits has less than 5,000.
 const STORED_LEN_MAX: usize = 16 * 1024;
-/// The bytes of an imported MAC or derivation key.
+/// Lengths of an imported MAC or derivation key, in bytes.
 const SECRET_LENS: std::ops::RangeInclusive<usize> = 16..=1024;
 
-/// Makes a key. RSA takes its time: up to seconds, with 8192 bits up to a minute.
+/// Generates a key. RSA takes up to seconds, with 8192 bits up to a minute.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`]: no key of this size is made; [`Code::Internal`].
+/// [`Code::InvalidArgument`]: keys of this size are not generated; [`Code::Internal`].
 pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let failed = |_| Refusal::new(Code::Internal, "key store: cannot make a key");
     let made = |bytes: &[u8]| Ok(Zeroizing::new(bytes.to_vec()));
@@ -76,10 +76,10 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refus
     }
 }
 
-/// Checks material that was brought in, and returns it as it is stored.
+/// Checks imported material, and returns it as it is stored.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`]: it is no key of this algorithm.
+/// [`Code::InvalidArgument`]: the material is not a key of this algorithm.
 pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
@@ -114,7 +114,7 @@ pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<
         Algorithm::Rsa(bits) => rsa(bits, &material).map_err(|what| wrong(&what))?,
         _ => {}
     }
-    // Where the module has not the algorithm, that is what is told; all else is the material's fault.
+    // A missing algorithm of the module is reported as such; other failures are the material's fault.
     Form::parse(algorithm, &material).map_err(|refusal| match refusal.code {
         Code::FailedPrecondition => refusal,
         _ => wrong("it does not parse"),
@@ -133,15 +133,15 @@ fn rsa(bits: u32, pkcs8: &[u8]) -> Result<(), String> {
     if len(modulus.big_endian_without_leading_zero()) != bits {
         return Err(format!("its modulus has {} bits", len(modulus.big_endian_without_leading_zero())));
     }
-    // FIPS 186-5 section A.1.1: 2^16 < e. Small exponents are what forged paddings live on.
+    // FIPS 186-5 section A.1.1: 2^16 < e. Forged paddings exploit small exponents.
     if len(exponent.big_endian_without_leading_zero()) < 17 {
         return Err("its exponent is less than 65537".into());
     }
     Ok(())
 }
 
-/// The expanded decapsulation key in a PKCS#8 of ML-KEM-768 (RFC 9935), which may have the seed beside it; a seed alone is
-/// nothing that the module reads. Its lengths are fixed, and so are all bytes before the keys.
+/// Expanded decapsulation key in a PKCS#8 of ML-KEM-768 (RFC 9935), which may also have the seed; the module cannot
+/// read a seed alone. All lengths and the bytes before the keys are fixed.
 fn expanded(der: &[u8]) -> Option<Vec<u8>> {
     const VERSION_AND_OID: &[u8] =
         &[0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
@@ -163,8 +163,7 @@ fn signing(curve: Curve) -> &'static EcdsaSigningAlgorithm {
     algorithm
 }
 
-/// DER as it is, or what is between the lines of the one PEM block; one SEQUENCE with nothing after it. Whether it is more
-/// than that, who parses it finds.
+/// Decodes DER, or one PEM block, to a single SEQUENCE without trailing bytes. The parser checks its content.
 fn pkcs8(material: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
     const END: &str = "-----END PRIVATE KEY-----";
@@ -178,7 +177,7 @@ fn pkcs8(material: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     STANDARD.decode(compact.as_bytes()).ok().map(Zeroizing::new).filter(|der| is_sequence(der))
 }
 
-/// Whether bytes are one DER SEQUENCE of less than 64 KiB, to their end.
+/// True for exactly one DER SEQUENCE of less than 64 KiB.
 fn is_sequence(der: &[u8]) -> bool {
     match der {
         [0x30, len, content @ ..] if *len < 0x80 => content.len() == usize::from(*len),
@@ -199,7 +198,7 @@ mod tests {
     }
 
     fn algorithms() -> Vec<Algorithm> {
-        // Larger RSA keys take seconds to make.
+        // Larger RSA keys take seconds to generate.
         Algorithm::names().filter(|name| !matches!(*name, "rsa-3072" | "rsa-4096" | "rsa-8192")).map(parsed).collect()
     }
 
@@ -269,7 +268,7 @@ mod tests {
     fn a_changed_decapsulation_key_is_refused() {
         let algorithm = parsed("ml-kem-768");
         let material = generate(algorithm).unwrap();
-        // In its public half, and in the digest of that.
+        // Changes in its public half, and in that half's digest.
         for index in [1152, 2000, 2335, 2336, 2367] {
             let mut changed = material.clone();
             changed[index] ^= 1;

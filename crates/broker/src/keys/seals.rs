@@ -1,51 +1,51 @@
-//! How many messages were sealed under a key's version with nonces of the broker's: random ones of 96 bits may serve 2^32
-//! messages (SP 800-38D section 8.3), and no more is granted, over all of the version's life.
+//! Counts messages encrypted under a key's version with random nonces: nonces of 96 bits may serve 2^32 messages over
+//! the version's life (SP 800-38D section 8.3), and no more are granted.
 //!
-//! The count is written ahead: no message is sealed that the disk does not already allow for, so a crash loses counts and
-//! never nonces.
+//! The count is recorded in advance: no message is encrypted that the disk does not already allow, so that a crash
+//! loses counts and never repeats nonces.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Messages under one version with random nonces.
+/// Most messages under one version with random nonces.
 pub(crate) const SEALS_MAX: u64 = 1 << 32;
-/// How far ahead the count is written: one write for so many messages, and what a crash costs of the version's life.
+/// Messages reserved per write; also the most that a crash wastes.
 pub(crate) const STEP: u64 = 1 << 18;
 
-/// A version's count.
+/// Message count of a version.
 #[derive(Debug)]
 pub(crate) struct Seals {
     used: AtomicU64,
-    /// On the disk.
+    /// Count that the disk allows.
     reserved: AtomicU64,
 }
 
-/// What a claim of messages came to.
+/// Result of a claim for messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
-    /// They may be sealed.
+    /// The messages may be encrypted.
     Granted,
-    /// The disk must allow for more first.
+    /// The disk must allow more first.
     Raise(Raise),
-    /// The version has sealed all that it may.
+    /// The version has no messages left.
     Exhausted,
 }
 
-/// What the disk must allow for before more is granted.
+/// Reservation to write before more messages are granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Raise {
-    /// So many messages in all are needed.
+    /// Smallest sufficient total of messages.
     pub(crate) least: u64,
-    /// So many are worth a write.
+    /// Total that makes the write worthwhile.
     pub(crate) most: u64,
 }
 
 impl Seals {
-    /// After a start: whatever was reserved counts as used.
+    /// Creates the count after a start: all reserved messages count as used.
     pub(crate) fn new(reserved: u64) -> Seals {
         Seals { used: AtomicU64::new(reserved), reserved: AtomicU64::new(reserved) }
     }
 
-    /// Claims `count` messages, at most [`SEALS_MAX`] in all.
+    /// Claims `count` messages; the total is at most [`SEALS_MAX`].
     pub(crate) fn claim(&self, count: u64) -> Claimed {
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
@@ -63,17 +63,17 @@ impl Seals {
         }
     }
 
-    /// That the disk allows for so many from now on.
+    /// Records that the disk allows this many messages.
     pub(crate) fn raised(&self, reserved: u64) {
         self.reserved.fetch_max(reserved, Ordering::Release);
     }
 
-    /// What the disk allows for.
+    /// Returns the messages that the disk allows.
     pub(crate) fn reserved(&self) -> u64 {
         self.reserved.load(Ordering::Acquire)
     }
 
-    /// Grants nothing more, and says what was used: for the last write of a store's life.
+    /// Grants no further messages, and returns the used ones: for the last write of a store's life.
     pub(crate) fn close(&self) -> u64 {
         self.used.swap(SEALS_MAX, Ordering::Relaxed)
     }
@@ -90,7 +90,7 @@ mod tests {
         seals.raised(3);
         assert_eq!((seals.claim(2), seals.claim(1)), (Claimed::Granted, Claimed::Granted));
         assert_eq!(seals.claim(1), Claimed::Raise(Raise { least: 4, most: 4 + STEP }));
-        // A restart: what was reserved counts as used.
+        // A restart: all reserved messages count as used.
         assert_eq!(Seals::new(3 + STEP).claim(1), Claimed::Raise(Raise { least: 4 + STEP, most: 4 + 2 * STEP }));
     }
 

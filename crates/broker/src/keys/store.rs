@@ -1,4 +1,4 @@
-//! The store: every key in memory, every change on the disk before it is in force.
+//! The store: all keys in memory, and every change on the disk before it is in force.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -16,47 +16,47 @@ use super::seals::{Raise, Seals};
 use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, Wrapped, is_key_id, material};
 use crate::refusal::{Code, Refusal};
 
-/// Versions that all keys of a page have together, but for its first key.
+/// Most versions of all keys on a page together, except for its first key.
 const LIST_VERSIONS_MAX: usize = 16 * 1024;
 
-/// Keys, and where they are kept. Dropped, it is closed: [`Store::close`].
+/// All keys and their storage. Dropping it closes it: [`Store::close`].
 pub struct Store {
     shared: Arc<Shared>,
 }
 
-/// What the store shares with its keys.
+/// State that the store shares with its keys.
 pub(super) struct Shared {
     backend: Box<dyn Backend>,
     wrap: Box<dyn Wrap>,
     keys: RwLock<BTreeMap<String, Arc<Key>>>,
-    /// Held from looking at a key until its change is in force: one writer.
+    /// Held from the read of a key until its change is in force: one writer at a time.
     writing: Mutex<()>,
 }
 
-/// A part of the list of keys.
+/// A page of the list of keys.
 #[derive(Debug)]
 pub struct Page {
-    /// In the order of their ids.
+    /// Keys in the order of their ids.
     pub keys: Vec<Arc<Key>>,
-    /// Whether there are more after these.
+    /// True if more keys follow.
     pub has_more: bool,
 }
 
 impl Store {
-    /// Opens the store in a folder, made if it is not there, and unwraps every key in it.
+    /// Opens the store in a folder, created if missing, and unwraps every key in it.
     ///
     /// # Errors
-    /// [`ConfigError`], naming folder or key: see [`Folder::open`]; a file is damaged or was changed; a key is wrapped under
-    /// a key-encryption key that is not at hand.
+    /// [`ConfigError`], naming folder or key: see [`Folder::open`]; a file is damaged or was changed; a key's
+    /// key-encryption key is not available.
     pub fn open(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         let backend = Folder::open(folder)?;
         Store::over(backend, kek).map_err(|err| ConfigError(format!("key store {}: {err}", folder.display())))
     }
 
-    /// As [`Store::open`], wherever the files are.
+    /// Opens a store on any storage, like [`Store::open`].
     ///
     /// # Errors
-    /// [`ConfigError`], naming each key whose file cannot be taken: none is passed over.
+    /// [`ConfigError`], naming each invalid file: none is skipped.
     pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
         let shared = Arc::new(Shared {
@@ -81,21 +81,21 @@ impl Store {
         Ok(Store { shared })
     }
 
-    /// The key of this id.
+    /// Returns the key of an id.
     ///
     /// # Errors
-    /// [`Code::NotFound`].
+    /// [`Code::NotFound`], or [`Code::InvalidArgument`] for an invalid id.
     pub fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
         self.shared.get(id)
     }
 
-    /// How many keys there are.
+    /// Number of keys in the store.
     pub fn count(&self) -> usize {
         self.shared.keys.read().len()
     }
 
-    /// Keys in the order of their ids, after this one or from the first; at most `limit`, at most [`LIST_MAX`], and 0 is
-    /// that.
+    /// Lists keys in the order of their ids, after the id `after` or from the first: at most `limit`, and at most
+    /// [`LIST_MAX`], which 0 stands for.
     pub fn list(&self, after: &str, limit: usize) -> Page {
         let limit = if limit == 0 { LIST_MAX } else { limit.min(LIST_MAX) };
         let all = self.shared.keys.read();
@@ -110,31 +110,32 @@ impl Store {
         Page { keys, has_more: rest.peek().is_some() }
     }
 
-    /// Makes a key. Blocks: an RSA key of 8192 bits may take a minute.
+    /// Generates a key. Blocks: an RSA key of 8192 bits may take a minute.
     ///
     /// # Errors
-    /// [`Code::InvalidArgument`]; [`Code::AlreadyExists`]; [`Code::FailedPrecondition`]: the store is full, or this build has
-    /// not the algorithm; [`Code::Internal`]: the disk cannot write.
+    /// [`Code::InvalidArgument`]; [`Code::AlreadyExists`]; [`Code::FailedPrecondition`]: the store is full, or this
+    /// build does not have the algorithm; [`Code::Internal`]: the disk cannot write.
     pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>, Refusal> {
         self.shared.may_add(id)?;
         let material = material::generate(algorithm)?;
         self.shared.add(id, algorithm, &material, false, now_ms)
     }
 
-    /// Takes a key that was made elsewhere: PKCS#8 as DER or PEM, raw bytes of secret keys and of ML-KEM's.
+    /// Imports a key: PKCS#8 as DER or PEM, raw bytes of secret keys and of ML-KEM's.
     ///
     /// # Errors
-    /// As [`Store::generate`]; [`Code::InvalidArgument`] if the material is no key of the algorithm.
+    /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
     pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
         self.shared.may_add(id)?;
         let material = material::import(algorithm, bytes)?;
         self.shared.add(id, algorithm, &material, true, now_ms)
     }
 
-    /// Adds a version, made or, unless `bytes` is empty, brought in: it is the one that seals and signs from now on.
+    /// Adds a version, which encrypts and signs from now on: generated if `bytes` is empty, else imported.
     ///
     /// # Errors
-    /// As [`Store::import`]; [`Code::NotFound`]; [`Code::FailedPrecondition`]: the key has as many versions as there can be.
+    /// Those of [`Store::import`]; [`Code::NotFound`]; [`Code::FailedPrecondition`]: the key has the most versions
+    /// allowed.
     pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
         let algorithm = self.get(id)?.algorithm;
         let material =
@@ -150,7 +151,7 @@ impl Store {
         self.shared.replace(key.with(versions))
     }
 
-    /// Disables a version, or with 0 every one: it neither opens nor verifies until it is enabled again.
+    /// Disables a version, or all for 0: it neither decrypts nor verifies until it is enabled again.
     ///
     /// # Errors
     /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no such version; [`Code::Internal`]: the disk cannot write.
@@ -158,19 +159,19 @@ impl Store {
         self.shared.set_state(id, version, State::Disabled)
     }
 
-    /// Enables a version, or with 0 every one.
+    /// Enables a version, or all for 0.
     ///
     /// # Errors
-    /// As [`Store::disable`].
+    /// Those of [`Store::disable`].
     pub fn enable(&self, id: &str, version: u32) -> Result<Arc<Key>, Refusal> {
         self.shared.set_state(id, version, State::Enabled)
     }
 
-    /// Wraps anew, under the first key-encryption key, whatever is wrapped under another; how many keys that were. After it
-    /// the others can be taken away.
+    /// Rewraps all material that is not wrapped under the first key-encryption key; returns the number of changed keys.
+    /// Afterwards the other key-encryption keys can be removed.
     ///
     /// # Errors
-    /// [`Code::Internal`]: the disk cannot write. What was done until then stays.
+    /// [`Code::Internal`]: the disk cannot write. Changes made until then stay.
     pub fn rewrap(&self) -> Result<usize, Refusal> {
         let active_id = self.shared.wrap.active_id();
         let is_old = |version: &Version| version.wrapped.kek_id != active_id;
@@ -188,8 +189,8 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// Seals nothing any more with nonces of the broker's, and writes down how much was sealed: else all that was reserved
-    /// counts as used at the next start. For the end of a process; what opens and signs goes on.
+    /// Stops encryption with random nonces, and records the used messages: else all reserved messages count as used at
+    /// the next start. For the end of a process; decryption and signing continue.
     pub fn close(&self) {
         let _writing = self.shared.writing.lock();
         let keys: Vec<Arc<Key>> = self.shared.keys.read().values().cloned().collect();
@@ -217,7 +218,7 @@ impl Drop for Store {
 }
 
 impl Shared {
-    /// A key from its file; why not, without any of its text.
+    /// Loads a key from its file; the error contains none of its text.
     fn read(self: &Arc<Self>, id: &str, bytes: &[u8]) -> Result<Key, String> {
         let document = Document::decode(bytes)?;
         if document.id != id {
@@ -238,7 +239,7 @@ impl Shared {
 
     fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
         let found = self.keys.read().get(id).cloned();
-        // The id is the caller's own text, and may be anything: it is cited when it can be an id.
+        // The id is the caller's text: only a valid one appears in the error.
         found.ok_or_else(|| match is_key_id(id) {
             true => Refusal::new(Code::NotFound, format!("key_id: there is no key: {id}")),
             false => Refusal::invalid("key_id: expected 1 to 64 letters, digits, '.', '_' or '-'"),
@@ -267,7 +268,7 @@ impl Shared {
         self.replace(key)
     }
 
-    /// A new version at an index of a key.
+    /// Creates a version at an index of a key.
     fn version(
         &self,
         key: &Key,
@@ -291,12 +292,12 @@ impl Shared {
         Ok(version)
     }
 
-    /// The material of a version.
+    /// Unwraps the material of a version.
     pub(super) fn unwrap(&self, key: &Key, version: &Version) -> Result<Zeroizing<Vec<u8>>, Refusal> {
         self.wrap.unwrap(&key.bound(version).aad(), &version.wrapped)
     }
 
-    /// Wraps a version's material anew, bound to what is now said of it.
+    /// Rewraps a version's material, bound to its changed data.
     fn rebind(&self, key: &Key, before: &Version, version: &mut Version) -> Result<(), Refusal> {
         let material = self.unwrap(key, before)?;
         version.wrapped = Arc::new(self.wrap.wrap(&key.bound(version).aad(), &material)?);
@@ -321,8 +322,8 @@ impl Shared {
         self.replace(key.with(versions))
     }
 
-    /// Writes down that a version may seal so many messages in all. The one write that an operation on data may have to wait
-    /// for: calls that stand behind it on its thread go on elsewhere.
+    /// Records the reservation of messages for a version. It is the only write that an operation on data may wait for:
+    /// other calls of this thread continue elsewhere.
     pub(super) fn reserve(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
         let handle = tokio::runtime::Handle::try_current();
         if handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread) {
@@ -340,7 +341,7 @@ impl Shared {
             return Err(Refusal::new(Code::Internal, "key store: a version is gone"));
         };
         let seals = version.seals.clone();
-        // Another thread may have raised it while this one waited.
+        // Another thread may have raised it meanwhile.
         if seals.reserved() >= raise.least {
             return Ok(());
         }
@@ -351,7 +352,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts a key on the disk, and then in force.
+    /// Writes a key to the disk, and then puts it in force.
     fn replace(&self, key: Key) -> Made {
         let versions = key.versions.iter().map(Version::stored).collect();
         let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
@@ -365,5 +366,5 @@ impl Shared {
     }
 }
 
-/// A key after a change.
+/// Result of a change: the changed key.
 type Made = Result<Arc<Key>, Refusal>;

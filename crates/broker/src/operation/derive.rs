@@ -1,25 +1,25 @@
-//! Derivation: HKDF (RFC 5869) with SHA-2, the key being the input keying material.
+//! Key derivation: HKDF (RFC 5869) with SHA-2; the key is the input keying material.
 
 use aws_lc_rs::hkdf::{self, KeyType, Salt};
 
 use super::encrypt::made;
-use super::{BATCH_LEN_MAX, Made, check_batch, failed, not_in};
+use super::{BATCH_LEN_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{DeriveAlgorithm, Profile};
 use crate::refusal::Refusal;
 
-/// What is to be derived.
+/// Parameters of one derivation.
 #[derive(Clone, Copy, Debug)]
 pub struct Derivation<'a> {
-    /// Public, and better not empty.
+    /// Salt of HKDF: public, and preferably not empty.
     pub salt: &'a [u8],
-    /// What the output is for.
+    /// Info of HKDF: the purpose of the output.
     pub info: &'a [u8],
-    /// In bytes: 1 to 255 times that of the digest.
+    /// Length of the output in bytes: 1 to 255 times the digest's.
     pub length: usize,
 }
 
-/// A length of output.
+/// Length of an output, in bytes.
 struct Length(usize);
 
 impl KeyType for Length {
@@ -28,7 +28,7 @@ impl KeyType for Length {
     }
 }
 
-/// Derives a batch from a version of the key: 0 is the current one.
+/// Derives a batch of outputs from a version of the key: 0 is the current one.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch, lengths or key;
@@ -38,7 +38,7 @@ pub fn derive(
     key: &Key,
     key_version: u32,
     derivations: &[Derivation<'_>],
-) -> Result<Made<Vec<u8>>, Refusal> {
+) -> Result<Outputs<Vec<u8>>, Refusal> {
     let algorithm = profile.derive.ok_or_else(|| not_in(profile, "Derive"))?;
     key.require(Algorithm::Derive(algorithm))?;
     check_batch("derivations", derivations.iter().map(|one| one.salt.len().saturating_add(one.info.len())))?;
@@ -54,7 +54,7 @@ pub fn derive(
     if derivations.iter().map(|one| one.length).fold(0, usize::saturating_add) > BATCH_LEN_MAX {
         return Err(Refusal::invalid(format!("length: too large (max {BATCH_LEN_MAX} bytes in all)")));
     }
-    // The module's approved service extracts with a salt, and expands for something.
+    // The module's approved service requires a salt and an info.
     #[cfg(feature = "fips")]
     if derivations.iter().any(|one| one.salt.is_empty() || one.info.is_empty()) {
         let text = "derivations: without a salt or an info it is not an approved service, and off in this FIPS build";

@@ -1,46 +1,46 @@
-//! Encryption with keys of the store: sealing, opening, and opening to seal anew.
+//! Encryption with keys of the store: encrypt, decrypt, and re-encrypt.
 
 use aws_lc_rs::rand;
 use zeroize::Zeroizing;
 
-use super::{Made, check_batch, failed, not_in};
+use super::{Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key, Version};
 use crate::operation::mechanism;
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::refusal::{Code, Refusal};
 
-/// Bytes of a nonce.
+/// Length of a nonce, in bytes.
 pub const NONCE_LEN: usize = 12;
-/// Bytes of a whole tag.
+/// Length of a whole tag, in bytes.
 pub const TAG_LEN: usize = 16;
 
-/// What is to be sealed.
+/// A plaintext to encrypt, with its parameters.
 #[derive(Clone, Copy)]
 pub struct Plain<'a> {
-    /// The text.
+    /// Plaintext of the message.
     pub plaintext: &'a [u8],
-    /// What is authenticated with it, and not kept.
+    /// Additional authenticated data, which is not part of the result.
     pub aad: &'a [u8],
-    /// 12 bytes where the profile leaves it to the caller; else empty.
+    /// Nonce of 12 bytes if the profile leaves it to the caller; else empty.
     pub nonce: &'a [u8],
 }
 
-/// What is to be opened.
+/// A ciphertext to decrypt, with its parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct Cipher<'a> {
-    /// 0 is the current one.
+    /// Version of the key; 0 is the current one.
     pub key_version: u32,
-    /// As it was sealed with.
+    /// Nonce of the encryption.
     pub nonce: &'a [u8],
-    /// As long as the text.
+    /// Ciphertext, as long as the plaintext.
     pub ciphertext: &'a [u8],
-    /// As long as the profile says.
+    /// Tag, of the length in the profile.
     pub tag: &'a [u8],
-    /// As it was sealed with.
+    /// Additional authenticated data of the encryption.
     pub aad: &'a [u8],
 }
 
-/// A tag: 12 to 16 bytes.
+/// Authentication tag of 12 to 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
     bytes: [u8; TAG_LEN],
@@ -48,7 +48,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The first `len` bytes of a whole tag, at most all of it.
+    /// Truncates a whole tag to `len` bytes.
     pub(super) fn truncated(bytes: [u8; TAG_LEN], len: usize) -> Tag {
         Tag { bytes, len: len.min(TAG_LEN) }
     }
@@ -60,20 +60,20 @@ impl AsRef<[u8]> for Tag {
     }
 }
 
-/// What was sealed.
+/// Result of an encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Under which version; 0 where the key is not of the store.
+    /// Version of the key; 0 for a key that is not of the store.
     pub key_version: u32,
-    /// The caller's or the broker's.
+    /// Nonce from the caller or the broker.
     pub nonce: [u8; NONCE_LEN],
-    /// As long as the text.
+    /// Ciphertext, as long as the plaintext.
     pub ciphertext: Vec<u8>,
-    /// As long as the profile says.
+    /// Tag, of the length in the profile.
     pub tag: Tag,
 }
 
-/// Seals a batch under the key's current version.
+/// Encrypts a batch under the key's current version.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: batch, key or nonce; [`Code::FailedPrecondition`]: not in the profile, the key is disabled, or
@@ -84,7 +84,7 @@ pub fn encrypt(profile: &Profile, key: &Key, plains: &[Plain<'_>]) -> Result<Vec
     seal_batch(&policy, key, plains, policy.tag_len)
 }
 
-/// Seals with tags of this length, whatever the policy's is.
+/// Encrypts with tags of this length instead of the policy's.
 pub(super) fn seal_batch(
     policy: &EncryptPolicy,
     key: &Key,
@@ -107,7 +107,7 @@ pub(super) fn seal_batch(
     seal_random(cipher, plains, tag_len, version.number())
 }
 
-/// Seals with nonces of the broker's, all drawn at once.
+/// Encrypts with random nonces, all drawn at once.
 pub(super) fn seal_random(
     cipher: &crate::keys::Cipher,
     plains: &[Plain<'_>],
@@ -123,8 +123,8 @@ pub(super) fn seal_random(
     plains.iter().zip(nonces).map(seal).collect()
 }
 
-/// Opens a batch. What does not open has its own refusal, and every reason for that has the same; a disabled version has
-/// another one.
+/// Decrypts a batch. A ciphertext that does not open gets its own error, the same for every reason; a disabled version
+/// has another one.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: batch or key; [`Code::FailedPrecondition`]: not in the profile; [`Code::Internal`].
@@ -133,10 +133,10 @@ pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<V
     Ok(ciphers.iter().map(|cipher| open_one(&policy, key, cipher)).collect())
 }
 
-/// Opens a batch and seals it anew under the key's current version; the texts stay here.
+/// Re-encrypts a batch under the key's current version; the plaintexts stay in the broker.
 ///
 /// # Errors
-/// As [`decrypt`] and [`encrypt`]; [`Code::FailedPrecondition`] where the profile leaves nonces to the caller.
+/// Those of [`decrypt`] and [`encrypt`]; [`Code::FailedPrecondition`] if the profile leaves nonces to the caller.
 pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Sealed, Refusal>>, Refusal> {
     let policy = opening(profile, key, ciphers)?;
     if policy.is_nonce_callers {
@@ -156,7 +156,7 @@ pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Ve
     Ok(ciphers.iter().map(anew).collect())
 }
 
-/// What holds for every item of a batch that is to be opened.
+/// Checks a batch that is to be decrypted as a whole.
 fn opening(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<EncryptPolicy, Refusal> {
     let policy = profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))?;
     check_batch("ciphers", ciphers.iter().map(|cipher| cipher.ciphertext.len().saturating_add(cipher.aad.len())))?;
@@ -172,7 +172,7 @@ fn open_one(policy: &EncryptPolicy, key: &Key, cipher: &Cipher<'_>) -> Result<Ve
     mechanism::open(cipher_of(policy, key, version)?, cipher, policy.tag_len)
 }
 
-/// The parsed cipher of a version of a key that must be of the policy's algorithm.
+/// Returns the parsed cipher of a version of a key, which must be of the policy's algorithm.
 pub(super) fn cipher_of<'a>(
     policy: &EncryptPolicy,
     key: &Key,
@@ -185,12 +185,12 @@ pub(super) fn cipher_of<'a>(
     }
 }
 
-/// A nonce that the caller brings.
+/// Checks a nonce of the caller.
 pub(super) fn caller_nonce(nonce: &[u8]) -> Result<[u8; NONCE_LEN], Refusal> {
     nonce.try_into().map_err(|_| Refusal::invalid(format!("nonce: expected {NONCE_LEN} bytes, got {}", nonce.len())))
 }
 
-/// Made of several outputs under one version.
-pub(super) fn made<T>(version: &Version, outputs: Vec<T>) -> Made<T> {
-    Made { key_version: version.number(), outputs }
+/// Collects the outputs of one version.
+pub(super) fn made<T>(version: &Version, outputs: Vec<T>) -> Outputs<T> {
+    Outputs { key_version: version.number(), outputs }
 }

@@ -1,31 +1,31 @@
-//! Key encapsulation: ML-KEM-768 (FIPS 203), to a key of the store or to a public key that the request brings.
+//! Key encapsulation: ML-KEM-768 (FIPS 203), to a key of the store or to a public key in the request.
 
 use aws_lc_rs::kem::{Ciphertext, EncapsulationKey};
 use zeroize::Zeroizing;
 
 use super::encrypt::made;
-use super::{BATCH_MAX, Made, check_batch, failed, not_in};
+use super::{BATCH_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{self, Algorithm, Form, Key};
 use crate::profile::policy::Profile;
 use crate::refusal::Refusal;
 
-/// Bytes of a ciphertext (FIPS 203 table 3).
+/// Length of a ciphertext, in bytes (FIPS 203 table 3).
 const CIPHERTEXT_LEN: usize = 1088;
 
-/// To whom a secret is encapsulated.
+/// Recipient of an encapsulated secret.
 #[derive(Clone, Copy, Debug)]
 pub enum Recipient<'a> {
-    /// A key of the store.
+    /// A key of the store, under its current version.
     Key(&'a Key),
-    /// An encapsulation key: raw, or a SubjectPublicKeyInfo.
+    /// An encapsulation key: raw, or as SubjectPublicKeyInfo.
     Public(&'a [u8]),
 }
 
-/// A shared secret, and what its recipient makes it from.
+/// A shared secret, with the ciphertext that carries it.
 pub struct Encapsulated {
-    /// For the recipient.
+    /// Ciphertext to send to the recipient.
     pub ciphertext: Vec<u8>,
-    /// For the caller.
+    /// Shared secret for the caller.
     pub shared_secret: Zeroizing<Vec<u8>>,
 }
 
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Encapsulated {
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): count, key or public key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
-pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Made<Encapsulated>, Refusal> {
+pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulated>, Refusal> {
     let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
     if !(1..=BATCH_MAX).contains(&count) {
         return Err(Refusal::invalid(format!("count: expected 1 to {BATCH_MAX}")));
@@ -49,7 +49,7 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
         Recipient::Public(bytes) => {
             let public = keys::encapsulation_key_of(bytes)
                 .ok_or_else(|| Refusal::invalid("public_key: not an encapsulation key of ml-kem-768"))?;
-            Ok(Made { key_version: 0, outputs: encapsulated(&public, count)? })
+            Ok(Outputs { key_version: 0, outputs: encapsulated(&public, count)? })
         }
         Recipient::Key(key) => {
             key.require(Algorithm::Kem(algorithm))?;
@@ -60,17 +60,17 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
     }
 }
 
-/// The shared secrets of ciphertexts, under a version of the key: 0 is the current one. A changed ciphertext of the right
-/// length gives another secret and no refusal: so the mechanism has it.
+/// Recovers the shared secrets of ciphertexts, under a version of the key: 0 is the current one. A changed ciphertext
+/// of the right length gives another secret and no error, as ML-KEM specifies.
 ///
 /// # Errors
-/// As [`encapsulate`].
+/// Those of [`encapsulate`].
 pub fn decapsulate(
     profile: &Profile,
     key: &Key,
     key_version: u32,
     ciphertexts: &[&[u8]],
-) -> Result<Made<Zeroizing<Vec<u8>>>, Refusal> {
+) -> Result<Outputs<Zeroizing<Vec<u8>>>, Refusal> {
     key.require(Algorithm::Kem(profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?))?;
     check_batch("ciphertexts", ciphertexts.iter().map(|ciphertext| ciphertext.len()))?;
     if ciphertexts.iter().any(|ciphertext| ciphertext.len() != CIPHERTEXT_LEN) {

@@ -1,20 +1,20 @@
-//! MACs: HMAC (RFC 2104) with SHA-2.
+//! Message authentication codes: HMAC (RFC 2104) with SHA-2.
 
 use aws_lc_rs::hmac;
 
 use super::encrypt::made;
 use super::sign::Signed;
-use super::{Made, check_batch, failed, not_in};
+use super::{Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key, Version};
 use crate::profile::policy::Profile;
 use crate::refusal::Refusal;
 
-/// The tags of a batch under the key's current version.
+/// Computes the tags of a batch under the key's current version.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
-pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u8>>, Refusal> {
+pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>, Refusal> {
     check(profile, key)?;
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
@@ -23,16 +23,16 @@ pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u8
     Ok(made(version, tags))
 }
 
-/// Whether tags are right, each under its version: 0 is the current one.
+/// Verifies tags, each under its version: 0 is the current one.
 ///
 /// # Errors
-/// As [`mac`]; the batch is refused as a whole if one version is not there or is disabled.
+/// Those of [`mac`]; the batch fails as a whole if one version does not exist or is disabled.
 pub fn verify_mac(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
     check(profile, key)?;
     check_batch("signed", signed.iter().map(Signed::len))?;
     let verify = |one: &Signed<'_>| {
         let form = form_of(key, key.version(one.key_version)?)?;
-        // Compares in constant time; a part of a tag is no tag.
+        // Compares in constant time; a truncated tag is invalid.
         Ok(hmac::verify(form, one.input, one.signature).is_ok())
     };
     signed.iter().map(verify).collect()

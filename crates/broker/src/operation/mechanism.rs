@@ -1,4 +1,4 @@
-//! The ciphers themselves: sealing with a nonce, opening with a tag of the length that the profile says.
+//! The ciphers: encryption with a nonce, decryption with a tag of the profile's length.
 
 use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -10,14 +10,14 @@ use crate::keys;
 use crate::profile::policy::EncryptAlgorithm;
 use crate::refusal::{Code, Refusal};
 
-/// Every ciphertext that does not open has this one, whatever the reason: a reason would help who tries.
+/// Error of every ciphertext that does not open, whatever the reason: a reason would help an attacker.
 pub(super) fn does_not_open() -> Refusal {
     Refusal::invalid("does not open: wrong key, version, nonce, aad or tag, or it was changed")
 }
 
-/// A tag of this length cannot be had with this cipher.
+/// Checks that the cipher supports tags of this length.
 fn check_tag_len(algorithm: EncryptAlgorithm, tag_len: usize) -> Result<(), Refusal> {
-    // The tag of GCM-SIV is what its key stream begins with: a part of it opens nothing.
+    // GCM-SIV derives its key stream from the tag: a truncated tag cannot decrypt.
     let is_whole = algorithm == EncryptAlgorithm::Aes256GcmSiv;
     if !(12..=TAG_LEN).contains(&tag_len) || (is_whole && tag_len != TAG_LEN) {
         return Err(Refusal::new(Code::FailedPrecondition, "profile: the cipher has no tags of this length"));
@@ -25,7 +25,7 @@ fn check_tag_len(algorithm: EncryptAlgorithm, tag_len: usize) -> Result<(), Refu
     Ok(())
 }
 
-/// Seals with this nonce, which must be used once.
+/// Encrypts with this nonce, which must be used once.
 pub(super) fn seal(
     cipher: &keys::Cipher,
     nonce: [u8; NONCE_LEN],
@@ -40,7 +40,7 @@ pub(super) fn seal(
     Ok(Sealed { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
 }
 
-/// Seals with a nonce that nobody but the broker chose: this one, or in a FIPS build the module's own.
+/// Encrypts with a nonce of the broker's choice: this one, or in a FIPS build the module's own.
 pub(super) fn seal_drawn(
     cipher: &keys::Cipher,
     nonce: [u8; NONCE_LEN],
@@ -61,7 +61,7 @@ pub(super) fn seal_drawn(
     seal(cipher, nonce, aad, plaintext, tag_len, key_version)
 }
 
-/// Turns a text into its ciphertext in place, and returns the whole tag.
+/// Encrypts a text in place, and returns the whole tag.
 fn tag_of(
     cipher: &keys::Cipher,
     nonce: [u8; NONCE_LEN],
@@ -72,7 +72,7 @@ fn tag_of(
     sealed.ok().and_then(|tag| tag.as_ref().try_into().ok()).ok_or_else(|| failed("EncryptData"))
 }
 
-/// Opens what was sealed with a tag of this length.
+/// Decrypts a ciphertext with a tag of this length.
 pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -> Result<Vec<u8>, Refusal> {
     check_tag_len(cipher.algorithm, tag_len)?;
     let nonce: [u8; NONCE_LEN] = sealed.nonce.try_into().map_err(|_| does_not_open())?;
@@ -96,8 +96,8 @@ fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>
     Ok(text)
 }
 
-/// The library opens with whole tags alone. These ciphers add a key stream that nonce and key decide, so that sealing the
-/// ciphertext gives the text, and sealing the text the tag that the ciphertext should have.
+/// Decrypts with a truncated tag, which the library does not support. These ciphers add a key stream of nonce and key,
+/// so that encrypting the ciphertext gives the plaintext, and encrypting the plaintext gives the expected tag.
 fn open_truncated(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
     let mut text = Zeroizing::new(sealed.ciphertext.to_vec());
     tag_of(cipher, nonce, sealed.aad, &mut text)?;

@@ -1,7 +1,8 @@
-//! What is done with keys: each a function of a profile, a key and a batch of inputs, answered in the batch's order.
+//! Operations with keys: each is a function of a profile, a key and a batch of inputs, with results in the batch's
+//! order.
 //!
-//! It may not know: callers, the audit log, the wire. What it is given was decoded and is allowed; that key, profile and
-//! inputs fit each other is checked here. spec/broker.md, operations.
+//! The module does not know callers, the audit log or the wire. Its inputs are decoded and allowed; the functions check
+//! that key, profile and inputs fit each other. spec/broker.md, operations.
 
 mod derive;
 mod encrypt;
@@ -22,25 +23,25 @@ pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
 pub use sign::{Signed, sign, verify, verify_one};
 
-/// Inputs of a batch.
+/// Most inputs of a batch.
 pub const BATCH_MAX: usize = 1024;
-/// Bytes of a batch's inputs together, what authenticates or describes them included; and of its outputs.
+/// Longest batch, in bytes: its inputs together with their additional data; also its outputs.
 pub const BATCH_LEN_MAX: usize = 1024 * 1024;
-/// Bytes of what authenticates the one message of W4.
+/// Longest additional authenticated data of the one message of W4, in bytes.
 pub const AAD_LEN_MAX: usize = 64 * 1024;
-/// Random bytes of one call.
+/// Most random bytes of one call.
 pub const RANDOM_LEN_MAX: usize = 64 * 1024;
 
-/// What a batch came to, and the version of the key that made it.
+/// Results of a batch, and the version of the key that made them.
 #[derive(Debug)]
-pub struct Made<T> {
-    /// From 1 on; 0 where no key of the store took part.
+pub struct Outputs<T> {
+    /// Version of the key, from 1; 0 without a key of the store.
     pub key_version: u32,
-    /// In the order of the inputs.
+    /// Results, in the order of the inputs.
     pub outputs: Vec<T>,
 }
 
-/// Random bytes: `count` outputs of `length` bytes each, at most [`RANDOM_LEN_MAX`] in all.
+/// Draws random bytes: `count` outputs of `length` bytes each, at most [`RANDOM_LEN_MAX`] in all.
 ///
 /// # Errors
 /// [`Code::FailedPrecondition`]: not in the profile; [`Code::InvalidArgument`]: beyond the bounds; [`Code::Internal`].
@@ -61,7 +62,7 @@ pub fn random(profile: &Profile, length: usize, count: usize) -> Result<Vec<Vec<
     (0..count).map(draw).collect()
 }
 
-/// Checks the size of a batch, by the lengths of its inputs.
+/// Checks the number and total length of a batch's inputs.
 fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Result<(), Refusal> {
     let count = lens.len();
     if !(1..=BATCH_MAX).contains(&count) {
@@ -73,7 +74,7 @@ fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Resul
     Ok(())
 }
 
-/// Checks one message and what authenticates it, each by its own bound.
+/// Checks one message and its additional data, each by its own bound.
 fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
     check_batch(field, [text.len()].into_iter())?;
     if aad.len() > AAD_LEN_MAX {
@@ -82,18 +83,18 @@ fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The versions that are tried where a wire does not say which one it was: the newest enabled ones.
+/// Versions to try if a wire does not name one: the newest enabled ones.
 fn tried(key: &Key) -> impl Iterator<Item = &Version> {
     const TRIED_MAX: usize = 8;
     key.versions().iter().rev().filter(|version| version.state() == State::Enabled).take(TRIED_MAX)
 }
 
-/// The profile has no such section.
+/// Error for a profile without the operation's section.
 fn not_in(profile: &Profile, operation: &str) -> Refusal {
     Refusal::new(Code::FailedPrecondition, format!("profile: {} has no {operation}", profile.name))
 }
 
-/// The module did not do it: a fault of ours, or of the machine.
+/// Error for a failed call of the module: a defect of the broker, or of the machine.
 fn failed(operation: &str) -> Refusal {
     Refusal::new(Code::Internal, format!("{operation}: the cryptographic module failed"))
 }

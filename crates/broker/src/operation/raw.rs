@@ -1,5 +1,5 @@
-//! Encryption as W4 has it: one message, with a key that the request brings or a key of the store, tags of 16 bytes
-//! whatever the profile says, and no word of a key's version.
+//! Encryption on W4: one message, a key in the request or of the store, always tags of 16 bytes, and no version of a
+//! key.
 
 use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
 use super::{check_one, failed, mechanism, not_in, tried};
@@ -7,16 +7,16 @@ use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::refusal::{Code, Refusal};
 
-/// Where the key is.
+/// Source of the key.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
-    /// In the request.
+    /// Bytes of the key in the request.
     Raw(RawKey<'a>),
-    /// In the store.
+    /// A key of the store.
     Key(&'a Key),
 }
 
-/// A key's bytes, which nothing shows.
+/// Bytes of a key, hidden in debug output.
 #[derive(Clone, Copy)]
 pub struct RawKey<'a>(pub &'a [u8]);
 
@@ -26,10 +26,10 @@ impl std::fmt::Debug for RawKey<'_> {
     }
 }
 
-/// Seals one message.
+/// Encrypts one message of the wire W4.
 ///
 /// # Errors
-/// As [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key has not the cipher's length.
+/// Those of [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key does not have the cipher's length.
 pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<Sealed, Refusal> {
     let policy = policy_of(profile)?;
     check_one("plaintext", plain.plaintext, plain.aad)?;
@@ -52,11 +52,11 @@ pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> R
     sealed.into_iter().next().ok_or_else(|| failed("EncryptData"))
 }
 
-/// Opens one message; `cipher.key_version` is not looked at.
+/// Decrypts one message; `cipher.key_version` is ignored.
 ///
 /// # Errors
-/// [`Code::InvalidArgument`]: it does not open, or the raw key has not the cipher's length; [`Code::FailedPrecondition`]:
-/// not in the profile, or every version of the key is disabled.
+/// [`Code::InvalidArgument`]: it does not open, or the raw key does not have the cipher's length;
+/// [`Code::FailedPrecondition`]: not in the profile, or every version of the key is disabled.
 pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
     let policy = policy_of(profile)?;
     check_one("ciphertext", cipher.ciphertext, cipher.aad)?;

@@ -1,4 +1,4 @@
-//! Signatures, by the profile's algorithm with a key of its kind.
+//! Signatures with the profile's algorithm and a key of its kind.
 
 #[cfg(not(feature = "fips"))]
 use aws_lc_rs::signature::ML_DSA_65;
@@ -6,7 +6,7 @@ use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
 use sealway_awslc::{Hash, PublicKey, Scheme};
 
 use super::encrypt::made;
-use super::{Made, check_batch, failed, not_in, tried};
+use super::{Outputs, check_batch, failed, not_in, tried};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::refusal::Refusal;
@@ -15,31 +15,31 @@ mod fixed;
 #[cfg(test)]
 mod published;
 
-/// Something signed, or with a MAC's tag in the signature's place.
+/// An input with its signature, or with a MAC's tag as the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Signed<'a> {
-    /// What was signed.
+    /// Input that was signed.
     pub input: &'a [u8],
-    /// The signature or tag.
+    /// Signature or tag of the input.
     pub signature: &'a [u8],
-    /// 0 is the current one.
+    /// Version of the key; 0 is the current one.
     pub key_version: u32,
 }
 
 impl Signed<'_> {
-    /// Bytes that count for the batch.
+    /// Length that counts for the batch, in bytes.
     pub(super) fn len(&self) -> usize {
         self.input.len().saturating_add(self.signature.len())
     }
 }
 
-/// The signatures of a batch under the key's current version.
+/// Signs a batch with the key's current version.
 ///
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled, or this build
 /// has not the algorithm.
-pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u8>>, Refusal> {
+pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>, Refusal> {
     let algorithm = check(profile, key)?;
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
@@ -48,10 +48,10 @@ pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Made<Vec<u
     Ok(made(version, signatures.collect::<Result<_, Refusal>>()?))
 }
 
-/// Whether signatures are right, each under its version: 0 is the current one.
+/// Verifies signatures, each under its version: 0 is the current one.
 ///
 /// # Errors
-/// As [`sign`]; the batch is refused as a whole if one version is not there or is disabled.
+/// Those of [`sign`]; the batch fails as a whole if one version does not exist or is disabled.
 pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
     let algorithm = check(profile, key)?;
     check_batch("signed", signed.iter().map(Signed::len))?;
@@ -63,10 +63,10 @@ pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec
     signed.iter().map(verify).collect()
 }
 
-/// Whether a signature is that of one of the key's newest enabled versions.
+/// Verifies a signature by one of the key's newest enabled versions.
 ///
 /// # Errors
-/// As [`sign`].
+/// Those of [`sign`], except for the batch.
 pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) -> Result<bool, Refusal> {
     let algorithm = check(profile, key)?;
     key.current()?;
@@ -129,7 +129,7 @@ fn sign_one(algorithm: SignAlgorithm, form: &Form, input: &[u8]) -> Option<Vec<u
     }
 }
 
-/// A public key, wherever it is from.
+/// A public key of the store or of a test vector.
 #[derive(Clone, Copy)]
 enum Public<'a> {
     Pair(&'a PublicKey),
@@ -164,7 +164,7 @@ fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signatu
     }
 }
 
-/// The scheme of an algorithm of RSA or ECDSA.
+/// Scheme of an algorithm of RSA or ECDSA; `None` for others.
 fn scheme(algorithm: SignAlgorithm) -> Option<Scheme> {
     match algorithm {
         SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(digest(hash))),
@@ -182,7 +182,7 @@ fn digest(hash: SignatureHash) -> Hash {
     }
 }
 
-/// Bytes of a number below the order of the curve.
+/// Length of a number below the curve's order, in bytes.
 fn field_len(curve: Curve) -> usize {
     match curve {
         Curve::P256 => 32,

@@ -1,39 +1,49 @@
-//! Which operations of a profile need a service that a FIPS module has not approved. Data alone: who runs on such a module
-//! switches them off, or does not start.
+//! Operations of a profile that need a service that a FIPS module has not approved. Only data: a broker on such a
+//! module switches them off, or does not start.
 // SPEC broker.md#fips
+
+use std::sync::Arc;
 
 use super::policy::{EncryptAlgorithm, EncryptPolicy, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};
 
-/// What a cipher is for.
+/// Operations of a cipher.
 const SEALING: [&str; 3] = ["EncryptData", "DecryptData", "Rewrap"];
-/// Bytes of a tag that is not cut.
+/// Length of a tag that is not truncated, in bytes.
 const WHOLE_TAG_LEN: usize = 16;
-/// Least size of an approved RSA key, in bits.
+/// Smallest approved RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
-/// Least size of an approved key on a curve, in bits: P-224 is below it.
+/// Smallest approved key on a curve, in bits: P-224 is below it.
 const EC_BITS_MIN: u32 = 256;
 
-/// An operation that needs a service that is not approved, and the key of the file that makes it so.
+/// An operation that needs an unapproved service, and the file's key that causes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unapproved {
-    /// By the name that policies have for it.
+pub struct Fault {
+    /// Name of the operation in policies.
     pub operation: &'static str,
-    /// Such as `API.EncryptData.NonceStrategy`.
+    /// Path of the key, such as `API.EncryptData.NonceStrategy`.
     pub key: &'static str,
-    /// Why.
+    /// Reason why it is not approved.
     pub why: &'static str,
-    /// W4 does it all the same: its tags are whole whatever the profile says.
+    /// True if W4 is unaffected: its tags are always whole.
     pub is_done_on_w4: bool,
 }
 
-/// What of a profile is not approved, in the order of the file's documentation.
+impl Fault {
+    /// True if the fault switches an operation off on this wire.
+    pub fn stops(&self, operation: &str, wire: &str) -> bool {
+        self.operation == operation && !(self.is_done_on_w4 && wire == "w4")
+    }
+}
+
+/// Returns the faults of a profile, in the order of the file's documentation.
 ///
-/// Approved is what the module's own service indicator counts and what the library over it does not rule out (the table in
-/// docs/reference/broker.md); what is in doubt is not. SHA-1 as an identifier of a key needs no approved service.
-pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
+/// Approved is what the module's service indicator counts and the library does not exclude (the table in
+/// docs/reference/broker.md); doubtful services are not approved. SHA-1 as an identifier of a key needs no approved
+/// service.
+pub fn unapproved(profile: &Profile) -> Vec<Fault> {
     let mut found = profile.encrypt.map(unapproved_of).unwrap_or_default();
-    let mut add = |operation, key, why| found.push(Unapproved { operation, key, why, is_done_on_w4: false });
+    let mut add = |operation, key, why| found.push(Fault { operation, key, why, is_done_on_w4: false });
     if profile.sign == Some(SignAlgorithm::Ed25519) {
         for operation in ["SignData", "VerifyData"] {
             add(operation, "API.SignData.SignAlg", "the library rules Ed25519 out where the module is to be approved");
@@ -66,10 +76,10 @@ pub fn unapproved(profile: &Profile) -> Vec<Unapproved> {
     found
 }
 
-/// What of encryption is not approved.
-fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Unapproved> {
+/// Returns the faults of encryption.
+fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Fault> {
     let mut found = Vec::new();
-    let mut add = |operation, key, why, is_done_on_w4| found.push(Unapproved { operation, key, why, is_done_on_w4 });
+    let mut add = |operation, key, why, is_done_on_w4| found.push(Fault { operation, key, why, is_done_on_w4 });
     let why = match encrypt.algorithm {
         EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm => None,
         EncryptAlgorithm::Aes256GcmSiv => Some("AES-GCM-SIV is not approved"),
@@ -93,8 +103,8 @@ fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Unapproved> {
         }
     }
     if encrypt.tag_len < WHOLE_TAG_LEN {
-        // The module seals and opens whole tags alone: a short one is cut, and looked at by sealing again, outside of what its
-        // indicator counts.
+        // The module uses whole tags only: truncating a tag, and verifying it by encrypting again, is outside of its
+        // indicator.
         for operation in SEALING {
             let why = "tags under 128 bits are not approved (those of W4 are whole)";
             add(operation, "API.EncryptData.TagLength", why, true);
@@ -103,17 +113,11 @@ fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Unapproved> {
     found
 }
 
-/// What stands against an operation of a profile, if it is asked for on this wire.
-pub fn refused(profile: &Profile, operation: &str, wire: &str) -> Option<Unapproved> {
-    let is_meant = |found: &Unapproved| found.operation == operation && !(found.is_done_on_w4 && wire == "w4");
-    unapproved(profile).into_iter().find(is_meant)
-}
-
-/// Whether profiles may be in force in a process that has a FIPS module or has none, as the sterner of what was asked for
-/// elsewhere and of what their own file says.
+/// Checks if a process may use these profiles, with or without a FIPS module. The stricter of `required` and of the
+/// file's own demand holds.
 ///
 /// # Errors
-/// What stands against it.
+/// The problems that forbid the use.
 pub fn check(profiles: &Profiles, required: RequireFips, has_module: bool) -> Result<(), Vec<Problem>> {
     let required = required.max(profiles.require_fips());
     if required == RequireFips::No {
@@ -126,20 +130,18 @@ pub fn check(profiles: &Profiles, required: RequireFips, has_module: bool) -> Re
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// What of all profiles is not approved.
+/// Returns the faults of all profiles as problems.
 pub fn problems(profiles: &Profiles) -> Vec<Problem> {
-    let of = |profile: &Profile| {
-        let name = profile.name.clone();
-        unapproved(profile).into_iter().map(move |found| Problem {
-            profile: name.clone(),
-            key: found.key.into(),
-            ..Problem::of_file(format!("{}: {}", found.operation, found.why))
-        })
+    let faults = profiles.iter().flat_map(|profile| profile.unapproved.iter().map(move |fault| (profile, fault)));
+    let problem = |(profile, fault): (&Arc<Profile>, &Fault)| Problem {
+        profile: profile.name.clone(),
+        key: fault.key.into(),
+        ..Problem::of_file(format!("{}: {}", fault.operation, fault.why))
     };
-    profiles.iter().flat_map(|profile| of(profile)).collect()
+    faults.map(problem).collect()
 }
 
-/// Whether a range, which may be empty, holds a size under a bound.
+/// True if a range, which may be empty, contains a size below a bound.
 fn allows_below(size: SizeRange, bits: u32) -> bool {
     size.min < bits && size.min <= size.max
 }
@@ -193,7 +195,7 @@ mod tests {
         let text = format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{{api}}}}}");
         let profiles = Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|err| panic!("{err:?}"));
         let profile = profiles.get("A").unwrap();
-        let is_off = |operation, wire| refused(profile, operation, wire).is_some();
+        let is_off = |operation, wire| profile.unapproved.iter().any(|fault| fault.stops(operation, wire));
         assert!(is_off("DecryptData", "v1") && is_off("Rewrap", "v1") && is_off("EncryptData", "v1"));
         assert!(!is_off("DecryptData", "w4"), "a tag of W4 is whole");
         assert!(is_off("EncryptData", "w4"), "the nonce is still the caller's");

@@ -1,4 +1,4 @@
-//! `API.SignCertificate` of a profile.
+//! Resolves `API.SignCertificate` of a profile.
 
 use super::constraints;
 use super::duration;
@@ -7,7 +7,7 @@ use super::policy::{CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, Ke
 use super::problem::Notes;
 use super::section::{At, Section, shown};
 
-/// Most entries of a list: purposes, usages, extensions.
+/// Most entries of a list of purposes, usages or extensions.
 const LIST_MAX: usize = 16;
 
 const KNOWN: [&str; 11] = [
@@ -34,7 +34,7 @@ const SKI_HASHES: [(&str, SkiHash); 7] = [
     ("sha3-512", SkiHash::Sha3_512),
 ];
 
-/// By the number of the bit; two names share one.
+/// Names of key usages with their bit numbers; two names share one.
 const USAGES: [(&str, u16); 10] = [
     ("digitalSignature", 0),
     ("contentCommitment", 1),
@@ -57,7 +57,7 @@ const PURPOSES: [(&str, Purpose); 6] = [
     ("OCSPSigning", Purpose::OcspSigning),
 ];
 
-/// Extensions that only the profile or the issuer may say: taken over from a request, they would give it what it asks for.
+/// Extensions that only the profile or the issuer may set: a copy would grant a request whatever it asks for.
 const NEVER_COPIED: [(&str, &str); 11] = [
     ("2.5.29.14", "the profile makes it"),
     ("2.5.29.15", "the profile makes it"),
@@ -72,7 +72,7 @@ const NEVER_COPIED: [(&str, &str); 11] = [
     ("2.5.29.54", "it is the issuer's to say"),
 ];
 
-/// Resolves the section; none where there is none, or something that it cannot be without is wrong.
+/// Resolves the section; `None` without it, or if a required part is wrong.
 pub(super) fn resolve(api: &Section<'_>, notes: &mut Notes) -> Option<CertificatePolicy> {
     let section = present(api, "SignCertificate", &KNOWN, notes)?;
     let kinds = [("rsa", KeyKind::Rsa), ("ecdsa", KeyKind::Ecdsa)];
@@ -120,7 +120,7 @@ fn ski(section: &Section<'_>, notes: &mut Notes) -> Option<SkiHash> {
     Some(section.required_name("SKIHashAlg", &SKI_HASHES, "unsupported algorithm", notes)?.value)
 }
 
-/// Both ends, from now.
+/// Resolves both ends of the validity, as offsets from now.
 fn validity(section: &Section<'_>, notes: &mut Notes) -> Option<(Offset, Offset)> {
     let known = ["ValidNotBeforeOffset", "ValidNotAfterOffset"];
     let Some(found) = section.section("Validity", &known, notes) else {
@@ -176,7 +176,7 @@ fn key_usage(section: &Section<'_>, notes: &mut Notes) -> KeyUsage {
     KeyUsage(bits)
 }
 
-/// A name whose case counts.
+/// Finds a name, with its case.
 fn exact<T: Copy>(
     text: At<&str>,
     names: &[(&str, T)],
@@ -202,7 +202,7 @@ fn basic_constraints(section: &Section<'_>, notes: &mut Notes) -> (bool, Option<
         notes.problem(length.line, path, "only a CA has one");
         return (is_ca, None);
     }
-    // No chain is longer, and one byte holds it.
+    // No real chain is longer, and one byte holds the number.
     let checked = u32::try_from(length.value).ok().filter(|length| *length < 128);
     if checked.is_none() {
         notes.problem(length.line, path, format!("{} is not from 0 to 127", length.value));
@@ -223,7 +223,7 @@ fn copies_extensions(section: &Section<'_>, notes: &mut Notes) -> Vec<String> {
         } else if let Some((_, why)) = NEVER_COPIED.iter().find(|(oid, _)| *oid == text.value) {
             notes.problem(text.line, &path, format!("{} is not taken over: {why}", text.value));
         } else if oids.iter().any(|known| known == text.value) {
-            // RFC 5280 section 4.2: no extension is in a certificate twice.
+            // RFC 5280 section 4.2: a certificate has each extension at most once.
             notes.problem(text.line, &path, format!("{} stands twice", text.value));
         } else {
             oids.push(text.value.to_owned());
@@ -232,7 +232,7 @@ fn copies_extensions(section: &Section<'_>, notes: &mut Notes) -> Vec<String> {
     oids
 }
 
-/// Dotted numbers, the first two in their bounds (X.660), without leading zeros.
+/// True for dotted numbers without leading zeros, with the first two in their bounds (X.660).
 fn is_oid(text: &str) -> bool {
     let arcs: Option<Vec<u64>> = text
         .split('.')
@@ -240,7 +240,7 @@ fn is_oid(text: &str) -> bool {
         .collect();
     match arcs.as_deref() {
         Some([0 | 1, second, ..]) => *second < 40,
-        // What is written in three bytes at most: no arc that is in use has more.
+        // At most three encoded bytes: no arc in use has more.
         Some([2, second, ..]) => *second <= 0xffff,
         _ => false,
     }

@@ -1,15 +1,15 @@
-//! `KeyConstraints`: sizes of keys by algorithm.
+//! Resolves `KeyConstraints`: sizes of keys by algorithm.
 
 use super::policy::{KeyConstraints, KeyKind, SizeRange};
 use super::problem::Notes;
 use super::section::{Section, joined, map, named, shown};
 
-/// No key has such a size.
+/// An empty range: no key has such a size.
 pub(super) const NONE: SizeRange = SizeRange { min: 1, max: 0 };
 
 const KINDS: [(&str, KeyKind); 2] = [("rsa", KeyKind::Rsa), ("ecdsa", KeyKind::Ecdsa)];
 
-/// A map of algorithms, in any case, to sizes.
+/// Resolves a map of algorithms, ignoring case, to sizes.
 pub(super) fn sizes(node: &super::tree::Node, path: &str, notes: &mut Notes) -> KeyConstraints {
     let mut found = KeyConstraints::default();
     for (key, node) in map(node, path, notes).unwrap_or_default() {

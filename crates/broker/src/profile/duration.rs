@@ -1,8 +1,8 @@
-//! Durations as the files spell them: those of Go (`-1h`, `8760h`, `1h30m`, `1.5h`, `250ms`), to the nanosecond.
+//! Durations in the files, in Go's syntax (`-1h`, `8760h`, `1h30m`, `1.5h`, `250ms`), to the nanosecond.
 
 use super::policy::Offset;
 
-/// What a unit is in nanoseconds. Both spellings of micro are taken, as Go takes them.
+/// Units in nanoseconds. Both spellings of micro are accepted, as in Go.
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -17,7 +17,7 @@ const UNITS: [(&str, u64); 8] = [
 /// Parses a duration: a sign, then numbers with a fraction and a unit each; `0` alone needs no unit.
 ///
 /// # Errors
-/// What is wrong with it; more nanoseconds than 63 bits hold are refused, and never wrapped.
+/// A text with the defect; more than 63 bits of nanoseconds are an error, and never wrap.
 pub(crate) fn parse(text: &str) -> Result<Offset, String> {
     let invalid = || format!("invalid duration {}", quoted(text));
     let (is_negative, mut rest) = match text.as_bytes().first() {
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<Offset, String> {
         }
         rest = after;
     }
-    // One more fits below zero than above.
+    // The least value is one below the negated largest.
     let ns = match (is_negative, i64::try_from(total)) {
         (false, Ok(ns)) => ns,
         (true, Ok(ns)) => -ns,
@@ -65,8 +65,8 @@ pub(crate) fn parse(text: &str) -> Result<Offset, String> {
     Ok(Offset { ns })
 }
 
-/// A number with its fraction in nanoseconds, what is less than one dropped. Digits beyond 63 bits of a fraction are not read,
-/// and the rest is multiplied as floating point: so does Go, and a file must mean the same to both.
+/// Nanoseconds of a number with its fraction, rounded down. Digits of a fraction beyond 63 bits are ignored, and the
+/// rest is floating point arithmetic as in Go: a file must mean the same to both.
 fn part(whole: &str, fraction: &str, unit_ns: u64) -> Option<u64> {
     let whole = match whole {
         "" => 0,
@@ -82,16 +82,16 @@ fn part(whole: &str, fraction: &str, unit_ns: u64) -> Option<u64> {
         }
         scale *= 10.0;
     }
-    // Below one unit, which is far below what either type holds.
+    // Less than one unit, far below the range of either type.
     ns.checked_add((read as f64 * (unit_ns as f64 / scale)) as u64)
 }
 
-/// The digits that a text begins with, and what follows.
+/// Splits a text after its leading digits.
 fn digits(text: &str) -> (&str, &str) {
     text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// In quotation marks, not at any length.
+/// Quotes a text, truncated to 40 characters.
 fn quoted(text: &str) -> String {
     let short: String = text.chars().take(40).collect();
     format!("{short:?}")

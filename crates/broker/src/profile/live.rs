@@ -1,5 +1,7 @@
-//! A file in use: read anew on demand and when it changes, all of it or nothing.
+//! The profiles of a file as an immutable, checked set; and a live file, which is reloaded as a whole on demand and on
+//! changes.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,32 +10,110 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sealway_runtime::shutdown::Shutdown;
 
-use super::problem::{Leniency, Problem};
-use super::set::Profiles;
+use super::problem::{Leniency, Notes, Problem};
+use super::tree::Node;
+use super::{Profile, approval, resolve};
 use crate::callers::Callers;
 
-/// How often the file is looked at.
+/// Interval of the checks for a changed file.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Profiles in use.
-pub type Live = Watched<Profiles>;
+/// A file's demand for a validated module, in order of strictness.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RequireFips {
+    /// No demand for a module.
+    #[default]
+    No,
+    /// `true`: a build without a module does not start; one with it switches off operations that need an unapproved
+    /// service.
+    Yes,
+    /// `strict`: like `Yes`, and a profile that needs such a service prevents the start.
+    Strict,
+}
 
-/// A kind of file that can be read anew.
-pub trait Reloaded: Sized + Send + Sync + 'static {
-    /// What it holds, as the log and the counters call it.
-    const WHAT: &'static str;
+/// Settings of a file besides its profiles.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    pub(super) require_fips: RequireFips,
+    pub(super) callers: Option<Callers>,
+}
 
-    /// Reads and checks a file.
+/// All profiles of a file, checked.
+#[derive(Debug)]
+pub struct Profiles {
+    ordered: Vec<Arc<Profile>>,
+    by_name: HashMap<String, Arc<Profile>>,
+    settings: Settings,
+    warnings: Vec<Problem>,
+}
+
+impl Profiles {
+    /// Parses a file of either shape.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All defects of the text.
+    pub fn parse(text: &str, leniency: Leniency) -> Result<Profiles, Vec<Problem>> {
+        let root = Node::parse(text).map_err(|err| vec![Problem { line: err.line, ..Problem::of_file(err.text) }])?;
+        let mut notes = Notes::new(leniency);
+        let (profiles, settings) = resolve::file(&root, &mut notes);
+        let warnings = notes.into_result()?;
+        let with_faults =
+            |profile: Profile| Arc::new(Profile { unapproved: approval::unapproved(&profile), ..profile });
+        let ordered: Vec<Arc<Profile>> = profiles.into_iter().map(with_faults).collect();
+        let by_name = ordered.iter().map(|profile| (profile.name.clone(), Arc::clone(profile))).collect();
+        Ok(Profiles { ordered, by_name, settings, warnings })
+    }
+
+    /// Returns a profile by its exact name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Profile>> {
+        self.by_name.get(name)
+    }
+
+    /// Names of the profiles, in the file's order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.ordered.iter().map(|profile| profile.name.as_str())
+    }
+
+    /// All profiles, in the file's order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Profile>> {
+        self.ordered.iter()
+    }
+
+    /// Value of the setting `Settings.RequireFips`.
+    pub fn require_fips(&self) -> RequireFips {
+        self.settings.require_fips
+    }
+
+    /// Rules for callers, if the file has a section `Callers`.
+    pub fn callers(&self) -> Option<&Callers> {
+        self.settings.callers.as_ref()
+    }
+
+    /// Warnings about accepted defects of the file.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
+    }
+}
+
+/// Live file of profiles.
+pub type Live = LiveFile<Profiles>;
+
+/// Content of a file that can be reloaded.
+pub trait Reload: Sized + Send + Sync + 'static {
+    /// Name of the content in the log and in metrics.
+    const WHAT: &'static str;
+
+    /// Loads and checks a file.
+    ///
+    /// # Errors
+    /// All defects of the file.
     fn load(path: &Path, leniency: Leniency) -> Result<Self, Vec<Problem>>;
 
-    /// What is worth a word though it is allowed.
+    /// Warnings about accepted defects of the file.
     fn warnings(&self) -> &[Problem];
 }
 
-impl Reloaded for Profiles {
+impl Reload for Profiles {
     const WHAT: &'static str = "profiles";
 
     fn load(path: &Path, leniency: Leniency) -> Result<Profiles, Vec<Problem>> {
@@ -45,7 +125,7 @@ impl Reloaded for Profiles {
     }
 }
 
-impl Reloaded for Callers {
+impl Reload for Callers {
     const WHAT: &'static str = "callers";
 
     fn load(path: &Path, leniency: Leniency) -> Result<Callers, Vec<Problem>> {
@@ -57,81 +137,81 @@ impl Reloaded for Callers {
     }
 }
 
-/// What else has to be so of a file before it is in force.
+/// Further check of a file before it comes into force.
 type Check<T> = Box<dyn Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync>;
 
-/// A file in use, and what it said when it was last in order.
-pub struct Watched<T> {
+/// A file in use, with its last valid content.
+pub struct LiveFile<T> {
     path: PathBuf,
     leniency: Leniency,
     check: Check<T>,
     current: ArcSwap<T>,
-    /// How the file looked at the last reading, which may have failed. Held while it is read, so that of two readings the one
-    /// that began later is in force.
+    /// Stamp of the file at its last reading, which may have failed. Locked during a reading, so that of two readings
+    /// the later one comes into force.
     seen: Mutex<Option<Stamp>>,
 }
 
-/// What tells a file from the one that was there before, without reading it.
+/// Attributes that distinguish a file from its predecessor without reading it.
 #[derive(Clone, Debug, PartialEq)]
 struct Stamp {
     modified: Option<SystemTime>,
     len: u64,
     identity: (u64, u64),
-    /// Who may write it changes without the rest.
+    /// Owner and mode, which can change without the rest.
     rights: (u32, u32),
 }
 
-impl<T: Reloaded> Watched<T> {
-    /// Reads a file, and tells the log what of it is worth a word.
+impl<T: Reload> LiveFile<T> {
+    /// Loads a file, and logs its warnings.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
-    pub fn load(path: impl Into<PathBuf>, leniency: Leniency) -> Result<Watched<T>, Vec<Problem>> {
+    /// All defects of the file.
+    pub fn load(path: impl Into<PathBuf>, leniency: Leniency) -> Result<LiveFile<T>, Vec<Problem>> {
         let path = path.into();
         let seen = stamp(&path);
         let loaded = T::load(&path, leniency)?;
         warn(&loaded);
         let check: Check<T> = Box::new(|_| Ok(()));
-        Ok(Watched { path, leniency, check, current: ArcSwap::from_pointee(loaded), seen: Mutex::new(seen) })
+        Ok(LiveFile { path, leniency, check, current: ArcSwap::from_pointee(loaded), seen: Mutex::new(seen) })
     }
 
-    /// The same, with something else that has to be so of what each reload reads, as it was of what is in force.
+    /// Adds a check that every reload has to pass, as the content in force did.
     #[must_use]
-    pub fn held_to(mut self, check: impl Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync + 'static) -> Watched<T> {
+    pub fn held_to(mut self, check: impl Fn(&T) -> Result<(), Vec<Problem>> + Send + Sync + 'static) -> LiveFile<T> {
         self.check = Box::new(check);
         self
     }
 
-    /// What is in force. A call keeps what it began with.
+    /// Returns the content in force. A call keeps the content that it began with.
     pub fn current(&self) -> Arc<T> {
         self.current.load_full()
     }
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file anew. What was in force stays so unless all of the file is in order.
+    /// Reloads the file. The old content stays in force if the file has any defect.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All defects of the file.
     pub fn reload(&self) -> Result<(), Vec<Problem>> {
         self.read(&mut self.seen.lock())
     }
 
-    /// Reads the file anew if it looks other than at the last reading; true if it was read and is in force.
+    /// Reloads the file if its stamp has changed; true if the new content is in force.
     pub fn look(&self) -> bool {
         let mut seen = self.seen.lock();
         if *seen == stamp(&self.path) {
             return false;
         }
-        // One that is wrong is told once, and looked at again when it changes once more.
+        // A defective file is reported once, and read again after its next change.
         self.read(&mut seen).is_ok()
     }
 
     fn read(&self, seen: &mut Option<Stamp>) -> Result<(), Vec<Problem>> {
-        // Before the reading: what changes meanwhile looks changed afterwards.
+        // Taken before the reading: a change during it gives another stamp.
         *seen = stamp(&self.path);
         let loaded = T::load(&self.path, self.leniency).and_then(|loaded| (self.check)(&loaded).map(|()| loaded));
         let result = if loaded.is_ok() { "ok" } else { "failed" };
@@ -157,7 +237,7 @@ impl<T: Reloaded> Watched<T> {
         }
     }
 
-    /// Looks at the file each second until stopping begins.
+    /// Checks the file each second until shutdown begins.
     pub async fn watch(self: Arc<Self>, shutdown: Shutdown) {
         let mut tick = tokio::time::interval(LOOK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -175,13 +255,13 @@ impl<T: Reloaded> Watched<T> {
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for Watched<T> {
+impl<T: std::fmt::Debug> std::fmt::Debug for LiveFile<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watched").field("path", &self.path).field("current", &self.current).finish_non_exhaustive()
+        f.debug_struct("LiveFile").field("path", &self.path).field("current", &self.current).finish_non_exhaustive()
     }
 }
 
-fn warn<T: Reloaded>(loaded: &T) {
+fn warn<T: Reload>(loaded: &T) {
     for warning in loaded.warnings() {
         tracing::warn!(%warning, "{}", T::WHAT);
     }
@@ -210,7 +290,7 @@ mod tests {
         format!("- {{Name: A, Settings: {{CryptoLibrary: native}}, API: {{HashData: {{HashAlg: {hash}}}}}}}\n")
     }
 
-    /// As an editor does: a new file in the old one's place.
+    /// Replaces a file as an editor does: a new file takes the old one's path.
     fn replace(path: &Path, text: &str) {
         let new = path.with_extension("new");
         std::fs::write(&new, text).unwrap();
@@ -261,7 +341,7 @@ mod tests {
         let path = ground.path().join("callers.yaml");
         let rule = |uid: u32| format!("- {{Uid: {uid}, Profiles: ['*'], Operations: ['*'], Keys: ['*']}}\n");
         replace(&path, &rule(1));
-        let live = Arc::new(Watched::<Callers>::load(&path, Leniency::Strict).unwrap());
+        let live = Arc::new(LiveFile::<Callers>::load(&path, Leniency::Strict).unwrap());
         let shutdown = Shutdown::new();
         let watch = tokio::spawn(Arc::clone(&live).watch(shutdown.clone()));
         replace(&path, &rule(2));

@@ -1,4 +1,4 @@
-//! Reading the file: below its folder, of a bounded length, and only one that nobody else may write.
+//! Reads a file: inside its folder, of a bounded length, and writable only by root or this process's user.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
+use super::live::Profiles;
 use super::problem::{Leniency, Problem};
-use super::set::Profiles;
 
-/// Largest file of profiles or callers, in bytes.
+/// Longest file of profiles or callers, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
-/// Write permission of the group and of others.
+/// Mode bits for writing by the group and by others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// What the file is called below its folder.
+/// Name of the file in its folder.
 const FILE_NAME: &str = "Profiles.yaml";
 
-/// The file of profiles in the folder that the environment names.
+/// Returns the path of the profiles in the configured folder.
 ///
 /// # Errors
 /// The folder's path is not absolute.
@@ -28,16 +28,16 @@ pub fn file_in(folder: &Path) -> Result<PathBuf, Problem> {
     Ok(folder.join(FILE_NAME))
 }
 
-/// Reads and checks a file of profiles.
+/// Loads and checks a file of profiles.
 ///
 /// # Errors
-/// Everything that is wrong with it: it cannot be read, leads out of its folder by a symbolic link, is writable by its group
-/// or by others, belongs to somebody else than root or this process's user, is longer than 1 MiB, or what it says.
+/// All defects: the file cannot be read, leads out of its folder by a symbolic link, is writable by its group or by
+/// others, belongs to another user than root or this process's, is longer than 1 MiB, or has invalid content.
 pub fn load(path: &Path, leniency: Leniency) -> Result<Profiles, Vec<Problem>> {
     Profiles::parse(&read(path)?, leniency)
 }
 
-/// The text of a file that passes the checks on who may write it.
+/// Reads a file that passes the checks of its owner and mode.
 pub(crate) fn read(path: &Path) -> Result<String, Vec<Problem>> {
     read_checked(path).map_err(|text| vec![Problem::of_file(format!("{}: {text}", path.display()))])
 }
@@ -65,8 +65,8 @@ fn read_checked(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "is not UTF-8".into())
 }
 
-/// Opens a file so that no symbolic link leads out of the folder that it is named in: links within it are how Kubernetes
-/// swaps a volume's files. Non-blocking, so that a pipe in its place does not hold the start.
+/// Opens a file so that no symbolic link leads out of its folder: Kubernetes swaps a volume's files with links inside
+/// it. Non-blocking, so that a pipe in its place does not block the start.
 fn open_below(path: &Path) -> Result<File, String> {
     let cannot = |err: rustix::io::Errno| format!("cannot be read: {err}");
     let Some(name) = path.file_name() else { return Err("is not a file's path".into()) };
@@ -80,7 +80,7 @@ fn open_below(path: &Path) -> Result<File, String> {
         match rustix::fs::openat2(&within, name, flags, Mode::empty(), resolve) {
             Ok(file) => return Ok(File::from(file)),
             Err(rustix::io::Errno::XDEV) => return Err("leads out of its folder by a symbolic link".into()),
-            // An old kernel, or a filter of system calls that does not know it.
+            // An old kernel, or a system call filter that does not know it.
             Err(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => {}
             Err(err) => return Err(cannot(err)),
         }
@@ -88,7 +88,7 @@ fn open_below(path: &Path) -> Result<File, String> {
     open_resolved(&within, folder, path)
 }
 
-/// The same without the kernel's help: what the path leads to is looked at first, and then opened without following links.
+/// Fallback without the kernel's help: resolves the path first, and then opens it without following links.
 fn open_resolved(within: &impl std::os::fd::AsFd, folder: &Path, path: &Path) -> Result<File, String> {
     let cannot = |err: std::io::Error| format!("cannot be read: {err}");
     let (folder, target) = (folder.canonicalize().map_err(cannot)?, path.canonicalize().map_err(cannot)?);

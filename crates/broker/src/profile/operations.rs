@@ -1,4 +1,4 @@
-//! The operations on data of a profile: hash, encrypt, sign, mac, derive, random, encapsulate.
+//! Operations on data of a profile: hash, encrypt, sign, mac, derive, random, encapsulate.
 
 use super::constraints;
 use super::policy::{
@@ -23,13 +23,13 @@ const HASHES: [(&str, HashAlgorithm); 9] = [
 pub(super) const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
     [("sha-256", SignatureHash::Sha256), ("sha-384", SignatureHash::Sha384), ("sha-512", SignatureHash::Sha512)];
 
-/// `API.HashData`.
+/// Resolves the section `API.HashData`.
 pub(super) fn hash(api: &Section<'_>, notes: &mut Notes) -> Option<HashAlgorithm> {
     let section = present(api, "HashData", &["HashAlg"], notes)?;
     Some(section.required_name("HashAlg", &HASHES, "unsupported algorithm", notes)?.value)
 }
 
-/// A section that says something; one that is empty is warned of, for its operation is off.
+/// Returns a section with content. An empty one is warned of, as its operation is off.
 pub(super) fn present<'a>(api: &Section<'a>, key: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
     let section = api.section(key, known, notes);
     let left_empty = match &section {
@@ -50,7 +50,7 @@ enum Cipher {
     ChaCha20Poly1305,
 }
 
-/// `API.EncryptData`.
+/// Resolves the section `API.EncryptData`.
 pub(super) fn encrypt(api: &Section<'_>, notes: &mut Notes) -> Option<EncryptPolicy> {
     let known = ["EncryptAlg", "KeySize", "NonceStrategy", "TagLength"];
     let section = present(api, "EncryptData", &known, notes)?;
@@ -103,7 +103,7 @@ fn algorithm(
     found
 }
 
-/// In bytes. The ciphers of ours have one length, as their documents do.
+/// Resolves the length of tags in bytes. Only AES-GCM allows other lengths than 16.
 fn tag_len(cipher: Cipher, section: &Section<'_>, notes: &mut Notes) -> Option<usize> {
     if section.get("TagLength").is_none() {
         return Some(16);
@@ -134,7 +134,7 @@ enum Mode {
     PostQuantum,
 }
 
-/// `API.SignData`, and the sizes that its keys may have.
+/// Resolves `API.SignData`, and the allowed sizes of its keys.
 pub(super) fn sign(api: &Section<'_>, notes: &mut Notes) -> Option<(SignAlgorithm, Option<SizeRange>)> {
     let known = ["SigningMode", "SignAlg", "HashAlg", "SignatureFormat", "Curve", "KeyConstraints"];
     let section = present(api, "SignData", &known, notes)?;
@@ -185,7 +185,7 @@ pub(super) fn signature_hash(section: &Section<'_>, notes: &mut Notes) -> Option
     Some(section.required_name("HashAlg", &SIGNATURE_HASHES, "unsupported algorithm", notes)?.value)
 }
 
-/// `SignatureFormat`: whether it is DER, which ECDSA alone has beside the raw one.
+/// Resolves `SignatureFormat`: true for DER, which only ECDSA supports besides the raw form.
 fn format(family: Family, section: &Section<'_>, notes: &mut Notes) -> bool {
     let formats = [("raw", false), ("der", true)];
     let Some(format) = section.name("SignatureFormat", &formats, "unsupported signature format", notes) else {
@@ -197,7 +197,7 @@ fn format(family: Family, section: &Section<'_>, notes: &mut Notes) -> bool {
     format.value
 }
 
-/// `Curve`, or the one curve that `KeyConstraints` leave.
+/// Resolves `Curve`, or the one curve that `KeyConstraints` allow.
 fn curve(section: &Section<'_>, size: Option<SizeRange>, notes: &mut Notes) -> Option<Curve> {
     let curves = [("P-256", (Curve::P256, 256)), ("P-384", (Curve::P384, 384)), ("P-521", (Curve::P521, 521))];
     let within = |bits: u32| size.is_none_or(|size| size.min <= bits && bits <= size.max);
@@ -220,7 +220,7 @@ fn curve(section: &Section<'_>, size: Option<SizeRange>, notes: &mut Notes) -> O
     }
 }
 
-/// `API.Mac`.
+/// Resolves the section `API.Mac`.
 pub(super) fn mac(api: &Section<'_>, notes: &mut Notes) -> Option<MacAlgorithm> {
     let section = present(api, "Mac", &["MacAlg"], notes)?;
     let names = [
@@ -231,7 +231,7 @@ pub(super) fn mac(api: &Section<'_>, notes: &mut Notes) -> Option<MacAlgorithm> 
     Some(section.required_name("MacAlg", &names, "unsupported algorithm", notes)?.value)
 }
 
-/// `API.Derive`.
+/// Resolves the section `API.Derive`.
 pub(super) fn derive(api: &Section<'_>, notes: &mut Notes) -> Option<DeriveAlgorithm> {
     let section = present(api, "Derive", &["DeriveAlg"], notes)?;
     let names = [
@@ -242,12 +242,12 @@ pub(super) fn derive(api: &Section<'_>, notes: &mut Notes) -> Option<DeriveAlgor
     Some(section.required_name("DeriveAlg", &names, "unsupported algorithm", notes)?.value)
 }
 
-/// `API.Random`.
+/// Resolves the switch `API.Random`.
 pub(super) fn random(api: &Section<'_>, notes: &mut Notes) -> bool {
     api.truth("Random", notes).is_some_and(|is_on| is_on.value)
 }
 
-/// `API.Encapsulate`.
+/// Resolves the section `API.Encapsulate`.
 pub(super) fn kem(api: &Section<'_>, notes: &mut Notes) -> Option<KemAlgorithm> {
     let section = present(api, "Encapsulate", &["KemAlg"], notes)?;
     let names = [("ml-kem-768", KemAlgorithm::MlKem768)];

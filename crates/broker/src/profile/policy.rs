@@ -1,64 +1,68 @@
-//! The checked form of a profile. Whoever holds one may rely on every rule of spec/broker.md: algorithms exist, ranges are not
-//! empty, validity does not end before it begins.
+//! The checked form of a profile. All rules of spec/broker.md hold for it: algorithms exist, ranges are not empty,
+//! validity does not end before it begins.
 
 use std::time::Duration;
 
-/// One named profile. The default one has no name and allows nothing.
+use super::approval::Fault;
+
+/// One named profile. The default value has no name and allows nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// 1 to 64 bytes, unique in the file; matched exactly.
+    /// Name of 1 to 64 bytes, unique in the file; matched exactly.
     pub name: String,
-    /// Set when it is to go away.
+    /// Announcement that the profile will be removed.
     pub deprecation: Option<Deprecation>,
-    /// `API.HashData`.
+    /// Digest algorithm of `API.HashData`.
     pub hash: Option<HashAlgorithm>,
-    /// `API.SignCertificate`.
+    /// Certificate policy of `API.SignCertificate`.
     pub certificate: Option<CertificatePolicy>,
-    /// `API.EncryptData`.
+    /// Encryption policy of `API.EncryptData`.
     pub encrypt: Option<EncryptPolicy>,
-    /// `API.SignData`.
+    /// Signature algorithm of `API.SignData`.
     pub sign: Option<SignAlgorithm>,
-    /// `API.SignData.KeyConstraints` for the kind of key that `sign` takes: others are refused. None where the file has none.
+    /// `API.SignData.KeyConstraints` for the key kind of `sign`: other sizes are rejected. `None` if the file has none.
     pub sign_key_size: Option<SizeRange>,
-    /// `API.Mac`.
+    /// MAC algorithm of `API.Mac`.
     pub mac: Option<MacAlgorithm>,
-    /// `API.Derive`.
+    /// Derivation algorithm of `API.Derive`.
     pub derive: Option<DeriveAlgorithm>,
-    /// `API.Random`.
+    /// True if `API.Random` is on.
     pub random: bool,
-    /// `API.Encapsulate`.
+    /// Encapsulation algorithm of `API.Encapsulate`.
     pub kem: Option<KemAlgorithm>,
+    /// Faults for which a validated module switches operations off.
+    pub unapproved: Vec<Fault>,
 }
 
-/// That a profile is to go away, as the file says it; told with every answer.
+/// Announcement that a profile will be removed, from the file; sent with every answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deprecation {
-    /// `ReplacedBy`.
+    /// Replacement, from the key `ReplacedBy`.
     pub replaced_by: Option<String>,
-    /// `DeprecatedSince`.
+    /// Begin, from the key `DeprecatedSince`.
     pub deprecated_since: Option<String>,
-    /// `RemoveAfter`.
+    /// End, from the key `RemoveAfter`.
     pub remove_after: Option<String>,
-    /// `Reason`.
+    /// Text from the key `Reason`.
     pub reason: Option<String>,
 }
 
-/// The digests of `API.HashData.HashAlg`.
+/// Digests of `API.HashData.HashAlg`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
-    /// sha-256
+    /// sha-256, 32 bytes of output
     Sha256,
-    /// sha-384
+    /// sha-384, 48 bytes of output
     Sha384,
-    /// sha-512
+    /// sha-512, 64 bytes of output
     Sha512,
-    /// sha-512/256
+    /// sha-512/256, 32 bytes of output
     Sha512_256,
-    /// sha3-256
+    /// sha3-256, 32 bytes of output
     Sha3_256,
-    /// sha3-384
+    /// sha3-384, 48 bytes of output
     Sha3_384,
-    /// sha3-512
+    /// sha3-512, 64 bytes of output
     Sha3_512,
     /// shake-128, 16 bytes of output
     Shake128,
@@ -66,7 +70,7 @@ pub enum HashAlgorithm {
     Shake256,
 }
 
-/// The digests that a certificate's signature may have.
+/// Digests of a certificate's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignatureHash {
     /// SHA-256
@@ -77,7 +81,7 @@ pub enum SignatureHash {
     Sha512,
 }
 
-/// The kinds of keys that certificates are issued for and by.
+/// Kinds of keys in certificates, of subjects and issuers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum KeyKind {
     /// rsa; its size is the bit length of the modulus
@@ -86,10 +90,10 @@ pub enum KeyKind {
     Ecdsa,
 }
 
-/// The digest that a subject key identifier is the leftmost 160 bits of.
+/// Digest of a subject key identifier: its leftmost 160 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SkiHash {
-    /// An identifier, not security.
+    /// SHA-1 as an identifier, not for security.
     Sha1,
     /// SHA-256
     Sha256,
@@ -105,33 +109,33 @@ pub enum SkiHash {
     Sha3_512,
 }
 
-/// A time from now on, to either side.
+/// A time relative to now, before or after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offset {
-    /// Nanoseconds, as a duration of Go counts them.
+    /// Nanoseconds, as in Go's durations.
     pub ns: i64,
 }
 
-/// Sizes of keys in bits, both ends within. A file that was read leniently may have one that is empty: no key meets it.
+/// Sizes of keys in bits, both ends included. A leniently read file may have an empty range, which no key meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {
-    /// The least.
+    /// Smallest size in bits.
     pub min: u32,
-    /// The most.
+    /// Largest size in bits.
     pub max: u32,
 }
 
-/// What keys of one side are allowed: an absent kind is refused.
+/// Allowed sizes of keys by kind: an absent kind is rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyConstraints {
-    /// RSA keys.
+    /// Sizes of RSA keys.
     pub rsa: Option<SizeRange>,
-    /// Keys on the NIST curves.
+    /// Sizes of keys on the NIST curves.
     pub ecdsa: Option<SizeRange>,
 }
 
 impl KeyConstraints {
-    /// The sizes that keys of a kind may have.
+    /// Allowed sizes of keys of a kind.
     pub fn of(&self, kind: KeyKind) -> Option<SizeRange> {
         match kind {
             KeyKind::Rsa => self.rsa,
@@ -140,41 +144,41 @@ impl KeyConstraints {
     }
 }
 
-/// The bits of KeyUsage (RFC 5280 section 4.2.1.3): bit n of this is bit n of the extension, 0 being digitalSignature.
+/// Bits of KeyUsage (RFC 5280 section 4.2.1.3): bit n here is bit n of the extension, 0 being digitalSignature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyUsage(pub u16);
 
 /// Purposes of ExtendedKeyUsage (RFC 5280 section 4.2.1.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// serverAuth
+    /// serverAuth: authentication of TLS servers
     ServerAuth,
-    /// clientAuth
+    /// clientAuth: authentication of TLS clients
     ClientAuth,
-    /// codeSigning
+    /// codeSigning: signatures of executable code
     CodeSigning,
-    /// emailProtection
+    /// emailProtection: signed and encrypted e-mail
     EmailProtection,
-    /// timeStamping
+    /// timeStamping: signatures of time stamps
     TimeStamping,
-    /// OCSPSigning
+    /// OCSPSigning: signatures of OCSP responses
     OcspSigning,
 }
 
-/// What is asked of the issuer; each can be switched off, none is unless the file says so.
+/// Checks of the issuer. All are on by default; the file can switch each off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssuerChecks {
-    /// Its certificate says that it is a CA.
+    /// Checks that the issuer's certificate marks a CA.
     pub is_ca: bool,
-    /// Its KeyUsage, where there is one, has keyCertSign.
+    /// Checks that its KeyUsage, if present, has keyCertSign.
     pub may_sign: bool,
-    /// Its certificate is valid now.
+    /// Checks that its certificate is valid now.
     pub in_date: bool,
-    /// Its path length allows what is issued.
+    /// Checks that its path length allows the issued certificate.
     pub path_length: bool,
-    /// What is issued does not outlive it.
+    /// Checks that the issued certificate does not outlive it.
     pub not_beyond: bool,
-    /// Its certificate's own signature holds, where it is self-issued.
+    /// Checks the signature of a self-issued issuer's certificate.
     pub own_signature: bool,
 }
 
@@ -191,36 +195,36 @@ impl Default for IssuerChecks {
     }
 }
 
-/// `API.SignCertificate`.
+/// Policy of `API.SignCertificate`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePolicy {
-    /// The kind of the issuer's key; RSA is PKCS#1 v1.5.
+    /// Kind of the issuer's key; RSA signs with PKCS#1 v1.5.
     pub key_kind: KeyKind,
-    /// The digest of its signature.
+    /// Digest of the certificate's signature.
     pub hash: SignatureHash,
-    /// Of the subject key identifier.
+    /// Digest of the subject key identifier.
     pub ski: SkiHash,
-    /// The earliest begin, from now, and the begin where the request names none.
+    /// Earliest begin, relative to now; also the default begin.
     pub not_before: Offset,
-    /// The latest end, from now, and the end where the request names none. Never before `not_before`.
+    /// Latest end, relative to now; also the default end. Never before `not_before`.
     pub not_after: Offset,
-    /// Keys that certificates are issued for.
+    /// Allowed keys of subjects.
     pub subject: KeyConstraints,
-    /// Keys that issue.
+    /// Allowed keys of issuers.
     pub issuer: KeyConstraints,
-    /// No extension when empty.
+    /// Key usages; without any, no extension.
     pub key_usage: KeyUsage,
-    /// In the file's order; no extension when empty.
+    /// Purposes in the file's order; without any, no extension.
     pub purposes: Vec<Purpose>,
-    /// BasicConstraints: a CA.
+    /// True to issue CA certificates (BasicConstraints).
     pub is_ca: bool,
-    /// With `is_ca` alone.
+    /// Path length of issued CAs, only with `is_ca`.
     pub path_length: Option<u32>,
-    /// The request's SubjectAltName is taken over (off unless the file says so).
+    /// True to copy the request's SubjectAltName. Default false.
     pub copies_san: bool,
-    /// The OIDs, in dotted form, of further requested extensions that are taken over.
+    /// OIDs, in dotted form, of further requested extensions that are copied.
     pub copies_extensions: Vec<String>,
-    /// What is asked of the issuer.
+    /// Checks of the issuer's certificate.
     pub checks: IssuerChecks,
 }
 
@@ -239,27 +243,27 @@ pub enum EncryptAlgorithm {
     ChaCha20Poly1305,
 }
 
-/// `API.EncryptData`.
+/// Encryption policy of `API.EncryptData`, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncryptPolicy {
-    /// The cipher.
+    /// Cipher and length of its keys.
     pub algorithm: EncryptAlgorithm,
-    /// The caller brings the nonce (`user-provided`); else the broker draws it. W4 knows the first alone.
+    /// True if the caller brings the nonce (`user-provided`), else the broker draws it. W4 knows only the first.
     pub is_nonce_callers: bool,
-    /// 12 to 16 bytes; our own wire honours it, W4 has 16 always.
+    /// Length of tags, 12 to 16 bytes; W4 always has 16.
     pub tag_len: usize,
 }
 
 /// Signatures of `API.SignData`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignAlgorithm {
-    /// RSA PKCS#1 v1.5
+    /// RSA PKCS#1 v1.5 with this digest
     RsaPkcs1(SignatureHash),
     /// RSA PSS, the salt as long as the digest
     RsaPss(SignatureHash),
-    /// ECDSA, ASN.1 DER form
+    /// ECDSA with signatures in ASN.1 DER form
     EcdsaDer(Curve, SignatureHash),
-    /// ECDSA, fixed form
+    /// ECDSA with signatures in the fixed form
     EcdsaRaw(Curve, SignatureHash),
     /// Ed25519
     Ed25519,
@@ -267,7 +271,7 @@ pub enum SignAlgorithm {
     MlDsa65,
 }
 
-/// The NIST curves.
+/// NIST curves of ECDSA keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Curve {
     /// P-256
@@ -278,7 +282,7 @@ pub enum Curve {
     P521,
 }
 
-/// `API.Mac`: HMAC (RFC 2104) over one of these.
+/// Algorithm of `API.Mac`: HMAC (RFC 2104) over a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MacAlgorithm {
     /// hmac-sha-256
@@ -289,7 +293,7 @@ pub enum MacAlgorithm {
     HmacSha512,
 }
 
-/// `API.Derive`: HKDF (RFC 5869) over one of these.
+/// Algorithm of `API.Derive`: HKDF (RFC 5869) over a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeriveAlgorithm {
     /// hkdf-sha-256
@@ -300,7 +304,7 @@ pub enum DeriveAlgorithm {
     HkdfSha512,
 }
 
-/// `API.Encapsulate` (FIPS 203).
+/// Algorithm of `API.Encapsulate` (FIPS 203).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KemAlgorithm {
     /// ml-kem-768
@@ -308,7 +312,7 @@ pub enum KemAlgorithm {
 }
 
 impl Offset {
-    /// How far it is from now, to either side.
+    /// Absolute distance from now, before or after it.
     pub fn distance(self) -> Duration {
         Duration::from_nanos(self.ns.unsigned_abs())
     }

@@ -1,35 +1,35 @@
-//! What is wrong with a file, every line of it at once, and what is only worth a word.
+//! Problems and warnings of a file, all collected in one reading.
 
 use std::fmt;
 
-/// Most problems that are kept of a file; the rest is counted.
+/// Most recorded problems of a file; further ones are counted.
 const PROBLEMS_MAX: usize = 1_000;
 
-/// How strictly a file is read.
+/// Strictness of reading a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leniency {
-    /// What is not known, and what can never be met, is a problem.
+    /// Unknown keys and unsatisfiable values are problems.
     #[default]
     Strict,
-    /// Such is a warning: for files that were written for the broker that ignores it.
+    /// They are warnings, for files that were written for the broker that ignores them.
     Lenient,
 }
 
-/// Something that is wrong with a file of profiles or of callers.
+/// A defect of a file of profiles or of callers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// From 1; 0 where it is of no line.
+    /// Line from 1; 0 if it concerns no line.
     pub line: u32,
-    /// The profile's name; empty where it is of none.
+    /// Name of the profile; empty if it concerns none.
     pub profile: String,
-    /// The key's path, such as `API.HashData.HashAlg`; empty where it is of none.
+    /// Path of the key, such as `API.HashData.HashAlg`; empty if it concerns none.
     pub key: String,
-    /// What is wrong.
+    /// Description of the defect.
     pub text: String,
 }
 
 impl Problem {
-    /// One of the file as a whole.
+    /// Creates a problem of the file as a whole.
     pub fn of_file(text: impl Into<String>) -> Problem {
         Problem { line: 0, profile: String::new(), key: String::new(), text: text.into() }
     }
@@ -50,21 +50,21 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One line a problem.
+/// Formats problems, one per line.
 pub fn lines(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// Problems and warnings while a file is read.
+/// Problems and warnings collected while a file is read.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     leniency: Leniency,
-    /// Of which profile it is now.
+    /// Name of the profile that is being read.
     pub(crate) profile: String,
     problems: Vec<Problem>,
     warnings: Vec<Problem>,
     dropped: usize,
-    /// Problems are warnings for now.
+    /// True while problems are recorded as warnings.
     demotes: bool,
 }
 
@@ -77,7 +77,7 @@ impl Notes {
         self.leniency == Leniency::Lenient
     }
 
-    /// Reads a part that a lenient reading can leave out: what is wrong with it is a warning there.
+    /// Reads an optional part: its problems are warnings in a lenient reading.
     pub(crate) fn leaving_out<T>(&mut self, read: impl FnOnce(&mut Notes) -> T) -> T {
         self.demotes = self.is_lenient();
         let value = read(self);
@@ -93,18 +93,18 @@ impl Notes {
         push(&mut self.problems, &mut self.dropped, problem);
     }
 
-    /// Worth a word, and no more.
+    /// Records a warning.
     pub(crate) fn warn(&mut self, line: u32, key: impl Into<String>, text: impl Into<String>) {
         let problem = Problem { line, profile: self.profile.clone(), key: key.into(), text: text.into() };
         push(&mut self.warnings, &mut self.dropped, problem);
     }
 
-    /// A problem, or a warning when the file is read leniently.
+    /// Records a problem, or a warning in a lenient reading.
     pub(crate) fn sloppy(&mut self, line: u32, key: impl Into<String>, text: impl Into<String>) {
         if self.is_lenient() { self.warn(line, key, text) } else { self.problem(line, key, text) }
     }
 
-    /// The warnings, if there is no problem.
+    /// Returns the warnings, if there is no problem.
     pub(crate) fn into_result(mut self) -> Result<Vec<Problem>, Vec<Problem>> {
         let of_both = if self.problems.is_empty() { &mut self.warnings } else { &mut self.problems };
         if self.dropped > 0 {

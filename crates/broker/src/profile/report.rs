@@ -1,4 +1,4 @@
-//! What `profiles check` says of a file.
+//! Report of the command `profiles check` on a file.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use super::approval;
 use super::problem::{Leniency, lines};
 
-/// Reads a file as the broker would, and says what it found: the profiles and their operations, warnings, and what a FIPS build
-/// would switch off.
+/// Reads a file as the broker does, and reports its profiles with their operations, the warnings, and the operations
+/// that a FIPS build would switch off.
 ///
 /// # Errors
-/// One line a problem.
+/// The problems, one per line.
 pub fn check(path: &Path, leniency: Leniency) -> Result<String, String> {
     let profiles = super::load(path, leniency)
         .map_err(|problems| format!("{}\n{} problems in {}", lines(&problems), problems.len(), path.display()))?;

@@ -1,21 +1,21 @@
-//! From a file's tree to profiles: the two shapes, names, settings, and which operations there are.
+//! Resolves a file's tree to profiles: its two shapes, names, settings and operations.
 
 use std::collections::HashSet;
 
 use super::certificate;
+use super::live::{RequireFips, Settings};
 use super::operations;
 use super::policy::{Deprecation, Profile};
 use super::problem::Notes;
 use super::section::{Section, named, scalar, shown};
-use super::set::{RequireFips, Settings};
 use super::tree::{Kind, Node};
 use crate::callers::Callers;
 
 /// Most profiles of a file.
 pub(super) const PROFILES_MAX: usize = 1_000;
-/// Longest name, in bytes.
+/// Longest name of a profile, in bytes.
 const NAME_LEN_MAX: usize = 64;
-/// Longest text of a deprecation, in bytes: it goes out with every answer.
+/// Longest text of a deprecation, in bytes: every answer carries it.
 const DEPRECATION_LEN_MAX: usize = 256;
 
 /// Resolves a file: a list of profiles, or a map of settings and profiles.
@@ -49,7 +49,7 @@ pub(super) fn file(root: &Node, notes: &mut Notes) -> (Vec<Profile>, Settings) {
     (profiles(list, library_is_set, notes), settings)
 }
 
-/// `Settings` of the whole file; true if it says the library.
+/// Resolves `Settings` of the whole file; true if it names the library.
 fn file_settings(section: &Section<'_>, settings: &mut Settings, notes: &mut Notes) -> bool {
     let known = ["CryptoLibrary", "KMS", "RequireFips"];
     let Some(found) = section.section("Settings", &known, notes) else { return false };
@@ -63,14 +63,14 @@ fn file_settings(section: &Section<'_>, settings: &mut Settings, notes: &mut Not
         let words = [("true", RequireFips::Yes), ("false", RequireFips::No), ("strict", RequireFips::Strict)];
         match scalar(node).and_then(|word| named(word, &words)) {
             Some(required) => settings.require_fips = required,
-            // A lenient reading must not weaken this.
+            // A lenient reading must not weaken this demand.
             None => notes.problem(node.line, "Settings.RequireFips", "expected true, false or strict"),
         }
     }
     library(&found, notes)
 }
 
-/// `CryptoLibrary`; true if it is there.
+/// Checks `CryptoLibrary`; true if it is present.
 fn library(settings: &Section<'_>, notes: &mut Notes) -> bool {
     let Some(library) = settings.text("CryptoLibrary", notes) else { return false };
     if !library.value.eq_ignore_ascii_case("native") {
@@ -84,7 +84,7 @@ fn profiles(list: &[Node], library_is_set: bool, notes: &mut Notes) -> Vec<Profi
     let mut names = HashSet::new();
     let mut profiles = Vec::new();
     for (at, node) in list.iter().enumerate() {
-        // Until its name is known.
+        // Placeholder until the name is known.
         notes.profile = format!("#{}", at + 1);
         let resolved = profile(node, library_is_set, notes);
         if let Some(profile) = resolved {
@@ -103,7 +103,7 @@ fn profile(node: &Node, library_is_set: bool, notes: &mut Notes) -> Option<Profi
         notes.problem(node.line, "", "expected a map, got nothing");
         return None;
     }
-    // The name first, so that what is wrong with the rest is told by it.
+    // The name comes first, so that other problems can refer to it.
     let name = match &node.kind {
         Kind::Map(entries) => entries.iter().find(|(key, _)| key.name == "Name").and_then(|(_, node)| scalar(node)),
         _ => None,
@@ -156,7 +156,7 @@ fn deprecation(section: &Section<'_>, notes: &mut Notes) -> Option<Deprecation> 
     })
 }
 
-/// The operations of `API`.
+/// Operations that a section `API` can have.
 const OPERATIONS: [&str; 8] =
     ["HashData", "EncryptData", "SignData", "SignCertificate", "Mac", "Derive", "Random", "Encapsulate"];
 
@@ -174,7 +174,7 @@ fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     }
     profile.hash = operations::hash(&api, notes);
     profile.encrypt = operations::encrypt(&api, notes);
-    // Files of the other broker have any text for it, which that broker does not read.
+    // Files of the other broker have arbitrary texts here, which that broker ignores.
     if let Some((sign, size)) = notes.leaving_out(|notes| operations::sign(&api, notes)) {
         profile.sign = Some(sign);
         profile.sign_key_size = size;
@@ -186,7 +186,7 @@ fn api(section: &Section<'_>, profile: &mut Profile, notes: &mut Notes) {
     profile.kem = operations::kem(&api, notes);
 }
 
-/// Whether an operation says nothing at all.
+/// True if an operation's section has no content.
 fn is_empty(node: &Node) -> bool {
     match &node.kind {
         Kind::Null | Kind::Bool(false, _) => true,

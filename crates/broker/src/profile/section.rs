@@ -1,9 +1,9 @@
-//! Maps whose keys are known beforehand: each value with its type, an unknown key with the nearest known one.
+//! Maps with known keys: typed values, and suggestions for unknown keys.
 
 use super::problem::Notes;
 use super::tree::{Key, Kind, Node};
 
-/// Longest text that is shown of a value in a problem, in characters.
+/// Longest text of a value in a problem, in characters.
 const SHOWN_MAX: usize = 64;
 
 /// A map at a path of the file.
@@ -14,7 +14,7 @@ pub(crate) struct Section<'a> {
     entries: &'a [(Key, Node)],
 }
 
-/// A value and its line.
+/// A value with its line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct At<T> {
     pub(crate) line: u32,
@@ -22,7 +22,7 @@ pub(crate) struct At<T> {
 }
 
 impl<'a> Section<'a> {
-    /// The map that a node is; keys that are not among `known` are noted. None for nothing, and for what is no map.
+    /// Reads a node as a map and records unknown keys. `None` for an empty node, or one that is not a map.
     pub(crate) fn of(node: &'a Node, path: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
         let entries = map(node, path, notes)?;
         for (key, _) in entries.iter().filter(|(key, _)| !known.contains(&key.name.as_str())) {
@@ -31,7 +31,7 @@ impl<'a> Section<'a> {
                 None => format!("; known are {}", known.join(", ")),
             };
             let text = format!("unknown key {:?}{advice}", shown(&key.name));
-            // A wish for a validated module that is not understood must not be passed over, however lenient the reading.
+            // A misspelt demand for a validated module must not be ignored, even in a lenient reading.
             if key.name.eq_ignore_ascii_case("RequireFips") {
                 notes.problem(key.line, path, text);
             } else {
@@ -41,29 +41,29 @@ impl<'a> Section<'a> {
         Some(Section { path: path.to_owned(), line: node.line, entries })
     }
 
-    /// The path of a key of it.
+    /// Path of one of the section's keys.
     pub(crate) fn path_of(&self, key: &str) -> String {
         joined(&self.path, key)
     }
 
-    /// A key's value, unless that is nothing.
+    /// Returns a key's value, unless it is empty.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Node> {
         let (_, node) = self.entries.iter().find(|(known, _)| known.name == key)?;
         (node.kind != Kind::Null).then_some(node)
     }
 
-    /// The line of a key that has nothing as its value.
+    /// Returns the line of a key with an empty value.
     pub(crate) fn is_left_empty(&self, key: &str) -> Option<u32> {
         let (_, node) = self.entries.iter().find(|(known, _)| known.name == key)?;
         (node.kind == Kind::Null).then_some(node.line)
     }
 
-    /// The map under a key.
+    /// Returns the map under a key.
     pub(crate) fn section(&self, key: &str, known: &[&str], notes: &mut Notes) -> Option<Section<'a>> {
         Section::of(self.get(key)?, &self.path_of(key), known, notes)
     }
 
-    /// A scalar as a text; an empty one is nothing.
+    /// Returns a scalar as a text; `None` for an empty one.
     pub(crate) fn text(&self, key: &str, notes: &mut Notes) -> Option<At<&'a str>> {
         let node = self.get(key)?;
         match scalar(node) {
@@ -95,7 +95,7 @@ impl<'a> Section<'a> {
         None
     }
 
-    /// A list of texts, at most `max`.
+    /// Returns a list of at most `max` texts.
     pub(crate) fn texts(&self, key: &str, max: usize, notes: &mut Notes) -> Vec<At<&'a str>> {
         let Some(node) = self.get(key) else { return Vec::new() };
         let Kind::List(items) = &node.kind else {
@@ -118,7 +118,7 @@ impl<'a> Section<'a> {
         texts
     }
 
-    /// One of some names, in any case; `unknown` begins what is said of another.
+    /// Returns the value of a name, ignoring case; `unknown` begins the problem for an unknown name.
     pub(crate) fn name<T: Copy>(
         &self,
         key: &str,
@@ -134,7 +134,7 @@ impl<'a> Section<'a> {
         Some(At { line: text.line, value: value? })
     }
 
-    /// As [`Section::name`], but it has to be there.
+    /// Returns the value of a required name, like [`Section::name`].
     pub(crate) fn required_name<T: Copy>(
         &self,
         key: &str,
@@ -149,7 +149,7 @@ impl<'a> Section<'a> {
         self.name(key, names, unknown, notes)
     }
 
-    /// Whether nothing is in it.
+    /// True if all values are empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.iter().all(|(_, node)| match &node.kind {
             Kind::Null => true,
@@ -161,7 +161,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The entries of a map; none for nothing. Another kind of node is a problem.
+/// Returns the entries of a map; `None` for an empty node. Another kind of node is a problem.
 pub(crate) fn map<'a>(node: &'a Node, path: &str, notes: &mut Notes) -> Option<&'a [(Key, Node)]> {
     match &node.kind {
         Kind::Map(entries) => Some(entries),
@@ -173,12 +173,12 @@ pub(crate) fn map<'a>(node: &'a Node, path: &str, notes: &mut Notes) -> Option<&
     }
 }
 
-/// A path of keys.
+/// Joins a path and a key.
 pub(crate) fn joined(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// A scalar as it is written.
+/// Returns a scalar as it is written.
 pub(crate) fn scalar(node: &Node) -> Option<&str> {
     match &node.kind {
         Kind::Text(text) | Kind::Bool(_, text) | Kind::Number(_, text) => Some(text),
@@ -186,12 +186,12 @@ pub(crate) fn scalar(node: &Node) -> Option<&str> {
     }
 }
 
-/// What a name stands for, in any case.
+/// Finds the value of a name, ignoring case.
 pub(crate) fn named<T: Copy>(text: &str, names: &[(&str, T)]) -> Option<T> {
     names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value)
 }
 
-/// That a name is not among some.
+/// Text of a problem for an unknown name, with the available ones.
 pub(crate) fn unlisted<T>(unknown: &str, text: &str, names: &[(&str, T)]) -> String {
     format!("{unknown}: {}, available values: [{}]", shown(text), listed(names))
 }
@@ -200,7 +200,7 @@ fn listed<T>(names: &[(&str, T)]) -> String {
     names.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
-/// A text of the file, at a length that fits a line of a log.
+/// Escapes and truncates a text of the file for a line of a log.
 pub(crate) fn shown(text: &str) -> String {
     let mut short: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
@@ -209,20 +209,20 @@ pub(crate) fn shown(text: &str) -> String {
     short
 }
 
-/// The known name that a wrong one was probably meant to be.
+/// Returns the known name that is most similar to a wrong one.
 fn nearest<'k>(name: &str, known: &[&'k str]) -> Option<&'k str> {
     let lower = name.to_lowercase();
     let far = |known: &str| distance(&lower, &known.to_lowercase());
     let (near, far) = known.iter().map(|known| (*known, far(known))).min_by_key(|(_, far)| *far)?;
-    // Up to a third of the letters wrong.
+    // At most a third of the letters may differ.
     (far * 3 <= near.len()).then_some(near)
 }
 
-/// How many letters have to be changed, left out or put in, or swapped with the next one.
+/// Edit distance: letters changed, removed, inserted, or swapped with the next one.
 fn distance(one: &str, other: &str) -> usize {
-    // Longer names are not near to any.
+    // Longer names match none.
     let [one, other] = [one, other].map(|name| name.chars().take(SHOWN_MAX).collect::<Vec<char>>());
-    // Three rows: of the letters up to two before, up to one before, and up to this one.
+    // Three rows: for the letters up to two before, up to one before, and up to this one.
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=other.len()).collect();
     for (at, letter) in one.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Files of profiles: both shapes, every rule, the published set.
+//! Tests of profile files: both shapes, every rule, and the published set.
 
 use super::policy::*;
 use super::*;
@@ -11,7 +11,7 @@ fn with(api: &str) -> String {
 }
 
 fn certificate(changed: &str) -> String {
-    // Later keys of the same name are refused as duplicates, so what is changed is left out here.
+    // Later keys of the same name are rejected as duplicates, so the changed key is left out here.
     let parts = [
         ("SignAlg", "SignAlg: ecdsa"),
         ("HashAlg", "HashAlg: sha-384"),
@@ -158,7 +158,7 @@ fn the_published_set_means_what_its_tests_expect() {
             (&[Purpose::ClientAuth][..], false, None)
         );
         assert_eq!((policy.copies_san, policy.checks), (false, IssuerChecks::default()), "{name}");
-        let sealing: Vec<_> = approval::unapproved(profile).iter().map(|found| found.operation).collect();
+        let sealing: Vec<_> = profile.unapproved.iter().map(|found| found.operation).collect();
         assert_eq!(sealing.is_empty(), encrypt.is_none(), "{name}: {sealing:?}");
     }
 }

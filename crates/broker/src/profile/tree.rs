@@ -1,5 +1,5 @@
-//! A YAML file as a tree of nodes that know their lines, so that everything wrong with a file can be told at once and where
-//! it stands. It knows no word of what the file is about.
+//! A YAML file as a tree of nodes with their lines, so that all problems can be reported at once with their places. The
+//! module knows nothing of the file's subject.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use serde_saphyr::{Location, Spanned};
 
 use super::section::shown;
 
-/// A node and the line that it stands on, from 1; 0 if that is not known.
+/// A node with its line, from 1; 0 if the line is not known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) line: u32,
     pub(crate) kind: Kind,
 }
 
-/// What a node is.
+/// Kind and content of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Null,
-    /// Its value, and as it is written.
+    /// Truth value, and its spelling in the file.
     Bool(bool, String),
-    /// A number as it is written: who wants a text takes that.
+    /// Number, and its spelling in the file, which serves as a text.
     Number(Option<i64>, String),
     Text(String),
     List(Vec<Node>),
-    /// In the file's order, each key once.
+    /// Entries in the file's order, each key once.
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map.
+/// A key of a map, with its line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Key {
     pub(crate) line: u32,
     pub(crate) name: String,
 }
 
-/// A file that is no YAML, or more of it than the bounds allow.
+/// A text that is not YAML, or that exceeds the bounds.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) line: u32,
@@ -45,13 +45,13 @@ pub(crate) struct Unreadable {
 }
 
 impl Node {
-    /// Reads one document.
+    /// Parses one document.
     pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
         options.alias_limits.max_total_replayed_events = 100_000;
         if let Some(budget) = options.budget.as_mut() {
-            // Far below the library's own: a thousand full profiles have some 60,000 nodes.
+            // Far below the library's own limit: a thousand full profiles have some 60,000 nodes.
             budget.max_depth = 16;
             budget.max_nodes = 200_000;
             budget.max_documents = 1;
@@ -64,7 +64,7 @@ impl Node {
         Ok(placed(value, text))
     }
 
-    /// What it is, for a person.
+    /// Name of the node's kind, for a person.
     pub(crate) fn kind_name(&self) -> &'static str {
         match self.kind {
             Kind::Null => "nothing",
@@ -77,12 +77,12 @@ impl Node {
     }
 }
 
-/// Refuses tags but those of YAML's core schema. The library passes over them; in other programs `!!python/…` runs code, and
-/// who wrote one meant something by it.
+/// Rejects tags other than those of YAML's core schema. The library ignores them; in other programs `!!python/…` runs
+/// code, so that a tag is never without a meaning to its author.
 fn no_tags(text: &str) -> Result<(), Unreadable> {
     const CORE: [&str; 7] = ["bool", "float", "int", "map", "null", "seq", "str"];
     for event in Parser::new_from_str(text) {
-        // It was read before; what the two libraries do not agree on is no file of ours.
+        // Parsed before by the other library; a text on which the two disagree is rejected.
         let (event, span) = event.map_err(|err| Unreadable { line: 0, text: err.to_string() })?;
         let (Event::Scalar(_, _, _, tag) | Event::SequenceStart(_, _, tag) | Event::MappingStart(_, _, tag)) = event
         else {
@@ -98,11 +98,11 @@ fn no_tags(text: &str) -> Result<(), Unreadable> {
     Ok(())
 }
 
-/// As the library hands it over.
+/// A value as the library delivers it.
 enum Value {
     Null,
     Bool(bool),
-    /// None where it does not fit, or is no integer.
+    /// `None` if it does not fit, or is not an integer.
     Number(Option<i64>),
     Text(String),
     List(Vec<Spanned<Value>>),
@@ -133,7 +133,7 @@ fn key_of(key: Spanned<Value>, text: &str) -> Key {
     let node = placed(key, text);
     let name = match node.kind {
         Kind::Bool(_, text) | Kind::Number(_, text) | Kind::Text(text) => text,
-        // No key of ours: it is refused as an unknown one.
+        // Not a known key: it is rejected as unknown.
         Kind::Null => "~".into(),
         Kind::List(_) => "[…]".into(),
         Kind::Map(_) => "{…}".into(),
@@ -141,7 +141,7 @@ fn key_of(key: Spanned<Value>, text: &str) -> Key {
     Key { line: node.line, name }
 }
 
-/// A plain scalar as it is written: `1.0` stays `1.0`, and `off` `off`.
+/// Returns a plain scalar as it is written: `1.0` stays `1.0`, and `off` stays `off`.
 fn written(at: &Location, text: &str) -> String {
     let span = at.span();
     let range = span.byte_offset().zip(span.byte_len()).and_then(|(from, len)| {

@@ -1,35 +1,41 @@
-//! What every operation passes, whatever wire asks for it: the caller's policy, the profile, the key, the work itself, and the
-//! audit log, without which nothing leaves.
+//! Steps of every operation on every wire: the caller's rules, the profile, the key, the work, and the audit log.
+//! Without an audit record no result is returned.
 //!
-//! It may not know: messages of a wire.
+//! The module does not know the messages of a wire.
 
 use std::sync::Arc;
 
 use sealway_runtime::clock::Clock;
+use tracing::Instrument;
 
 use crate::audit::{Audit, Entry};
-use crate::callers::{Ask, Callers, Peer};
+use crate::call::{Call, Trace, finish_span};
+use crate::callers::{Callers, Peer};
 use crate::keys::{Key, Store};
-use crate::profile::approval;
-use crate::profile::policy::Profile;
-use crate::profile::{Live, Profiles, Watched};
+use crate::profile::policy::{Deprecation, Profile};
+use crate::profile::{Live, LiveFile, Profiles};
 use crate::{Code, Refusal};
 
-/// What a service stands on.
+/// Text of a rejection for lack of memory, which is not the call's fault.
+pub(crate) const NO_ROOM: &str = "too much is under way in this broker; try again later";
+/// Work beyond this time, in µs, leaves the thread on which other calls wait: the move costs some 50 µs.
+const LONG_US: u64 = 2_000;
+
+/// Dependencies shared by all operations.
 pub struct Service {
-    /// The profiles in use.
+    /// Profiles that are in force.
     pub profiles: Arc<Live>,
-    /// What callers may do, from a file of its own; else a section of the profiles' file, else the owner alone may do all.
-    pub callers: Option<Arc<Watched<Callers>>>,
-    /// Everything that is done is written there first.
+    /// Rules for callers from their own file; else a section of the profiles' file, else only the owner may act.
+    pub callers: Option<Arc<LiveFile<Callers>>>,
+    /// Audit log: every operation is recorded before its answer.
     pub audit: Option<Audit>,
-    /// The keys.
+    /// Key store, if configured.
     pub keys: Option<Store>,
-    /// The time of day.
+    /// Clock for the time of day.
     pub clock: Arc<dyn Clock>,
-    /// Whoever owns the socket.
+    /// Default rules: the owner of the socket may do everything.
     pub owner: Callers,
-    /// The module below is the validated one: what it does not approve is off.
+    /// True for the validated module: operations that it does not approve are off.
     pub is_fips: bool,
 }
 
@@ -39,95 +45,164 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// What is asked for, short of the inputs.
-#[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
-    /// One of [`crate::callers::OPERATIONS`].
+/// A request for an operation, without its inputs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Query<'a> {
+    /// Operation, one of [`crate::callers::OPERATIONS`].
     pub operation: &'static str,
-    /// Such as `w3`.
+    /// Name of the wire, such as `w3`.
     pub wire: &'static str,
-    /// By name, where the operation takes one.
+    /// Name of the profile, if the operation takes one.
     pub profile: Option<&'a str>,
-    /// The id of a key of the store, where the operation takes one.
+    /// Id of a key of the store, if the operation takes one.
     pub key: Option<&'a str>,
-    /// Inputs of the batch.
+    /// Number of inputs of the batch.
     pub count: usize,
-    /// All inputs together.
+    /// Length of all inputs together, in bytes.
     pub bytes_in: usize,
+    /// Parent span that the caller sent.
+    pub trace: Trace<'a>,
 }
 
-impl Asked<'_> {
-    /// Whether it changes the key store: what is done then stays done, whoever hears of it.
-    pub fn changes_keys(&self) -> bool {
+impl<'a> Query<'a> {
+    /// Creates a query under a profile from the lengths of its inputs; without a key or a span.
+    pub(crate) fn new(
+        wire: &'static str,
+        operation: &'static str,
+        profile: &'a str,
+        lens: impl IntoIterator<Item = usize>,
+    ) -> Query<'a> {
+        let sum = |(count, bytes): (usize, usize), len| (count + 1, bytes.saturating_add(len));
+        let (count, bytes_in) = lens.into_iter().fold((0, 0), sum);
+        Query { operation, wire, profile: Some(profile), count, bytes_in, ..Query::default() }
+    }
+
+    /// True if the operation changes the key store: a change stays, even if its caller never learns of it.
+    fn changes_keys(&self) -> bool {
         matches!(self.operation, "GenerateKey" | "ImportKey" | "RotateKey" | "DisableKey" | "EnableKey")
     }
 }
 
-/// What an operation came to.
+/// Profile and key that an operation may use. A reload does not change them.
 #[derive(Debug)]
-pub struct Done<T> {
-    /// What is answered.
-    pub value: T,
-    /// The version of the key that took part.
-    pub key_version: Option<u32>,
-    /// All outputs together.
-    pub bytes_out: usize,
-}
-
-/// What an operation that is allowed may use. A reload meanwhile changes nothing of it.
-#[derive(Debug)]
-pub struct Allowed {
+pub struct Grant {
     profile: Option<Arc<Profile>>,
     key: Option<Arc<Key>>,
 }
 
-impl Allowed {
-    /// The profile that was asked for.
+impl Grant {
+    /// Returns the profile of the query.
     ///
     /// # Errors
-    /// None was asked for: a fault of ours.
+    /// 13: the query named none, a defect of the broker.
     pub fn profile(&self) -> Result<&Profile, Refusal> {
         self.profile.as_deref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its profile"))
     }
 
-    /// The key that was asked for.
+    /// Returns the key of the query.
     ///
     /// # Errors
-    /// None was asked for: a fault of ours.
+    /// 13: the query named none, a defect of the broker.
     pub fn key(&self) -> Result<&Arc<Key>, Refusal> {
         self.key.as_ref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its key"))
     }
 }
 
+/// The result of an operation. It has no `Debug`: its outputs may be secrets.
+pub struct Outcome<T> {
+    /// The outputs of the operation.
+    pub value: T,
+    /// Length of all outputs together, in bytes.
+    pub bytes_out: usize,
+    /// Name of the algorithm in the wire's descriptors.
+    pub algorithm: String,
+    /// Version of the key that took part; 0 for no key of the store, or for several versions.
+    pub key_version: u32,
+    /// Deprecation of the profile, if any.
+    pub deprecation: Option<Deprecation>,
+}
+
+impl<T> Outcome<T> {
+    /// Creates a result without an algorithm or a key.
+    pub fn new(value: T, bytes_out: usize) -> Outcome<T> {
+        Outcome { value, bytes_out, algorithm: String::new(), key_version: 0, deprecation: None }
+    }
+}
+
 impl Service {
-    /// Whether the caller may do it, and what it may use for that. `shape` is what is wrong with the request itself; it is
-    /// told first, for it tells nothing of what there is.
+    /// Runs a call's work if it is allowed, and records it. `shape` is the request's own fault.
     ///
     /// # Errors
-    /// 3: the request or the profile; 5: the key; 7: the caller; 9: the module has not approved it; 14: the audit log.
-    pub fn allow(&self, peer: &Peer, asked: &Asked<'_>, shape: Result<(), Refusal>) -> Result<Allowed, Refusal> {
+    /// Those of [`Service::grant`] and of the work; 8 if there is no room for the outputs; 13 or 14 of the audit log.
+    pub(crate) async fn run<T: Send>(
+        &self,
+        call: &Call,
+        query: Query<'_>,
+        shape: Result<(), Refusal>,
+        work: impl FnOnce(&Grant) -> Result<Outcome<T>, Refusal> + Send,
+    ) -> Result<Outcome<T>, Refusal> {
+        let span = call.begin(query.trace);
+        let mut granted = span.in_scope(|| {
+            let grant = self.grant(&call.peer, &query, shape)?;
+            if let Some(profile) = query.profile {
+                call.count_profile(profile);
+                span.record("crypto.profile", profile);
+            }
+            if let Some(key) = query.key {
+                span.record("crypto.key", key);
+            }
+            call.check_deadline().map(|()| grant)
+        });
+        if granted.is_ok() && query.changes_keys() {
+            // Recorded in advance: a process that ends in between would leave a changed key without any record.
+            let intended = self.intend(&call.peer, &query).instrument(span.clone()).await;
+            granted = intended.and(granted);
+        }
+        let outcome = granted.and_then(|grant| {
+            let outcome = span.in_scope(|| work(&grant))?;
+            if !call.holds(outcome.bytes_out) {
+                return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
+            }
+            Ok(Outcome { deprecation: grant.profile.and_then(|profile| profile.deprecation.clone()), ..outcome })
+        });
+        call.count_bytes_in(query.bytes_in);
+        span.record("crypto.input_size", query.bytes_in);
+        let written = self.audit(&call.peer, &query, &outcome).instrument(span.clone()).await;
+        let outcome = written.and(outcome);
+        match &outcome {
+            Ok(outcome) => {
+                span.record("crypto.output_size", outcome.bytes_out);
+                finish_span(&span, tonic::Code::Ok, "");
+            }
+            Err(refusal) => finish_span(&span, refusal.code.into(), &refusal.text),
+        }
+        outcome
+    }
+
+    /// Checks the request, its caller, its profile, its key and the audit log, in this order. `shape` is the request's
+    /// own fault, which reveals nothing of what exists.
+    ///
+    /// # Errors
+    /// 3: the request or the profile; 5: the key; 7: the caller; 9: the module has not approved the operation; 14: the
+    /// audit log.
+    pub fn grant(&self, peer: &Peer, query: &Query<'_>, shape: Result<(), Refusal>) -> Result<Grant, Refusal> {
         shape?;
         let profiles = self.profiles.current();
-        self.check_caller(peer, asked, &profiles)?;
-        let profile = asked.profile.map(|name| find(&profiles, name)).transpose()?;
+        self.with_callers(&profiles, |callers| callers.allows(peer, query.operation, query.profile, query.key))?;
+        let profile = query.profile.map(|name| find(&profiles, name)).transpose()?;
         if let Some(profile) = profile.as_deref().filter(|_| self.is_fips) {
-            check_approved(profile, asked)?;
+            check_approved(profile, query)?;
         }
-        // Without a profile it is about the key itself, which may not be there yet.
-        let used = asked.key.filter(|_| profile.is_some());
+        // Without a profile, the operation concerns the key itself, which may not exist yet.
+        let used = query.key.filter(|_| profile.is_some());
         let key = used.map(|id| self.store()?.get(id)).transpose()?;
         if let Some(audit) = &self.audit {
             audit.ready()?;
         }
-        Ok(Allowed { profile, key })
+        Ok(Grant { profile, key })
     }
 
-    fn check_caller(&self, peer: &Peer, asked: &Asked<'_>, profiles: &Profiles) -> Result<(), Refusal> {
-        let ask = Ask { operation: asked.operation, profile: asked.profile, key: asked.key };
-        self.with_callers(profiles, |callers| callers.allows(peer, ask))
-    }
-
-    /// The rules in force.
+    /// Calls `look` with the rules in force.
     pub fn with_callers<T>(&self, profiles: &Profiles, look: impl FnOnce(&Callers) -> T) -> T {
         match &self.callers {
             Some(callers) => look(&callers.current()),
@@ -135,62 +210,77 @@ impl Service {
         }
     }
 
-    /// The key store.
+    /// Returns the key store.
     ///
     /// # Errors
-    /// 9: there is none.
+    /// 9: no store is configured.
     pub fn store(&self) -> Result<&Store, Refusal> {
         self.keys
             .as_ref()
             .ok_or_else(|| Refusal::new(Code::FailedPrecondition, "this broker has no key store (--keys)"))
     }
 
-    /// Writes down what came of it.
+    /// Writes the outcome into the audit log.
     ///
     /// # Errors
-    /// It cannot be written: what came of it must not leave.
+    /// If the record cannot be written, the result is not returned.
     pub async fn audit<T>(
         &self,
         peer: &Peer,
-        asked: &Asked<'_>,
-        done: &Result<Done<T>, Refusal>,
+        query: &Query<'_>,
+        outcome: &Result<Outcome<T>, Refusal>,
     ) -> Result<(), Refusal> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        let entry = Entry {
-            key_version: done.as_ref().ok().and_then(|done| done.key_version),
-            bytes_out: done.as_ref().map_or(0, |done| done.bytes_out as u64),
-            code: done.as_ref().err().map_or(0, |refusal| refusal.code.number()),
-            ..entry(peer, asked)
+        let entry = match outcome {
+            Ok(outcome) => Entry {
+                key_version: Some(outcome.key_version).filter(|version| *version > 0),
+                bytes_out: outcome.bytes_out as u64,
+                ..entry(peer, query)
+            },
+            Err(refusal) => Entry { code: refusal.code.number(), ..entry(peer, query) },
         };
-        audit.recorded(&entry).await
+        audit.record(&entry).await
     }
 
-    /// Writes down what is about to be done, for what stays done even if this process ends before it can say what came of it.
+    /// Records a change before it is made: the change stays even if this process ends before it can record the outcome.
     ///
     /// # Errors
-    /// It cannot be written: nothing may be done.
-    pub async fn intend(&self, peer: &Peer, asked: &Asked<'_>) -> Result<(), Refusal> {
+    /// If the record cannot be written, the change is not made.
+    pub async fn intend(&self, peer: &Peer, query: &Query<'_>) -> Result<(), Refusal> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        audit.recorded(&Entry { is_intent: true, ..entry(peer, asked) }).await
+        audit.record(&Entry { is_intent: true, ..entry(peer, query) }).await
     }
 
-    /// Milliseconds since 1970.
+    /// Current time in milliseconds since 1970.
     pub fn now_ms(&self) -> u64 {
         self.clock.now_ms()
     }
 }
 
-fn entry<'a>(peer: &Peer, asked: &Asked<'a>) -> Entry<'a> {
+/// Runs work of about this many µs; long work does not delay the calls that wait on this thread.
+pub(crate) fn work_of<T>(about_us: u64, work: impl FnOnce() -> T) -> T {
+    if about_us < LONG_US {
+        return work();
+    }
+    let handle = tokio::runtime::Handle::try_current();
+    if handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread) {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
+}
+
+fn entry<'a>(peer: &Peer, query: &Query<'a>) -> Entry<'a> {
     Entry {
         uid: peer.uid,
         gid: peer.gid,
         pid: peer.pid,
-        operation: asked.operation,
-        wire: asked.wire,
-        profile: asked.profile,
-        key: asked.key,
-        count: u32::try_from(asked.count).unwrap_or(u32::MAX),
-        bytes_in: asked.bytes_in as u64,
+        operation: query.operation,
+        wire: query.wire,
+        profile: query.profile,
+        key: query.key,
+        count: u32::try_from(query.count).unwrap_or(u32::MAX),
+        bytes_in: query.bytes_in as u64,
         ..Entry::default()
     }
 }
@@ -200,12 +290,12 @@ fn find(profiles: &Profiles, name: &str) -> Result<Arc<Profile>, Refusal> {
     found.ok_or_else(|| Refusal::invalid(format!("could not retrieve profile, err: there is no profile: {name}")))
 }
 
-fn check_approved(profile: &Profile, asked: &Asked<'_>) -> Result<(), Refusal> {
-    match approval::refused(profile, asked.operation, asked.wire) {
+fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<(), Refusal> {
+    match profile.unapproved.iter().find(|fault| fault.stops(query.operation, query.wire)) {
         None => Ok(()),
-        Some(found) => Err(Refusal::new(
+        Some(fault) => Err(Refusal::new(
             Code::FailedPrecondition,
-            format!("profile: {}: off in this FIPS build: {}: {}", profile.name, found.key, found.why),
+            format!("profile: {}: off in this FIPS build: {}: {}", profile.name, fault.key, fault.why),
         )),
     }
 }

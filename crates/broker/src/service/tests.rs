@@ -1,4 +1,4 @@
-//! What an operation passes, and in which order: what is told must tell nothing that an earlier check would have kept.
+//! Tests of an operation's checks in their order: a rejection reveals nothing that an earlier check protects.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -40,12 +40,12 @@ fn service(is_fips: bool) -> (TempDir, Service) {
     (folder, service)
 }
 
-fn asked<'a>(operation: &'static str, profile: Option<&'a str>, key: Option<&'a str>) -> Asked<'a> {
-    Asked { operation, wire: "v1", profile, key, count: 1, bytes_in: 3 }
+fn query<'a>(operation: &'static str, profile: Option<&'a str>, key: Option<&'a str>) -> Query<'a> {
+    Query { operation, wire: "v1", profile, key, count: 1, bytes_in: 3, ..Query::default() }
 }
 
-fn refused(service: &Service, peer: &Peer, asked: &Asked<'_>, shape: Result<(), Refusal>) -> (Code, String) {
-    let refusal = service.allow(peer, asked, shape).unwrap_err();
+fn rejection(service: &Service, peer: &Peer, query: &Query<'_>, shape: Result<(), Refusal>) -> (Code, String) {
+    let refusal = service.grant(peer, query, shape).unwrap_err();
     (refusal.code, refusal.text)
 }
 
@@ -54,13 +54,13 @@ fn the_request_comes_first_then_the_caller_then_the_profile_then_the_key() {
     let (_folder, service) = service(false);
     let stranger = Peer { uid: 1001, ..OWNER.clone() };
     let shape = || Err(Refusal::invalid("input: too large"));
-    let all_wrong = asked("EncryptData", Some("Nowhere"), Some("none"));
-    assert_eq!(refused(&service, &stranger, &all_wrong, shape()).1, "input: too large");
-    let (code, text) = refused(&service, &stranger, &all_wrong, Ok(()));
+    let all_wrong = query("EncryptData", Some("Nowhere"), Some("none"));
+    assert_eq!(rejection(&service, &stranger, &all_wrong, shape()).1, "input: too large");
+    let (code, text) = rejection(&service, &stranger, &all_wrong, Ok(()));
     assert_eq!((code, text.as_str()), (Code::PermissionDenied, "not allowed to this caller"));
-    let (code, text) = refused(&service, &OWNER, &all_wrong, Ok(()));
+    let (code, text) = rejection(&service, &OWNER, &all_wrong, Ok(()));
     assert!(code == Code::InvalidArgument && text.ends_with("there is no profile: Nowhere"), "{text}");
-    let (code, text) = refused(&service, &OWNER, &asked("EncryptData", Some("ChaCha"), Some("none")), Ok(()));
+    let (code, text) = rejection(&service, &OWNER, &query("EncryptData", Some("ChaCha"), Some("none")), Ok(()));
     assert!(code == Code::FailedPrecondition && text.contains("no key store"), "{text}");
 }
 
@@ -73,28 +73,28 @@ fn what_the_module_has_not_approved_is_off_on_it_alone_and_by_operation() {
         ("ChaCha", "DecryptData", "API.EncryptData.EncryptAlg: ChaCha20-Poly1305 is not approved"),
         ("Given", "EncryptData", "API.EncryptData.NonceStrategy: sealing under a caller's nonce is not approved"),
     ] {
-        let asked = asked(operation, Some(profile), None);
-        let (code, text) = refused(&fips, &OWNER, &asked, Ok(()));
+        let query = query(operation, Some(profile), None);
+        let (code, text) = rejection(&fips, &OWNER, &query, Ok(()));
         assert_eq!(
             (code, text),
             (Code::FailedPrecondition, format!("profile: {profile}: off in this FIPS build: {says}"))
         );
-        plain.allow(&OWNER, &asked, Ok(())).unwrap();
+        plain.grant(&OWNER, &query, Ok(())).unwrap();
     }
     for (profile, operation) in [("ChaCha", "HashData"), ("Hash", "HashData"), ("Given", "DecryptData")] {
-        fips.allow(&OWNER, &asked(operation, Some(profile), None), Ok(())).unwrap();
+        fips.grant(&OWNER, &query(operation, Some(profile), None), Ok(())).unwrap();
     }
 }
 
 #[test]
 fn an_operation_without_a_profile_or_a_key_is_given_none() {
     let (_folder, service) = service(false);
-    let allowed = service.allow(&OWNER, &asked("Information", None, None), Ok(())).unwrap();
-    assert_eq!(allowed.profile().unwrap_err().code, Code::Internal);
-    assert_eq!(allowed.key().unwrap_err().code, Code::Internal);
-    // What is about a key itself may be about one that is not there yet.
-    let allowed = service.allow(&OWNER, &asked("GenerateKey", None, Some("new")), Ok(())).unwrap();
-    assert!(allowed.key().is_err());
+    let grant = service.grant(&OWNER, &query("Information", None, None), Ok(())).unwrap();
+    assert_eq!(grant.profile().unwrap_err().code, Code::Internal);
+    assert_eq!(grant.key().unwrap_err().code, Code::Internal);
+    // An operation on a key itself may concern one that does not exist yet.
+    let grant = service.grant(&OWNER, &query("GenerateKey", None, Some("new")), Ok(())).unwrap();
+    assert!(grant.key().is_err());
     assert_eq!(service.store().err().unwrap().code, Code::FailedPrecondition);
 }
 
@@ -103,10 +103,10 @@ async fn where_there_is_an_audit_log_what_was_refused_is_in_it_too() {
     let (folder, mut service) = service(false);
     let path = folder.path().join("audit.jsonl");
     service.audit = Some(Audit::open(&path).unwrap());
-    let asked = asked("HashData", Some("Hash"), None);
-    let done: Result<Done<()>, Refusal> = Err(Refusal::new(Code::PermissionDenied, "with a secret"));
-    service.audit(&OWNER, &asked, &done).await.unwrap();
-    service.audit(&OWNER, &asked, &Ok(Done { value: (), key_version: None, bytes_out: 32 })).await.unwrap();
+    let query = query("HashData", Some("Hash"), None);
+    let outcome: Result<Outcome<()>, Refusal> = Err(Refusal::new(Code::PermissionDenied, "with a secret"));
+    service.audit(&OWNER, &query, &outcome).await.unwrap();
+    service.audit(&OWNER, &query, &Ok(Outcome::new((), 32))).await.unwrap();
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.contains("\"bytes_out\":0,\"code\":7") && text.contains("\"bytes_out\":32,\"code\":0"), "{text}");
     assert!(!text.contains("with a secret"));

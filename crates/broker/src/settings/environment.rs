@@ -1,4 +1,4 @@
-//! The variables, and what is wrong with them.
+//! Environment variables, and the defects found in them.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 const PREFIX: &str = "CRYPTO_BROKER_";
-/// Key-encryption keys, where no file has them.
+/// Variable with key-encryption keys, if no file has them.
 pub(crate) const KEK: &str = "CRYPTO_BROKER_KEK";
 
-/// Names that were, or may come to be, spelt otherwise than with the prefix.
+/// Accepted spellings besides the prefixed ones.
 const OTHER_SPELLINGS: &[(&str, &str)] = &[
     ("GRPC_MAX_CONCURRENT_STREAMS", "GRPC_MAX_CONCURRENT_STREAMS"),
     ("PPROF_ADDR", "PPROF_ADDR"),
@@ -19,7 +19,7 @@ const OTHER_SPELLINGS: &[(&str, &str)] = &[
     ("LOG_OUTPUT", "OTEL_LOGS_OUTPUT"),
 ];
 
-/// The variables of a process, and what reading them brought to light. Some are secrets: none is shown.
+/// The variables of a process, with the problems and warnings of reading them. Some are secrets: no value is shown.
 #[derive(Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
@@ -34,28 +34,28 @@ impl std::fmt::Debug for Environment {
 }
 
 impl Environment {
-    /// These variables. One that is empty is as good as none.
+    /// Creates an environment from variables. An empty variable counts as absent.
     pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Environment {
         let variables = variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         Environment { variables, ..Environment::default() }
     }
 
-    /// This process's. Those that are not UTF-8 are none of ours.
+    /// Reads this process's environment. Variables that are not UTF-8 are ignored.
     pub fn of_process() -> Environment {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            // No copy of the keys lies about here: who needs them reads them.
+            // The key-encryption keys are not copied: their reader reads them directly.
             let name = name.into_string().ok().filter(|name| name != KEK)?;
             Some((name, value.into_string().ok()?))
         };
         Environment::new(std::env::vars_os().filter_map(text))
     }
 
-    /// A variable by its whole name.
+    /// Returns a variable by its whole name.
     pub(super) fn exact(&self, name: &str) -> Option<String> {
         self.variables.get(name).cloned()
     }
 
-    /// The whole name under which one is set, and its value; the spelling with the prefix wins.
+    /// Returns the whole name and the value of a variable; the prefixed spelling wins.
     fn find(&self, name: &str) -> Option<(String, String)> {
         if name.starts_with("OTEL_") {
             return Some((name.to_owned(), self.exact(name)?));
@@ -68,12 +68,12 @@ impl Environment {
         Some(((*other).to_owned(), self.exact(other)?))
     }
 
-    /// A variable by its name without the prefix.
+    /// Returns a variable by its name without the prefix.
     pub(super) fn text(&self, name: &str) -> Option<String> {
         Some(self.find(name)?.1)
     }
 
-    /// One of a few words, in any case.
+    /// Parses one of a few words, ignoring case.
     pub(super) fn choice<T: Copy>(&mut self, name: &str, words: &[(&str, T)], default: T) -> T {
         let Some((whole, value)) = self.find(name) else { return default };
         if let Some((_, choice)) = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(&value)) {
@@ -84,7 +84,7 @@ impl Environment {
         default
     }
 
-    /// One that is read as a type.
+    /// Parses a variable as a type.
     pub(super) fn parsed<T: FromStr>(&mut self, name: &str, expected: &str) -> Option<T> {
         let (whole, value) = self.find(name)?;
         let parsed = value.parse().ok();
@@ -94,7 +94,7 @@ impl Environment {
         parsed
     }
 
-    /// A number within bounds.
+    /// Parses a number within bounds.
     pub(super) fn within<T>(&mut self, name: &str, bounds: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr + PartialOrd + Display,
@@ -108,13 +108,13 @@ impl Environment {
         None
     }
 
-    /// Something is wrong.
+    /// Records an error for a variable.
     pub(super) fn problem(&mut self, name: &str, text: &str) {
         let whole = self.whole(name);
         self.problems.push(format!("{whole}: {text}"));
     }
 
-    /// Something has no effect.
+    /// Records a warning for a variable without effect.
     pub(super) fn warn(&mut self, name: &str, text: &str) {
         let whole = self.whole(name);
         self.warnings.push(format!("{whole}: {text}"));
@@ -125,7 +125,7 @@ impl Environment {
         self.find(name).map_or_else(prefixed, |(whole, _)| whole)
     }
 
-    /// Problems, and warnings.
+    /// Returns problems and warnings.
     pub(super) fn end(self) -> (Vec<String>, Vec<String>) {
         (self.problems, self.warnings)
     }

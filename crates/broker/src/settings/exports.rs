@@ -1,5 +1,5 @@
-//! Where spans, metrics and log records go, by OpenTelemetry's names. Unlike with the broker that this replaces, nowhere is
-//! the default: a span of every call on standard output is for a demonstration.
+//! Exporters of spans, metrics and log records, by OpenTelemetry's names. The default is none, unlike in the broker
+//! that this one replaces: a span of every call on standard output suits only a demonstration.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::profile::duration;
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const GRPC_ENDPOINT: &str = "127.0.0.1:4317";
 const HTTP_ENDPOINT: &str = "http://127.0.0.1:4318";
-/// How often metrics may be sent.
+/// Allowed intervals of metrics exports.
 const INTERVALS: std::ops::RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
 
-/// A kind of data that is exported.
+/// Kind of exported data: traces, metrics or logs.
 struct Signal {
-    /// The variable that names its exporters.
+    /// Variable that lists its exporters.
     name: &'static str,
-    /// Its path at a collector.
+    /// Path at a collector, such as `/v1/traces`.
     path: &'static str,
-    /// A word that names none: warned of, as the broker that this replaces does, or an error.
+    /// True if an unknown exporter is a warning, as in the broker that this one replaces; else it is an error.
     is_lenient: bool,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn read(read: &mut Environment) -> Exports {
         sampling: sampling(read),
         metrics: places(read, &METRICS),
         interval: interval(read),
-        // The log is on the console as it is.
+        // The log is on the console anyway.
         logs: places(read, &LOGS).into_iter().filter(|place| *place != Place::Console).collect(),
         version: read.exact("OTEL_SERVICE_VERSION"),
         authorization: read.exact("OTEL_EXPORTER_OTLP_HEADERS_AUTHORIZATION"),
@@ -88,7 +88,7 @@ fn interval(read: &mut Environment) -> Duration {
 
 fn is_url(place: &Place) -> bool {
     let (Place::Http(url) | Place::Grpc(url)) = place else { return true };
-    // With a user in it, it would be shown with a password.
+    // A URL with a user would show its password.
     let is_fit = |uri: http::Uri| {
         let host = uri.authority().filter(|authority| !authority.as_str().contains('@')).map(|some| some.host());
         matches!(uri.scheme_str(), Some("http" | "https")) && host.is_some_and(|host| !host.is_empty())
@@ -100,7 +100,7 @@ fn grpc_url(endpoint: &str) -> String {
     if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") }
 }
 
-/// The endpoint is a collector's base; one that has a path of one kind already serves all kinds too.
+/// Appends the signal's path to the collector's base URL. A path of any signal at its end is replaced.
 fn http_url(endpoint: &str, path: &str) -> String {
     let url = grpc_url(endpoint);
     let base = url.trim_end_matches('/');

@@ -222,7 +222,7 @@ fn the_folder_of_profiles_is_absolute_and_holds_the_file() {
     std::fs::write(&outside, "[]").unwrap();
     std::os::unix::fs::symlink(&outside, folder.join("Profiles.yaml")).unwrap();
     assert!(read(folder.to_str().unwrap()).unwrap_err().contains("leads out of the folder"));
-    // As a volume of Kubernetes has it.
+    // Like a volume of Kubernetes.
     std::fs::remove_file(folder.join("Profiles.yaml")).unwrap();
     std::fs::create_dir(folder.join("..data")).unwrap();
     std::fs::write(folder.join("..data/Profiles.yaml"), "[]").unwrap();

@@ -1,50 +1,84 @@
-//! The bounds of requests on the wires of the Open Crypto Broker, and the texts that tell of them.
+//! Bounds of requests: bytes and time of their arrival, parts of a message, lengths of fields, and the texts of
+//! rejections. A peer that sends slowly, stops, or does not read holds only its own share.
 // SPEC broker.md#bounds
 
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
 use sealway_proto::broker::open::TraceContext;
+use tokio::time::Sleep;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codec::{Codec, DecodeBuf, Decoder};
+use tonic::codegen::StdError;
+use tonic_prost::{ProstCodec, ProstDecoder};
+use zeroize::Zeroizing;
 
 use crate::Refusal;
+use crate::call::Call;
+use crate::certificate::{Issuer, Request};
 use crate::operation::{AAD_LEN_MAX, BATCH_LEN_MAX, BATCH_MAX};
+use crate::service::NO_ROOM;
 
-/// The longest input of a hash and of an encryption, in bytes.
+/// Longest request, in bytes; a longer one gets 11.
+pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
+/// Longest answer, in bytes: a batch's outputs with their descriptors.
+pub(super) const ANSWER_MAX: usize = 4 * 1024 * 1024;
+/// Memory of a call before its request is read, in bytes: stream, headers and task.
+pub(super) const CALL_LEN: usize = 8 * 1024;
+/// Time for a request to arrive, from the first wait for it.
+const ARRIVAL: Duration = Duration::from_secs(60);
+/// Most bytes of a request body: one message with its prefix, and some empty frames.
+const LEN_MAX: usize = REQUEST_MAX + 4 * 1024;
+/// Most fields of a message, counting each entry of a list: more than all lists may have together.
+const FIELDS_MAX: usize = 4 * 1024;
+/// Messages up to this length, in bytes, cannot have more fields.
+const LEN_SAFE: usize = 2 * FIELDS_MAX;
+/// Longest input of a hash or an encryption, in bytes.
 pub(super) const INPUT_MAX: usize = 1024 * 1024;
-/// Of a CSR, a CA's key and a CA's certificate, in bytes.
+/// Longest CSR, CA key or CA certificate, in bytes.
 pub(super) const PEM_MAX: usize = 64 * 1024;
-/// Of additional authenticated data, in bytes.
+/// Longest additional authenticated data, in bytes.
 pub(super) const AAD_MAX: usize = AAD_LEN_MAX;
-/// Of a profile's name, in bytes.
+/// Longest name of a profile, in bytes.
 pub(super) const PROFILE_MAX: usize = 64;
-/// Of a key's id, in bytes.
+/// Longest id of a key, in bytes.
 pub(super) const KEY_ID_MAX: usize = 1024;
-/// Of a key in a request, in bytes.
+/// Longest raw key in a request, in bytes.
 pub(super) const RAW_KEY_MAX: usize = 32;
-/// Of a signature, in bytes: several times that of ML-DSA-65.
+/// Longest signature, in bytes: several times that of ML-DSA-65.
 pub(super) const SIGNATURE_MAX: usize = 16 * 1024;
-/// Of `createdAt`, in bytes: a time as text.
+/// Longest `createdAt`, a time as text, in bytes.
 pub(super) const CREATED_AT_MAX: usize = 128;
-/// Of a duration as text, in bytes.
+/// Longest duration as text, in bytes.
 pub(super) const DURATION_MAX: usize = 64;
 const SUBJECT_MAX: usize = 1024;
 const CRL_POINTS_MAX: usize = 16;
 const CRL_POINT_MAX: usize = 2048;
 const ID_MAX: usize = 128;
 
-/// A field that may be empty.
+/// Checks the length of a field that may be empty.
 pub(super) fn at_most(field: &str, len: usize, max: usize) -> Result<(), Refusal> {
     if len > max { Err(Refusal::invalid(format!("{field}: too large (max {max})"))) } else { Ok(()) }
 }
 
-/// A field that may not be empty.
+/// Checks the length of a field that may not be empty.
 pub(super) fn required(field: &str, len: usize, max: usize) -> Result<(), Refusal> {
     if len == 0 { Err(Refusal::invalid(format!("{field}: required"))) } else { at_most(field, len, max) }
 }
 
-/// The profile's name.
+/// Checks the name of a profile.
 pub(super) fn profile(name: &str) -> Result<(), Refusal> {
     required("profile", name.len(), PROFILE_MAX)
 }
 
-/// `metadata.id` and what stands beside it.
+/// Checks `metadata.id`, and the trace context beside it.
 pub(super) fn metadata(id: &str, trace: Option<&TraceContext>) -> Result<(), Refusal> {
     printable("metadata.id", id)?;
     let Some(trace) = trace else { return Ok(()) };
@@ -63,45 +97,44 @@ fn printable(field: &str, text: &str) -> Result<(), Refusal> {
     Err(Refusal::invalid(format!("{field}: must contain only printable ASCII characters")))
 }
 
-/// The request of a digest.
+/// Checks the request of a digest.
 pub(super) fn hash(name: &str, input: &[u8]) -> Result<(), Refusal> {
     profile(name)?;
     at_most("input", input.len(), INPUT_MAX)
 }
 
-/// A batch of inputs: as many, and as long together, as operations on keys take.
-pub(super) fn batch(field: &str, inputs: &[Vec<u8>]) -> Result<(), Refusal> {
+/// Checks a batch of inputs: their number and total length, as in operations on keys.
+pub(super) fn batch(field: &str, inputs: &[Zeroizing<Vec<u8>>]) -> Result<(), Refusal> {
     if !(1..=BATCH_MAX).contains(&inputs.len()) {
         return Err(Refusal::invalid(format!("{field}: expected 1 to {BATCH_MAX}, got {}", inputs.len())));
     }
-    let len = inputs.iter().map(Vec::len).fold(0, usize::saturating_add);
+    let len = inputs.iter().map(|input| input.len()).fold(0, usize::saturating_add);
     if len > BATCH_LEN_MAX {
         return Err(Refusal::invalid(format!("{field}: too large (max {BATCH_LEN_MAX} bytes in all)")));
     }
     Ok(())
 }
 
-/// The request of a certificate; the texts are the CSR, the CA's key and the CA's certificate.
-pub(super) fn certificate(
-    name: &str,
-    texts: [&str; 3],
-    subject: Option<&str>,
-    points: &[String],
-) -> Result<(), Refusal> {
+/// Checks the request of a certificate that carries the issuer's key.
+pub(super) fn certificate(name: &str, request: &Request<'_>) -> Result<(), Refusal> {
     profile(name)?;
-    for (field, text) in ["csr", "caPrivateKey", "caCert"].into_iter().zip(texts) {
-        required(field, text.len(), PEM_MAX)?;
-    }
-    self::subject(subject)?;
-    crl_points("crlDistributionPoints", points)
+    let key_len = match request.issuer {
+        Issuer::Pem(pem) => pem.len(),
+        Issuer::Key(_) => 0,
+    };
+    required("csr", request.csr.len(), PEM_MAX)?;
+    required("caPrivateKey", key_len, PEM_MAX)?;
+    required("caCert", request.ca_certificate.len(), PEM_MAX)?;
+    subject(request.subject)?;
+    crl_points("crlDistributionPoints", request.crl_points)
 }
 
-/// What stands in place of the request's subject.
+/// Checks the subject that replaces the CSR's.
 pub(super) fn subject(subject: Option<&str>) -> Result<(), Refusal> {
     at_most("subject", subject.map_or(0, str::len), SUBJECT_MAX)
 }
 
-/// Where lists of revoked certificates are.
+/// Checks URLs of certificate revocation lists.
 pub(super) fn crl_points(name: &str, points: &[String]) -> Result<(), Refusal> {
     at_most(name, points.len(), CRL_POINTS_MAX)?;
     for (index, point) in points.iter().enumerate() {
@@ -114,7 +147,7 @@ pub(super) fn crl_points(name: &str, points: &[String]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An absolute URL of http or https with a host, in printable ASCII: it goes into a certificate as an IA5String.
+/// True for an absolute http(s) URL with a host, in printable ASCII: it goes into a certificate as an IA5String.
 fn is_web_url(text: &str) -> bool {
     if !text.bytes().all(|byte| (0x21..=0x7e).contains(&byte)) {
         return false;
@@ -123,9 +156,207 @@ fn is_web_url(text: &str) -> bool {
     text.parse::<http::Uri>().is_ok_and(|uri| scheme(&uri) && uri.host().is_some_and(|host| !host.is_empty()))
 }
 
+/// Body of a request, with bounds on its length and time.
+pub(super) struct RequestBody<B> {
+    body: B,
+    call: Arc<Call>,
+    len: usize,
+    arrival: Duration,
+    /// Started at the first wait for data.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl<B> RequestBody<B> {
+    pub(super) fn new(body: B, call: Arc<Call>) -> RequestBody<B> {
+        RequestBody { body, call, len: 0, arrival: ARRIVAL, late: None }
+    }
+
+    fn read(&mut self, len: usize) -> Result<(), Status> {
+        self.len = self.len.saturating_add(len);
+        if self.len > LEN_MAX {
+            return Err(Status::out_of_range("a request of more than one message"));
+        }
+        if self.call.holds(len) { Ok(()) } else { Err(Status::resource_exhausted(NO_ROOM)) }
+    }
+}
+
+impl<B: HttpBody + Unpin> HttpBody for RequestBody<B>
+where
+    B::Error: Into<StdError>,
+{
+    type Data = B::Data;
+    type Error = StdError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, StdError>>> {
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let read = self.read(frame.data_ref().map_or(0, Buf::remaining));
+                Poll::Ready(Some(read.map(|()| frame).map_err(StdError::from)))
+            }
+            Poll::Ready(Some(Err(err))) => Poll::Ready(Some(Err(err.into()))),
+            Poll::Ready(None) => Poll::Ready(None),
+            Poll::Pending => {
+                let arrival = self.arrival;
+                let late = self.late.get_or_insert_with(|| Box::pin(tokio::time::sleep(arrival)));
+                match late.as_mut().poll(cx) {
+                    Poll::Ready(()) => {
+                        let status = Status::deadline_exceeded("the request did not arrive in time");
+                        Poll::Ready(Some(Err(status.into())))
+                    }
+                    Poll::Pending => Poll::Pending,
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of an answer. It holds its call's share, and so does each of its bytes until the connection has written it.
+#[derive(Debug)]
+pub struct Answer {
+    body: Body,
+    call: Arc<Call>,
+}
+
+impl Answer {
+    pub(super) fn new(body: Body, call: Arc<Call>) -> Answer {
+        Answer { body, call }
+    }
+}
+
+impl HttpBody for Answer {
+    type Data = AnswerBytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<AnswerBytes>, Status>>> {
+        let next = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let held = |bytes| AnswerBytes { bytes, _call: self.call.clone() };
+        Poll::Ready(next.map(|next| next.map(|frame| frame.map_data(held))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Bytes of an answer. HTTP/2 takes all of a frame once the reader's window has room for one byte, and drops the body before it has
+/// written them: they hold the share themselves.
+#[derive(Debug)]
+pub struct AnswerBytes {
+    bytes: Bytes,
+    _call: Arc<Call>,
+}
+
+impl Buf for AnswerBytes {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+/// Messages to and from bytes, with a bound on the parts of a message: two bytes of an empty entry become a hundred in memory, so
+/// that a message within its bound in bytes could fill many times as many.
+#[derive(Debug)]
+pub(super) struct BoundedCodec<E, D>(ProstCodec<E, D>);
+
+impl<E, D> Default for BoundedCodec<E, D> {
+    fn default() -> Self {
+        BoundedCodec(ProstCodec::default())
+    }
+}
+
+impl<E, D> Codec for BoundedCodec<E, D>
+where
+    E: Message + Send + 'static,
+    D: Message + Default + Send + 'static,
+{
+    type Encode = E;
+    type Decode = D;
+    type Encoder = <ProstCodec<E, D> as Codec>::Encoder;
+    type Decoder = BoundedDecoder<D>;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        self.0.encoder()
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        BoundedDecoder(self.0.decoder())
+    }
+}
+
+/// Counts a message's parts before decoding it.
+#[derive(Debug)]
+pub(super) struct BoundedDecoder<D>(ProstDecoder<D>);
+
+impl<D: Message + Default> Decoder for BoundedDecoder<D> {
+    type Item = D;
+    type Error = Status;
+
+    fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<D>, Status> {
+        // tonic always passes one contiguous buffer.
+        if bytes.remaining() > LEN_SAFE && (bytes.chunk().len() < bytes.remaining() || has_too_many(bytes.chunk())) {
+            return Err(Status::invalid_argument(format!("a message of more than {FIELDS_MAX} fields")));
+        }
+        self.0.decode(bytes)
+    }
+}
+
+/// True if a message has more than [`FIELDS_MAX`] fields. A malformed message is left to its decoder, which stops at
+/// the same place.
+fn has_too_many(mut message: &[u8]) -> bool {
+    for _ in 0..FIELDS_MAX {
+        if message.is_empty() || skip(&mut message).is_none() {
+            return false;
+        }
+    }
+    !message.is_empty()
+}
+
+/// Skips one field of the message.
+fn skip(message: &mut &[u8]) -> Option<()> {
+    let (_, kind) = decode_key(message).ok()?;
+    let len = match kind {
+        WireType::Varint => {
+            decode_varint(message).ok()?;
+            0
+        }
+        WireType::SixtyFourBit => 8,
+        WireType::ThirtyTwoBit => 4,
+        WireType::LengthDelimited => usize::try_from(decode_varint(message).ok()?).ok()?,
+        // Group marks have no length: the fields between them count as fields of the message.
+        WireType::StartGroup | WireType::EndGroup => 0,
+    };
+    *message = message.split_at_checked(len)?.1;
+    Some(())
+}
+
 #[cfg(test)]
 mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+    use sealway_proto::broker::v1::{Cipher, DecryptRequest, HashRequest};
+    use tokio_stream::StreamExt;
+
     use super::*;
+    use crate::callers::{Peer, Shares};
+    use crate::wire::Method;
 
     fn text(result: Result<(), Refusal>) -> String {
         result.unwrap_err().text
@@ -176,5 +407,58 @@ mod tests {
         );
         let many = vec!["http://h".to_owned(); 17];
         assert_eq!(text(crl_points("crlDistributionPoints", &many)), "crlDistributionPoints: too large (max 16)");
+    }
+
+    #[test]
+    fn a_message_has_so_many_parts_and_no_more() {
+        let empty = |count: usize| {
+            DecryptRequest { ciphers: vec![Cipher::default(); count], ..DecryptRequest::default() }.encode_to_vec()
+        };
+        assert!(!has_too_many(&empty(FIELDS_MAX)));
+        assert!(has_too_many(&empty(FIELDS_MAX + 1)));
+        assert!(has_too_many(&empty(1_000_000)));
+        let large = HashRequest { profile: "p".into(), inputs: vec![vec![0x0a; 2000]; 1024] };
+        assert!(!has_too_many(&large.encode_to_vec()), "what is in an entry counts for nothing");
+    }
+
+    #[test]
+    fn what_is_malformed_is_not_counted_and_does_not_panic() {
+        let mut cut = HashRequest { profile: "p".into(), inputs: vec![vec![1; 9000]; 2] }.encode_to_vec();
+        cut.truncate(9000);
+        assert!(!has_too_many(&cut));
+        for byte in 0..=u8::MAX {
+            has_too_many(&[byte; 9000]);
+        }
+    }
+
+    fn call() -> Arc<Call> {
+        let peer = Peer { uid: 1, gid: 1, ..Peer::default() };
+        let share = Shares::bytes(8 << 20).take(&peer, CALL_LEN).ok();
+        Arc::new(Call::new(&Method::UNKNOWN, peer, &http::HeaderMap::new(), share, 0))
+    }
+
+    fn code(err: &StdError) -> tonic::Code {
+        err.downcast_ref::<Status>().unwrap().code()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_does_not_go_on_ends_in_time_and_one_that_goes_on_for_ever_at_its_bound() {
+        let chunk = || Ok::<_, Status>(Frame::data(Bytes::from(vec![0; 256 * 1024])));
+        let stalled = StreamBody::new(tokio_stream::once(chunk()).chain(tokio_stream::pending()));
+        let mut body = RequestBody { arrival: Duration::from_millis(20), ..RequestBody::new(stalled, call()) };
+        body.frame().await.unwrap().unwrap();
+        let late = body.frame().await.unwrap().unwrap_err();
+        assert_eq!(code(&late), tonic::Code::DeadlineExceeded);
+
+        let endless = StreamBody::new(tokio_stream::iter(std::iter::repeat_with(chunk)));
+        let mut body = RequestBody::new(endless, call());
+        let read = async {
+            loop {
+                if let Err(err) = body.frame().await.unwrap() {
+                    break err;
+                }
+            }
+        };
+        assert_eq!(code(&read.await), tonic::Code::OutOfRange);
     }
 }

@@ -1,5 +1,5 @@
-//! Ours beside what Go's crypto/x509 makes of the same request: byte for byte, the serial number given to Go, and the
-//! signature compared where it is not random.
+//! Compares our certificates with those of Go's crypto/x509 for the same request: byte for byte with the same serial
+//! number, and the signature if it is deterministic.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// x509.ExtKeyUsage.
+/// Number of a purpose in Go's x509.ExtKeyUsage.
 fn number(purpose: &Purpose) -> u32 {
     match purpose {
         Purpose::ServerAuth => 1,
@@ -112,12 +112,12 @@ fn certificates_are_those_of_go_byte_for_byte() {
         let (ours, theirs) = (compared(ours, whole), compared(theirs, whole));
         assert_eq!(STANDARD.encode(ours), STANDARD.encode(theirs), "{}", case.name);
     }
-    // Every digest of a signature was among them, and both kinds of keys.
+    // The cases cover every signature digest, and both kinds of keys.
     let seen = |hash| cases.iter().any(|case| case.policy.hash == hash);
     assert!([SignatureHash::Sha256, SignatureHash::Sha384, SignatureHash::Sha512].into_iter().all(seen));
 }
 
-/// The whole, or what is signed, its algorithm included.
+/// Returns the part to compare: the whole, or the signed part with its algorithm.
 fn compared(der: &[u8], whole: bool) -> Vec<u8> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).unwrap();
     if whole { der.to_vec() } else { certificate.tbs_certificate.as_ref().to_vec() }

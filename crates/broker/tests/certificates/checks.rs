@@ -1,4 +1,4 @@
-//! What is asked of the issuer's certificate: each check refuses what it is for, and its switch lets it through.
+//! Checks of the issuer's certificate: each check rejects its defect, and its switch turns it off.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CustomExtension, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, date_time_ymd,
@@ -7,7 +7,7 @@ use sealway_broker::profile::policy::{CertificatePolicy, IssuerChecks};
 
 use crate::ground::{Asked, NOW, policy, read};
 
-/// A certificate of the P-384 CA's key, from 2023 to 2033 unless changed.
+/// A certificate of the P-384 CA's key, from 2023 to 2033 by default.
 fn ca(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
     let key = KeyPair::from_pem(&String::from_utf8(read("ca/p384-key.pem")).unwrap()).unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -18,7 +18,7 @@ fn ca(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
     params.self_signed(&key).unwrap().pem().into_bytes()
 }
 
-/// Refused with this text while the check is on, issued when it is off, all others being on.
+/// Expects this error with the check on, and a certificate with the check off and all others on.
 fn hold(certificate: Vec<u8>, policy: &CertificatePolicy, text: &str, switch: impl FnOnce(&mut IssuerChecks)) {
     let mut asked = Asked::new("p521", "p384");
     asked.ca_certificate = certificate;
@@ -33,7 +33,7 @@ fn a_ca_as_it_should_be_issues() {
     let mut asked = Asked::new("p521", "p384");
     asked.ca_certificate = ca(|_| {});
     asked.issue(&policy("Default")).unwrap();
-    // One that says nothing of what its key may be used for may sign.
+    // A certificate without KeyUsage may sign.
     asked.ca_certificate = ca(|params| params.key_usages.clear());
     asked.issue(&policy("Default")).unwrap();
 }
@@ -71,7 +71,7 @@ fn what_it_issues_does_not_outlive_it() {
         "what it issues would end at 2027-11-21 16:53:27 +0000 UTC, after its own end at 2027-01-01 00:00:00 +0000 UTC";
     hold(certificate.clone(), &policy("Default"), text, |checks| checks.not_beyond = false);
     let mut short = policy("Default");
-    // To the second of its end, and one further.
+    // Up to the second of its end, and one second later.
     short.not_after.ns = (date_time_ymd(2027, 1, 1).unix_timestamp() - NOW) * 1_000_000_000;
     let mut longer = short.clone();
     longer.not_after.ns += 1_000_000_000;
@@ -104,7 +104,7 @@ fn its_own_signature_holds() {
     let mut der = pem.contents;
     *der.last_mut().unwrap() ^= 1;
     let bad = pem_of(&der);
-    // The good one is known by then; the bad one is not taken for it.
+    // The valid certificate is remembered by now; the invalid one must not match it.
     let mut asked = Asked::new("p521", "p384");
     asked.ca_certificate = good;
     asked.issue(&policy("Default")).unwrap();
@@ -114,7 +114,7 @@ fn its_own_signature_holds() {
 
 #[test]
 fn a_ca_that_another_one_has_signed_under_its_own_name_is_not_held_to_its_own_signature() {
-    // A key change: issuer and subject are the same, the identifiers of the keys are not.
+    // A key change: issuer and subject are the same, and the key identifiers differ.
     let identifier = |bytes: [u8; 20]| KeyIdMethod::PreSpecified(bytes.to_vec());
     let certificate = ca(|params| {
         params.key_identifier_method = identifier([1; 20]);

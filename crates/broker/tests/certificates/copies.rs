@@ -1,4 +1,4 @@
-//! Extensions: what a profile makes, and what it lets a request bring.
+//! Extensions: those that a profile makes, and those that it copies from a request.
 
 use sealway_broker::profile::policy::{KeyUsage, Purpose, SkiHash};
 
@@ -31,7 +31,7 @@ fn alternative_names_and_listed_extensions_are_copied_where_the_profile_says_so(
     let names = b"\x30\x17\x82\x0fwww.example.com\x87\x04\xc0\x00\x02\x01";
     assert_eq!(extension(&der, SAN), Some((false, names.to_vec())));
     assert_eq!(extension(&der, TLS_FEATURE), Some((false, b"\x30\x03\x02\x01\x05".to_vec())));
-    // A request without them is issued without them.
+    // A request without them gets a certificate without them.
     let der = Asked::new("p256", "p384").issue(&policy).unwrap().der;
     assert_eq!(order(&der), [KU, EKU, AKI, BC, SKI]);
 }
@@ -113,6 +113,6 @@ fn serial_numbers_are_positive_short_and_never_the_same() {
         highest = highest.max(if serial.len() == 20 { serial[0] } else { 0 });
         assert!(seen.insert(serial));
     }
-    // All 159 bits are drawn: 200 draws without the highest are as likely as one key guessed.
+    // All 159 bits are random: 200 draws without the highest are as unlikely as guessing a key.
     assert!(highest >= 0x40, "{highest:#x}");
 }

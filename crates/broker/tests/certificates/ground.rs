@@ -1,4 +1,4 @@
-//! What the tests stand on: the shipped profiles, the requests and the CAs.
+//! Fixtures of the tests: the shipped profiles, the requests and the CAs.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use sealway_broker::profile::policy::{CertificatePolicy, Offset};
 use sealway_broker::profile::{Leniency, Profiles};
 use sealway_broker::{Code, Refusal};
 
-/// 2026-11-21 16:53:27 UTC, and half a second.
+/// The time 2026-11-21 16:53:27.5 UTC.
 pub(crate) const NOW_MS: u64 = 1_795_280_007_500;
 pub(crate) const NOW: i64 = 1_795_280_007;
 
@@ -26,20 +26,20 @@ pub(crate) fn hours(hours: i64) -> Offset {
     Offset { ns: hours * 3_600_000_000_000 }
 }
 
-/// The profiles that are shipped, six of which issue.
+/// Shipped profiles, six of which issue certificates.
 static PROFILES: LazyLock<Profiles> = LazyLock::new(|| {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/broker/Profiles.yaml");
     let text = std::fs::read_to_string(&path).unwrap_or_else(|err| panic!("{}: {err}", path.display()));
     Profiles::parse(&text, Leniency::Strict).unwrap_or_else(|problems| panic!("{problems:?}"))
 });
 
-/// What the shipped profile of this name says of certificates.
+/// Certificate policy of the shipped profile of this name.
 pub(crate) fn policy(name: &str) -> CertificatePolicy {
     let profile = PROFILES.get(name).unwrap_or_else(|| panic!("{name}: no such profile"));
     profile.certificate.clone().unwrap_or_else(|| panic!("{name} does not issue"))
 }
 
-/// A request as it comes over the wire; tests change what they are about.
+/// A request as it comes over the wire, which tests modify.
 #[derive(Clone)]
 pub(crate) struct Asked {
     pub(crate) csr: Vec<u8>,
@@ -86,7 +86,7 @@ impl Asked {
         issue(policy, &self.request())
     }
 
-    /// The text of the refusal, whose code must be 3.
+    /// Expects an error of code 3, and returns its text.
     pub(crate) fn refused(&self, policy: &CertificatePolicy) -> String {
         let refusal = self.issue(policy).expect_err("refused");
         assert_eq!(refusal.code, Code::InvalidArgument, "{refusal}");
@@ -94,7 +94,7 @@ impl Asked {
     }
 }
 
-/// The value of an extension, and whether it is critical.
+/// Returns an extension's criticality and value.
 pub(crate) fn extension(der: &[u8], oid: &str) -> Option<(bool, Vec<u8>)> {
     let (rest, certificate) = x509_parser::parse_x509_certificate(der).expect("a certificate");
     assert!(rest.is_empty());
@@ -102,7 +102,7 @@ pub(crate) fn extension(der: &[u8], oid: &str) -> Option<(bool, Vec<u8>)> {
     Some((found.critical, found.value.to_vec()))
 }
 
-/// The extensions' object identifiers, in order.
+/// Object identifiers of the extensions, in order.
 pub(crate) fn order(der: &[u8]) -> Vec<String> {
     let (_, certificate) = x509_parser::parse_x509_certificate(der).expect("a certificate");
     certificate.extensions().iter().map(|extension| extension.oid.to_id_string()).collect()

@@ -1,4 +1,4 @@
-//! A key that is a handle issues as the key itself does.
+//! A key handle issues the same certificates as the key itself.
 
 use sealway_awslc::{Hash, PrivateKey, Scheme};
 use sealway_broker::certificate::{Issuer, IssuerKey, issue};

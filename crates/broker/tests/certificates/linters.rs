@@ -1,5 +1,5 @@
-//! Every certificate of the matrix, and some that it has not, under three judges: `openssl verify`, zlint and pkilint. What
-//! they find is in tests/data/accepted-findings.txt, by name and profile, or the test fails.
+//! Checks every certificate of the matrix, and some more, with `openssl verify`, zlint and pkilint. All findings must
+//! be listed in tests/data/accepted-findings.txt, by name and profile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::ground::{Asked, CAS, NOW, data, policy, read};
 use crate::matrix;
 
-/// A tool that scripts/setup-tests.sh puts into the repository's `.venv`.
+/// Path of a tool that scripts/setup-tests.sh installs in the repository's `.venv`.
 fn tool(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin").join(name);
     assert!(path.exists(), "{} is missing: run scripts/setup-tests.sh", path.display());
@@ -30,7 +30,7 @@ fn output(command: &mut Command, input: &str) -> String {
     said.into_owned()
 }
 
-/// Holds certificates to what `openssl verify` says of their signature, dates and chain.
+/// Checks signature, dates and chain of certificates with `openssl verify`.
 pub(crate) fn verify_with_openssl(ca: &str, certificates: &[String]) {
     let folder = tempfile::tempdir().unwrap();
     let mut files = Vec::new();
@@ -52,7 +52,7 @@ struct Certificate {
     pem: String,
 }
 
-/// The matrix, and certificates with all that a request may ask for.
+/// Certificates of the matrix, and some with everything that a request may ask for.
 fn certificates() -> Vec<Certificate> {
     let mut certificates: Vec<Certificate> = matrix::walk()
         .into_iter()
@@ -70,7 +70,7 @@ fn certificates() -> Vec<Certificate> {
     copying.copies_san = true;
     let mut authority = policy("Default");
     (authority.is_ca, authority.path_length) = (true, Some(0));
-    // keyCertSign and cRLSign.
+    // Bits of keyCertSign and cRLSign.
     authority.key_usage.0 = 0b110_0000;
     authority.purposes.clear();
     for (name, policy) in [("everything", copying), ("authority", authority)] {
@@ -92,7 +92,7 @@ fn openssl_verifies_every_issued_certificate() {
     }
 }
 
-/// What is accepted: the judge, its finding and the profile, each with a reason in the file.
+/// Accepted findings: linter, finding and profile, each with a reason in the file.
 fn accepted() -> BTreeSet<(String, String, String)> {
     let text = String::from_utf8(read("accepted-findings.txt")).unwrap();
     let mut accepted = BTreeSet::new();

@@ -1,5 +1,5 @@
-//! Certificates from outside: committed requests and CAs (scripts/make-broker-csrs.sh made them), the commands `openssl`,
-//! `zlint` and `go`, and Python's pkilint. Time stands still at [`ground::NOW_MS`].
+//! Certificates from outside of the crate: committed requests and CAs (made by scripts/make-broker-csrs.sh), the
+//! commands `openssl`, `zlint` and `go`, and Python's pkilint. The time is fixed at [`ground::NOW_MS`].
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod by_go;

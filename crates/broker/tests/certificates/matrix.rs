@@ -1,4 +1,4 @@
-//! The matrix: every profile x every CA x every request is issued, or refused with the text that is said for it.
+//! The matrix: every profile x every CA x every request is issued, or rejected with the expected text.
 
 use crate::ground::{Asked, CAS, policy};
 use sealway_broker::Code;
@@ -13,7 +13,7 @@ pub(crate) const PROFILES: [&str; 6] = [
     "FIPS-140-3-256bit",
 ];
 
-/// What is in a request: its key, or why there is none that a profile could allow; and what is wrong with its signature.
+/// A request: its name, its key or the error for its key, and the error for its signature.
 type Facts = (&'static str, Result<(KeyKind, u32), &'static str>, Option<&'static str>);
 
 const CURVE: &str =
@@ -65,7 +65,7 @@ fn name(kind: KeyKind) -> &'static str {
     if kind == Rsa { "rsa" } else { "ecdsa" }
 }
 
-/// The text that spec/broker.md has for this cell; nothing where it is issued.
+/// Expected error of a cell by spec/broker.md; `None` if it is issued.
 fn expected(policy: &CertificatePolicy, request: &Facts, ca: &str) -> Option<String> {
     let sides = [(&policy.subject, request.1, "public", "CSR's"), (&policy.issuer, Ok(ca_key(ca)), "private", "CA's")];
     for (allowed, key, half, whose) in sides {
@@ -100,7 +100,7 @@ fn ca_key(ca: &str) -> (KeyKind, u32) {
     }
 }
 
-/// A cell whose certificate is issued.
+/// A cell of the matrix with its certificate.
 pub(crate) struct Cell {
     pub(crate) profile: &'static str,
     pub(crate) request: &'static str,
@@ -109,7 +109,7 @@ pub(crate) struct Cell {
     pub(crate) pem: String,
 }
 
-/// Goes through the whole matrix and holds every cell to what is said of it. The issued ones come back.
+/// Checks every cell of the matrix against the expectation. Returns the issued cells.
 pub(crate) fn walk() -> Vec<Cell> {
     let mut cells = Vec::new();
     for profile in PROFILES {
@@ -138,7 +138,7 @@ pub(crate) fn walk() -> Vec<Cell> {
 fn every_cell_of_the_matrix_is_issued_or_refused_as_the_specification_says() {
     let cells = walk();
     let of = |profile: &str| cells.iter().filter(|cell| cell.profile == profile).count();
-    // A profile that issues nothing would pass the matrix for nothing.
+    // A profile that issues nothing would pass the matrix trivially.
     assert_eq!(PROFILES.map(of), [26, 10, 3, 10, 12, 4]);
     for cell in &cells {
         assert!(crate::ground::extension(&cell.der, "2.5.29.17").is_none(), "{}: a SAN was copied", cell.request);

@@ -1,4 +1,4 @@
-//! What the oldest wire has of its own.
+//! Tests of the rules that only W0 has.
 
 use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour};

@@ -1,4 +1,4 @@
-//! Every row of the table of refusals, its code and its text, and the order in which rules are looked at.
+//! Tests of every row of the table of errors: code, text, and the order of the rules.
 
 use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour, refuse};
@@ -59,7 +59,7 @@ fn ca_keys_that_are_none_are_refused() {
         asked.ca_key = text;
         assert_eq!(asked.refused(&policy("Default")), format!("{prefix}key is neither PKCS#1 nor PKCS#8 nor SEC1"));
     }
-    // The label is not looked at, nor what stands before it.
+    // The label and the text before it are ignored.
     let text = String::from_utf8(key).unwrap().replace("PRIVATE KEY", "ANYTHING");
     asked.ca_key = format!("Key Attributes: none\n{text}").into_bytes();
     asked.issue(&policy("Default")).unwrap();
@@ -177,7 +177,7 @@ fn a_profile_without_the_section_lacks_constraints_for_what_the_request_has() {
 
 #[test]
 fn the_rules_are_looked_at_in_their_order() {
-    // Everything is wrong; each step mends what was told.
+    // Everything is wrong; each step corrects the reported fault.
     let mut asked = asked();
     let good = asked.clone();
     let mut policy = policy("Default");
@@ -220,7 +220,7 @@ fn no_turned_bit_of_a_request_or_of_a_ca_certificate_goes_unnoticed() {
     let name = ca.subject().as_raw().to_vec();
     for is_csr in [true, false] {
         let whole = if is_csr { asked.csr.clone() } else { asked.ca_certificate.clone() };
-        // A CA whose two names differ was signed by another one, whose key is not at hand.
+        // A CA with two different names was signed by another key, which is not available.
         let places = whole.windows(name.len()).enumerate().filter(|(_, window)| !is_csr && *window == name);
         let names: Vec<_> = places.map(|(place, _)| place..place + name.len()).collect();
         assert_eq!(names.len(), if is_csr { 0 } else { 2 });

@@ -1,4 +1,4 @@
-//! What the tests stand on: a store in memory, profiles of one operation, a key-encryption key.
+//! Fixtures of the tests: a store in memory, profiles of one operation, a key-encryption key.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,14 +8,14 @@ use sealway_broker::keys::{Algorithm, Backend, Kek, Key, Store};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{EncryptAlgorithm, EncryptPolicy};
 
-/// Of a 32-byte key, the same in every process.
+/// A key-encryption key of 32 fixed bytes.
 pub(crate) const KEK: &str = "first 4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b";
 
 pub(crate) fn kek() -> Kek {
     Kek::parse("test", KEK).unwrap()
 }
 
-/// Files in memory; on demand they fail.
+/// Storage in memory, which fails on demand.
 #[derive(Clone, Default)]
 pub(crate) struct Memory(pub(crate) Arc<Mutex<Files>>);
 
@@ -50,12 +50,12 @@ pub(crate) fn algorithm(name: &str) -> Algorithm {
     Algorithm::parse(name).unwrap()
 }
 
-/// A new key called by its algorithm.
+/// Generates a key whose id is its algorithm.
 pub(crate) fn made(store: &Store, name: &str) -> Arc<Key> {
     store.generate(name, algorithm(name), 1).unwrap()
 }
 
-/// A profile that has nothing.
+/// A profile without any operation.
 pub(crate) fn empty() -> Profile {
     Profile { name: "Test".into(), ..Profile::default() }
 }

@@ -1,4 +1,4 @@
-//! A folder of keys with what does not belong there: a start says what it is and where, is none, and changes nothing.
+//! A folder of keys with foreign files: a start fails, names the file and its defect, and changes nothing.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -32,7 +32,7 @@ impl Place {
         self.folder.join(name)
     }
 
-    /// What the start says; the two keys' files are as they were.
+    /// Expects a failing start, and returns its error; checks that the two keys' files are unchanged.
     fn refused(&self) -> String {
         let both = || ["a.key", "b.key"].map(|name| fs::read(self.path(name)).unwrap());
         let before = both();
@@ -41,7 +41,7 @@ impl Place {
         text
     }
 
-    /// It opens, with so many keys.
+    /// Expects a start with this many keys.
     fn opens(&self, count: usize) {
         assert_eq!(Store::open(&self.folder, kek()).unwrap().count(), count);
     }
@@ -56,7 +56,7 @@ fn special(path: &Path, kind: FileType, device: u64) {
     mknodat(CWD, path, kind, Mode::RUSR | Mode::WUSR, device).unwrap();
 }
 
-/// What can stand in a key's place, and what is said of it.
+/// Foreign files in a key's place, with the expected error.
 const STRANGE: [(&str, &str); 10] = [
     ("a link to a key", "it is a symbolic link"),
     ("a link to a device", "it is a symbolic link"),
@@ -70,7 +70,7 @@ const STRANGE: [(&str, &str); 10] = [
     ("a file that others write", "others than its owner can use it; chmod 600 it"),
 ];
 
-/// Puts it there. A device needs root's rights: whoever has them not cannot be given one either.
+/// Creates a foreign file. A device needs root's rights; without them the case is skipped.
 fn put(place: &Place, what: &str, path: &Path) -> bool {
     let key = fs::read(place.path("a.key")).unwrap();
     match what {
@@ -81,7 +81,7 @@ fn put(place: &Place, what: &str, path: &Path) -> bool {
         "a pipe" => special(path, FileType::Fifo, 0),
         "a socket" => drop(UnixListener::bind(path).unwrap()),
         "a device" if !rustix::process::geteuid().is_root() => return false,
-        // /dev/null's.
+        // Device numbers of /dev/null.
         "a device" => special(path, FileType::CharacterDevice, makedev(1, 3)),
         "a huge file" => {
             write(path, b"", 0o600);
@@ -158,7 +158,7 @@ fn a_key_under_another_key_encryption_key_is_named_with_that_keys_id() {
     let place = Place::new();
     let other = Place::new();
     fs::remove_dir_all(&other.folder).unwrap();
-    // One of another id, and one of the same.
+    // A key-encryption key of another id, and one of the same.
     for (id, says) in [
         ("other", "the file of key c: version 1: key store: wrapped under \"other\", which is not among the keys"),
         ("first", "the file of key c: version 1: key store: does not unwrap"),

@@ -1,4 +1,4 @@
-//! Writers that are killed, and a disk that takes nothing: real processes, each this test's own binary.
+//! Tests with killed writers and a full disk: real processes, each a copy of this test's binary.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn folder() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
 }
 
-/// This binary again, with one of the tests below that are only for children.
+/// Starts this binary again with one of the tests below that are only for children.
 fn child(test: &str, folder: &Path, before: &str) -> Child {
     let binary = std::env::current_exe().unwrap();
     let line = format!("{before} exec \"$0\" --exact interrupted::{test} --ignored --nocapture");
@@ -68,7 +68,7 @@ fn a_writer_that_is_killed_twenty_times_loses_nothing_it_told_and_leaves_nothing
         let mut child = child("writer", &folder, "");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let first = lines.find(|line| told(line).is_some()).expect("the writer writes");
-        // At another point of its work each time.
+        // Killed at another point of its work each time.
         std::thread::sleep(Duration::from_micros(700 * round));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -120,7 +120,7 @@ fn a_disk_that_takes_nothing_refuses_and_leaves_what_was_there() {
     let folder = place.path().join("keys");
     Store::open(&folder, kek()).unwrap().generate("old", algorithm("hmac-sha-256"), 1).unwrap();
     let before = std::fs::read(folder.join("old.key")).unwrap();
-    // No byte fits into any file; the signal for it is not taken, so that the write itself fails.
+    // No byte fits into any file; the signal is ignored, so that the write itself fails.
     let child = child("cramped", &folder, "trap '' XFSZ; ulimit -f 0;");
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use sealway_broker::certificate::{Bound, Flavour, Issuer, Request, issue};
-use sealway_broker::keys::Issuing;
+use sealway_broker::keys::StoreIssuer;
 use sealway_broker::profile::policy::{
     CertificatePolicy, IssuerChecks, KeyConstraints, KeyKind, KeyUsage, Offset, SignatureHash, SizeRange, SkiHash,
 };
@@ -61,7 +61,7 @@ fn a_ca_key_of_the_store_issues_and_after_a_rotation_with_the_version_of_its_cer
         store.import(name, algorithm(name), &material, 1).unwrap();
         let ca = std::fs::read(folder.join("ca.pem")).unwrap();
         for rotations in 0..2 {
-            let issuing = Issuing::new(store.get(name).unwrap(), &ca).unwrap();
+            let issuing = StoreIssuer::new(store.get(name).unwrap(), &ca).unwrap();
             assert_eq!(issuing.version(), 1, "{name} after {rotations} rotations");
             let request = Request {
                 csr: &std::fs::read(folder.join("subject.csr")).unwrap(),
@@ -80,9 +80,9 @@ fn a_ca_key_of_the_store_issues_and_after_a_rotation_with_the_version_of_its_cer
             store.rotate(name, &[], 2).unwrap();
         }
         store.disable(name, 1).unwrap();
-        let issuing = Issuing::new(store.get(name).unwrap(), &ca).unwrap();
+        let issuing = StoreIssuer::new(store.get(name).unwrap(), &ca).unwrap();
         assert_ne!(issuing.version(), 1, "a disabled version issues nothing");
     }
     let key = store.generate("ed25519", algorithm("ed25519"), 1).unwrap();
-    assert!(Issuing::new(key, b"").err().unwrap().text.contains("ed25519"));
+    assert!(StoreIssuer::new(key, b"").err().unwrap().text.contains("ed25519"));
 }

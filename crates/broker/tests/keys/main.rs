@@ -1,4 +1,4 @@
-//! The key store and what is done with its keys, from outside the crate.
+//! The key store and the operations with its keys, from outside of the crate.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod ground;

@@ -1,4 +1,4 @@
-//! What is done with keys: round trips, bounds, and what fits what.
+//! Operations with keys: round trips, bounds, and mismatches of key and profile.
 
 use proptest::prelude::*;
 use sealway_broker::keys::Key;
@@ -131,7 +131,7 @@ fn a_key_serves_its_own_algorithm_alone_and_a_profile_its_own_operations() {
         kem: Some(KemAlgorithm::MlKem768),
         ..empty()
     };
-    // Of no algorithm that the profile has, near as they are.
+    // Algorithms close to those of the profile, but none of its own.
     for name in ["aes-128-gcm", "chacha20-poly1305", "hmac-sha-512", "hkdf-sha-384", "ecdsa-p256", "ed25519"] {
         let key = made(&store, name);
         for (profile, code) in [(&nothing, Code::FailedPrecondition), (&full, Code::InvalidArgument)] {

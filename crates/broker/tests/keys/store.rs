@@ -1,4 +1,4 @@
-//! The store: what it keeps, refuses, lists, and finds changed.
+//! Tests of the store: its content, its rejections, its lists, and detected changes.
 
 use std::fs;
 
@@ -112,7 +112,7 @@ fn a_store_has_ten_thousand_keys_and_no_more_and_opens_with_them() {
     assert_eq!(Store::over(memory, kek()).unwrap().count(), KEYS_MAX);
 }
 
-/// A key's file as spec/broker.md says it, made by hand.
+/// Builds a key's file by the text of spec/broker.md.
 fn file_by_the_book(id: &str, algorithm: &str, versions: u32) -> Vec<u8> {
     let version = |number: u32| {
         let mut aad = b"sealway broker key 1\0".to_vec();
@@ -145,7 +145,7 @@ fn a_file_by_the_book_opens_and_has_a_thousand_versions_and_no_more() {
         Store::over(memory, kek())
     };
     let store = opened(count - 1).unwrap();
-    // The material is the version's own.
+    // The material is that of the version.
     let expected = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &7_u32.to_be_bytes().repeat(8));
     let tag = aws_lc_rs::hmac::sign(&expected, b"text");
     let signed = Signed { input: b"text", signature: tag.as_ref(), key_version: 7 };
@@ -175,13 +175,13 @@ fn every_changed_byte_of_a_file_is_found_at_the_start() {
         for bit in [0, 2, 5] {
             let mut changed = file.clone();
             changed[index] ^= 1 << bit;
-            // White space is the one thing that may become another thing of its kind.
+            // Only white space may become other white space.
             if opens(changed.clone()).is_ok() {
                 assert!(file[index].is_ascii_whitespace() && changed[index].is_ascii_whitespace(), "byte {index}");
             }
         }
     }
-    // What a file says of a version, and a version's place.
+    // A version's members, and its position.
     let text = String::from_utf8(file).unwrap();
     for (from, to) in [("\"disabled\": true", "\"disabled\": false"), ("\"created_ms\": 2", "\"created_ms\": 3")] {
         let err = opens(text.replacen(from, to, 1).into_bytes()).err().unwrap().0;
@@ -239,7 +239,7 @@ fn a_full_disk_refuses_says_so_and_changes_nothing() {
         store.generate("new", algorithm("hmac-sha-256"), 1).unwrap_err(),
         store.rotate("aes-256-gcm", &[], 1).unwrap_err(),
         store.disable("aes-256-gcm", 1).unwrap_err(),
-        // Its count cannot be written ahead.
+        // Its count cannot be recorded in advance.
         encrypt(&profile, &key, &[plain]).unwrap_err(),
     ] {
         assert_eq!(refusal.code, Code::Internal);
@@ -267,7 +267,7 @@ fn what_was_sealed_is_written_ahead_seldom_and_down_at_the_end() {
     }
     assert_eq!(memory.0.lock().unwrap().writes, 2, "its making, and one reserve");
     assert!(reserved(&memory) > 200_000);
-    // As after a crash: whatever was reserved counts as used.
+    // Like after a crash: all reserved messages count as used.
     let crashed = Memory::default();
     crashed.0.lock().unwrap().files = memory.0.lock().unwrap().files.clone();
     let again = Store::over(crashed.clone(), kek()).unwrap();

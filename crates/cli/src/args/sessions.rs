@@ -1,10 +1,10 @@
-//! What can be said to the commands of sessions and the gateway.
+//! Command line arguments of sessions and the gateway.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use sealway_client::sealed::Suite;
+use sealway_client::Suite;
 use sealway_proto::wire::Wire;
 
 #[derive(Debug, clap::Args)]

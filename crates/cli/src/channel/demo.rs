@@ -1,4 +1,4 @@
-//! A relay and a control plane in this process, for a first look: two terminals, a command each.
+//! A relay and a control plane in this process, for a demonstration in two terminals.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use sealway_runtime::listener::parse_address;
 const AUDIENCE: &str = "demo";
 const LOOPBACK: &str = "127.0.0.1:0";
 
-/// Both, on loopback, and the folder with their keys and their token: all of it goes away with this.
+/// Relay and control plane on loopback, with a folder of their keys and their token; dropping it removes all of them.
 pub(super) struct Demo {
     folder: tempfile::TempDir,
     token: String,
@@ -47,12 +47,12 @@ impl Demo {
         Ok(Demo { folder, token, url, _relay: relay, _control: control })
     }
 
-    /// Where this process gets its grants from.
+    /// Source of this process's grants.
     pub(super) fn grants(&self, name: &str) -> anyhow::Result<Grants> {
         Ok(Grants::Control(Box::new(Control::new(&self.url, name, Role::Server, Some(&self.token), None)?)))
     }
 
-    /// The other terminal's command.
+    /// Command for the other terminal.
     pub(super) fn command(&self, name: &str) -> String {
         let token: PathBuf = self.folder.path().join("token");
         format!(

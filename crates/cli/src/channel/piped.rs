@@ -1,4 +1,4 @@
-//! Standard output for what copies streams, which notes whether the reader has gone.
+//! Standard output for copied streams, which records if the reader has gone.
 
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 
 use tokio::io::AsyncWrite;
 
-use crate::output::ReaderGone;
+use sealway_runtime::output::OutputError;
 
-/// Standard output.
+/// Standard output that notices a broken pipe.
 pub(crate) struct Piped {
     out: tokio::io::Stdout,
     has_gone: Arc<AtomicBool>,
 }
 
-/// What a [`Piped`] has noted.
+/// Record of a [`Piped`]'s reader.
 pub(crate) struct Reader(Arc<AtomicBool>);
 
 pub(crate) fn piped() -> (Piped, Reader) {
@@ -25,9 +25,9 @@ pub(crate) fn piped() -> (Piped, Reader) {
 }
 
 impl Reader {
-    /// Why copying failed.
+    /// Error for a failed copy: the reader's absence, else `err`.
     pub(crate) fn or(&self, err: impl Into<anyhow::Error>) -> anyhow::Error {
-        if self.0.load(Ordering::Relaxed) { ReaderGone.into() } else { err.into() }
+        if self.0.load(Ordering::Relaxed) { OutputError::ReaderGone.into() } else { err.into() }
     }
 }
 

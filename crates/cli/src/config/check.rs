@@ -1,4 +1,4 @@
-//! What `config check` looks at beside the settings: the files that they name, and variables that look like settings.
+//! Checks of `config check` beyond the settings: the files that they name, and variables that look like settings.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use sealway_sessions::config::strong_secret;
 
 use super::{PREFIX, ServeConfig};
 
-/// The sections of a configuration.
+/// Names of the configuration's sections.
 const SECTIONS: [&str; 12] = [
     "access_log",
     "listeners",
@@ -27,7 +27,7 @@ const SECTIONS: [&str; 12] = [
     "metrics",
 ];
 
-/// Reads every file that a start would read, and changes nothing. Returns warnings.
+/// Reads every file that a start would read, without changes. Returns warnings.
 ///
 /// # Errors
 /// All problems, each with its setting and its file.
@@ -63,7 +63,7 @@ pub(super) fn files(config: &ServeConfig) -> anyhow::Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Refuses variables that look like settings and would not be read: `SEALWAY_LISTENERS`, `SEALWAY_SESSIONS_STORE`.
+/// Rejects variables that look like settings and are not read: `SEALWAY_LISTENERS`, `SEALWAY_SESSIONS_STORE`.
 pub(super) fn refuse_misspelt(names: impl Iterator<Item = String>) -> anyhow::Result<()> {
     let mut problems = Problems::default();
     for name in names.filter(|name| name.starts_with(PREFIX) && !name.contains("__")) {
@@ -93,7 +93,7 @@ pub(super) fn refuse_misspelt(names: impl Iterator<Item = String>) -> anyhow::Re
     Ok(())
 }
 
-/// Whether a section's name ends where `rest` begins.
+/// True if a section's name ends where `rest` begins.
 fn starts_anew(rest: &str) -> bool {
     rest.is_empty() || rest.starts_with('_')
 }

@@ -1,4 +1,4 @@
-//! `serve --litegateway`: the environment of Lite Gateway, mapped onto a configuration of ours.
+//! `serve --litegateway`: the environment of Lite Gateway, converted to a configuration of Sealway.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,32 +7,32 @@ use sealway_runtime::tls::Secret;
 use serde_json::{Value, json};
 
 const PREFIX: &str = "LITEGATEWAY_Proxy__";
-/// Its Rust proxy reads these first.
+/// Prefix of variables that Lite Gateway's Rust proxy prefers.
 const RUST_PREFIX: &str = "LITEGATEWAY_RustProxy__";
 const CERTIFICATES: &str = "certs/generated";
 const PASSWORD: &str = "changeit";
 const SLEEP_MS_MAX: u64 = 600_000;
 
-/// A configuration, and what no file of it may hold.
+/// A configuration with the secrets that no file of it may contain.
 pub(crate) struct LiteGateway {
-    /// The configuration as JSON, which is YAML.
+    /// Configuration as JSON, which is valid YAML.
     pub(crate) text: String,
-    /// The password of the listeners' PKCS#12 file.
+    /// Password of the listeners' PKCS#12 file.
     pub(crate) server_password: Secret,
-    /// The password of the PKCS#12 file that is shown to the upstream.
+    /// Password of the PKCS#12 file with the client certificate for the upstream.
     pub(crate) client_password: Secret,
-    /// What an operator should know.
+    /// Warnings for the operator, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads variables, and collects what is wrong with them.
+/// Reads variables, and collects their defects.
 struct Reader<'a> {
     var: &'a dyn Fn(&str) -> Option<String>,
     wrong: Vec<String>,
 }
 
 impl Reader<'_> {
-    /// A variable that is there and not blank, and its full name.
+    /// Returns a variable that is set and not blank.
     fn text(&self, name: &str) -> Option<String> {
         (self.var)(&format!("{PREFIX}{name}")).filter(|text| !text.trim().is_empty())
     }
@@ -60,7 +60,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A file, absolute.
+    /// Returns the absolute path of a file.
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.text(name).map(|text| absolute(Path::new(&text)))
     }
@@ -71,15 +71,15 @@ impl Reader<'_> {
     }
 }
 
-/// Errors name the whole path.
+/// Makes a path absolute, so that errors name the whole path.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-/// The configuration that `var` describes. `echo`: a gateway without an upstream answers with the request's body.
+/// Converts the environment that `var` reads. `echo`: a gateway without an upstream answers with the request's body.
 ///
 /// # Errors
-/// Every variable that is wrong, a line each.
+/// All invalid variables, one line each.
 pub(crate) fn read(var: &dyn Fn(&str) -> Option<String>, echo: bool) -> Result<LiteGateway, String> {
     let mut reader = Reader { var, wrong: Vec::new() };
     let mut warnings = Vec::new();
@@ -97,7 +97,7 @@ pub(crate) fn read(var: &dyn Fn(&str) -> Option<String>, echo: bool) -> Result<L
             let (upstream, path) = upstream(&mut reader, &url);
             upstreams = json!({ "upstream": upstream });
             route["upstream"] = json!("upstream");
-            // It told the service nothing of where a request came from, nor who the client is.
+            // Lite Gateway forwarded neither the origin of a request nor the client's identity to the service.
             route["forwarded"] = json!(false);
             route["client_identity"] = json!({});
             route["pass_connection_close"] = json!(pass_connection_close);
@@ -138,7 +138,7 @@ fn listeners(reader: &mut Reader<'_>) -> Vec<Value> {
     let mut port = |name: &str, default| reader.integer(name, default, 1, 65_535);
     let http = ("http", port("HttpPort", 8080));
     let https = ("https", port("HttpsPort", 8443));
-    // An older name of the same.
+    // An older name of the same port.
     let old = port("Port", 9443);
     let mtls = ("mtls", port("MtlsPort", old));
     let enabled: Vec<_> = [("EnableHttp", http), ("EnableHttps", https), ("EnableMtls", mtls)]
@@ -167,15 +167,15 @@ fn listeners(reader: &mut Reader<'_>) -> Vec<Value> {
     enabled.into_iter().map(listener).collect()
 }
 
-/// The password in a variable. One that is there and empty is none, not the usual one.
+/// Returns the password in a variable. A set and empty variable means no password, not the default one.
 fn password(var: &dyn Fn(&str) -> Option<String>, name: &str) -> String {
     var(&format!("{PREFIX}{name}")).unwrap_or_else(|| PASSWORD.to_owned())
 }
 
-/// A file's variable, by its full name, and the file.
+/// A file with the full name of its variable.
 type Named = (String, PathBuf);
 
-/// The first of the variables that names a file; those of its Rust proxy have another prefix, and count first.
+/// Returns the first variable that names a file; those of the Rust proxy have another prefix, and take precedence.
 fn named(reader: &Reader<'_>, rust: &str, others: &[&str]) -> Option<Named> {
     let of_rust = reader.rust_path(rust).map(|path| (format!("{RUST_PREFIX}{rust}"), path));
     let mut others = others.iter().map(|name| Some((format!("{PREFIX}{name}"), reader.path(name)?)));
@@ -194,7 +194,7 @@ fn server_key(reader: &Reader<'_>) -> Option<Named> {
     named(reader, "ServerKeyPath", &["ServerPrivateKeyPath"])
 }
 
-/// An error of a start, with the variable in the place of the setting that was made of it.
+/// Rewrites an error of a start: the variable replaces the setting that was made from it.
 pub(crate) fn explain(err: &str, var: &dyn Fn(&str) -> Option<String>) -> String {
     let reader = Reader { var, wrong: Vec::new() };
     let parts = err.split_once(": ").and_then(|(setting, rest)| Some((setting.split_once(".tls.")?, rest)));
@@ -218,7 +218,7 @@ fn trusted_ca(reader: &Reader<'_>) -> PathBuf {
     named_ca(reader).map_or_else(|| absolute(&Path::new(CERTIFICATES).join("ca.cert.pem")), |(_, path)| path)
 }
 
-/// A PKCS#12 file as the one proxy takes it, or certificate and key beside it as the other does.
+/// Returns the PKCS#12 file of one proxy, or certificate and key of the other.
 fn server_files(reader: &Reader<'_>) -> Value {
     let key = server_key(reader).map(|(_, path)| path);
     let cert = server_cert(reader).map(|(_, path)| path);
@@ -240,7 +240,7 @@ fn server_files(reader: &Reader<'_>) -> Value {
     }
 }
 
-/// The upstream, and the path that stands before those of requests.
+/// Returns the upstream, and the path prefix of its requests.
 fn upstream(reader: &mut Reader<'_>, url: &str) -> (Value, Option<String>) {
     let uri = url.trim().parse::<http::Uri>().ok().filter(|uri| uri.query().is_none());
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?, uri.path())));
@@ -252,7 +252,7 @@ fn upstream(reader: &mut Reader<'_>, url: &str) -> (Value, Option<String>) {
     };
     let mut upstream = json!({
         "servers": [format!("{scheme}://{authority}")],
-        // An answer was waited for without an end.
+        // Lite Gateway waited for an answer without a bound.
         "timeouts": { "connect_ms": 10_000, "response_ms": 3_600_000, "idle_ms": 120_000 },
         "connections_max": 4096,
         "idle_connections_max": 4096,
@@ -263,8 +263,8 @@ fn upstream(reader: &mut Reader<'_>, url: &str) -> (Value, Option<String>) {
     (upstream, (path.len() > 1).then(|| path.to_owned()))
 }
 
-/// What is shown to the upstream: the PKCS#12 file that is named, or the usual one if it is there. Trusted is the
-/// system, and the authority of the clients if its file is there.
+/// TLS for the upstream: the client certificate is the configured PKCS#12 file, or the default one if it exists. The
+/// system's authorities are trusted, and the clients' authority if its file exists.
 fn client_files(reader: &Reader<'_>) -> Value {
     let mut tls = json!({ "system_roots": true });
     let usual = || Some(absolute(&Path::new(CERTIFICATES).join("client.pfx"))).filter(|path| path.exists());

@@ -1,4 +1,4 @@
-//! The configuration of `serve`: its sections put together, from file, environment and flags.
+//! Configuration of `serve`, merged from file, environment and flags.
 
 mod check;
 mod litegateway;
@@ -19,17 +19,17 @@ use sealway_sessions::config::{RawCompat, RawReplay, RawSessions, SessionsConfig
 use serde::{Deserialize, Serialize};
 
 use crate::args::ConfigAction;
-use crate::output::{out, tell};
 pub(crate) use operators::{AdminConfig, MetricsConfig};
 use operators::{RawAdmin, RawMetrics};
+use sealway_runtime::output::{out, tell};
 
-/// Prefix of the environment's own names: `SEALWAY_SESSIONS__STORE`.
+/// Prefix of Sealway's environment variables: `SEALWAY_SESSIONS__STORE`.
 const PREFIX: &str = "SEALWAY_";
-/// Where clients of the native protocol agree sessions.
+/// Path at which clients of the native protocol agree sessions.
 const NATIVE_INIT: &str = "/v3/sessions";
-/// What serves when no file is named.
+/// Configuration that is used without a file.
 const ONE_PORT: &str = include_str!("../../../../deploy/config/one-port.yaml");
-/// The JSON Schema of [`RawServe`], which `cargo xtask codegen` makes of it.
+/// JSON Schema of [`RawServe`], which `cargo xtask codegen` generates.
 const SCHEMA: &str = include_str!("../../../../docs/reference/configuration.schema.json");
 
 /// As written.
@@ -67,7 +67,7 @@ pub(crate) struct RawServe {
     store_from: Option<String>,
 }
 
-/// Checked.
+/// Checked configuration of the command `serve`.
 #[derive(Clone, Debug)]
 pub(crate) struct ServeConfig {
     pub(crate) gateway: GatewayConfig,
@@ -78,22 +78,22 @@ pub(crate) struct ServeConfig {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Where a configuration begins.
+/// Source from which a configuration is loaded.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// A file.
+    /// A file of the operator.
     File(PathBuf),
-    /// The built-in one, with the demo service behind.
+    /// Built-in configuration with the demo service.
     BuiltIn,
-    /// The environment of Lite Gateway; without an upstream it echoes, or not.
+    /// Environment variables of Lite Gateway.
     LiteGateway {
-        /// Whether it does.
+        /// True to echo requests if there is no upstream.
         echo: bool,
     },
 }
 
 impl Source {
-    /// The file, which paths in it are relative to.
+    /// File of the configuration, to which its paths are relative.
     pub(crate) fn file(&self) -> Option<&Path> {
         match self {
             Source::File(path) => Some(path),
@@ -101,7 +101,7 @@ impl Source {
         }
     }
 
-    /// An error of a start, as those who wrote the source know its settings.
+    /// Rewrites an error of a start in the terms of the source.
     pub(crate) fn explain(&self, raw: &RawServe, err: anyhow::Error) -> anyhow::Error {
         match self {
             Source::LiteGateway { .. } => {
@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// Applies the source, old servers' environment, and ours.
+/// Merges the source, the old servers' environment, and Sealway's.
 pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
     let layers = match source {
         Source::File(path) => Layers::new().file::<RawServe>(path)?,
@@ -144,7 +144,7 @@ pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
     Ok((raw, warnings))
 }
 
-/// The environment of Lite Gateway, and ours over it.
+/// Merges the environment of Lite Gateway with Sealway's.
 fn load_litegateway(echo: bool) -> anyhow::Result<(RawServe, Vec<String>)> {
     let lite = litegateway::read(&|name| std::env::var(name).ok(), echo).map_err(|err| anyhow!(err))?;
     let layers = Layers::new().text::<RawServe>("the environment of Lite Gateway", &lite.text)?;
@@ -158,7 +158,7 @@ fn load_litegateway(echo: bool) -> anyhow::Result<(RawServe, Vec<String>)> {
     Ok((raw, lite.warnings))
 }
 
-/// A file, with the environment over it, checked; warnings go to standard error.
+/// Loads and checks a file with the environment; warnings go to standard error.
 pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
     let (raw, warnings) = load(&Source::File(file.to_owned()))?;
     let config = resolve(&raw, Some(file))?;
@@ -168,7 +168,7 @@ pub(crate) fn load_checked(file: &Path) -> anyhow::Result<ServeConfig> {
     Ok(config)
 }
 
-/// The demo's configuration: one port, embedded store in `folder`.
+/// Configuration of the demo: one port, and an embedded store in `folder`.
 pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
     let store = format!("file:{}", folder.join("sessions.redb").display());
     let flags = vec![
@@ -182,13 +182,13 @@ pub(crate) fn demo(port: u16, folder: &Path) -> anyhow::Result<ServeConfig> {
         listener.set_port(port);
         listener.set_setting("--port");
     }
-    // The page of the demo service, which seals its calls itself.
+    // The page of the demo service, which seals its own calls.
     let page = serde_json::json!({"match": {"path_prefix": "/"}, "sealed": "off", "upstream": "shop"});
     raw.routes.push(serde_json::from_value(page).context("the route of the page")?);
     resolve(&raw, None)
 }
 
-/// Checks everything; paths are resolved against the file's folder.
+/// Checks all sections; paths are relative to the file's folder.
 pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<ServeConfig> {
     let mut problems = Problems::default();
     let sections = RawGateway {
@@ -209,7 +209,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
     let metrics = raw.metrics.as_ref();
     let metrics = metrics.map(|metrics| metrics.resolve(file, &gateway, admin.as_ref(), &mut problems, &mut warnings));
     for (setting, path, why) in sessions.paths_needed() {
-        // An authority alone serves others; an identity is for the sealed routes of this process.
+        // An authority alone may serve others; an identity is for the sealed routes of this process.
         let is_used = path != NATIVE_INIT || gateway.takes_sealed_requests();
         if is_used && !gateway.leads_to_sessions(path) {
             problems.add(
@@ -224,7 +224,7 @@ pub(crate) fn resolve(raw: &RawServe, file: Option<&Path>) -> anyhow::Result<Ser
     Ok(ServeConfig { gateway, sessions, telemetry, admin, metrics, warnings })
 }
 
-/// Problems, each whose setting the environment overrode with the variable that did: it is not in the file.
+/// Adds the source to each problem: the environment variable that set the value, which is not in the file.
 fn with_sources(raw: &RawServe, problems: &str) -> String {
     let source = |line: &str| {
         let (path, _) = line.trim_start().split_once(": ")?;
@@ -238,7 +238,7 @@ fn with_sources(raw: &RawServe, problems: &str) -> String {
     named.collect::<Vec<_>>().join("\n")
 }
 
-/// The sections of which `new` differs from `old`, and which a running process cannot take on.
+/// Names the sections of `new` that differ from `old`, and that a running process cannot change.
 pub(crate) fn needs_restart(old: &RawServe, new: &RawServe) -> Vec<String> {
     let sections = |raw: &RawServe| {
         let value = serde_json::to_value(raw).unwrap_or_default();
@@ -248,7 +248,8 @@ pub(crate) fn needs_restart(old: &RawServe, new: &RawServe) -> Vec<String> {
     pairs.filter(|(old, new)| old.1 != new.1).map(|(old, _)| old.0.to_owned()).collect()
 }
 
-/// Settings as they are printed. Secrets stand in files of their own, but for passwords in the URLs of stores.
+/// Settings for printing. Secrets are in files of their own, except for passwords in the stores' URLs, which are
+/// redacted.
 pub(crate) fn redacted(raw: &RawServe) -> anyhow::Result<serde_json::Value> {
     let mut value = serde_json::to_value(raw).context("the configuration cannot be printed")?;
     drop_nulls(&mut value);
@@ -258,7 +259,7 @@ pub(crate) fn redacted(raw: &RawServe) -> anyhow::Result<serde_json::Value> {
     Ok(value)
 }
 
-/// `sealway config`.
+/// Runs the command `sealway config`.
 pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     match action {
         ConfigAction::Check { file, files } => {
@@ -282,7 +283,7 @@ pub(crate) fn command(action: ConfigAction) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves out what is not set.
+/// Removes members without a value.
 fn drop_nulls(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(members) => {
@@ -304,7 +305,7 @@ mod tests {
         let mut checked = 0;
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
-            // A sample that was run in place leaves its store beside it.
+            // A sample that was run in place has a store beside it.
             if path.extension().is_none_or(|extension| extension != "yaml") {
                 continue;
             }

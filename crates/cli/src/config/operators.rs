@@ -1,4 +1,4 @@
-//! `admin:` and `metrics:`: the listeners of operators, as written and checked.
+//! `admin:` and `metrics:`: the operators' listeners, raw and checked.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub(super) struct RawAdmin {
     certificates_folder: Option<FilePath>,
 }
 
-/// The admin listener, checked.
+/// Checked settings of the admin listener.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminConfig {
     pub(crate) place: Place,
@@ -29,7 +29,7 @@ pub(crate) struct AdminConfig {
 }
 
 impl RawAdmin {
-    /// Checks it; paths are relative to `file`.
+    /// Checks the settings; paths are relative to `file`.
     pub(super) fn resolve(&self, file: Option<&Path>, gateway: &GatewayConfig, problems: &mut Problems) -> AdminConfig {
         let place = place("admin.address", &self.address, file, gateway, None, problems);
         if is_beyond_loopback(&place) {
@@ -58,7 +58,7 @@ pub(super) struct RawMetrics {
     tls: Option<RawTls>,
 }
 
-/// The metrics listener, checked.
+/// Checked settings of the metrics listener.
 #[derive(Clone, Debug)]
 pub(crate) struct MetricsConfig {
     pub(crate) place: Place,
@@ -67,7 +67,7 @@ pub(crate) struct MetricsConfig {
 }
 
 impl RawMetrics {
-    /// Checks it; paths are relative to `file`.
+    /// Checks the settings; paths are relative to `file`.
     pub(super) fn resolve(
         &self,
         file: Option<&Path>,
@@ -89,7 +89,7 @@ impl RawMetrics {
     }
 }
 
-/// An address that no other listener has.
+/// Checks an address that no other listener may have.
 fn place(
     setting: &str,
     address: &str,

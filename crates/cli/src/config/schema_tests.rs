@@ -1,5 +1,4 @@
-//! The published JSON Schema against a validator that is not ours, and against what the program does with its defaults and
-//! bounds.
+//! Tests of the published JSON Schema with an independent validator, and against the program's defaults and bounds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Every section but `sessions.remote`, with the settings that are required or that others depend on.
+/// Every section except `sessions.remote`, with required settings and those that others depend on.
 const FULL: &str = "
 listeners: [{ address: '127.0.0.1:1', tls: { cert: c, client_ca: a } }]
 routes: [{ match: {}, upstream: s, keep_answers_sec: 60, uploads_max: 1, body_rate_min_bytes_per_sec: 1 }]
@@ -56,7 +55,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What the validator says of each document.
+/// Runs the validator; returns its result for each document.
 fn validated(documents: &[Value]) -> Vec<String> {
     let python = root().join(".venv/bin/python");
     assert!(python.exists(), "the validator is missing: run scripts/setup-tests.sh");
@@ -73,13 +72,13 @@ fn yaml(text: &str) -> Value {
     sealway_runtime::config::load_yaml(text).unwrap()
 }
 
-/// The checked configuration as text, or its problems.
+/// Checks a configuration; returns it as text, or its problems.
 fn resolved(document: &Value) -> Result<String, String> {
     let raw: RawServe = serde_json::from_value(document.clone()).map_err(|err| err.to_string())?;
     resolve(&raw, None).map(|config| format!("{config:?}")).map_err(|err| err.to_string())
 }
 
-/// Every setting of the schema that a section of `document` could have: its place in the document, and its schema.
+/// Collects every setting that a section of `document` could have: its place in the document, and its schema.
 fn settings(schema: &Value, document: &Value, at: &str, found: &mut Vec<(String, Value)>) {
     for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
         let at = format!("{at}/{key}");

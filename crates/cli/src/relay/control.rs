@@ -1,4 +1,4 @@
-//! `sealway relay control`: from arguments to a control plane that serves.
+//! `sealway relay control`: starts a control plane, and stops it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sealway_runtime::tls::{ClientAuth, ServerFiles};
 
 use super::Minted;
 use crate::flags::{self, Addresses};
-use crate::output::{Usage, out};
+use sealway_runtime::output::{Usage, out};
 
 /// Largest file of tokens, in bytes.
 const TOKENS_LEN_MAX: u64 = 1024 * 1024;
@@ -74,7 +74,7 @@ impl ControlArgs {
     }
 }
 
-/// Runs until a signal.
+/// Serves until a signal arrives.
 pub(super) async fn run(args: ControlArgs) -> anyhow::Result<()> {
     let telemetry = Telemetry { log_format: LogFormat::Text, log_level: "info".into(), ..Telemetry::default() };
     let _telemetry = telemetry::init(&telemetry, "sealway-relay-control").map_err(|err| anyhow!(err))?;
@@ -83,7 +83,7 @@ pub(super) async fn run(args: ControlArgs) -> anyhow::Result<()> {
     let is_open = settings.tls.is_none() && settings.listen.iter().any(|address| !address.ip().is_loopback());
     let server = ControlServer::start(settings, Arc::new(SystemClock))?;
     let listen = server.addresses().first().context("no address")?.to_string();
-    // Whoever waited for it may have gone; endpoints have not.
+    // The reader of this line may have gone; the endpoints have not.
     let _ = writeln!(out(), "{}", serde_json::json!({ "listen": listen }));
     if is_open {
         tracing::warn!("plain HTTP beyond loopback: tokens and keys can be read on the way; give --tls-cert");

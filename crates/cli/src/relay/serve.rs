@@ -1,4 +1,4 @@
-//! `sealway relay serve`: from arguments to a relay that serves, and back to a clean end.
+//! `sealway relay serve`: starts a relay, and stops it in order.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 
 use super::NAME_LEN_MAX;
 use crate::flags::{self, Addresses};
-use crate::output::{Usage, out};
+use sealway_runtime::output::{Usage, out};
 
-/// How reasons of close frames are written.
+/// Spelling of reasons in close frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Reasons {
     /// "invalid token"
@@ -215,7 +215,7 @@ impl Serve {
     }
 }
 
-/// Runs until a signal.
+/// Serves until a signal arrives.
 pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
     let log_format = if serve.log_json { LogFormat::Json } else { LogFormat::Text };
     let telemetry = Telemetry { log_format, log_level: serve.log_level.clone(), ..Telemetry::default() };
@@ -232,7 +232,7 @@ pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
     let server = Server::start(settings, Arc::new(SystemClock), move || render.render()).await?;
     let listen = server.addresses().first().map(ToString::to_string).unwrap_or_default();
     let line = serde_json::json!({"listen": listen, "ws_path": server.ws_path()});
-    // Whoever waited for it may have gone; endpoints have not.
+    // The reader of this line may have gone; the endpoints have not.
     let _ = writeln!(out(), "{line}");
     if is_open {
         tracing::warn!("plain WebSockets beyond loopback: tokens can be read on the way; give --tls-cert");

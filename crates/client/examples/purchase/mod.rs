@@ -1,7 +1,7 @@
-//! What both example programs share: the environment, the client, and one purchase.
+//! Code that both example programs share: the environment, the client, and one purchase.
 //!
-//! `SESSION_URL` (default http://localhost:3000), `SERVER_URL` (default: `SESSION_URL`), `SEALWAY_PINS` (key ids or public
-//! keys, with commas between; without it the service is trusted at first use), `SEALWAY_WIRE` (default 3),
+//! `SESSION_URL` (default http://localhost:3000), `SERVER_URL` (default: `SESSION_URL`), `SEALWAY_PINS` (key ids or
+//! public keys, separated by commas; without it the service is trusted at first use), `SEALWAY_WIRE` (default 3),
 //! `SEALWAY_CLIENT_ID` (default sealway-rust).
 #![allow(dead_code, reason = "each program uses a part")]
 
@@ -10,23 +10,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Uri};
-use sealway_client::sealed::{Pin, Suite, Trust};
-use sealway_client::{Answer, Client, Error, Options};
-use sealway_proto::wire::Wire;
+use http::{HeaderValue, Method, Request, Response, Uri};
+use sealway_client::{Body, Builder, Client, Error, Pin, Suite, Trust, Wire};
 
-/// What is bought.
-pub(crate) const BODY: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
-/// Where.
+/// Body of the purchase, as JSON.
+pub(crate) const BODY: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
+/// Path of the purchase's endpoint.
 pub(crate) const PATH: &str = "/transaction/purchase";
 
-/// What the environment and the arguments say.
+/// Settings from the environment and the arguments.
 pub(crate) struct Setup {
     pub(crate) session_url: Uri,
     pub(crate) server_url: Uri,
     pub(crate) wire: Wire,
     pub(crate) is_json: bool,
-    options: Options,
+    settings: Builder,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -40,14 +38,14 @@ fn url(name: &str, default: &str) -> Result<Uri, String> {
     url.ok_or_else(|| format!("{name}: expected http://HOST[:PORT] or https://HOST[:PORT]"))
 }
 
-/// A number of the environment within bounds.
+/// Parses a number from the environment, within bounds.
 pub(crate) fn number(name: &str, text: &str, bounds: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
     number.ok_or_else(|| format!("{name}: expected a number of {} to {}", bounds.start(), bounds.end()))
 }
 
 impl Setup {
-    /// The set-up, and the arguments but for `--json`.
+    /// Reads the settings; also returns the arguments other than `--json`.
     pub(crate) fn read() -> Result<(Setup, Vec<String>), String> {
         let mut arguments: Vec<String> = std::env::args().skip(1).collect();
         let is_json = arguments.iter().any(|argument| argument == "--json");
@@ -56,16 +54,8 @@ impl Setup {
         let server_url = url("SERVER_URL", &session_url.to_string())?;
         let wire = variable("SEALWAY_WIRE").map_or(Some(3), |wire| wire.parse().ok()).and_then(Wire::from_number);
         let wire = wire.ok_or("SEALWAY_WIRE: expected 1, 2 or 3")?;
-        let mut options = Options {
-            wire,
-            client_id: variable("SEALWAY_CLIENT_ID").unwrap_or_else(|| "sealway-rust".into()),
-            timeout: Duration::from_secs(10),
-            ..Options::default()
-        };
-        // The client's own default leaves P-256 alone out; a demo takes what the service has.
-        options.suites = Suite::ALL.to_vec();
         let pins = variable("SEALWAY_PINS").map(|pins| pins.split(',').map(|pin| Pin::parse(pin.trim())).collect());
-        options.trust = match pins {
+        let trust = match pins {
             Some(Ok(pins)) => Trust::Keys(pins),
             Some(Err(err)) => return Err(format!("SEALWAY_PINS: {err}")),
             None => {
@@ -77,24 +67,35 @@ impl Setup {
                 Trust::FirstMet
             }
         };
-        Ok((Setup { session_url, server_url, wire, is_json, options }, arguments))
+        // The client's default leaves out P-256 alone; a demo accepts the service's suites.
+        let settings = Client::builder(server_url.clone()).session_url(session_url.clone()).wire(wire).trust(trust);
+        let settings = settings.suites(Suite::ALL).timeout(Duration::from_secs(10));
+        let settings = settings.client_id(variable("SEALWAY_CLIENT_ID").unwrap_or_else(|| "sealway-rust".into()));
+        Ok((Setup { session_url, server_url, wire, is_json, settings }, arguments))
     }
 
     pub(crate) fn client(&self) -> Result<Client, Error> {
-        let options = Options { session_url: Some(self.session_url.clone()), ..self.options.clone() };
-        Client::new(self.server_url.clone(), options)
+        self.settings.clone().build()
     }
 
-    pub(crate) async fn purchase(&self, client: &Client) -> Result<Answer, Error> {
-        // Wires 1 and 2 seal no headers: what is behind them takes JSON for granted.
-        let mut headers = HeaderMap::new();
+    pub(crate) async fn purchase(&self, client: &Client) -> Result<Response<Body>, Error> {
+        let mut request = Request::new(Body::from(BODY));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = Uri::from_static(PATH);
+        // Wires 1 and 2 seal no headers; their services assume JSON.
         if self.wire == Wire::Three {
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
-        client.request(Method::POST, PATH, headers, Bytes::from_static(BODY)).await
+        client.send(request).await
     }
 
-    /// Says something to a person, where one is looking.
+    /// Makes a purchase and reads its whole answer.
+    pub(crate) async fn whole(&self, client: &Client) -> Result<Response<Bytes>, Error> {
+        let (head, body) = self.purchase(client).await?.into_parts();
+        Ok(Response::from_parts(head, body.bytes().await?))
+    }
+
+    /// Prints a line for a person, except with `--json`.
     #[expect(clippy::print_stdout, reason = "it is the program's job")]
     pub(crate) fn narrate(&self, line: &str) {
         if !self.is_json {

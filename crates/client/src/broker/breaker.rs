@@ -1,18 +1,18 @@
-//! A circuit breaker: after several failures in a row calls fail at once for a while, instead of each waiting for its own.
+//! A circuit breaker: after several failures in a row, calls fail at once for a while instead of waiting one by one.
 //!
-//! It knows no clock: whoever asks says what time it is.
+//! It reads no clock to decide: the caller passes the time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// When it opens, and how it closes again.
+/// Bounds for opening and closing the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerOptions {
-    /// Failures in a row that open it, 1 or more. 10 unless said.
+    /// Failures in a row that open it, 1 or more. Default 10.
     pub failures: u32,
-    /// How long it stays open before it lets a probe through. 250 ms unless said.
+    /// Time that it stays open before it admits a probe. Default 250 ms.
     pub open_for: Duration,
-    /// Probes at a time while it is half open, 1 or more; the first that succeeds closes it. 1 unless said.
+    /// Concurrent probes while half open, 1 or more; the first success closes it. Default 1.
     pub probes: u32,
 }
 
@@ -22,14 +22,14 @@ impl Default for BreakerOptions {
     }
 }
 
-/// What a breaker lets through, as it stands.
+/// State of a circuit breaker, which decides the admitted calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// Everything.
+    /// All calls pass through it.
     Closed,
-    /// Nothing.
+    /// All calls fail at once.
     Open,
-    /// Probes.
+    /// Probes pass; other calls fail at once.
     HalfOpen,
 }
 
@@ -46,8 +46,8 @@ enum State {
     HalfOpen { probes: u32 },
 }
 
-/// Leave for one attempt. Dropped without a verdict, as a call that is cancelled does, it counts as neither success nor
-/// failure, and gives its place as a probe back.
+/// Permission for one attempt. An attempt dropped without a result, such as a cancelled call, counts as neither success
+/// nor failure, and releases its place as a probe.
 #[derive(Debug)]
 pub(crate) struct Pass<'a> {
     breaker: &'a Breaker,
@@ -61,7 +61,7 @@ impl Breaker {
         Breaker { options, state: Mutex::new(State::Closed { failures: 0 }) }
     }
 
-    /// Leave for an attempt now, or how long the next probe is away.
+    /// Permits an attempt now, or returns the time until the next probe.
     pub(crate) fn pass(&self, now: Instant) -> Result<Pass<'_>, Duration> {
         let mut state = self.lock();
         let is_probe = match &mut *state {
@@ -96,7 +96,7 @@ impl Breaker {
         let open = State::Open { until: now + self.options.open_for };
         let mut state = self.lock();
         *state = match (*state, verdict) {
-            // A success of before it opened says nothing of now: a probe alone closes it.
+            // A success of a call from before the opening says nothing of the present: only a probe closes the breaker.
             (State::Open { until }, _) => State::Open { until },
             (State::Closed { .. }, Some(true)) => State::Closed { failures: 0 },
             (State::Closed { failures }, Some(false)) if failures + 1 >= self.options.failures => open,
@@ -110,13 +110,13 @@ impl Breaker {
 }
 
 impl Pass<'_> {
-    /// The broker answered, whatever it said.
+    /// Records that the broker answered, even with an error.
     pub(crate) fn succeeded(mut self, now: Instant) {
         self.is_told = true;
         self.breaker.tell(self.is_probe, Some(true), now);
     }
 
-    /// It could not be reached, or said that it is not there for now.
+    /// Records that the broker could not be reached, or answered that it is unavailable.
     pub(crate) fn failed(mut self, now: Instant) {
         self.is_told = true;
         self.breaker.tell(self.is_probe, Some(false), now);

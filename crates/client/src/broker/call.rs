@@ -1,46 +1,50 @@
-//! What every call goes through: its place among those under way, the breaker, attempts, and the deadline over all of it.
+//! The path of every call: concurrency bounds, circuit breaker, attempts, and the deadline over all of them.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::uri::PathAndQuery;
 use prost::Message;
+use sealway_proto::broker::Method;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tonic::client::Grpc;
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
 
 use super::breaker::{Breaker, BreakerOptions, BreakerState, Pass};
-use super::connection::{Broken, Connection, Line};
+use super::connection::{Broken, Connection, origin};
 use super::deadline::Deadline;
 use super::error::{Code, Error, Sent};
 use super::retry::{Repeat, RetryOptions};
 use super::trace::TraceParent;
 
-/// How a broker is called.
+/// Options of a client: socket, deadline, retries, breaker and bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Where it listens.
+    /// Path of the broker's Unix socket.
     pub socket: PathBuf,
-    /// The user that it must run as; whoever else listens there is sent nothing. Not looked at unless said.
+    /// User id that the broker must run as; a listener of another user is sent nothing. Not checked by default.
     pub broker_uid: Option<u32>,
-    /// How long a call may take, its attempts and pauses included. The broker is told what is left of it. 5 s unless said,
-    /// an hour at most.
+    /// Longest duration of a call, with its attempts and pauses. The remaining time is sent to the broker. Default 5 s,
+    /// at most an hour.
     pub deadline: Duration,
-    /// How calls are repeated.
+    /// Number and pauses of retries.
     pub retry: RetryOptions,
-    /// When calls fail at once because the ones before them did; `None` for never.
+    /// Bounds of the circuit breaker, which makes calls fail at once after failures; `None` for no breaker.
     pub breaker: Option<BreakerOptions>,
-    /// Calls under way at a time, 1 or more; others wait. 256 unless said.
+    /// Concurrent calls, 1 or more; further calls wait. Default 256.
     pub in_flight_max: usize,
-    /// Calls that wait for their turn; one more fails at once. 1,024 unless said.
+    /// Waiting calls; one more fails at once. Default 1,024.
     pub waiting_max: usize,
-    /// The longest message, sent or received, in bytes. 4 MiB unless said.
+    /// Longest message, sent or received, in bytes. Default 4 MiB.
     pub message_len_max: usize,
 }
 
 impl Options {
-    /// As it says at each field, for the broker at this socket.
+    /// The defaults that the fields document, for the broker at this socket.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Options {
             socket: socket.into(),
@@ -72,16 +76,16 @@ struct Shared {
     message_len_max: usize,
 }
 
-/// How far a call came.
+/// Progress of a call over its attempts.
 #[derive(Default)]
 struct Course {
     attempts: u32,
-    /// Whether one of the attempts may have reached the broker.
+    /// True if one of the attempts may have reached the broker.
     is_sent: bool,
     last: Option<Failure>,
 }
 
-/// Why one attempt failed.
+/// The failure of one attempt.
 struct Failure {
     code: Code,
     text: String,
@@ -89,7 +93,7 @@ struct Failure {
 }
 
 impl Client {
-    /// A client that connects when it is first used.
+    /// Creates a client, which connects at its first call.
     pub fn new(options: Options) -> Self {
         let turns = options.in_flight_max.clamp(1, Semaphore::MAX_PERMITS / 2);
         let waiting = options.waiting_max.min(Semaphore::MAX_PERMITS / 2);
@@ -104,22 +108,22 @@ impl Client {
         Client { shared: Arc::new(shared), deadline: options.deadline, trace: None }
     }
 
-    /// The same client, whose calls may take so long, an hour at most.
+    /// Returns the same client with another deadline for its calls, at most an hour.
     #[must_use]
     pub fn within(&self, deadline: Duration) -> Client {
         Client { deadline, ..self.clone() }
     }
 
-    /// The same client, whose calls belong to this trace.
+    /// Returns the same client with a trace for its calls.
     #[must_use]
     pub fn traced(&self, parent: TraceParent) -> Client {
         Client { trace: Some(parent), ..self.clone() }
     }
 
-    /// Connects, where that was not done yet; calls do so by themselves.
+    /// Connects, if there is no connection yet. Calls connect by themselves.
     ///
     /// # Errors
-    /// [`Error`]: there is no connection by the deadline, after one attempt.
+    /// [`Error`], if one attempt gives no connection by the deadline.
     pub async fn connect(&self) -> Result<(), Error> {
         let deadline = Deadline::after(self.deadline);
         let failure = match deadline.bound(self.shared.connection.line()).await {
@@ -131,43 +135,32 @@ impl Client {
         Err(Error { operation: "Connect", code, text, sent, attempts: 1 })
     }
 
-    /// Whether the next call finds a connection that stands.
+    /// True if there is an open connection for the next call.
     pub fn is_connected(&self) -> bool {
         self.shared.connection.is_open()
     }
 
-    /// Bytes that went to the broker, and those that came from it, over all connections so far.
+    /// Returns the bytes sent and received over all connections so far.
     pub fn traffic(&self) -> (u64, u64) {
         self.shared.connection.traffic()
     }
 
-    /// What the breaker lets through; `Closed` where there is none.
+    /// State of the circuit breaker; `Closed` if there is none.
     pub fn breaker_state(&self) -> BreakerState {
         self.shared.breaker.as_ref().map_or(BreakerState::Closed, |breaker| breaker.state(Instant::now()))
     }
 
-    /// The longest message, in bytes.
-    pub(crate) fn message_len_max(&self) -> usize {
-        self.shared.message_len_max
-    }
-
-    /// Makes a call: `send` is one attempt.
+    /// Calls a method of the broker.
     ///
     /// # Errors
-    /// [`Error`], always with `operation`.
-    pub(crate) async fn call<Q, A, F>(
-        &self,
-        operation: &'static str,
-        repeat: Repeat,
-        request: Q,
-        send: impl Fn(Line, Request<Q>) -> F,
-    ) -> Result<A, Error>
+    /// [`Error`], with the method's name as its operation.
+    pub(crate) async fn call<Q, A>(&self, method: Method<Q, A>, repeat: Repeat, request: Q) -> Result<A, Error>
     where
-        Q: Message + Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
     {
         let fails = |failure: Failure, attempts: u32| Error {
-            operation,
+            operation: method.name(),
             code: failure.code,
             text: failure.text,
             sent: failure.sent,
@@ -184,7 +177,7 @@ impl Client {
         };
         let deadline = Deadline::after(self.deadline);
         let mut course = Course::default();
-        let done = deadline.bound(self.attempts(&mut course, deadline, repeat, request, send)).await;
+        let done = deadline.bound(self.attempts(&mut course, deadline, &method, repeat, request)).await;
         let failure = match done {
             Some(Ok(answer)) => return Ok(answer),
             Some(Err(failure)) => failure,
@@ -193,20 +186,21 @@ impl Client {
         Err(fails(failure, course.attempts))
     }
 
-    async fn attempts<Q: Clone, A, F>(
+    async fn attempts<Q, A>(
         &self,
         course: &mut Course,
         deadline: Deadline,
+        method: &Method<Q, A>,
         repeat: Repeat,
         request: Q,
-        send: impl Fn(Line, Request<Q>) -> F,
     ) -> Result<A, Failure>
     where
-        F: Future<Output = Result<Response<A>, Status>>,
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
     {
-        // Those that an open breaker kept from being made count too: a call that has begun waits no longer for it.
+        // Attempts that an open breaker denied count too: a call that has begun does not wait longer for the breaker.
         for tried in 1.. {
-            let failure = match self.attempt(course, deadline, &request, &send).await {
+            let failure = match self.attempt(course, deadline, method, &request).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
@@ -216,21 +210,22 @@ impl Client {
                 return Err(failure.of(course));
             }
             course.last = Some(failure);
-            // No turn is held while it waits, or callers of a broker that is away would hold up each other.
+            // The call holds no turn during the pause: callers of an unavailable broker would block each other.
             tokio::time::sleep(self.shared.retry.pause(tried)).await;
         }
         Err(course.late(deadline))
     }
 
-    async fn attempt<Q: Clone, A, F>(
+    async fn attempt<Q, A>(
         &self,
         course: &mut Course,
         deadline: Deadline,
+        method: &Method<Q, A>,
         request: &Q,
-        send: &impl Fn(Line, Request<Q>) -> F,
     ) -> Result<A, Failure>
     where
-        F: Future<Output = Result<Response<A>, Status>>,
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
     {
         let _turn = self.turn().await?;
         let pass = self.pass()?;
@@ -245,7 +240,9 @@ impl Client {
             request.metadata_mut().insert("traceparent", trace);
         }
         let was_sent = std::mem::replace(&mut course.is_sent, true);
-        match send(line, request).await {
+        let mut grpc = Grpc::with_origin(line, origin()).max_decoding_message_size(self.shared.message_len_max);
+        let path = PathAndQuery::from_static(method.path);
+        match grpc.unary(request, path, ProstCodec::<Q, A>::default()).await {
             Ok(answer) => {
                 if let Some(pass) = pass {
                     pass.succeeded(Instant::now());
@@ -275,7 +272,7 @@ impl Client {
     }
 }
 
-/// Tells the breaker of a failure. What the broker refused is no sign that it is away.
+/// Reports a failure to the breaker. An error that the broker answered does not count as unavailability.
 fn judged(pass: Option<Pass<'_>>, failure: Failure) -> Failure {
     if let Some(pass) = pass {
         match failure.code {
@@ -287,7 +284,7 @@ fn judged(pass: Option<Pass<'_>>, failure: Failure) -> Failure {
 }
 
 impl Course {
-    /// No answer by the deadline.
+    /// Failure of a call without an answer by its deadline.
     fn late(&self, deadline: Deadline) -> Failure {
         let mut text = format!("no answer within {} ms", deadline.length().as_millis());
         if let Some(last) = &self.last {
@@ -300,7 +297,7 @@ impl Course {
 }
 
 impl Failure {
-    /// As the last word on a call: an earlier attempt may have been done though the last one was not sent.
+    /// Makes this failure the call's result: an earlier attempt may have been executed though the last was not sent.
     fn of(self, course: &Course) -> Self {
         let sent = if self.sent == Sent::No && course.is_sent { Sent::Perhaps } else { self.sent };
         Failure { sent, ..self }

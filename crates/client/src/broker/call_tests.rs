@@ -1,4 +1,4 @@
-//! The client against a broker that answers by a script, over a real socket.
+//! Tests of the client against a broker that answers by a script, over a real socket.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use tokio::task::AbortHandle;
 
 use super::*;
 
-/// What the broker does with a call.
+/// Reaction of the scripted broker to a call.
 #[derive(Clone, Copy)]
 enum Act {
     /// Answers with an empty message.
     Answer,
-    /// Refuses with this code.
+    /// Answers with this gRPC status code.
     Refuse(u16),
-    /// Says nothing.
+    /// Leaves the call without an answer.
     Stall,
     /// Ends the connection with the call unanswered.
     Break,
@@ -37,7 +37,7 @@ struct Scripted {
 }
 
 impl Scripted {
-    /// A broker that does these one after another, and answers from then on.
+    /// Starts a broker that reacts by this list, and then answers every call.
     fn new(acts: &[Act]) -> Self {
         let scripted = Scripted {
             folder: tempfile::tempdir().unwrap(),
@@ -66,7 +66,7 @@ impl Scripted {
         *self.accepting.lock().unwrap() = Some(task.abort_handle());
     }
 
-    /// Nobody listens any more; connections that stand go on.
+    /// Stops listening; open connections stay.
     fn leave(&self) {
         self.accepting.lock().unwrap().take().unwrap().abort();
         std::fs::remove_file(self.socket()).unwrap();
@@ -163,7 +163,7 @@ async fn what_changes_the_store_is_repeated_only_where_it_was_surely_not_sent() 
     assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::Perhaps, 1));
     assert_eq!(broker.calls(), 1);
     broker.leave();
-    // A connection of its own finds nobody, which is sure.
+    // A new client finds no listener, so nothing was sent for certain.
     let err = Client::new(options(&broker.socket())).rotate_key("k", b"").await.unwrap_err();
     assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::No, 3));
 }
@@ -219,7 +219,7 @@ async fn calls_beyond_the_bounds_fail_here() {
     assert_eq!((err.code, err.sent, err.attempts), (Code::OutOfRange, Sent::No, 0));
     let (first, second, third) = tokio::join!(client.information(), hasty.information(), client.information());
     assert_eq!(first.unwrap_err().code, Code::DeadlineExceeded);
-    // It waited for the first, and had no time left.
+    // The call waited behind the first one until its deadline.
     let second = second.unwrap_err();
     assert_eq!((second.code, second.sent, second.attempts), (Code::DeadlineExceeded, Sent::No, 0));
     let third = third.unwrap_err();

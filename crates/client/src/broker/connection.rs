@@ -1,6 +1,6 @@
-//! One connection to one socket: made when a call first needs it, and anew once it has ended.
+//! One connection to one socket, opened by the first call that needs it and reopened after it has ended.
 //!
-//! HTTP/2 is hyper's and not behind tonic's channel, because it alone says of a call that failed whether it was sent.
+//! It uses hyper's HTTP/2 and not tonic's channel, because only hyper tells if a failed call was sent.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use tonic::codegen::Service;
 
 use super::traffic::{Counted, Traffic};
 
-/// What the broker may send ahead on one stream, and on all of them, in bytes.
+/// Flow-control windows: bytes that the broker may send ahead on one stream, and on all streams.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 8 * 1024 * 1024;
-/// All headers of an answer, in bytes.
+/// Longest headers of an answer, in bytes.
 const HEADERS_LEN_MAX: u32 = 16 * 1024;
 
-/// Why there is no answer: the connection, not the broker's word.
+/// Failure of the connection, as opposed to an error that the broker answered.
 #[derive(Clone, Debug)]
 pub(crate) struct Broken {
     pub(crate) text: String,
-    /// Whether not a byte of the call left.
+    /// True if no byte of the call was sent.
     pub(crate) is_unsent: bool,
 }
 
@@ -42,16 +42,16 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// A connection; its clones are the same one.
+/// A connection; its clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection(Arc<Shared>);
 
 struct Shared {
     socket: PathBuf,
-    /// The user that the broker must run as, where that was said.
+    /// User id that the broker must run as, if configured.
     uid: Option<u32>,
     line: Mutex<Option<SendRequest<Body>>>,
-    /// Whoever finds it closed opens the next one while the others wait, each until its own deadline.
+    /// Held by the call that opens the connection; the other calls wait, each until its own deadline.
     opening: tokio::sync::Mutex<()>,
     traffic: Arc<Traffic>,
 }
@@ -67,12 +67,12 @@ impl Connection {
         }))
     }
 
-    /// Bytes sent, and received.
+    /// Returns bytes sent and bytes received.
     pub(crate) fn traffic(&self) -> (u64, u64) {
         self.0.traffic.read()
     }
 
-    /// Whether a call that is made now finds a connection.
+    /// True if a call made now finds an open connection.
     pub(crate) fn is_open(&self) -> bool {
         self.standing().is_some()
     }
@@ -83,10 +83,10 @@ impl Connection {
         Some(Line { sender, shared: self.0.clone() })
     }
 
-    /// What calls are sent over, opened if need be.
+    /// Returns the open connection, or opens one.
     ///
     /// # Errors
-    /// Why there is none; nothing was sent then.
+    /// [`Broken`] if it cannot be opened; nothing was sent then.
     pub(crate) async fn line(&self) -> Result<Line, Broken> {
         if let Some(line) = self.standing() {
             return Ok(line);
@@ -101,7 +101,7 @@ impl Connection {
     }
 }
 
-/// A connection that stood a moment ago.
+/// Sender on a connection that was open when it was taken.
 #[derive(Clone)]
 pub(crate) struct Line {
     sender: SendRequest<Body>,
@@ -123,7 +123,7 @@ impl Line {
     }
 }
 
-/// The host of calls: a socket has none.
+/// Placeholder authority of calls: a Unix socket has no host.
 pub(crate) fn origin() -> Uri {
     Uri::from_static("http://broker")
 }
@@ -134,7 +134,7 @@ impl Shared {
             .await
             .map_err(|err| format!("no connection to {}: {err}", self.socket.display()))?;
         if let Some(expected) = self.uid {
-            // Somebody else may have put a socket where the broker's is expected, to be sent secrets.
+            // Another user may have put a socket at the broker's path to receive secrets.
             let found = stream.peer_cred().map_err(|err| format!("cannot tell who listens: {err}"))?.uid();
             if found != expected {
                 return Err(format!("{} is user {found}'s, not user {expected}'s", self.socket.display()));
@@ -148,7 +148,7 @@ impl Shared {
             .handshake(TokioIo::new(Counted::new(stream, self.traffic.clone())))
             .await
             .map_err(|err| self.told(&err))?;
-        // What it ends with is told to the calls that it carried.
+        // The calls on the connection report its end.
         tokio::spawn(async move { drop(connection.await) });
         Ok(sender)
     }
@@ -158,14 +158,14 @@ impl Shared {
     }
 }
 
-/// An answer, whose body fails as a [`Broken`].
+/// Answer whose body fails with [`Broken`].
 pub(crate) type Answer = Response<MapErr<Incoming, fn(hyper::Error) -> Broken>>;
 
 fn broke_off(err: hyper::Error) -> Broken {
     Broken { text: format!("the answer broke off: {}", chain(&err)), is_unsent: false }
 }
 
-/// An error and what lies under it, in one line of up to 300 characters.
+/// An error and its causes, in one line of up to 300 characters.
 fn chain(err: &dyn std::error::Error) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();

@@ -1,11 +1,11 @@
-//! The end of a call: everything that it does, waiting for its turn and every attempt, ends by then.
+//! Deadline of a call, which bounds its wait for a turn and all its attempts.
 
 use std::time::{Duration, Instant};
 
-/// The longest deadline there may be: one hour. gRPC's header has eight digits.
+/// Longest deadline: one hour. gRPC's header has eight digits.
 pub const DEADLINE_MAX: Duration = Duration::from_secs(3600);
 
-/// A moment by which a call has ended.
+/// Point in time by which a call ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline {
     at: Instant,
@@ -13,23 +13,23 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
-    /// So long from now, at most [`DEADLINE_MAX`].
+    /// A deadline `length` from now, at most [`DEADLINE_MAX`].
     pub(crate) fn after(length: Duration) -> Self {
         let length = length.min(DEADLINE_MAX);
         Deadline { at: Instant::now() + length, length }
     }
 
-    /// What is left of it; nothing once it has passed.
+    /// Remaining time; `None` once the deadline has passed.
     pub(crate) fn left(&self) -> Option<Duration> {
         self.at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
     }
 
-    /// How long it was at the start.
+    /// Full duration of the deadline, from its creation.
     pub(crate) fn length(&self) -> Duration {
         self.length
     }
 
-    /// What comes of a future by then; `None` where nothing did.
+    /// Runs a future until the deadline; `None` if it did not finish.
     pub(crate) async fn bound<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         tokio::time::timeout_at(self.at.into(), future).await.ok()
     }

@@ -1,41 +1,41 @@
-//! Why a call failed, and whether the broker may have done it all the same.
+//! Error of a call, and the certainty that the broker did not execute it.
 
 use std::fmt;
 
 pub use tonic::Code;
 
-/// A call that failed.
+/// Failure of a call to the broker.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{operation}: {text} ({code:?}, {sent})")]
 #[non_exhaustive]
 pub struct Error {
-    /// What was called, such as `Hash`.
+    /// Name of the method, such as `Hash`.
     pub operation: &'static str,
-    /// What kind of failure: the broker's word where [`Sent::Answered`], else the client's own.
+    /// Kind of the failure: the broker's code for [`Sent::Answered`], else the client's own.
     pub code: Code,
-    /// Why, in one line. There is no key and no input in it.
+    /// The reason, in one line, without keys and inputs.
     pub text: String,
-    /// Whether the broker saw the call.
+    /// Progress of the call: not sent, perhaps executed, or answered.
     pub sent: Sent,
-    /// Attempts that were made, 0 where it was refused here.
+    /// Attempts made; 0 if the client itself rejected the call.
     pub attempts: u32,
 }
 
 impl Error {
-    /// Whether the same call may succeed a little later: the broker is away, or the breaker is open.
+    /// True if the same call may succeed later: the broker is unavailable, the breaker is open, or the deadline passed.
     pub fn is_passing(&self) -> bool {
         matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
     }
 }
 
-/// Whether the broker saw a call that failed.
+/// Progress of a failed call, which decides if a retry is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// Surely not: nothing was done.
+    /// Certainly not sent: nothing was executed.
     No,
-    /// It left, and no answer came: it was done, or not.
+    /// Sent without an answer: executed or not.
     Perhaps,
-    /// It answered.
+    /// The broker answered with an error.
     Answered,
 }
 

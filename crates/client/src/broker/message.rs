@@ -1,4 +1,4 @@
-//! What goes to the broker and comes back, as callers write and read it.
+//! Requests and answers of the broker, as callers write and read them.
 
 use std::fmt;
 
@@ -8,53 +8,53 @@ pub use sealway_proto::broker::v1::{Deprecation, Descriptor};
 use super::error::Code;
 use super::secret::Secret;
 
-/// What came of a batch, in its order.
+/// Results of a batch, in the order of its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch<T> {
-    /// One for each input.
+    /// Results, one for each input.
     pub outputs: Vec<T>,
-    /// What made them.
+    /// Algorithm and profile that made the results.
     pub descriptor: Descriptor,
 }
 
-/// A certificate to be signed by a key that the broker keeps. What is not said is the profile's to say.
+/// A request for a certificate, signed by a key of the broker's store. The profile decides what the request leaves out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CertificateRequest<'a> {
-    /// The profile.
+    /// Name of the certificate profile.
     pub profile: &'a str,
-    /// PKCS#10, PEM or DER, at most 64 KiB.
+    /// Certificate signing request, PKCS#10 in PEM or DER, at most 64 KiB.
     pub csr: &'a [u8],
-    /// The authority's key, by its id in the broker's store.
+    /// Id of the authority's key in the broker's store.
     pub ca_key: &'a str,
     /// The authority's certificate, PEM or DER, at most 64 KiB.
     pub ca_certificate: &'a [u8],
-    /// The first second of its validity, since 1970.
+    /// First second of the certificate's validity, in seconds since 1970.
     pub not_before: Option<i64>,
-    /// The last second of its validity, since 1970.
+    /// Last second of the certificate's validity, in seconds since 1970.
     pub not_after: Option<i64>,
-    /// Another subject than the request's, such as `CN=service,O=Example`.
+    /// Subject instead of the request's, such as `CN=service,O=Example`.
     pub subject: Option<&'a str>,
-    /// Where its revocation list lies: at most 16 http(s) URLs.
+    /// URLs of the certificate's revocation list: at most 16, http(s).
     pub crl_points: &'a [&'a str],
 }
 
-/// A signed certificate.
+/// A signed certificate and the algorithm used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// X.509.
+    /// The certificate, X.509 in DER.
     pub der: Vec<u8>,
-    /// What made it.
+    /// Algorithm and profile that made the certificate.
     pub descriptor: Descriptor,
 }
 
-/// What is to be encrypted.
+/// A plaintext to encrypt, with its parameters.
 #[derive(Clone, Copy, Default)]
 pub struct Plain<'a> {
-    /// What is hidden.
+    /// Bytes to encrypt, of any length that the profile allows.
     pub plaintext: &'a [u8],
-    /// What is authenticated with it, and not stored.
+    /// Additional authenticated data, which is not part of the result.
     pub aad: &'a [u8],
-    /// Only where the profile leaves the nonce to the caller; else empty.
+    /// Nonce, only if the profile leaves it to the caller; else empty.
     pub nonce: &'a [u8],
 }
 
@@ -64,44 +64,44 @@ impl fmt::Debug for Plain<'_> {
     }
 }
 
-/// What was encrypted: all of it is to be stored, but the key.
+/// A ciphertext with all that decryption needs, except the key and the additional data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cipher {
-    /// The version of the key that sealed it.
+    /// Version of the key that encrypted.
     pub key_version: u32,
-    /// Of the seal.
+    /// Nonce that the encryption used.
     pub nonce: Vec<u8>,
-    /// As long as the plaintext.
+    /// Ciphertext, as long as the plaintext.
     pub ciphertext: Vec<u8>,
-    /// Of the seal.
+    /// Authentication tag of the ciphertext.
     pub tag: Vec<u8>,
 }
 
-/// What is to be opened.
+/// A ciphertext to decrypt or rewrap.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<'a> {
-    /// As it was made.
+    /// The result of the encryption, unchanged.
     pub cipher: &'a Cipher,
-    /// As it was given then.
+    /// Additional authenticated data, as given for encryption.
     pub aad: &'a [u8],
 }
 
-/// Why one of a batch failed while others went on.
+/// Failure of one input of a batch, which leaves the other inputs unaffected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text} ({code:?})")]
 pub struct Refusal {
-    /// Who is to blame.
+    /// Kind of the failure, as a gRPC code.
     pub code: Code,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub text: String,
 }
 
-/// What is to be verified.
+/// A signature or tag to verify.
 #[derive(Clone, Copy)]
 pub struct Signed<'a> {
-    /// What was signed.
+    /// The input that was signed.
     pub input: &'a [u8],
-    /// The signature, or the tag.
+    /// The signature, or the authentication tag.
     pub signature: &'a [u8],
     /// The version of the key; 0 tries the current one.
     pub key_version: u32,
@@ -113,14 +113,14 @@ impl fmt::Debug for Signed<'_> {
     }
 }
 
-/// A key to be derived.
+/// Parameters of a key to derive with HKDF.
 #[derive(Clone, Copy, Default)]
 pub struct Derivation<'a> {
     /// HKDF's salt; may be empty.
     pub salt: &'a [u8],
-    /// What the key is for.
+    /// HKDF's info: the purpose of the key.
     pub info: &'a [u8],
-    /// In bytes.
+    /// Length of the key in bytes.
     pub length: u32,
 }
 
@@ -130,47 +130,47 @@ impl fmt::Debug for Derivation<'_> {
     }
 }
 
-/// Whom a secret is shared with.
+/// Recipient of an encapsulated secret.
 #[derive(Clone, Copy, Debug)]
 pub enum Recipient<'a> {
-    /// A key of the broker's store.
+    /// Id of a key in the broker's store.
     Key(&'a str),
-    /// A public key.
+    /// Public key of the recipient, as bytes.
     Public(&'a [u8]),
 }
 
-/// A shared secret, and what tells it to the other side.
+/// A shared secret, and the ciphertext that carries it to the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encapsulated {
-    /// For the other side.
+    /// Ciphertext to send to the recipient.
     pub ciphertext: Vec<u8>,
-    /// For this side alone.
+    /// Shared secret, to be kept by the caller.
     pub shared_secret: Secret,
 }
 
-/// What a broker says of itself.
+/// Version, build and profiles of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Information {
-    /// Sealway's version.
+    /// Version of the Sealway release.
     pub version: String,
-    /// The crypto module, and its version.
+    /// Name of the crypto module.
     pub module: String,
-    /// The module's version.
+    /// Version of the crypto module.
     pub module_version: String,
-    /// Of the module's validation, or `none`.
+    /// Number of the module's validation certificate, or `none`.
     pub certificate: String,
-    /// Whether it is a FIPS build.
+    /// True for a FIPS build.
     pub is_fips: bool,
-    /// Profiles that the caller may use.
+    /// Names of the profiles that the caller may use.
     pub profiles: Vec<String>,
 }
 
-/// How a broker is.
+/// Health of a broker, by gRPC's health protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It serves.
+    /// The broker serves and accepts calls.
     Serving,
-    /// It is about to end.
+    /// The broker reports any other status, as it does before it ends.
     NotServing,
 }
 
@@ -231,7 +231,7 @@ mod tests {
             format!("{:?}", Signed { input: secret, signature: secret, key_version: 7 }),
             format!("{:?}", Derivation { salt: secret, info: secret, length: 32 }),
         ];
-        // Bytes are shown as numbers.
+        // Debug output shows bytes as numbers.
         let numbers = format!("{:?}", &secret[..4]);
         for text in shown {
             assert!(!text.contains("a secret") && !text.contains(numbers.trim_matches(['[', ']'])), "{text}");

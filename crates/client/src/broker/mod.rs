@@ -1,9 +1,9 @@
 //! A client of Sealway's broker over its Unix socket, on the wire `sealway.broker.v1`.
 //!
-//! [`Client`] connects when it is first used, and again after the broker was away. Every call has a deadline, which the broker
-//! is told; what could not be answered for now is tried again within it, after pauses drawn at random; after several failures
-//! in a row calls fail at once for a while. A failed call says what kind of failure it was, and whether the broker may have
-//! done it all the same.
+//! [`Client`] connects at its first call, and reconnects after the broker was away. Every call has a deadline, which
+//! the client sends to the broker. A call that fails with UNAVAILABLE is retried within its deadline, after random
+//! pauses. A circuit breaker makes calls fail at once for a while after several failures in a row. An [`Error`] names
+//! the kind of failure, and says if the broker may have executed the call.
 //!
 //! ```no_run
 //! use sealway_client::broker::{Client, Options};
@@ -16,7 +16,7 @@
 //! # }
 //! ```
 //!
-//! It may not know: how the broker does what it is asked for, or where keys lie.
+//! The client does not know how the broker executes an operation, or where keys lie.
 
 mod breaker;
 mod call;
@@ -25,7 +25,6 @@ mod call_tests;
 mod connection;
 mod deadline;
 mod error;
-pub mod generated;
 mod keys;
 mod message;
 pub mod open;

@@ -1,7 +1,7 @@
-//! The wire of the Open Crypto Broker (W4, which W3's servers answer too), for those who measure or compare: one input a
-//! call, and the authority's private key in the call.
+//! The wire of the Open Crypto Broker (W4, which servers of W3 answer too), for measurements and comparisons: one input
+//! per call, and the authority's private key in the call.
 //!
-//! It is spoken as that broker's own clients do, with the same bounds, retries and errors as [`Client`]'s other calls.
+//! Calls have the same bounds, retries and errors as [`Client`]'s other calls.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,23 +9,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sealway_proto::broker::open;
 
 use super::call::Client;
-use super::connection::{Line, origin};
 use super::error::Error;
-use super::generated::open::crypto_grpc_client::CryptoGrpcClient;
-use super::generated::open::crypto_grpc_dev_client::CryptoGrpcDevClient;
 use super::retry::Repeat;
 use super::secret::Secret;
 
-/// A client on that wire.
+/// A client on the wire of the Open Crypto Broker.
 #[derive(Clone, Copy, Debug)]
 pub struct Open<'a>(pub &'a Client);
 
-/// A certificate to be signed by a key that the caller has.
+/// A request for a certificate, signed by a key that the caller holds.
 #[derive(Clone, Copy, Default)]
 pub struct CertificateRequest<'a> {
-    /// The profile.
+    /// Name of the certificate profile.
     pub profile: &'a str,
-    /// PKCS#10 in PEM.
+    /// Certificate signing request, PKCS#10 in PEM.
     pub csr: &'a str,
     /// The authority's private key in PEM.
     pub ca_key: &'a str,
@@ -34,39 +31,28 @@ pub struct CertificateRequest<'a> {
 }
 
 impl fmt::Debug for CertificateRequest<'_> {
-    /// Without the key.
+    /// Leaves out the private key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CertificateRequest").field("profile", &self.profile).finish_non_exhaustive()
     }
 }
 
-/// What was encrypted.
+/// A ciphertext with its nonce and tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cipher {
-    /// As long as the plaintext.
+    /// Ciphertext, as long as the plaintext.
     pub ciphertext: Vec<u8>,
-    /// 12 bytes.
+    /// Nonce of the encryption, 12 bytes.
     pub nonce: Vec<u8>,
-    /// 16 bytes.
+    /// Authentication tag of 16 bytes.
     pub tag: Vec<u8>,
 }
 
-macro_rules! call {
-    ($client:expr, $name:literal, $method:ident, $request:expr) => {{
-        let max = $client.message_len_max();
-        let send = |line: Line, request| {
-            let mut stub = CryptoGrpcClient::with_origin(line, origin()).max_decoding_message_size(max);
-            async move { stub.$method(request).await }
-        };
-        $client.call($name, Repeat::Always, $request, send).await?
-    }};
-}
-
 impl Open<'_> {
-    /// The digest of an input.
+    /// Returns the digest of an input.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn hash_data(&self, profile: &str, input: &[u8]) -> Result<Vec<u8>, Error> {
         let request = open::HashDataRequest {
             profile: profile.to_owned(),
@@ -74,7 +60,7 @@ impl Open<'_> {
             metadata: metadata(),
             output_format: open::HashOutputFormat::Raw.into(),
         };
-        let answer = call!(self.0, "HashData", hash_data, request);
+        let answer = self.0.call(open::crypto_grpc::HASH_DATA, Repeat::Always, request).await?;
         Ok(match answer.hash_value {
             Some(open::hash_data_response::HashValue::HashValueRaw(raw)) => raw,
             Some(open::hash_data_response::HashValue::HashValueHex(hex)) => hex.into_bytes(),
@@ -82,26 +68,22 @@ impl Open<'_> {
         })
     }
 
-    /// What the broker's own benchmarks come to, as JSON; only one that was started for development has them. Takes some
-    /// seconds.
+    /// Results of the broker's built-in benchmarks, as JSON. Only a broker in development mode has them. The call takes
+    /// some seconds.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn benchmark(&self) -> Result<String, Error> {
-        let send = |line: Line, request| {
-            let mut stub = CryptoGrpcDevClient::with_origin(line, origin());
-            async move { stub.benchmark(request).await }
-        };
         let metadata = metadata().map(|own| open::MetadataW1 { id: own.id, ..open::MetadataW1::default() });
         let request = open::BenchmarkRequest { metadata };
-        let answer = self.0.call("Benchmark", Repeat::Always, request, send).await?;
+        let answer = self.0.call(open::crypto_grpc_dev::BENCHMARK, Repeat::Always, request).await?;
         Ok(answer.benchmark_results)
     }
 
-    /// A certificate in DER, where the broker gives what it is asked for.
+    /// Requests a certificate in DER. A broker that answers in PEM is accepted, and its PEM is returned.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn sign_certificate(&self, request: &CertificateRequest<'_>) -> Result<Vec<u8>, Error> {
         let request = open::SignCertificateRequest {
             profile: request.profile.to_owned(),
@@ -112,7 +94,7 @@ impl Open<'_> {
             output_format: open::SignOutputFormat::Der.into(),
             ..open::SignCertificateRequest::default()
         };
-        let answer = call!(self.0, "SignCertificate", sign_certificate, request);
+        let answer = self.0.call(open::crypto_grpc::SIGN_CERTIFICATE, Repeat::Always, request).await?;
         Ok(match answer.signed_certificate {
             Some(open::sign_certificate_response::SignedCertificate::Der(der)) => der,
             Some(open::sign_certificate_response::SignedCertificate::Pem(pem)) => pem.into_bytes(),
@@ -120,10 +102,10 @@ impl Open<'_> {
         })
     }
 
-    /// Seals a plaintext under a key of the broker's store, with this nonce.
+    /// Encrypts a plaintext under a key of the broker's store, with this nonce.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn encrypt_data(
         &self,
         profile: &str,
@@ -138,15 +120,15 @@ impl Open<'_> {
             encrypt_metadata: Some(open::EncryptMetadata { nonce: nonce.to_vec(), aad: None }),
             metadata: metadata(),
         };
-        let answer = call!(self.0, "EncryptData", encrypt_data, request);
+        let answer = self.0.call(open::crypto_grpc::ENCRYPT_DATA, Repeat::Always, request).await?;
         let with = answer.cipher_metadata.unwrap_or_default();
         Ok(Cipher { ciphertext: answer.ciphertext, nonce: with.nonce, tag: with.tag.unwrap_or_default() })
     }
 
-    /// Opens what was sealed so.
+    /// Decrypts a result of [`Open::encrypt_data`].
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn decrypt_data(&self, profile: &str, key: &str, cipher: &Cipher) -> Result<Secret, Error> {
         let with = open::DecryptMetadata { nonce: cipher.nonce.clone(), aad: None, tag: Some(cipher.tag.clone()) };
         let request = open::DecryptDataRequest {
@@ -156,7 +138,7 @@ impl Open<'_> {
             decrypt_metadata: Some(with),
             metadata: metadata(),
         };
-        let answer = call!(self.0, "DecryptData", decrypt_data, request);
+        let answer = self.0.call(open::crypto_grpc::DECRYPT_DATA, Repeat::Always, request).await?;
         Ok(answer.plaintext.into())
     }
 }
@@ -165,7 +147,7 @@ fn key_source(key: &str) -> Option<open::KeySource> {
     Some(open::KeySource { source: Some(open::key_source::Source::KeyId(key.to_owned())) })
 }
 
-/// An id that no other call of this process has; the trace goes in the headers.
+/// Call metadata with an id that is unique in this process; the trace goes into the headers.
 fn metadata() -> Option<open::Metadata> {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     let id = format!("sealway-{}-{}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed));

@@ -1,14 +1,11 @@
-//! The operations under profiles, each a batch: one answer for each input, in the order of the inputs.
+//! Operations under profiles. Each is a batch: one result for each input, in the order of the inputs.
 //!
-//! All of them may be repeated, and are, as `retry` says.
+//! All of them may be retried, by the rules of the module `retry`.
 
 use sealway_proto::broker::{health, v1};
 
 use super::call::Client;
-use super::connection::{Line, origin};
 use super::error::{Code, Error, Sent};
-use super::generated::health::health_client::HealthClient;
-use super::generated::v1::broker_client::BrokerClient;
 use super::message::{
     Batch, Certificate, CertificateRequest, Cipher, Derivation, Descriptor, Encapsulated, Health, Information, Plain,
     Recipient, Refusal, Sealed, Signed,
@@ -16,34 +13,22 @@ use super::message::{
 use super::retry::Repeat;
 use super::secret::Secret;
 
-/// A call of the service that may be repeated.
-macro_rules! repeat {
-    ($client:expr, $name:literal, $method:ident, $request:expr) => {{
-        let max = $client.message_len_max();
-        let send = |line: Line, request| {
-            let mut stub = BrokerClient::with_origin(line, origin()).max_decoding_message_size(max);
-            async move { stub.$method(request).await }
-        };
-        $client.call($name, Repeat::Always, $request, send).await?
-    }};
-}
-
 impl Client {
-    /// Digests of inputs, by the profile's algorithm.
+    /// Computes digests of inputs with the profile's algorithm.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn hash(&self, profile: &str, inputs: &[impl AsRef<[u8]>]) -> Result<Batch<Vec<u8>>, Error> {
         let request = v1::HashRequest { profile: profile.to_owned(), inputs: copies(inputs) };
-        let answer = repeat!(self, "Hash", hash, request);
+        let answer = self.call(v1::broker::HASH, Repeat::Always, request).await?;
         batch("Hash", answer.descriptor, answer.digests, inputs.len())
     }
 
-    /// A certificate for a request, signed by a key of the broker's store. Repeated after a lost answer, it is another
-    /// certificate with a serial number of its own.
+    /// Requests a certificate, signed by a key of the broker's store. A retry after a lost answer gives another
+    /// certificate with its own serial number.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn sign_certificate(&self, request: &CertificateRequest<'_>) -> Result<Certificate, Error> {
         let request = v1::SignCertificateRequest {
             profile: request.profile.to_owned(),
@@ -55,14 +40,14 @@ impl Client {
             subject: request.subject.map(str::to_owned),
             crl_distribution_points: request.crl_points.iter().map(|&point| point.to_owned()).collect(),
         };
-        let answer = repeat!(self, "SignCertificate", sign_certificate, request);
+        let answer = self.call(v1::broker::SIGN_CERTIFICATE, Repeat::Always, request).await?;
         Ok(Certificate { der: answer.der, descriptor: answer.descriptor.unwrap_or_default() })
     }
 
-    /// Seals plaintexts under the current version of a key.
+    /// Encrypts plaintexts under the current version of a key.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn encrypt(&self, profile: &str, key: &str, plains: &[Plain<'_>]) -> Result<Batch<Cipher>, Error> {
         let message = |plain: &Plain<'_>| v1::Plain {
             plaintext: plain.plaintext.to_vec(),
@@ -74,14 +59,14 @@ impl Client {
             key_id: key.to_owned(),
             plains: plains.iter().map(message).collect(),
         };
-        let answer = repeat!(self, "Encrypt", encrypt, request);
+        let answer = self.call(v1::broker::ENCRYPT, Repeat::Always, request).await?;
         batch("Encrypt", answer.descriptor, answer.ciphers.into_iter().map(Cipher::from).collect(), plains.len())
     }
 
-    /// Opens ciphertexts, each by itself: one that does not open is refused, and the others are opened all the same.
+    /// Decrypts ciphertexts independently: one that fails gets a [`Refusal`], and the others are decrypted.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn decrypt(
         &self,
         profile: &str,
@@ -90,7 +75,7 @@ impl Client {
     ) -> Result<Batch<Result<Secret, Refusal>>, Error> {
         let ciphers = sealed.iter().map(Sealed::message).collect();
         let request = v1::DecryptRequest { profile: profile.to_owned(), key_id: key.to_owned(), ciphers };
-        let answer = repeat!(self, "Decrypt", decrypt, request);
+        let answer = self.call(v1::broker::DECRYPT, Repeat::Always, request).await?;
         let opened = answer.opened.into_iter().map(|one| match one.result {
             Some(v1::opened::Result::Plaintext(plaintext)) => Ok(plaintext.into()),
             Some(v1::opened::Result::Refusal(refusal)) => Err(refusal.into()),
@@ -99,10 +84,10 @@ impl Client {
         batch("Decrypt", answer.descriptor, opened.collect(), sealed.len())
     }
 
-    /// Seals anew under the key's current version what an earlier one sealed; the plaintext does not leave the broker.
+    /// Re-encrypts ciphertexts under the key's current version. The plaintext does not leave the broker.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn rewrap(
         &self,
         profile: &str,
@@ -111,7 +96,7 @@ impl Client {
     ) -> Result<Batch<Result<Cipher, Refusal>>, Error> {
         let ciphers = sealed.iter().map(Sealed::message).collect();
         let request = v1::RewrapRequest { profile: profile.to_owned(), key_id: key.to_owned(), ciphers };
-        let answer = repeat!(self, "Rewrap", rewrap, request);
+        let answer = self.call(v1::broker::REWRAP, Repeat::Always, request).await?;
         let rewrapped = answer.rewrapped.into_iter().map(|one| match one.result {
             Some(v1::rewrapped::Result::Cipher(cipher)) => Ok(cipher.into()),
             Some(v1::rewrapped::Result::Refusal(refusal)) => Err(refusal.into()),
@@ -120,52 +105,52 @@ impl Client {
         batch("Rewrap", answer.descriptor, rewrapped.collect(), sealed.len())
     }
 
-    /// Signatures of inputs by the current version of a key.
+    /// Signs inputs with the current version of a key.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn sign(&self, profile: &str, key: &str, inputs: &[impl AsRef<[u8]>]) -> Result<Batch<Vec<u8>>, Error> {
         let request = v1::SignRequest { profile: profile.to_owned(), key_id: key.to_owned(), inputs: copies(inputs) };
-        let answer = repeat!(self, "Sign", sign, request);
+        let answer = self.call(v1::broker::SIGN, Repeat::Always, request).await?;
         batch("Sign", answer.descriptor, answer.signatures, inputs.len())
     }
 
-    /// Whether signatures are right.
+    /// Verifies signatures; true for each valid one.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn verify(&self, profile: &str, key: &str, signed: &[Signed<'_>]) -> Result<Batch<bool>, Error> {
         let messages = signed.iter().map(Signed::message).collect();
         let request = v1::VerifyRequest { profile: profile.to_owned(), key_id: key.to_owned(), signed: messages };
-        let answer = repeat!(self, "Verify", verify, request);
+        let answer = self.call(v1::broker::VERIFY, Repeat::Always, request).await?;
         batch("Verify", answer.descriptor, answer.valid, signed.len())
     }
 
-    /// Authentication tags of inputs under the current version of a key.
+    /// Computes authentication tags of inputs under the current version of a key.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn mac(&self, profile: &str, key: &str, inputs: &[impl AsRef<[u8]>]) -> Result<Batch<Vec<u8>>, Error> {
         let request = v1::MacRequest { profile: profile.to_owned(), key_id: key.to_owned(), inputs: copies(inputs) };
-        let answer = repeat!(self, "Mac", mac, request);
+        let answer = self.call(v1::broker::MAC, Repeat::Always, request).await?;
         batch("Mac", answer.descriptor, answer.tags, inputs.len())
     }
 
-    /// Whether authentication tags, given as signatures, are right.
+    /// Verifies authentication tags, given as signatures; true for each valid one.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn verify_mac(&self, profile: &str, key: &str, signed: &[Signed<'_>]) -> Result<Batch<bool>, Error> {
         let messages = signed.iter().map(Signed::message).collect();
         let request = v1::VerifyMacRequest { profile: profile.to_owned(), key_id: key.to_owned(), signed: messages };
-        let answer = repeat!(self, "VerifyMac", verify_mac, request);
+        let answer = self.call(v1::broker::VERIFY_MAC, Repeat::Always, request).await?;
         batch("VerifyMac", answer.descriptor, answer.valid, signed.len())
     }
 
-    /// Keys derived from a version of a key; 0 takes the current one.
+    /// Derives keys from a version of a key, or from the current one for 0.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn derive(
         &self,
         profile: &str,
@@ -184,24 +169,24 @@ impl Client {
             key_version,
             derivations: derivations.iter().map(message).collect(),
         };
-        let answer = repeat!(self, "Derive", derive, request);
+        let answer = self.call(v1::broker::DERIVE, Repeat::Always, request).await?;
         batch("Derive", answer.descriptor, secrets(answer.outputs), derivations.len())
     }
 
-    /// So many random strings of so many bytes each.
+    /// Returns `count` random strings of `length` bytes each; a count of 0 gives one.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn random(&self, profile: &str, length: u32, count: u32) -> Result<Batch<Secret>, Error> {
         let request = v1::RandomRequest { profile: profile.to_owned(), length, count };
-        let answer = repeat!(self, "Random", random, request);
+        let answer = self.call(v1::broker::RANDOM, Repeat::Always, request).await?;
         batch("Random", answer.descriptor, secrets(answer.outputs), count.max(1) as usize)
     }
 
-    /// So many secrets shared with whoever has the private key.
+    /// Creates `count` secrets shared with the holder of the recipient's private key; a count of 0 gives one.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn encapsulate(
         &self,
         profile: &str,
@@ -213,15 +198,15 @@ impl Client {
             Recipient::Public(key) => v1::encapsulate_request::To::PublicKey(key.to_vec()),
         };
         let request = v1::EncapsulateRequest { profile: profile.to_owned(), to: Some(to), count };
-        let answer = repeat!(self, "Encapsulate", encapsulate, request);
+        let answer = self.call(v1::broker::ENCAPSULATE, Repeat::Always, request).await?;
         let outputs = answer.encapsulated.into_iter().map(Encapsulated::from).collect();
         batch("Encapsulate", answer.descriptor, outputs, count.max(1) as usize)
     }
 
-    /// The secrets that ciphertexts tell the owner of a key; version 0 takes the current one.
+    /// Recovers the shared secrets of ciphertexts with a version of a key, or with the current one for 0.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn decapsulate(
         &self,
         profile: &str,
@@ -235,29 +220,27 @@ impl Client {
             key_version,
             ciphertexts: copies(ciphertexts),
         };
-        let answer = repeat!(self, "Decapsulate", decapsulate, request);
+        let answer = self.call(v1::broker::DECAPSULATE, Repeat::Always, request).await?;
         batch("Decapsulate", answer.descriptor, secrets(answer.shared_secrets), ciphertexts.len())
     }
 
-    /// What the broker says of itself.
+    /// Asks the broker for its version, build and profiles.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] of the broker or the connection.
     pub async fn information(&self) -> Result<Information, Error> {
-        let answer = repeat!(self, "Information", information, v1::InformationRequest {});
+        let answer = self.call(v1::broker::INFORMATION, Repeat::Always, v1::InformationRequest {}).await?;
         Ok(answer.into())
     }
 
-    /// Whether it serves.
+    /// Asks the broker for its health.
     ///
     /// # Errors
-    /// [`Error`], where nobody says.
+    /// [`Error`], if there is no answer.
     pub async fn health(&self) -> Result<Health, Error> {
-        let send = |line: Line, request| {
-            let mut stub = HealthClient::with_origin(line, origin());
-            async move { stub.check(request).await }
-        };
-        let answer = self.call("Health", Repeat::Always, health::HealthCheckRequest::default(), send).await?;
+        let request = health::HealthCheckRequest::default();
+        let checked = self.call(health::health::CHECK, Repeat::Always, request).await;
+        let answer = checked.map_err(|err| Error { operation: "Health", ..err })?;
         let is_serving = answer.status() == health::health_check_response::ServingStatus::Serving;
         Ok(if is_serving { Health::Serving } else { Health::NotServing })
     }
@@ -275,7 +258,7 @@ fn nothing() -> Refusal {
     Refusal { code: Code::Internal, text: "the broker said nothing of it".into() }
 }
 
-/// An answer that is shorter or longer than what was asked for could be taken for another input's.
+/// Checks that a batch has one result for each input: a result could else be taken for another input's.
 fn batch<T>(
     operation: &'static str,
     descriptor: Option<Descriptor>,

@@ -1,23 +1,22 @@
-//! When a call is made once more, and after which pause.
+//! Rules for retries: the calls that are retried, and the pauses between attempts.
 //!
-//! The one code that is answered with a retry is UNAVAILABLE, the client's own where it has no connection included: with any
-//! other the broker has looked at the call, and would say the same again, or has too much to do already. Every operation may
-//! be repeated but those that change the key store: what is computed is computed anew and the earlier answer is lost to nobody
-//! (a second encryption has a nonce of its own, a second certificate a serial number of its own). `Generate`, `Import` and
-//! `Rotate` sent twice could make a key or a version that nobody knows of, so they are repeated only where the first attempt
-//! surely was not sent.
+//! Only UNAVAILABLE leads to a retry, also the client's own for a missing connection. With any other code the broker
+//! has examined the call and would answer the same, or is overloaded. Every operation may be repeated, except those
+//! that change the key store: a repeated computation loses no state (a second encryption has a new nonce, a second
+//! certificate a new serial number). `Generate`, `Import` and `Rotate` sent twice could create an unknown key or
+//! version, so they are retried only if the first attempt was certainly not sent.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// How often and how fast calls are repeated, always within their deadline.
+/// Number and pauses of attempts, always within the call's deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryOptions {
-    /// Attempts of one call, the first included; 1 never repeats. 5 unless said.
+    /// Attempts of one call, with the first; 1 disables retries. Default 5.
     pub attempts: u32,
-    /// The longest pause before the second attempt; it doubles with each. 20 ms unless said.
+    /// Longest pause before the second attempt; the bound doubles with each further attempt. Default 20 ms.
     pub first: Duration,
-    /// The longest pause at all. 500 ms unless said.
+    /// Upper bound of all pauses. Default 500 ms.
     pub longest: Duration,
 }
 
@@ -28,12 +27,12 @@ impl Default for RetryOptions {
 }
 
 impl RetryOptions {
-    /// Every call is made once.
+    /// Options without retries: every call is made once.
     pub const NEVER: RetryOptions =
         RetryOptions { attempts: 1, first: Duration::from_millis(20), longest: Duration::from_millis(500) };
 
-    /// The pause after this many attempts, 1 or more: anywhere between nothing and the bound, so that those who lost the
-    /// broker together do not come back together.
+    /// The pause after this many attempts, 1 or more: a random share of the bound, so that clients that lost the broker
+    /// together do not reconnect together.
     pub(crate) fn pause(&self, attempts: u32) -> Duration {
         self.pause_at(attempts, random_share())
     }
@@ -44,16 +43,17 @@ impl RetryOptions {
     }
 }
 
-/// Whether a call may be made twice.
+/// Conditions under which a call may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Twice is as good as once.
+    /// A repetition does no harm.
     Always,
-    /// Only where the first was surely not sent.
+    /// Only if no earlier attempt was sent.
     Unsent,
 }
 
-/// From 0 to 1. The standard library's keys of hash maps are random enough for a pause, and cost no dependency.
+/// A random number from 0 up to, not including, 1. The keys of the standard library's hash maps are random enough for a
+/// pause, and cost no dependency.
 fn random_share() -> f64 {
     let bits = RandomState::new().hash_one(0_u8) >> 11;
     bits as f64 / (1_u64 << 53) as f64

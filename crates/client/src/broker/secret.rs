@@ -1,12 +1,11 @@
-//! Bytes that are nobody else's business.
+//! Secret bytes that are wiped on drop and not shown in debug output.
 
 use std::fmt;
 use std::ops::Deref;
 
 use zeroize::Zeroizing;
 
-/// Secret bytes of an answer: wiped when dropped, and never shown. Copies that the transport made on their way here are not
-/// within its reach.
+/// Secret bytes of an answer: wiped on drop, and never shown. Copies that the transport made before are not wiped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<Vec<u8>>);
 

@@ -1,8 +1,8 @@
-//! The trace that a call belongs to, as a value: the client knows no tracing library.
+//! The trace context of a call, as a value: the client depends on no tracing library.
 
 use std::fmt;
 
-/// A W3C `traceparent`.
+/// A W3C `traceparent` of version 00.
 ///
 /// ```
 /// use sealway_client::broker::TraceParent;
@@ -18,12 +18,12 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// Of this trace and span, neither of which is 0.
+    /// Creates the context of this trace and span; `None` if either is 0.
     pub fn new(trace: u128, span: u64, is_sampled: bool) -> Option<Self> {
         (trace != 0 && span != 0).then_some(TraceParent { trace, span, flags: u8::from(is_sampled) })
     }
 
-    /// From `00-TRACE-SPAN-FLAGS` in lower-case hexadecimal; `None` where it is anything else.
+    /// Parses `00-TRACE-SPAN-FLAGS` in lower-case hexadecimal; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let mut parts = text.split('-');

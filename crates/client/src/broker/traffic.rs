@@ -1,4 +1,4 @@
-//! A stream whose bytes are counted.
+//! A stream wrapper that counts bytes in both directions.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that went over a client's connections, all together.
+/// Byte counters over all connections of a client.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     sent: AtomicU64,
@@ -16,7 +16,7 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Bytes sent, and received.
+    /// Returns bytes sent and bytes received.
     pub(crate) fn read(&self) -> (u64, u64) {
         (self.sent.load(Ordering::Relaxed), self.received.load(Ordering::Relaxed))
     }

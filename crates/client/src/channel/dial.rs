@@ -1,4 +1,4 @@
-//! From a grant to a channel: over a relay with either role, or directly.
+//! Connecting: from a grant to a channel, over a relay in either role, or directly.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::handshake::{self, Waits, now_s};
 use super::socket::{self, Io, Socket};
 use super::{Channel, Identity, Liveness, Options, Step};
 
-/// How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then.
+/// Extra wait for a peer after the grant's end: by then the relay should have ended the connection.
 const AFTER_GRANT: Duration = Duration::from_secs(60);
 
-/// Names a run of an endpoint towards relays, so that it may take its own place again and nobody else may.
+/// Identifies a running endpoint to relays, so that only this endpoint can take its own place again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance(Arc<str>);
 
 impl Instance {
-    /// Draws one: 24 random bytes.
+    /// Draws an instance id of 24 random bytes.
     ///
     /// # Errors
-    /// Where the crypto module has no randomness.
+    /// `provider`, if the crypto module has no randomness.
     pub fn draw() -> Result<Self, Error> {
         let mut bytes = [0; 24];
         let drawn = sealway_proto::crypto::default_provider().fill_random(&mut bytes);
@@ -34,8 +34,8 @@ impl Instance {
     }
 }
 
-/// Attaches to the relay that a grant names, in its role, waits for the peer and runs the handshake. `told` hears how far it
-/// has come.
+/// Attaches to the grant's relay in the grant's role, waits for the peer and runs the handshake. `told` is called at
+/// each step.
 ///
 /// # Errors
 /// By stage: [`Stage::Grant`] for a grant that cannot be used, [`Stage::Connect`], [`Stage::Attach`] with the relay's reason
@@ -44,10 +44,10 @@ pub async fn attach(grant: &Grant, me: &Instance, options: &Options, told: impl 
     attach_over(socket::connect(&grant.tunnel_url, &options.connecting), grant, me, options, told).await
 }
 
-/// As [`attach`], over a connection that is there already.
+/// Attaches like [`attach`], over a connection that is already open.
 ///
 /// # Errors
-/// As [`attach`].
+/// Those of [`attach`].
 pub async fn attach_on(
     io: impl Io + 'static,
     grant: &Grant,
@@ -86,18 +86,18 @@ async fn attach_over(
     shake(socket, settings, grant.role, waits, options.liveness, told).await
 }
 
-/// Connects to a peer that listens.
+/// Connects to a peer that listens for direct connections.
 ///
 /// # Errors
-/// As [`attach`], without its stage.
+/// Those of [`attach`], except its stage [`Stage::Attach`].
 pub async fn connect_direct(info: &DirectInfo, options: &Options, told: impl FnMut(Step)) -> Result<Channel, Error> {
     connect_over(socket::connect(&info.ws_url, &options.connecting), info, options, told).await
 }
 
-/// As [`connect_direct`], over a connection that is there already.
+/// Connects like [`connect_direct`], over a connection that is already open.
 ///
 /// # Errors
-/// As [`connect_direct`].
+/// Those of [`connect_direct`].
 pub async fn connect_direct_on(
     io: impl Io + 'static,
     info: &DirectInfo,
@@ -120,23 +120,23 @@ async fn connect_over(
     shake(socket, settings, Role::Client, waits, options.liveness, told).await
 }
 
-/// Takes up a connection that a peer opened with the same direct info. Each info serves one channel. A TCP connection should have
-/// `TCP_NODELAY` set, or small records wait for acknowledgements.
+/// Accepts a connection that a peer opened with the same direct info. Each info serves one channel. A TCP connection
+/// should have `TCP_NODELAY` set, or small records wait for acknowledgements.
 ///
 /// # Errors
-/// As [`connect_direct`].
+/// Those of [`connect_direct`].
 pub async fn accept_direct(io: impl Io + 'static, info: &DirectInfo, options: &Options) -> Result<Channel, Error> {
     let settings = direct_settings(info, options)?;
     let socket = socket::accept(Box::new(io), options.connecting.timeout).await?;
     shake(socket, settings, Role::Server, direct_waits(options, ""), options.liveness, |_| ()).await
 }
 
-/// The peer is at the other end of the connection.
+/// Waits of a direct connection, whose peer is already at the other end.
 fn direct_waits(options: &Options, hint: &'static str) -> Waits {
     Waits { peer: options.peer_timeout.unwrap_or(options.handshake_timeout), rest: options.handshake_timeout, hint }
 }
 
-/// What may help a client whose handshake comes to no end.
+/// Advice to a client whose handshake does not complete.
 fn hint(settings: &ChannelSettings, role: Role) -> &'static str {
     if role == Role::Server || settings.suite.is_native() || settings.accept_unconfirmed {
         return "";
@@ -158,7 +158,7 @@ fn settings_of(grant: &Grant, options: &Options) -> Result<ChannelSettings, Erro
     {
         return Err(Error::new(Stage::Grant, "grant_invalid", "the grant's noise_pattern is not that of its suite"));
     }
-    // What v1 binds is in its handshake.
+    // v1 binds these fields in its handshake.
     if suite.is_native() {
         let claims = Claims::read_unverified(&grant.token);
         let claims = claims.ok_or_else(|| Error::new(Stage::Grant, "grant_invalid", "the grant's token is none"))?;

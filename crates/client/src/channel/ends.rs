@@ -1,71 +1,72 @@
-//! Ends of streams: which the peer has said, and which this side has not. SPEC rpc.md#streams
+//! Ends of streams: those that the peer has sent, and those that this side has not. SPEC rpc.md#streams
 //!
-//! The library that multiplexes streams reads the loss of a channel, a reset and an orderly end alike, as the end of the stream; and
-//! it finishes in order a stream that this side drops after the peer has finished. Whoever reads must be able to tell: a stream has
-//! ended where a frame said so, and everything else breaks it off. So the frames are looked at on their way, both ways.
+//! The library that multiplexes streams reports the loss of a channel, a reset and an orderly end alike, as the end of
+//! the stream. It also finishes in order a stream that this side drops after the peer has finished. A reader must be
+//! able to tell the difference: a stream has ended if a frame said so, and any other end breaks it off. So this module
+//! inspects the frames in both directions.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Bytes of a frame's header: version, type, flags (2), stream (4), length (4).
+/// Length of a frame's header in bytes: version, type, flags (2), stream (4), length (4).
 pub(super) const HEADER_LEN: usize = 12;
 const TYPE_DATA: u8 = 0;
 const TYPE_WINDOW: u8 = 1;
 const FLAG_SYN: u8 = 1;
 const FLAG_FIN: u8 = 4;
 const FLAG_RST: u8 = 8;
-/// Where the flags' lower byte is in a header.
+/// Offset of the flags' lower byte in a header.
 const FLAGS_AT: usize = 3;
 
-/// A stream as both directions know it.
+/// State of a stream that both directions share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Known {
-    /// The peer has said that nothing more comes.
+    /// The peer has sent its last byte.
     peer_finished: bool,
-    /// This side has dropped the stream without an end: what it says next of it must not be an end.
+    /// This side dropped the stream without an end: the library's next end frame must become a reset.
     abandoned: bool,
 }
 
-/// Streams of a channel, shared by the task that carries their frames and their handles. As many as the library knows.
+/// Streams of a channel, shared by the task that carries their frames and their handles. As many as the library holds.
 #[derive(Debug, Default)]
 pub(super) struct Ends(Mutex<HashMap<u32, Known>>);
 
 impl Ends {
-    /// Notes a stream, unless its first frame did.
+    /// Records a stream, if its first frame did not.
     pub(super) fn opened(&self, id: u32) {
         self.lock().entry(id).or_default();
     }
 
-    /// Whether the peer has said that nothing more comes on a stream.
+    /// True if the peer has ended its direction of a stream.
     pub(super) fn peer_finished(&self, id: u32) -> bool {
         self.lock().get(&id).is_some_and(|known| known.peer_finished)
     }
 
-    /// The stream's handle is gone, and nothing more is to be said.
+    /// Forgets a stream whose handle is dropped after its end.
     pub(super) fn forget(&self, id: u32) {
         self.lock().remove(&id);
     }
 
-    /// The stream's handle is gone before this side has finished: the library may still say something.
+    /// Marks a stream whose handle is dropped before this side has finished: the library may still send an end for it.
     pub(super) fn abandon(&self, id: u32) {
         if let Some(known) = self.lock().get_mut(&id) {
             known.abandoned = true;
         }
     }
 
-    /// A frame of the peer's, which the library has all of.
+    /// Records a frame of the peer that the library has read completely.
     fn came(&self, head: [u8; HEADER_LEN]) {
         let (flags, id) = (head[FLAGS_AT], stream_of(head));
         if head[1] > TYPE_WINDOW || flags & (FLAG_SYN | FLAG_FIN | FLAG_RST) == 0 {
             return;
         }
         let mut streams = self.lock();
-        // The library opens no stream that is reset as it is opened, and would never forget this one.
+        // The library does not open a stream whose first frame resets it, so this entry would never be removed.
         if flags & FLAG_SYN != 0 && flags & FLAG_RST == 0 {
             streams.entry(id).or_default();
         }
         if let Some(known) = streams.get_mut(&id) {
-            // A reset behind an end takes nothing of it back: the library has what came before.
+            // A reset after an end does not undo the end: the library has all bytes before it.
             known.peer_finished |= flags & FLAG_FIN != 0 && flags & FLAG_RST == 0;
             if known.abandoned && flags & FLAG_RST != 0 {
                 streams.remove(&id);
@@ -73,7 +74,7 @@ impl Ends {
         }
     }
 
-    /// The flags that a frame of this side's goes out with: the end of a stream that was abandoned is a reset.
+    /// Returns the flags for an outgoing frame: the end of an abandoned stream becomes a reset.
     fn goes(&self, head: [u8; HEADER_LEN]) -> u8 {
         let (flags, id) = (head[FLAGS_AT], stream_of(head));
         if head[1] > TYPE_WINDOW || flags & (FLAG_FIN | FLAG_RST) == 0 {
@@ -88,7 +89,7 @@ impl Ends {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Known>> {
-        // A thread that panicked while it held this left nothing half done.
+        // A panic while the lock was held leaves no partial change.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
@@ -97,7 +98,7 @@ fn stream_of(head: [u8; HEADER_LEN]) -> u32 {
     u32::from_be_bytes([head[4], head[5], head[6], head[7]])
 }
 
-/// One direction's frames, in pieces that begin and end anywhere.
+/// Parser of one direction's frames, fed with pieces of any length.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: [u8; HEADER_LEN],
@@ -106,7 +107,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Bytes that the library has read.
+    /// Parses bytes that the library has read.
     pub(super) fn read(&mut self, mut bytes: &[u8], ends: &Ends) {
         while !bytes.is_empty() {
             if self.head_len < HEADER_LEN {
@@ -123,7 +124,7 @@ impl Frames {
                 self.body_left -= len;
                 bytes = &bytes[len..];
             }
-            // Of a frame that is cut off nothing counts.
+            // A frame counts once it is complete.
             if self.body_left == 0 {
                 self.head_len = 0;
                 ends.came(self.head);
@@ -131,7 +132,7 @@ impl Frames {
         }
     }
 
-    /// Bytes that the library has written: whole headers, and bodies in pieces.
+    /// Rewrites bytes that the library has written: whole headers, and bodies in pieces.
     pub(super) fn write(&mut self, mut bytes: &mut [u8], ends: &Ends) {
         while !bytes.is_empty() {
             if self.body_left == 0 {
@@ -148,7 +149,7 @@ impl Frames {
     }
 }
 
-/// Only frames of data have a body.
+/// Length of a frame's body; only data frames have one.
 fn body_len(head: [u8; HEADER_LEN]) -> usize {
     if head[1] == TYPE_DATA { u32::from_be_bytes([head[8], head[9], head[10], head[11]]) as usize } else { 0 }
 }

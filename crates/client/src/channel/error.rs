@@ -1,4 +1,4 @@
-//! Why a channel, or something on it, did not come about: at which stage, under which code, and a sentence.
+//! Errors of channels, their streams and calls: a stage, a code, and a sentence.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use sealway_proto::channel::ChannelError;
 pub use sealway_proto::channel::Stage;
 
-/// Something failed at a stage. It holds no key, no token and nothing that was decrypted, and costs little to clone.
+/// A failure at a stage. It holds no key, no token and no decrypted data, and is cheap to clone.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{stage}: {text} ({code})")]
 pub struct Error {
-    /// How far it had come.
+    /// Stage at which the failure happened.
     pub stage: Stage,
-    /// A stable code, for programs.
+    /// Stable code of the failure, for programs.
     pub code: Cow<'static, str>,
-    /// A sentence, for people.
+    /// Sentence about the failure, for people.
     pub text: Arc<str>,
 }
 
 impl Error {
-    /// Codes of this crate's own, which are in `spec/registry.toml` under `channel_client_errors`. Beside them are those of the
-    /// core (`channel_errors`) and those that a peer's or a relay's close frame says.
+    /// Codes of this crate, listed in `spec/registry.toml` under `channel_client_errors`. Errors also carry codes of
+    /// the core (`channel_errors`) and codes made from the close frame of a peer or a relay.
     pub const CODES: &'static [&'static str] = &[
         "accept_failed",
         "address_invalid",
@@ -66,12 +66,12 @@ impl Error {
         Error { stage, code: code.into(), text: text.as_ref().into() }
     }
 
-    /// The core's word for a failure.
+    /// Converts an error of the core, with its stage and code.
     pub(crate) fn of_core(err: &ChannelError) -> Self {
         Error { stage: err.stage(), code: err.code().into(), text: err.to_string().into() }
     }
 
-    /// The peer, or the relay, ended the connection with a WebSocket close frame. Words of its reason become the code.
+    /// Error for a WebSocket close frame of the peer or the relay. The close's reason becomes the code.
     pub(crate) fn closed(stage: Stage, close: Option<(u16, &str)>) -> Self {
         match close {
             None => Error::new(stage, "closed", "the connection was closed without a word"),
@@ -87,9 +87,9 @@ impl Error {
         }
     }
 
-    /// Whether the same may work a little later: nobody was there, a bound was reached, or a connection broke. What a
-    /// signature, a key or a configuration decides does not change by itself. `expected_attach` is what a relay says to an attach
-    /// message that it has waited for too long: it passes.
+    /// True if a later attempt may succeed: no peer was there, a bound was reached, or a connection broke. Failures
+    /// that a signature, a key or a configuration decides are permanent. A relay answers `expected_attach` to an attach
+    /// message that came too late, so that a retry may succeed.
     pub fn is_passing(&self) -> bool {
         const LASTING: [&str; 10] = [
             "address_invalid",
@@ -103,12 +103,13 @@ impl Error {
             "unauthorized",
             "upgrade_refused",
         ];
-        // What a handshake or a record is refused for is this peer's doing: the next one is another.
+        // A rejected handshake or record concerns this peer only: the next peer may be another one.
         matches!(self.stage, Stage::Handshake | Stage::Record) || !LASTING.contains(&self.code.as_ref())
     }
 }
 
-/// `token replay` is `token_replay`. A stranger's reason is bounded and has no other signs than these.
+/// Turns a close's reason into a code: `token replay` becomes `token_replay`. The code of an untrusted reason is at
+/// most 64 characters long and has only letters, digits and underscores.
 fn code_of(reason: &str) -> String {
     let word = |sign: char| if sign.is_ascii_alphanumeric() { sign.to_ascii_lowercase() } else { '_' };
     reason.chars().take(64).map(word).collect()
@@ -124,7 +125,7 @@ mod tests {
         assert_eq!((err.code.as_ref(), err.stage.name()), ("token_replay", "attach"));
         assert!(err.to_string().contains("1008") && err.is_passing(), "a new grant has a new token");
         assert!(!Error::closed(Stage::Attach, Some((1008, "invalid attach"))).is_passing());
-        // A machine that slept between a grant and its use has a token that is over.
+        // A machine that slept between a grant and its use has an expired token.
         assert!(Error::closed(Stage::Attach, Some((1008, "invalid token"))).is_passing());
         assert!(Error::closed(Stage::Attach, Some((1002, "expected attach"))).is_passing(), "a slow line is no defect");
         let of_peer = Error::of_core(&ChannelError::ChannelMismatch);

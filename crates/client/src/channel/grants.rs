@@ -1,4 +1,4 @@
-//! Where grants come from: a file, or the control plane over HTTP. SPEC relay.md#control-plane
+//! Sources of grants: a file, or the control plane over HTTP. SPEC relay.md#control-plane
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -21,26 +21,27 @@ use super::error::{Error, Stage};
 use super::{Channel, Options};
 use crate::trust;
 
-/// Longest grant, in bytes.
+/// Longest grant that is read, in bytes.
 const GRANT_LEN_MAX: usize = 64 * 1024;
 /// Longest reason of a control plane that is passed on, in bytes.
 const REASON_LEN_MAX: usize = 200;
-/// How long the control plane may take to answer; it keeps a question for 30 s until a listener is there.
+/// Longest time for the control plane's answer; it holds a request for 30 s until a listener is there.
 const ANSWER_TIME: Duration = Duration::from_secs(45);
 
-/// How long a listener waits at the control plane for a client before it asks again, in seconds: less than proxies on the way wait.
+/// Time for which a listener's request waits at the control plane for a client, in seconds: shorter than the timeouts
+/// of proxies.
 const LISTEN_WAIT_S: u64 = 25;
 
-/// Where an endpoint gets its grants from.
+/// Source of an endpoint's grants.
 #[derive(Debug)]
 pub enum Grants {
-    /// A file with one grant. Its token works once.
+    /// A file with one grant, whose token works once.
     File(GrantFile),
-    /// A control plane, asked for a grant each time.
+    /// A control plane, which is asked for each grant.
     Control(Box<Control>),
 }
 
-/// A file with one grant, and whether its token was shown to a relay.
+/// A file with one grant, and the token that was already sent to a relay.
 #[derive(Debug)]
 pub struct GrantFile {
     path: PathBuf,
@@ -48,16 +49,16 @@ pub struct GrantFile {
 }
 
 impl Grants {
-    /// The grant of a file.
+    /// Creates a source that reads one grant from a file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Grants::File(GrantFile { path: path.into(), shown: Mutex::default() })
     }
 
-    /// The next grant. A listener's comes once a client asks for its counterpart.
+    /// Returns the next grant. A listener's grant comes once a client asks for its counterpart.
     ///
     /// # Errors
-    /// Of the stage [`Stage::Grant`]: `grant_invalid` names the member at fault, or a file whose token was used; `nobody_listens`
-    /// where no peer has asked for its end, `unauthorized` where the control plane does not take the token.
+    /// Of the stage [`Stage::Grant`]: `grant_invalid` names the malformed member, or a file whose token was used;
+    /// `nobody_listens` if no peer listens under the name; `unauthorized` if the control plane rejects the token.
     pub async fn next(&self) -> Result<Grant, Error> {
         match self {
             Grants::File(file) => file.next().await,
@@ -65,15 +66,15 @@ impl Grants {
         }
     }
 
-    /// Attaches with the next grant.
+    /// Attaches to the relay with the next grant.
     ///
     /// # Errors
-    /// Of [`Grants::next`] and [`attach`].
+    /// Those of [`Grants::next`] and [`attach`].
     pub(super) async fn attach(&self, me: &Instance, options: &Options) -> Result<Channel, Error> {
         self.attach_with(self.next().await?, me, options).await
     }
 
-    /// Attaches with a grant of these.
+    /// Attaches to the relay with a grant of this source.
     pub(super) async fn attach_with(&self, grant: Grant, me: &Instance, options: &Options) -> Result<Channel, Error> {
         let attached = attach(&grant, me, options, |_| ()).await;
         // A relay that was not reached has not seen the token.
@@ -99,12 +100,12 @@ impl GrantFile {
     }
 
     fn shown(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        // A thread that panicked while it held this left nothing half done.
+        // A panic while the lock was held leaves no partial change.
         self.shown.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// A control plane, and what is asked of it.
+/// Client of a control plane, with its prepared request.
 pub struct Control {
     uri: Uri,
     bearer: Option<HeaderValue>,
@@ -113,8 +114,9 @@ pub struct Control {
 }
 
 impl Control {
-    /// Asks at `url` (`http://` or `https://`, without a path) for the end `role` of channels that go by `name`. `bearer`
-    /// goes along; `tls` says whom to trust and what to show, for `https`.
+    /// Creates a client of the control plane at `url` (`http://` or `https://`, without a path), for grants of the end
+    /// `role` of channels under `name`. `bearer` is sent along; `tls` has the trusted authorities and the client
+    /// certificate for `https`.
     ///
     /// # Errors
     /// `address_invalid`, or `unauthorized` for a token that no header can hold.
@@ -128,7 +130,7 @@ impl Control {
         let invalid =
             || fault("address_invalid", "no http:// or https:// address without a path and a password".into());
         let base: Uri = url.parse().map_err(|_| invalid())?;
-        // What stands before an @ would be shown wherever the address is.
+        // A user name or password before an @ would be shown with the address.
         let has_host = base.authority().is_some_and(|authority| !authority.as_str().contains('@'));
         let is_bare = base.path() == "/" && base.query().is_none() && has_host;
         if !is_bare || !matches!(base.scheme_str(), Some("http" | "https")) {
@@ -144,7 +146,7 @@ impl Control {
         });
         let tls = match tls {
             Some(mut config) => {
-                // The library says itself what it speaks.
+                // hyper-rustls sets the protocols itself.
                 config.alpn_protocols.clear();
                 Ok(config)
             }
@@ -166,7 +168,7 @@ impl Control {
 
     async fn next(&self) -> Result<Grant, Error> {
         loop {
-            // Nothing: no client has asked for as long as it was waited.
+            // `None`: no client asked within the waiting time.
             if let Some(grant) = self.ask().await? {
                 return Ok(grant);
             }
@@ -193,7 +195,7 @@ impl Control {
     }
 
     fn away(&self, err: &hyper_util::client::legacy::Error) -> Error {
-        // The error's own words say where it failed, and its source why.
+        // The error's own text says where it failed, and its source why.
         let why = std::error::Error::source(err).map(|source| format!(": {source}")).unwrap_or_default();
         fault("control_unreachable", format!("{}: {err}{why}", self.uri))
     }
@@ -220,7 +222,8 @@ fn judge(status: StatusCode, body: &[u8]) -> Result<Option<Grant>, Error> {
     }
 }
 
-/// The reason in a control plane's JSON, with what leads to it; nothing where it gives none, or more than a line of text.
+/// Reason in a control plane's JSON, after a colon; empty without a reason, or for one of several lines or over 200
+/// bytes.
 fn reason(body: &[u8]) -> String {
     let body: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let text = body.as_ref().and_then(|body| body.get("error")?.as_str());

@@ -1,4 +1,4 @@
-//! The handshake over a WebSocket, for either role.
+//! Runs the handshake over a WebSocket, for either role.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,21 +10,20 @@ use tokio_tungstenite::tungstenite::{Error as WsError, Message};
 use super::error::{Error, Stage};
 use super::socket::Socket;
 
-/// How long is waited.
+/// Time bounds of a handshake.
 pub(crate) struct Waits {
-    /// For the peer's first message.
+    /// Longest wait for the peer's first message.
     pub(crate) peer: Duration,
-    /// From it to the end.
+    /// Longest time from the first message to the end.
     pub(crate) rest: Duration,
-    /// What may help where it does not come to its end; may be empty.
+    /// Advice for the error of a handshake that times out; may be empty.
     pub(crate) hint: &'static str,
 }
 
-/// Runs a handshake to its end. `first` is what is sent before anything is read. `heard` is called at the peer's first
-/// message.
+/// Runs a handshake to its end. `first` is sent before anything is read. `heard` is called at the peer's first message.
 ///
 /// # Errors
-/// Of the stage `attach` where the relay ends the connection before the peer has said anything, else of `handshake`.
+/// Of the stage `attach` if the relay closes the connection before the peer's first message, else of `handshake`.
 pub(crate) async fn run(
     socket: &mut Socket,
     mut handshake: Handshake,
@@ -64,7 +63,7 @@ pub(crate) async fn run(
     handshake.into_records().map_err(|err| Error::of_core(&err))
 }
 
-/// The peer's next message.
+/// Waits for the peer's next message.
 async fn next(socket: &mut Socket, stage: Stage) -> Result<Bytes, Error> {
     loop {
         match socket.next().await {
@@ -94,13 +93,13 @@ fn broken(stage: Stage, err: &WsError) -> Error {
     match err {
         WsError::ConnectionClosed | WsError::AlreadyClosed => Error::closed(stage, None),
         WsError::Capacity(_) => Error::new(stage, "record_too_large", "a message is longer than 1 MiB"),
-        // A relay of v1 ends connections without a close frame.
+        // A v1 relay closes connections without a close frame.
         WsError::Protocol(_) => Error::new(stage, "closed", format!("the connection was closed without a word: {err}")),
         _ => Error::new(stage, "connection_lost", format!("the connection broke: {err}")),
     }
 }
 
-/// Seconds since 1970: what handshakes carry, so that an old one is told from a new one.
+/// Seconds since 1970, which handshakes carry to detect old ones.
 #[expect(clippy::disallowed_methods, reason = "the SDK's own door to the wall clock")]
 pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|since| since.as_secs()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A static key of this side, for grants that pin the peers' keys: what takes the control plane out of those to be trusted.
+//! Static key of this side, for grants that pin the peers' keys, so that the control plane need not be trusted.
 
 use sealway_proto::channel::{NativeSuite, Pattern};
 use sealway_proto::crypto::agreement::{Cipher, Curve, default_agreement_provider};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::error::{Error, Stage};
 
-/// How often a private key is drawn where one is out of range, which for P-256 happens once in 2^32 times.
+/// Attempts at drawing a private key: a P-256 key is out of range once in 2^32 draws.
 const DRAWS_MAX: usize = 4;
 
 /// The private half of a static key: 32 bytes.
@@ -16,10 +16,10 @@ const DRAWS_MAX: usize = 4;
 pub struct Identity(Zeroizing<[u8; 32]>);
 
 impl Identity {
-    /// Draws one.
+    /// Draws a private key of the curve.
     ///
     /// # Errors
-    /// Where the crypto module fails.
+    /// `key_invalid`, if the crypto module fails.
     pub fn draw(curve: Curve) -> Result<Self, Error> {
         let mut failure = fault("no key could be drawn");
         for _ in 0..DRAWS_MAX {
@@ -34,13 +34,13 @@ impl Identity {
         Err(failure)
     }
 
-    /// Reads what [`Identity::encode`] wrote. `None` for anything else.
+    /// Parses the text of [`Identity::encode`]; `None` for any other text.
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = Zeroizing::new(b64u_decode(text)?);
         Some(Identity(Zeroizing::new(bytes.as_slice().try_into().ok()?)))
     }
 
-    /// The private key in base64url, a secret.
+    /// Encodes the private key in base64url; the text is secret.
     pub fn encode(&self) -> Zeroizing<String> {
         Zeroizing::new(b64u_encode(self.0.as_slice()))
     }
@@ -48,9 +48,9 @@ impl Identity {
     /// The public half in base64url, as grants pin it: 32 bytes of X25519, or a compressed point of P-256 (33 bytes).
     ///
     /// # Errors
-    /// Where the key is none of the curve.
+    /// `key_invalid`, if the key does not fit the curve.
     pub fn public(&self, curve: Curve) -> Result<String, Error> {
-        // Any suite of this curve that pins keys.
+        // Any suite of this curve with static keys.
         let suite = NativeSuite { pattern: Pattern::KKpsk0, curve, cipher: Cipher::Aes256Gcm, hybrid: false };
         let public = suite.static_public(default_agreement_provider(), &self.0);
         Ok(b64u_encode(&public.map_err(|err| fault(&err.to_string()))?))

@@ -1,5 +1,5 @@
-//! Channels for as long as a program runs: an end that listens and gets one channel a peer, and an end that has one channel
-//! and makes another when it ends.
+//! Long-lived endpoints: a listener with one channel for each peer, and a connector with one channel, replaced after it
+//! has ended.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,24 +18,25 @@ use super::grants::Grants;
 use super::reconnect::{Attempts, Backoff};
 use super::{Channel, Options, Stream};
 
-/// Channels of a listener at once: the next peer waits at the control plane.
+/// Concurrent channels of a listener; further peers wait at the control plane.
 const CHANNELS_MAX: usize = 256;
-/// Local connections that are carried at once: the next one waits in the backlog.
+/// Concurrent local connections; further ones wait in the backlog.
 const CONNECTIONS_MAX: usize = 1024;
-/// How long an end waits for the first word of its peer. Both are given their grants at the same time: one that says nothing for so
-/// long is not there.
+/// Longest wait for the peer's first message. The control plane issues both grants at the same time: a peer silent for
+/// so long is absent.
 const PEER_TIME: Duration = Duration::from_secs(5);
-/// Peers of a listener that have a grant and are not there yet: clients beyond wait at the control plane.
+/// Peers of a listener that have a grant and have not finished their handshake; further clients wait at the control
+/// plane.
 const SHAKING_MAX: usize = 64;
 
-/// An end that listens: each peer that comes has a channel of its own. It goes on waiting at the control plane while it shakes hands
-/// with peers, so that one that says nothing holds up no other.
+/// A listening endpoint with one channel for each peer. It keeps asking the control plane during handshakes, so that a
+/// silent peer does not delay others.
 pub struct Listener {
     grants: Arc<Grants>,
     options: Arc<Options>,
     me: Instance,
     attempts: Attempts,
-    /// The next grant, once a client asks for its counterpart.
+    /// Request for the next grant, which comes once a client asks for its counterpart.
     asking: Option<Asking>,
     shaking: JoinSet<Result<Channel, Error>>,
 }
@@ -49,10 +50,10 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Nothing is done before [`Listener::accept`].
+    /// Creates a listener; work begins in [`Listener::accept`].
     ///
     /// # Errors
-    /// Where the crypto module has no randomness.
+    /// `provider`, if the crypto module has no randomness.
     pub fn new(grants: Grants, mut options: Options, backoff: Backoff) -> Result<Self, Error> {
         options.peer_timeout.get_or_insert(PEER_TIME);
         Ok(Listener {
@@ -65,14 +66,14 @@ impl Listener {
         })
     }
 
-    /// Waits for the next peer, and makes another attempt whenever one fails. `failed` hears of failures, and of the longest
-    /// wait before the next attempt.
+    /// Waits for the next peer, and retries after passing failures. `failed` is called with each failure and the
+    /// longest wait before the next attempt.
     ///
     /// # Errors
-    /// What does not pass by itself: a token that is not taken, an address that is none.
+    /// Permanent failures: a token that the control plane rejects, a malformed address.
     pub async fn accept(&mut self, mut failed: impl FnMut(&Error, Duration)) -> Result<Channel, Error> {
         loop {
-            // A grant of a file is there at once, and works once.
+            // A file's grant is available at once, and works once.
             let shaking_max = if matches!(*self.grants, Grants::File(_)) { 1 } else { SHAKING_MAX };
             if self.asking.is_none() && self.shaking.len() < shaking_max {
                 self.asking = Some(ask(self.grants.clone(), Duration::ZERO));
@@ -91,7 +92,7 @@ impl Listener {
                     }
                     Ok(Err(err)) if !err.is_passing() => return Err(err),
                     Ok(Err(err)) if !is_absence(&err) => {
-                        // Where the next grant is waited for already, a client decides when the next attempt comes.
+                        // If a request for a grant is already under way, a client decides the time of the next attempt.
                         let bound = if self.asking.is_none() { self.ask_later() } else { Duration::ZERO };
                         failed(&err, bound);
                     }
@@ -118,7 +119,7 @@ impl Listener {
 }
 
 impl Listener {
-    /// Asks for the next grant after a wait, and returns the wait's bound.
+    /// Requests the next grant after a wait, and returns the wait's bound.
     fn ask_later(&mut self) -> Duration {
         let (wait, bound) = self.attempts.failed();
         self.asking = Some(ask(self.grants.clone(), wait));
@@ -126,7 +127,7 @@ impl Listener {
     }
 }
 
-/// The next grant, after a wait.
+/// Requests the next grant after a wait.
 fn ask(grants: Arc<Grants>, wait: Duration) -> Asking {
     Box::pin(async move {
         tokio::time::sleep(wait).await;
@@ -134,7 +135,7 @@ fn ask(grants: Arc<Grants>, wait: Duration) -> Asking {
     })
 }
 
-/// Whether a peer that was given a grant did not use it: the next one may, and nobody can do anything about it here.
+/// True if a peer did not use its grant: the next one may, and this side can do nothing about it.
 fn is_absence(err: &Error) -> bool {
     match err.stage {
         Stage::Attach => matches!(err.code.as_ref(), "init_expired" | "idle_timeout"),
@@ -143,7 +144,7 @@ fn is_absence(err: &Error) -> bool {
     }
 }
 
-/// An end that connects: one channel at a time, made when it is first needed and again after it has ended.
+/// A connecting endpoint: one channel at a time, opened on first need and again after it has ended.
 #[derive(Debug)]
 pub struct Connector {
     grants: Grants,
@@ -159,20 +160,20 @@ struct State {
 }
 
 impl Connector {
-    /// Nothing is done before [`Connector::channel`].
+    /// Creates a connector; work begins in [`Connector::channel`].
     ///
     /// # Errors
-    /// Where the crypto module has no randomness.
+    /// `provider`, if the crypto module has no randomness.
     pub fn new(grants: Grants, mut options: Options, backoff: Backoff) -> Result<Self, Error> {
         options.peer_timeout.get_or_insert(PEER_TIME);
         let state = State { channel: None, attempts: Attempts::new(backoff) };
         Ok(Connector { grants, options, me: Instance::draw()?, state: Mutex::new(state) })
     }
 
-    /// The channel, or another one where it has ended. Those who ask at the same time wait for the same attempts.
+    /// Returns the open channel, or opens another one. Concurrent callers share the same attempts.
     ///
     /// # Errors
-    /// As [`Listener::accept`].
+    /// Those of [`Listener::accept`].
     pub async fn channel(&self, failed: impl FnMut(&Error, Duration)) -> Result<Arc<Channel>, Error> {
         let mut state = self.state.lock().await;
         if let Some(channel) = state.channel.as_ref().filter(|channel| !channel.is_over()) {
@@ -185,10 +186,10 @@ impl Connector {
         Ok(channel)
     }
 
-    /// Carries one local connection over the channel, or over the next one where it ends before a stream is open.
+    /// Carries one local connection over the channel, or over the next one if it ends before a stream is open.
     ///
     /// # Errors
-    /// Why the connection broke off.
+    /// The reason why the connection broke off.
     pub async fn carry(&self, local: TcpStream, failed: impl Fn(&Error, Duration)) -> Result<(), Error> {
         match self.stream(&failed).await {
             Ok(stream) => forward::carry(local, stream).await,
@@ -203,7 +204,7 @@ impl Connector {
         loop {
             let channel = self.channel(failed).await?;
             match forward::open(&channel).await {
-                // It ended between the two: nothing of the connection was lost.
+                // The channel ended before the stream was open: no byte of the connection was lost.
                 Err(_) if channel.is_over() => {}
                 opened => return opened,
             }
@@ -211,20 +212,20 @@ impl Connector {
     }
 }
 
-/// What happens while connections are forwarded, for a log.
+/// Events of forwarding, for a log.
 #[derive(Clone, Debug)]
 pub enum Happened {
-    /// A peer is there.
+    /// A peer has connected over a new channel.
     Paired,
-    /// A channel is over, and why.
+    /// A channel is over for this reason.
     Ended(Error),
-    /// An attempt to make a channel failed; the next one comes within this time.
+    /// An attempt to open a channel failed; the next one follows within this time.
     Retrying(Error, Duration),
-    /// A connection did not come about, or broke off.
+    /// A connection could not be opened, or broke off.
     Broken(Error),
 }
 
-/// Takes what peers forward to a target, each peer over a channel of its own, until a failure does not pass by itself.
+/// Forwards peers' streams to a target, each peer over its own channel, until a failure is permanent.
 pub async fn serve(
     mut listener: Listener,
     target: forward::Target,
@@ -248,7 +249,7 @@ pub async fn serve(
     }
 }
 
-/// Carries connections to a local port over the channel of a connector, until a failure does not pass by itself.
+/// Carries connections to a local port over the channel of a connector, until a failure is permanent.
 pub async fn forward(
     connector: Connector,
     local: TcpListener,
@@ -285,5 +286,5 @@ pub async fn forward(
     }
 }
 
-/// How long it is waited where the system is out of descriptors.
+/// Pause after a failed accept, as when the system is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,7 +1,7 @@
-//! Grants for channels, minted by whoever holds an issuer's key: what a control plane does, without its HTTP and without a
-//! word on who may ask. SPEC relay.md#grants
+//! Grants for channels, minted with an issuer's key: a control plane's work without its HTTP and its access rules.
+//! SPEC relay.md#grants
 //!
-//! It may not know: how relays verify.
+//! The module does not know how relays verify tokens.
 
 use sealway_proto::channel::Suite;
 use sealway_proto::crypto::default_provider;
@@ -14,28 +14,28 @@ use zeroize::{Zeroize, Zeroizing};
 use super::error::{Error, Stage};
 use super::handshake::now_s;
 
-/// A new key of an issuer that nobody else has.
+/// Generates a new issuer key at random.
 ///
 /// # Errors
-/// Where the crypto module has no randomness.
+/// `provider`, if the crypto module has no randomness.
 pub fn draw_key(kid: &str) -> Result<IssuerKey, Error> {
     let mut seed = Zeroizing::new([0; 32]);
     default_provider().fill_random(&mut seed[..]).map_err(|err| fault("provider", &err))?;
     IssuerKey::from_seed(kid, &seed, default_signatures()).map_err(|err| fault("issuer_key_invalid", &err))
 }
 
-/// Reads an issuer's key file.
+/// Reads an issuer's key from the bytes of its file.
 ///
 /// # Errors
-/// What is wrong with it, without its content.
+/// `issuer_key_invalid` with the defect, without the file's content.
 pub fn parse_key(bytes: &[u8]) -> Result<IssuerKey, Error> {
     IssuerKey::parse(bytes, default_signatures()).map_err(|err| fault("issuer_key_invalid", &err))
 }
 
-/// Whoever mints `minting` with `key`.
+/// Creates an issuer that mints with `key` by the settings in `minting`.
 ///
 /// # Errors
-/// Suites of two profiles, or none.
+/// `suite_unsupported` for suites of two profiles, or none.
 pub fn issuer(key: IssuerKey, minting: Minting) -> Result<Issuer, Error> {
     Issuer::new(key, minting, default_provider()).map_err(|err| fault("suite_unsupported", &err))
 }
@@ -43,14 +43,14 @@ pub fn issuer(key: IssuerKey, minting: Minting) -> Result<Issuer, Error> {
 /// Mints the grants of a new channel: the client's and the server's.
 ///
 /// # Errors
-/// Where the crypto module has no randomness.
+/// `provider`, if the crypto module has no randomness.
 pub fn pair(issuer: &Issuer) -> Result<(Grant, Grant), Error> {
     let now = i64::try_from(now_s()).unwrap_or(i64::MAX);
     let [client, server] = issuer.pair(None, now).map_err(|err| fault("provider", &err))?;
     Ok((client, server))
 }
 
-/// How to mint grants of one suite whose ends have no static keys.
+/// Settings for grants of one suite without static keys.
 ///
 /// # Errors
 /// `suite_unsupported` for a number that no suite has.
@@ -60,11 +60,11 @@ pub fn minting(relay_url: &str, aud: &str, iss: &str, suite: u16) -> Result<Mint
         Suite::Native(native) => native.pattern.name().to_owned(),
         Suite::V1(_) => String::new(),
     };
-    // What its own relay does when nothing is said of idle channels is for the relay to say.
+    // Idle settings are left out, so that the relay's own default applies.
     Ok(Minting { suites: vec![suite], noise_pattern, ..Minting::flowersec_v1(relay_url, aud, iss) })
 }
 
-/// Suites whose ends have no keys of their own, so that a grant is all they need: number, name, whether it is native.
+/// Suites without static keys, which need nothing but a grant: number, name, and a flag for the native profile.
 pub fn keyless_suites() -> Vec<(u16, String, bool)> {
     let keyless = |suite: &Suite| match suite {
         Suite::Native(native) => !native.pattern.has_static_keys(),
@@ -73,10 +73,10 @@ pub fn keyless_suites() -> Vec<(u16, String, bool)> {
     Suite::all().filter(keyless).map(|suite| (suite.id(), suite.name(), suite.is_native())).collect()
 }
 
-/// Reads what a control plane answers: `{"grant_client":{…},"grant_server":{…}}`.
+/// Reads the answer of a control plane: `{"grant_client":{…},"grant_server":{…}}`.
 ///
 /// # Errors
-/// `psk_invalid` where a channel's secret is at fault, else `grant_invalid`; with the member.
+/// `psk_invalid` if a channel's secret is malformed, else `grant_invalid`; both name the member.
 pub fn parse_pair(bytes: &[u8]) -> Result<(Grant, Grant), Error> {
     let invalid = |text: String| Error::new(Stage::Grant, "grant_invalid", text);
     let mut pair: Value = serde_json::from_slice(bytes).map_err(|_| invalid("the answer is not JSON".into()))?;
@@ -99,7 +99,7 @@ pub fn parse_pair(bytes: &[u8]) -> Result<(Grant, Grant), Error> {
     Ok(grants)
 }
 
-/// The text that [`parse_pair`] reads, on one line; it holds secrets.
+/// Encodes two grants as the one line that [`parse_pair`] reads; it holds secrets.
 pub fn encode_pair(client: &Grant, server: &Grant) -> Zeroizing<String> {
     let (client, server) = (client.encode(), server.encode());
     let mut out = Zeroizing::new(String::with_capacity(client.len() + server.len() + 64));

@@ -6,11 +6,11 @@
 //!
 //! * [`attach`], [`connect_direct`], [`accept_direct`] — from a grant to a channel.
 //! * [`rpc`] — remote calls on a stream.
-//! * [`Grants`], [`keep`], [`reconnect`] — grants from a control plane, and another channel when one ends.
-//! * [`mint`] — grants, for whoever holds an issuer's key.
+//! * [`Grants`], [`keep`], [`reconnect`] — grants from a control plane, and reconnection after a channel has ended.
+//! * [`mint`] — grants, for holders of an issuer's key.
 //! * [`forward`] — TCP and HTTP connections carried over a channel.
 //!
-//! It may not know: how relays are built, who may talk to whom. Bytes of the wires are `sealway_proto`'s.
+//! The module does not know how relays are built, or which peers may connect. The wire formats live in `sealway_proto`.
 
 mod dial;
 mod ends;
@@ -48,22 +48,23 @@ pub use socket::{Connecting, Io};
 use streams::{Command, Opening};
 pub use streams::{Incoming, Liveness, STREAMS_MAX, Stream, V1_STREAMS_MAX};
 
-/// How channels are made and kept.
+/// Options for connecting and keeping channels.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How to get to the relay or the peer.
+    /// Options of the connection to the relay or the peer.
     pub connecting: Connecting,
-    /// How long the handshake may take once the peer is there; 10 s unless said.
+    /// Longest handshake once the peer is connected. Default 10 s.
     pub handshake_timeout: Duration,
-    /// How long to wait for the peer to come; until the grant's time to begin is over unless said.
+    /// Longest wait for the peer to connect. Default: until the grant's time to begin is over.
     pub peer_timeout: Option<Duration>,
-    /// How it is noticed that the peer is gone.
+    /// Detection of a peer that has gone silent.
     pub liveness: Liveness,
-    /// This side's static key, for suites that have one.
+    /// Static key of this side, for suites that have one.
     pub identity: Option<Identity>,
-    /// v1, as client: be connected before the server has proved anything; for servers older than that.
+    /// v1, as client: report the channel as connected before the server has proven its key; for servers of older
+    /// releases.
     pub accept_unconfirmed: bool,
-    /// Native: records are padded to a multiple of so many bytes; 0 pads nothing.
+    /// Native: records are padded to a multiple of this many bytes; 0 disables padding.
     pub pad_to: usize,
 }
 
@@ -81,21 +82,21 @@ impl Default for Options {
     }
 }
 
-/// How far a connection has come: told in this order, for whoever measures.
+/// Steps of a connection, reported in this order for measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The WebSocket is open.
+    /// The WebSocket connection is open.
     Open,
-    /// The attach was written; not said where there is no relay.
+    /// The attach message was sent; not reported without a relay.
     Attached,
-    /// The peer's first message has come.
+    /// The peer's first message has arrived.
     Heard,
-    /// The handshake is done.
+    /// The handshake is complete on this side.
     Secured,
 }
 
-/// A channel: sealed end to end, with streams of both sides on it. It ends when it is dropped, though streams that are open
-/// then break off; [`Channel::close`] ends it in order.
+/// A sealed channel between two peers, with streams opened by both. [`Channel::close`] ends it in order; dropping it
+/// ends it too, but breaks off its open streams.
 pub struct Channel {
     commands: mpsc::Sender<Command>,
     incoming: Mutex<mpsc::Receiver<Incoming>>,
@@ -126,12 +127,12 @@ impl Channel {
         }
     }
 
-    /// Opens a stream and says what it is for. Where [`STREAMS_MAX`] of this side are open ([`V1_STREAMS_MAX`] with a peer of v1), it waits
-    /// for one to end. The
-    /// peer may not have heard of it when this returns: what is written waits for it, within the stream's window.
+    /// Opens a stream and sends its purpose. If [`STREAMS_MAX`] streams of this side are open ([`V1_STREAMS_MAX`] with
+    /// a peer of v1), it waits until one has ended. The peer may not have received the stream when this returns:
+    /// written bytes wait for it, within the stream's window.
     ///
     /// # Errors
-    /// Why the channel is over.
+    /// The reason why the channel is over.
     pub async fn open(&self, hello: &Hello) -> Result<Stream, Error> {
         let mut stream = self.open_unsaid().await?;
         let mut said = Vec::new();
@@ -148,14 +149,15 @@ impl Channel {
         opened.await.map_err(|_| over())?
     }
 
-    /// The next stream that the peer opened, with its prologue read; none when the channel is over.
+    /// Returns the next stream that the peer opened, with its prologue read; `None` once the channel is over.
     pub async fn accept(&self) -> Option<Incoming> {
         self.incoming.lock().await.recv().await
     }
 
-    /// Ends the channel in order: the peer hears the code (0 for nothing special) and the reason (at most 123 bytes),
-    /// authenticated. A peer of v1 hears the reason alone, which the relay can read. Returns when the peer or the relay has closed
-    /// the connection in answer, which is after all that streams had sent; or after 5 s to 10 s in which nothing moves, or 60 s.
+    /// Ends the channel in order: the peer receives the code (0 for nothing special) and the reason (at most 123
+    /// bytes), authenticated. A peer of v1 receives only the reason, which the relay can read. Returns when the peer or
+    /// the relay has closed the connection in answer, after all data of the streams; or after 5 s to 10 s without
+    /// progress, or after 60 s.
     pub async fn close(&self, code: u16, reason: &str) {
         let end = reason.char_indices().map(|(at, sign)| at + sign.len_utf8()).take_while(|end| *end <= REASON_LEN_MAX);
         self.pulse.say(code, reason.get(..end.last().unwrap_or(0)).unwrap_or_default());
@@ -163,38 +165,38 @@ impl Channel {
         self.over().await;
     }
 
-    /// Waits until the channel is over, and tells why: the code `ended` where one side ended it in order.
+    /// Waits until the channel is over, and returns the reason: the code `ended` if one side ended it in order.
     pub async fn over(&self) -> Error {
         let _ = self.over.clone().wait_for(|over| *over).await;
         streams::over(&self.pulse)
     }
 
-    /// This side's end.
+    /// Role of this side: client or server.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Whether it is over.
+    /// True once the channel is over.
     pub fn is_over(&self) -> bool {
         *self.over.borrow()
     }
 
-    /// Changes the key of this side's records now. The native profile does so by itself.
+    /// Changes the key of this side's records now. The native profile also does so by itself.
     pub fn rekey(&self) {
         self.pulse.send(Due::Rekey);
     }
 
-    /// The time of the last round trip that was measured, by pings: to the peer in the native profile, to the next hop in
-    /// v1.
+    /// Last round trip measured by pings: to the peer in the native profile, to the next hop in v1. `None` before the
+    /// first.
     pub fn round_trip(&self) -> Option<Duration> {
         self.pulse.rtt()
     }
 
-    /// Records that came and that were sent.
+    /// Numbers of records received and sent.
     pub fn records(&self) -> (u64, u64) {
         self.pulse.records()
     }
 }
 
-/// Longest reason of a close, in bytes: what a WebSocket close frame holds.
+/// Longest reason of a close, in bytes: the bound of a WebSocket close frame.
 const REASON_LEN_MAX: usize = 123;

@@ -1,4 +1,5 @@
-//! What the two sides of a channel's task tell each other: what is due, when something was heard, and what went wrong.
+//! State that a channel's task and its handles share: due messages, the time of the last message, and the reason of the
+//! end.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -7,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use super::error::Error;
 
-/// Most fault-free sends that may wait: pongs beyond it are not sent, since their pings come faster than the line takes them.
+/// Most due messages that may wait. Pongs beyond the bound are dropped: their pings come faster than the line can carry
+/// them.
 const DUE_MAX: usize = 4;
 
-/// What must be sent beside the bytes of streams.
+/// A message to send besides the bytes of streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Ping(u64),
@@ -18,7 +20,7 @@ pub(crate) enum Due {
     Rekey,
 }
 
-/// Shared by a channel's task, its socket below and its handles above.
+/// State shared by a channel's task, its socket below and its handles above.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     begun: Instant,
@@ -28,16 +30,16 @@ pub(crate) struct Pulse {
     records_out: AtomicU64,
     is_due: AtomicBool,
     due: Mutex<VecDeque<Due>>,
-    /// Of the ping that was sent last, and when.
+    /// Id of the last ping, and the time of its request.
     asked: Mutex<Option<(u64, Instant)>>,
     ending: Mutex<Ending>,
 }
 
 #[derive(Debug, Default)]
 struct Ending {
-    /// What this side will say.
+    /// Code and reason that this side will send.
     ours: Option<(u16, String)>,
-    /// Why it ended, the first that was noticed.
+    /// Reason of the end, the first that was noticed.
     why: Option<Error>,
 }
 
@@ -56,7 +58,7 @@ impl Pulse {
         }
     }
 
-    /// Milliseconds since the channel was made, by a clock that does not jump.
+    /// Milliseconds since the channel was made, by the monotonic clock.
     pub(crate) fn now_ms(&self) -> u64 {
         self.begun.elapsed().as_millis() as u64
     }
@@ -81,7 +83,7 @@ impl Pulse {
         (self.records_in.load(Ordering::Relaxed), self.records_out.load(Ordering::Relaxed))
     }
 
-    /// Asks the socket to send something; it does when it is flushed next.
+    /// Queues a message; the socket sends it at its next flush. A full queue drops it.
     pub(crate) fn send(&self, what: Due) {
         let mut due = lock(&self.due);
         if due.len() < DUE_MAX {
@@ -103,7 +105,7 @@ impl Pulse {
         taken
     }
 
-    /// A pong came: of the ping that was sent last it tells the time of a round trip.
+    /// Handles a pong: the pong of the last ping gives the round trip.
     pub(crate) fn ponged(&self, id: u64) {
         if let Some((_, at)) = lock(&self.asked).take_if(|(asked, _)| *asked == id) {
             self.rtt_us.store(at.elapsed().as_micros() as u64, Ordering::Relaxed);
@@ -117,7 +119,7 @@ impl Pulse {
         }
     }
 
-    /// Notes why the channel ends, if nothing was noted before.
+    /// Records the reason of the channel's end, if there is none yet.
     pub(crate) fn ends(&self, why: Error) {
         lock(&self.ending).why.get_or_insert(why);
     }
@@ -126,7 +128,7 @@ impl Pulse {
         lock(&self.ending).why.clone()
     }
 
-    /// Notes what is to be said at the end.
+    /// Records the code and reason to send at the end.
     pub(crate) fn say(&self, code: u16, reason: &str) {
         lock(&self.ending).ours.get_or_insert((code, reason.to_owned()));
     }
@@ -136,7 +138,7 @@ impl Pulse {
     }
 }
 
-/// A thread that panicked while it held one of these left nothing half done.
+/// A panic while one of these locks was held leaves no partial change.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

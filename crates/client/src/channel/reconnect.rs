@@ -1,4 +1,4 @@
-//! Another channel when one ends: new grants, and waits between attempts that grow and differ from side to side.
+//! Reconnection: new grants, and growing random waits between attempts.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tokio::time::Instant;
 
 use super::error::Error;
 
-/// Waits between attempts: each one random between nothing and a bound that doubles, so that many who lost the same relay
-/// do not come back together.
+/// Waits between attempts: each is random between zero and a bound that doubles, so that many clients of a lost relay
+/// do not reconnect at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// The bound of the first wait; 250 ms unless said.
+    /// Bound of the first wait. Default 250 ms.
     pub first: Duration,
-    /// The bound of any wait; 30 s unless said.
+    /// Bound of every wait. Default 30 s.
     pub max: Duration,
-    /// An attempt, or a channel, that lasted this long makes the next wait the first again; 10 s unless said.
+    /// Duration of an attempt or a channel after which the next wait starts from the first again. Default 10 s.
     pub settled: Duration,
 }
 
@@ -27,13 +27,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The bound of the wait after `failures` in a row.
+    /// Bound of the wait after `failures` in a row.
     fn bound(&self, failures: u32) -> Duration {
         let doubled = self.first.saturating_mul(1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX));
         doubled.min(self.max)
     }
 
-    /// The wait after `failures` in a row. `random` is any 32 bits.
+    /// Random wait after `failures` in a row. `random` is any 32 bits.
     fn wait(&self, failures: u32, random: u32) -> Duration {
         if failures == 0 {
             return Duration::ZERO;
@@ -42,7 +42,7 @@ impl Backoff {
     }
 }
 
-/// Counts attempts and waits between them.
+/// Counter of failed attempts, which waits between them.
 #[derive(Debug)]
 pub struct Attempts {
     backoff: Backoff,
@@ -51,16 +51,16 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// None was made yet.
+    /// Creates a counter without any attempt.
     pub fn new(backoff: Backoff) -> Self {
         Attempts { backoff, failures: 0, since: None }
     }
 
-    /// Makes one attempt after another, with waits between them, until one succeeds. `failed` hears of each failure and of
-    /// the longest wait before the next attempt.
+    /// Repeats an attempt, with waits between, until one succeeds. `failed` is called with each failure and the longest
+    /// wait before the next attempt.
     ///
     /// # Errors
-    /// The first failure that does not pass by itself ([`Error::is_passing`]).
+    /// The first failure that is not passing ([`Error::is_passing`]).
     pub async fn until_one_succeeds<T, A>(
         &mut self,
         mut attempt: impl FnMut() -> A,
@@ -70,7 +70,7 @@ impl Attempts {
         A: Future<Output = Result<T, Error>>,
     {
         if self.since.take().is_some_and(|since| since.elapsed() < self.backoff.settled) {
-            // What ends at once each time is as good as a failure.
+            // A channel that ends at once each time counts as a failure.
             self.failures = self.failures.saturating_add(1);
         } else {
             self.failures = 0;
@@ -96,7 +96,7 @@ impl Attempts {
         }
     }
 
-    /// An attempt failed.
+    /// Counts one more failed attempt.
     ///
     /// Returns the wait before the next one, and its bound.
     pub(super) fn failed(&mut self) -> (Duration, Duration) {
@@ -104,7 +104,7 @@ impl Attempts {
         (self.backoff.wait(self.failures, random()), self.backoff.bound(self.failures))
     }
 
-    /// What was made last has served its end, however soon the next one is asked for: no wait comes before that.
+    /// Records that the last channel or grant has served its purpose: no wait precedes the next attempt.
     pub fn served(&mut self) {
         (self.failures, self.since) = (0, None);
     }
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whoever_asks_for_the_next_at_once_waits_only_where_the_last_one_was_to_last() {
-        // A listener takes one peer after another; each came after a while.
+        // A listener accepts one peer after another; each connected after a while.
         let mut attempts = Attempts::new(Backoff::default());
         let slow = || async {
             tokio::time::sleep(Duration::from_secs(20)).await;

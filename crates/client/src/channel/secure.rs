@@ -1,7 +1,7 @@
-//! Sealed records over a WebSocket, as one stream of bytes both ways: what stream multiplexing runs over.
+//! Sealed records over a WebSocket, as one byte stream in both directions, below the multiplexed streams.
 //!
-//! What is written is gathered until it is flushed or fills a record; a record is one message. Pings, pongs and new keys
-//! go out when something is flushed or read, and the pulse says that they are due.
+//! Written bytes are gathered until they are flushed or fill a record; a record is one message. Pings, pongs and key
+//! changes are sent at a flush or a read, once the pulse has them due.
 
 use std::io;
 use std::pin::Pin;
@@ -26,8 +26,8 @@ use super::error::{Error, Stage};
 use super::pulse::{Due, Pulse};
 use super::socket::Socket;
 
-/// See the module. Where it is dropped, by the library that multiplexes streams, its [`Records`] go back to whoever made it:
-/// the peer's last words come after the last frame of streams.
+/// Byte stream of records. When the multiplexing library drops it, its [`Records`] go back to the task that made it:
+/// the peer's close record comes after the last frame of streams.
 pub(crate) struct Secure {
     records: Option<Records>,
     back: Option<oneshot::Sender<Records>>,
@@ -59,12 +59,12 @@ pub(crate) struct Records {
     opener: Opener,
     pulse: Arc<Pulse>,
     ends: Arc<Ends>,
-    /// Frames of streams, as far as the library has read and written them.
+    /// Parsers of streams' frames, up to the bytes that the library has read and written.
     frames_in: Frames,
     frames_out: Frames,
-    /// What was opened and not yet read.
+    /// Opened plaintext that the library has not read yet.
     unread: Bytes,
-    /// What was written and not yet sealed, at most a record.
+    /// Written plaintext that is not sealed yet, at most a record.
     unsealed: Vec<u8>,
     /// A message that the socket had no room for.
     unsent: Option<Message>,
@@ -91,22 +91,22 @@ impl Records {
         }
     }
 
-    /// Whether the profile is the native one.
+    /// True for the native profile, false for v1.
     pub(crate) fn is_native(&self) -> bool {
         self.is_native
     }
 
-    /// Ends of streams, as their frames say.
+    /// Ends of streams, as the frames show them.
     pub(crate) fn ends(&self) -> Arc<Ends> {
         self.ends.clone()
     }
 
-    /// Bytes on the connection so far, both ways.
+    /// Counter of bytes on the connection so far, both directions together.
     pub(crate) fn moved(&self) -> Arc<AtomicU64> {
         self.socket.get_ref().moved()
     }
 
-    /// Notes why it ends and says so to whoever reads or writes.
+    /// Records the reason of the channel's end, and returns it as an I/O error for readers and writers.
     fn end(&self, err: Error) -> io::Error {
         self.pulse.ends(err.clone());
         io::Error::other(err)
@@ -115,7 +115,7 @@ impl Records {
     fn lost(&self, err: &WsError) -> io::Error {
         let (code, text) = match err {
             WsError::ConnectionClosed | WsError::AlreadyClosed => ("closed", "the connection is closed".to_owned()),
-            // How endpoints and relays of v1 end every channel.
+            // Endpoints and relays of v1 end every channel like this.
             WsError::Protocol(ProtocolError::ResetWithoutClosingHandshake) => {
                 ("closed", "the connection was closed without a word".to_owned())
             }
@@ -132,7 +132,7 @@ impl Records {
         let sealed = self.sealer.seal(content, &plaintext, &mut out, self.pulse.now_ms());
         sealed.map_err(|err| self.end(Error::of_core(&err)))?;
         if plaintext.capacity() > 0 {
-            // The room is used again for the next record.
+            // The buffer is used again for the next record.
             self.unsealed = plaintext;
             self.unsealed.clear();
         }
@@ -140,7 +140,8 @@ impl Records {
         Ok(Message::Binary(out.into()))
     }
 
-    /// Hands the socket what waits, a record of what was written and what is due. Ready when nothing of it waits any more.
+    /// Hands the socket the waiting message, a record of the written bytes, and the due messages. Ready once nothing
+    /// waits.
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.unsent.is_some() {
@@ -154,7 +155,8 @@ impl Records {
             } else if let Some(due) = self.pulse.take_due() {
                 match (due, self.is_native) {
                     (Due::Ping(id), true) => self.seal(Content::Ping(id))?,
-                    // A record keeps the relay's clock, and nobody answers it; the frame below is answered by the next hop.
+                    // The record resets the relay's idle timer and gets no answer; the WebSocket ping below is answered
+                    // by the next hop.
                     (Due::Ping(id), false) => {
                         let record = self.seal(Content::Ping(0))?;
                         self.unsent = Some(record);
@@ -174,7 +176,7 @@ impl Records {
         }
     }
 
-    /// One message of the peer. `Ok(false)`: it ended in order.
+    /// Handles one message of the peer. `Ok(false)`: the peer ended the channel in order.
     fn take_in(&mut self, message: Message) -> io::Result<bool> {
         self.pulse.heard();
         match message {
@@ -201,7 +203,7 @@ impl Records {
     }
 
     fn open(&mut self, message: Bytes) -> io::Result<bool> {
-        // Nobody else holds the message, so it is opened where it lies.
+        // The message has no other owner, so it is decrypted in place.
         let mut message = message.try_into_mut().unwrap_or_else(|shared| BytesMut::from(shared.as_ref()));
         let start = message.as_ptr() as usize;
         let opened = match self.opener.open(&mut message) {
@@ -234,7 +236,7 @@ impl Records {
     }
 }
 
-/// A header and a tag, and what a record with a new key before it needs.
+/// Bytes of a header and a tag, and of a key change before the record.
 const RECORD_OVERHEAD: usize = 128;
 
 impl Records {
@@ -248,7 +250,7 @@ impl Records {
                     return Poll::Ready(Ok(0));
                 }
                 Poll::Pending => {
-                    // What reading has made due is not left for the next write.
+                    // Messages that reading has made due are sent now, not at the next write.
                     if let Poll::Ready(Err(err)) = self.poll_out(cx) {
                         return Poll::Ready(Err(err));
                     }
@@ -269,7 +271,7 @@ impl Records {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        // A header is in one record whole: what it says may change on its way.
+        // A header fits into one record whole: its flags may be rewritten before it is sealed.
         if self.unsealed.len() + HEADER_LEN > self.sealer.plaintext_max() {
             ready!(self.poll_out(cx))?;
         }
@@ -295,25 +297,25 @@ impl Records {
                 let close = self.seal(Content::Close(CloseReason { code, reason: reason.clone() }))?;
                 Pin::new(&mut self.socket).start_send(close).map_err(|err| self.lost(&err))?;
             }
-            // Where a record says it, the relay need not know why.
+            // If a record carries the reason, the relay need not see it.
             let reason = if is_plain { reason } else { String::new() };
             let frame = CloseFrame { code: CloseCode::Normal, reason: reason.into() };
             Pin::new(&mut self.socket).start_send(Message::Close(Some(frame))).map_err(|err| self.lost(&err))?;
         }
-        // The peer's own close frame is not waited for: the records have said that it is the end.
+        // The peer's close frame is not awaited: the records have ended the channel.
         match ready!(Pin::new(&mut self.socket).poll_flush(cx)) {
             Ok(()) | Err(WsError::ConnectionClosed) => Poll::Ready(Ok(())),
             Err(err) => Poll::Ready(Err(self.lost(&err))),
         }
     }
 
-    /// After this side's last words: reads until the peer closes too, or is silent for so long. What it says is thrown away.
+    /// Reads after this side's close until the peer closes too, or is silent for `silent_max`. Messages are discarded.
     pub(crate) async fn hear_out(mut self, silent_max: Duration) {
         while let Ok(Some(Ok(_))) = timeout(silent_max, self.socket.next()).await {}
     }
 
-    /// Reads on after the last frame of streams, up to the peer's last words or to the end of the connection: the pulse
-    /// knows then.
+    /// Reads on after the last frame of streams, up to the peer's close or the end of the connection. The pulse then
+    /// holds the reason.
     pub(crate) async fn hear_last_words(mut self) {
         while let Some(Ok(message)) = self.socket.next().await {
             if !matches!(self.take_in(message), Ok(true)) {

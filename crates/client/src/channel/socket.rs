@@ -1,7 +1,6 @@
-//! The connection below a channel: TCP, TLS where the address says so, and the upgrade to WebSocket (RFC 6455), from either
-//! side.
+//! The connection below a channel: TCP, TLS for `wss`, and the upgrade to WebSocket (RFC 6455), from either side.
 //!
-//! It may not know: what the messages hold.
+//! The module does not know the content of messages.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,20 +24,20 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use super::error::{Error, Stage};
 use crate::trust;
 
-/// The longest message that is read, in bytes: the longest record.
+/// Longest message that is read, in bytes: the longest record.
 const MESSAGE_LEN_MAX: usize = 1 << 20;
-/// What a connection holds for reading while nothing comes, in bytes.
+/// Read buffer of a connection, in bytes.
 const READ_BUFFER_LEN: usize = 16 * 1024;
 
-/// Bytes both ways: TCP, TLS, or what a test puts in their place.
+/// Byte stream below a channel: TCP, TLS, or a test's substitute.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// A WebSocket.
+/// WebSocket on a byte stream with counters.
 pub(crate) type Socket = WebSocketStream<Counted>;
 
-/// A connection that counts what it takes and gives.
+/// A byte stream that counts the bytes read and written.
 pub(crate) struct Counted {
     io: Box<dyn Io>,
     moved: Arc<AtomicU64>,
@@ -49,7 +48,7 @@ impl Counted {
         Counted { io, moved: Arc::default() }
     }
 
-    /// Bytes so far, both ways.
+    /// Counter of bytes so far, both directions together.
     pub(crate) fn moved(&self) -> Arc<AtomicU64> {
         self.moved.clone()
     }
@@ -86,14 +85,15 @@ impl AsyncWrite for Counted {
     }
 }
 
-/// How to get to a relay, or to a peer that listens.
+/// Options of the connection to a relay, or to a listening peer.
 #[derive(Clone)]
 pub struct Connecting {
-    /// How long it may take from the name of the host to the upgraded WebSocket; 10 s unless said.
+    /// Longest time from resolving the host name to the upgraded WebSocket. Default 10 s.
     pub timeout: Duration,
-    /// Whom `wss` addresses are held to, and what is shown to them; the authorities of this machine and nothing unless said.
+    /// TLS configuration for `wss`: trusted authorities and client certificate. Default: this machine's authorities, no
+    /// certificate.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// Sent as `Origin`, as browsers do; none unless said.
+    /// Value of the header `Origin`, as browsers send it. Default: none.
     pub origin: Option<String>,
 }
 
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Connecting {
 }
 
 fn limits() -> WebSocketConfig {
-    // Nothing is gathered below: a record is a message is a write.
+    // tungstenite buffers no writes: one record is one message and one write.
     WebSocketConfig::default()
         .read_buffer_size(READ_BUFFER_LEN)
         .write_buffer_size(0)
@@ -119,7 +119,7 @@ fn limits() -> WebSocketConfig {
         .max_frame_size(Some(MESSAGE_LEN_MAX))
 }
 
-/// Opens a connection to `url` (`ws://` or `wss://`) and has it upgraded.
+/// Opens a connection to `url` (`ws://` or `wss://`) and upgrades it to WebSocket.
 pub(crate) async fn connect(url: &str, how: &Connecting) -> Result<Socket, Error> {
     let opened = async {
         let target = Target::parse(url)?;
@@ -137,7 +137,7 @@ fn late(how: &Connecting) -> Error {
     Error::new(Stage::Connect, "timeout", format!("no connection within {:?}", how.timeout))
 }
 
-/// Has a connection upgraded that is there already.
+/// Upgrades an open connection to WebSocket, as the client.
 pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Result<Socket, Error> {
     let invalid = |text: String| Error::new(Stage::Connect, "address_invalid", text);
     let mut request = url.into_client_request().map_err(|err| invalid(format!("\"{url}\": {err}")))?;
@@ -166,7 +166,7 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
     }
 }
 
-/// Upgrades a connection that somebody opened to us, on any path.
+/// Upgrades a connection that a peer opened, on any path.
 pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket, Error> {
     match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(Counted::new(io), Some(limits())))
         .await
@@ -177,7 +177,7 @@ pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket,
     }
 }
 
-/// The parts of an address.
+/// Host, port and scheme of an address.
 struct Target {
     host: String,
     port: u16,
@@ -225,7 +225,7 @@ fn connect_code(err: &io::Error) -> &'static str {
         io::ErrorKind::ConnectionRefused => "connection_refused",
         io::ErrorKind::TimedOut => "timeout",
         io::ErrorKind::AddrNotAvailable => "no_local_port",
-        // Names that do not resolve come as `Uncategorized`, which cannot be named.
+        // Names that do not resolve give `Uncategorized`, which code cannot match.
         _ => "unreachable",
     }
 }

@@ -1,6 +1,6 @@
-//! Streams on a channel: the task that owns the connection, and what handles of the channel ask of it.
+//! Streams on a channel: the task that owns the connection, and the commands of its handles.
 //!
-//! It may not know: what streams carry, apart from their prologue.
+//! The module does not know what streams carry, apart from their prologue.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,43 +24,42 @@ use super::error::{Error, Stage};
 use super::pulse::{Due, Pulse};
 use super::secure::{Records, Secure};
 
-/// Streams at once on a channel that this side opened, and that the peer opened.
+/// Concurrent streams on a channel for each side that opens them.
 pub const STREAMS_MAX: usize = 128;
-/// The same with a peer of v1, where 200 are usual.
+/// Concurrent streams with a peer of v1, where 200 are usual.
 pub const V1_STREAMS_MAX: usize = 256;
-/// The library below may know so many times the streams of one side: those of both, and those whose end it has yet to notice. Beyond
-/// this it ends the connection.
+/// Factor of [`STREAMS_MAX`] for the streams that the multiplexing library may hold: those of both sides, and those
+/// whose end it has yet to notice. Beyond the bound it ends the connection.
 const KNOWN_TIMES: usize = 3;
-/// Streams that were opened by the peer and nobody has taken yet; requests for new ones that wait.
+/// Streams of the peer that wait for `accept`; requests for new streams that wait.
 const BACKLOG: usize = 64;
-/// What the peer may send on a stream before it is read, in bytes, to begin with: what the library promises to each stream
-/// that it may know. Over long ways it grows.
+/// Initial receive window of a stream, in bytes, which the library promises to each stream that it may hold. It grows
+/// over long distances.
 const WINDOW: usize = 256 << 10;
-/// What the peer may send on all streams together before it is read, in bytes.
+/// Receive window of all streams together, in bytes.
 const WINDOW_MAX: usize = 128 << 20;
-/// How long the peer may take to say what a stream is for.
+/// Longest time for the peer's prologue on a stream.
 const HELLO_TIME: Duration = Duration::from_secs(10);
-/// How long a channel that this side ends is kept while nothing of it moves, and how long in all.
+/// Time without progress after which a channel that this side ends is dropped, and the longest time in all.
 const CLOSE_TIME: Duration = Duration::from_secs(5);
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(60);
-/// How long hearing the peer's last words may take.
+/// Longest wait for the peer's close.
 const LAST_WORDS_TIME: Duration = Duration::from_secs(1);
-/// A frame of streams has a header of so many bytes.
+/// Length of the header of a streams' frame, in bytes.
 const STREAM_HEADER_LEN: usize = 12;
-/// Bytes of a stream in a frame at most: together with its header it fills the largest record of the native profile.
+/// Longest payload of a frame, in bytes: with its header it fills the largest record of the native profile.
 const FRAME_LEN_MAX: usize = (64 << 10) - STREAM_HEADER_LEN;
 
-/// Clocks take neither no time nor any time at all, and settings may say both.
+/// Bounds for the ping interval: timers reject zero and overflow on huge values.
 const PING_EVERY_MIN: Duration = Duration::from_millis(1);
 const PING_EVERY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How it is noticed that the peer is gone.
+/// Detection of a peer that has gone silent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Liveness {
-    /// The peer is asked this often for a sign of life, 20 s unless said. A relay ends channels on which nothing moves for
-    /// 60 s, so it should be less.
+    /// Interval of pings, default 20 s. A relay ends idle channels after 60 s, so the interval should be shorter.
     pub ping_every: Duration,
-    /// How long it may be silent altogether, 45 s unless said.
+    /// Longest silence of the peer. Default 45 s.
     pub silent_max: Duration,
 }
 
@@ -70,20 +69,20 @@ impl Default for Liveness {
     }
 }
 
-/// Bytes both ways, within a channel. It is reset where it is dropped before this side has finished.
+/// Byte stream in both directions, within a channel. Dropping it before this side has finished resets it.
 ///
-/// A read ends where the peer has said that nothing more comes. Where the stream was reset or its channel is over before that, reads
-/// and writes fail with [`io::ErrorKind::ConnectionReset`] and, as the inner error, an [`Error`] with the reason.
+/// A read ends once the peer has finished its direction. If the stream was reset or its channel is over before that,
+/// reads and writes fail with [`io::ErrorKind::ConnectionReset`] and, as the inner error, an [`Error`] with the reason.
 pub struct Stream {
     io: Compat<yamux::Stream>,
     id: u32,
     shared: Shared,
-    /// This side has said that nothing more comes.
+    /// True once this side has finished its direction.
     is_finished: bool,
     _place: OwnedSemaphorePermit,
 }
 
-/// What a stream shares with the task of its channel.
+/// State that a stream shares with its channel's task.
 #[derive(Clone)]
 struct Shared {
     ends: Arc<Ends>,
@@ -97,7 +96,7 @@ impl Stream {
         Stream { io: stream.compat(), id, shared, is_finished: false, _place: place }
     }
 
-    /// Its number on the channel: odd where the client opened it.
+    /// Number of the stream on its channel: odd if the client opened it.
     pub fn id(&self) -> u32 {
         self.id
     }
@@ -108,7 +107,7 @@ impl Stream {
         io::Error::new(io::ErrorKind::ConnectionReset, why)
     }
 
-    /// What the library says where nothing can be written: no reason, and the same for all.
+    /// Error for a failed write: the library's own error has no reason, and is the same in all cases.
     fn unwritable(&self) -> io::Error {
         if self.is_finished {
             return io::Error::new(io::ErrorKind::BrokenPipe, "this direction of the stream is finished");
@@ -140,7 +139,7 @@ impl AsyncRead for Stream {
         if read.is_ok() && (buf.filled().len() > before || buf.remaining() == 0) {
             return Poll::Ready(Ok(()));
         }
-        // The library gives the end of the channel and a reset out as the end of the stream.
+        // The library reports the end of the channel and a reset as the end of the stream.
         Poll::Ready(if self.shared.ends.peer_finished(self.id) { Ok(()) } else { Err(self.broken_off()) })
     }
 }
@@ -166,35 +165,35 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A stream that the peer opened, and what it said that it is for.
+/// A stream that the peer opened, with its prologue.
 #[derive(Debug)]
 pub struct Incoming {
-    /// What it is for.
+    /// Purpose of the stream, from its prologue.
     pub hello: Hello,
-    /// What follows.
+    /// The stream after its prologue.
     pub stream: Stream,
 }
 
-/// What handles ask of the task.
+/// Commands of the handles to the task.
 pub(crate) enum Command {
     Open(Opening),
     Close,
 }
 
-/// Who waits for a stream, and its place among those that may be.
+/// Request for a stream, with its place within the bound.
 pub(crate) struct Opening {
     pub(crate) answer: oneshot::Sender<Result<Stream, Error>>,
     pub(crate) place: OwnedSemaphorePermit,
 }
 
-/// What the task leaves to handles.
+/// Ends of the task's queues for the handles.
 pub(crate) struct Handles {
     pub(crate) commands: mpsc::Sender<Command>,
     pub(crate) incoming: mpsc::Receiver<Incoming>,
     pub(crate) over: watch::Receiver<bool>,
 }
 
-/// Streams at once of each side.
+/// Bound of concurrent streams of each side.
 pub(crate) fn streams_max(is_native: bool) -> usize {
     if is_native { STREAMS_MAX } else { V1_STREAMS_MAX }
 }
@@ -205,7 +204,7 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
     let streams_max = streams_max(records.is_native());
     let known_max = KNOWN_TIMES * streams_max;
     config.set_max_num_streams(known_max);
-    // Peers of v1 end the session where a window grows past what it was to begin with.
+    // Peers of v1 end the session if a window grows beyond its initial size.
     let window_max = if records.is_native() { WINDOW_MAX } else { known_max * WINDOW };
     config.set_max_connection_receive_window(Some(window_max));
     config.set_split_send_size(FRAME_LEN_MAX);
@@ -243,12 +242,12 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
 struct Task {
     connection: Connection<Secure>,
     taken_back: oneshot::Receiver<Records>,
-    /// Bytes on the connection so far, both ways.
+    /// Counter of bytes on the connection so far, both directions together.
     moved: Arc<AtomicU64>,
     asked: mpsc::Receiver<Command>,
     opening: VecDeque<Opening>,
     taken: mpsc::Sender<Incoming>,
-    /// For streams of the peer.
+    /// Places for streams of the peer.
     places: Arc<Semaphore>,
     shared: Shared,
     pulse: Arc<Pulse>,
@@ -257,7 +256,7 @@ struct Task {
     ping: u64,
 }
 
-/// What happened to the task.
+/// Event that the task handles next.
 enum Event {
     Inbound(yamux::Stream),
     Ended,
@@ -269,7 +268,7 @@ impl Task {
     async fn run(mut self) {
         self.serve().await;
         if self.pulse.why().is_none() {
-            // The peer has ended the streams in order; why, it says after that.
+            // The peer has ended the streams in order, and sends the reason after that.
             let _ = timeout(LAST_WORDS_TIME, async {
                 if let Ok(records) = (&mut self.taken_back).await {
                     records.hear_last_words().await;
@@ -335,7 +334,7 @@ impl Task {
         self.ticks.poll_tick(cx).map(|_| Event::Tick)
     }
 
-    /// Answers a stream of the peer and reads what it is for; where the peer has too many already, it is reset.
+    /// Acknowledges a stream of the peer and reads its prologue; resets it if the peer has too many.
     fn welcome(&self, mut stream: yamux::Stream) {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             self.shared.ends.abandon(stream.id().val());
@@ -343,8 +342,8 @@ impl Task {
         };
         let (taken, shared) = (self.taken.clone(), self.shared.clone());
         tokio::spawn(async move {
-            // An empty frame carries the acknowledgement: the library sends it with the first frame only, and peers end a
-            // connection whose stream is not acknowledged in time.
+            // An empty frame carries the acknowledgement: the library sends it only with the first frame, and peers end
+            // a connection whose stream is not acknowledged in time.
             let acknowledged = poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, &[])).await;
             let mut stream = Stream::new(stream, shared, place);
             let hello = timeout(HELLO_TIME, read_hello(&mut stream)).await;
@@ -354,8 +353,8 @@ impl Task {
         });
     }
 
-    /// Sends what streams have said and the last words, and stays until the peer or the relay has closed too: a connection
-    /// that is closed with something unread is reset, and what was sent but has not arrived is lost.
+    /// Sends the streams' remaining bytes and the close, and stays until the peer or the relay has closed too: a
+    /// connection that is closed with unread data is reset, and sent data that has not arrived is lost.
     async fn close(&mut self) {
         self.pulse.ends(Error::new(Stage::Record, "ended", "this side ended the channel"));
         let _ = timeout(CLOSE_TIME_MAX, async {
@@ -375,7 +374,7 @@ impl Task {
     }
 }
 
-/// Why nothing can be done on a channel that is over.
+/// Reason why a channel is over, as an error.
 pub(crate) fn over(pulse: &Pulse) -> Error {
     pulse.why().unwrap_or_else(|| Error::closed(Stage::Record, None))
 }

@@ -1,4 +1,4 @@
-//! What streams have sent arrives when the side that sent it ends the channel, however slowly the other side reads.
+//! Data that streams have sent arrives when the sender ends the channel, however slowly the other side reads.
 
 use std::io;
 use std::pin::Pin;
@@ -15,12 +15,12 @@ use tokio::time::{Interval, MissedTickBehavior};
 use crate::SUITES;
 
 const LONG: Duration = Duration::from_secs(60);
-/// Within the window of a stream: the sender is done with it before anything is read.
+/// Bytes that fit into a stream's window: the sender has finished before anything is read.
 const LEN: usize = 200 * 1024;
-/// What the slow side reads at once.
+/// Bytes that the slow side reads at once.
 const BITE: usize = 4 * 1024;
 
-/// A connection of which little is read at a time, once it is told to be slow. What is written to it goes at once.
+/// A connection that reads small pieces once it is switched to slow. Writes pass at once.
 struct Slow {
     io: TcpStream,
     is_slow: Arc<AtomicBool>,
@@ -62,8 +62,8 @@ fn info(ws_url: String, suite: u16) -> DirectInfo {
     DirectInfo { ws_url, channel_id, psk: [7; 32].into(), default_suite: suite, init_exp_s }
 }
 
-/// Two ends over loopback, where the kernel holds little on the way from the server to the client, and the client's read is
-/// made slow by the flag: a bite for each of these times.
+/// Two ends over loopback. The kernel buffers little between the server and the client, and the flag makes the client
+/// slow: it reads one bite in each interval.
 async fn pair(suite: u16, every: Duration, is_slow: Arc<AtomicBool>) -> (Channel, Channel) {
     let listener = TcpSocket::new_v4().unwrap();
     listener.set_send_buffer_size(64 * 1024).unwrap();
@@ -85,8 +85,8 @@ async fn pair(suite: u16, every: Duration, is_slow: Arc<AtomicBool>) -> (Channel
     (client, accepting.await.unwrap())
 }
 
-/// The server sends and ends the channel; the client reads slowly, and says something that the server, which is about to go,
-/// does not read.
+/// The server sends and ends the channel. The client reads slowly, and writes something that the closing server does
+/// not read.
 async fn arrives(suite: u16, every: Duration) {
     let is_slow = Arc::new(AtomicBool::new(false));
     let (client, server) = pair(suite, every, is_slow.clone()).await;
@@ -119,7 +119,7 @@ async fn a_peer_may_take_longer_than_a_silent_one_would_be_waited_for() {
     arrives(0x100, Duration::from_millis(200)).await;
 }
 
-/// Two ends, and the task that carries bytes between them: without it both connections are gone.
+/// Two ends, and the task that carries bytes between them. Dropping the task ends both connections.
 async fn pair_on_a_line(suite: u16) -> (Channel, Channel, tokio::task::JoinHandle<()>) {
     let (near, mut left) = tokio::io::duplex(64 * 1024);
     let (far, mut right) = tokio::io::duplex(64 * 1024);

@@ -42,7 +42,7 @@ async fn pair(suite: u16) -> (Channel, Channel) {
     pair_with(suite, Options::default(), Options::default()).await
 }
 
-/// Calls between two ends; the server's handlers are given.
+/// Opens a stream of calls between two ends; `handlers` are the server's.
 async fn calls(suite: u16, handlers: Handlers) -> (Rpc, Rpc, (Channel, Channel)) {
     let (client, server) = pair(suite).await;
     let asking = Rpc::open(&client, Handlers::none()).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_stream_that_nobody_reads_stops_its_writer_and_no_other() {
     let held = server.accept().await.unwrap();
     let chunk = vec![1; 64 * 1024];
     let mut written = 0;
-    // The window is 256 KiB as long as nothing is read.
+    // The window is 256 KiB while the peer reads nothing.
     while let Ok(result) = tokio::time::timeout(Duration::from_millis(500), stalled.write_all(&chunk)).await {
         result.unwrap();
         written += chunk.len();
@@ -133,7 +133,7 @@ async fn a_hundred_calls_at_once_each_get_their_own_answer() {
             let (counting, highest) = (counting.clone(), highest.clone());
             async move {
                 highest.fetch_max(counting.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                // Later requests are done sooner.
+                // Later requests are answered sooner.
                 let number = called.payload.as_u64().unwrap();
                 tokio::time::sleep(Duration::from_millis(200 - number)).await;
                 counting.fetch_sub(1, Ordering::SeqCst);
@@ -175,7 +175,7 @@ async fn a_call_over_its_time_ends_at_both_sides() {
     });
     let (asking, _answering, _channels) = calls(0x100, handlers).await;
     let err = asking.call_within(1, Value::Null, Duration::from_millis(100)).await.unwrap_err();
-    // The peer's answer may come at the same moment.
+    // The peer's answer may arrive at the same moment.
     match &err {
         CallError::TimedOut(_) => {}
         CallError::Refused(refused) => assert_eq!(refused.code, RpcError::DEADLINE_EXCEEDED),
@@ -253,7 +253,7 @@ async fn a_peer_that_falls_silent_is_noticed_and_one_that_only_idles_is_not() {
         assert!(!client.is_over() && !server.is_over(), "suite {suite}: pings keep it alive");
         assert!(client.round_trip().is_some_and(|time| time < LONG), "suite {suite}");
     }
-    // Behind a middle that stops carrying, and closes nothing.
+    // Behind a proxy that stops carrying, and closes nothing.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let info = info(listener.local_addr().unwrap(), 0x100);
     let (mut near, far) = tokio::io::duplex(64 * 1024);
@@ -284,7 +284,7 @@ async fn connections_are_forwarded_and_one_end_may_finish_first() {
             let (mut stream, _) = target.accept().await.unwrap();
             tokio::spawn(async move {
                 let mut all = Vec::new();
-                // The answer comes after the end of the question: half-closed connections are carried.
+                // The answer comes after the end of the request: half-closed connections are carried.
                 stream.read_to_end(&mut all).await.unwrap();
                 all.reverse();
                 stream.write_all(&all).await.unwrap();

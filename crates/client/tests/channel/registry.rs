@@ -1,4 +1,4 @@
-//! The codes of channels and calls in this crate are those of `spec/registry.toml`, apart from those of other SDKs.
+//! Compares the codes of channels and calls in this crate with `spec/registry.toml`, apart from those of other SDKs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn table(name: &str) -> Table {
     registry[name].as_table().unwrap().clone()
 }
 
-/// Codes that this SDK says, by the registry.
+/// Codes that the registry lists for this SDK.
 fn of_rust(table: &Table) -> BTreeSet<&str> {
     let is_ours = |entry: &Value| match entry.get("sdks") {
         Some(sdks) => sdks.as_array().unwrap().iter().any(|sdk| sdk.as_str() == Some("rust")),

@@ -1,5 +1,5 @@
-//! Many small worlds, each from a seed: a client that makes calls, a server that restarts, and a middle that delays, cuts,
-//! partitions, loses and changes what it carries. Time is simulated, so that an hour of it takes milliseconds.
+//! Many small worlds, each from a seed: a calling client, a restarting server, and a network that delays, cuts,
+//! partitions, loses and changes bytes. Time is simulated, so that an hour of it takes milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,16 +12,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-/// Worlds, unless `SEALWAY_SEEDS` says otherwise.
+/// Number of worlds, by default; `SEALWAY_SEEDS` overrides it.
 const SEEDS: u64 = 1000;
-/// Calls that a client must get through in its world.
+/// Calls that a client must complete in its world.
 const CALLS: u64 = 8;
-/// Simulated time within which it must.
+/// Simulated time within which all calls must be complete.
 const WORLD_TIME: Duration = Duration::from_secs(3600);
-/// Simulated time after which nothing of a world may be left.
+/// Simulated time after which nothing of a world may remain.
 const AFTERMATH: Duration = Duration::from_secs(600);
 
-/// SplitMix64: small, and each seed gives another world.
+/// SplitMix64: a small generator that gives each seed another world.
 #[derive(Clone)]
 struct Dice(u64);
 
@@ -37,13 +37,13 @@ impl Dice {
         self.roll() % bound
     }
 
-    /// Once in `times`.
+    /// Returns true once in `times` on average.
     fn hits(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 }
 
-/// Carries bytes one way until the world's dice end it. The connection is cut for both ways when this returns.
+/// Carries bytes one way until the world's dice end it. Its caller then cuts the connection in both directions.
 async fn carry(mut from: impl AsyncReadExt + Unpin, mut to: impl AsyncWriteExt + Unpin, mut dice: Dice, ill: u64) {
     let mut buffer = vec![0; 4096];
     loop {
@@ -94,7 +94,7 @@ fn options() -> Options {
     }
 }
 
-/// Serves one connection; every payload that arrives is one that the client sends.
+/// Serves one connection, and counts calls with another payload than the client's.
 async fn serve(io: DuplexStream, info: Arc<DirectInfo>, wrong: Arc<AtomicU64>) {
     let Ok(channel) = channel::accept_direct(io, &info, &options()).await else { return };
     let mut calls = Vec::new();
@@ -112,7 +112,7 @@ async fn serve(io: DuplexStream, info: Arc<DirectInfo>, wrong: Arc<AtomicU64>) {
     }
 }
 
-/// A server that takes connections, and forgets all of them now and then.
+/// A server that accepts connections, and drops all of them now and then.
 async fn server(
     mut connections: mpsc::Receiver<DuplexStream>,
     info: Arc<DirectInfo>,
@@ -121,7 +121,7 @@ async fn server(
 ) {
     let mut serving = tokio::task::JoinSet::new();
     loop {
-        // After one connection in four it forgets them all, if no other comes first.
+        // After one connection in four it drops them all, if no other comes first.
         let (restarts, after) = (dice.hits(4), Duration::from_secs(1 + dice.below(60)));
         tokio::select! {
             next = connections.recv() => match next {
@@ -155,11 +155,11 @@ impl Client {
         Some((channel, rpc))
     }
 
-    /// Gets every call through, over as many channels as it takes.
+    /// Completes every call, over as many channels as needed.
     async fn work(mut self) -> u64 {
         let (mut channels, mut number) = (0, 0);
         while number < CALLS {
-            // A world that never heals would prove nothing.
+            // A world that never recovers would prove nothing.
             self.ill = self.ill.max(20) + channels * 4;
             channels += 1;
             let Some((channel, rpc)) = self.connect().await else { continue };

@@ -1,5 +1,5 @@
-//! Sealed sessions as an application has them: a client over real connections, against a service that agrees, opens and seals as
-//! it must, or does on purpose what a client must not put up with.
+//! Sealed sessions from an application's view: a client over real connections, against a service that agrees, opens and
+//! seals correctly, or misbehaves on purpose.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,8 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sealway_client::exchange::{Agreement, Wire};
-use sealway_client::{Answer, Client, Error, Options};
+use sealway_client::compat::Agreement;
+use sealway_client::{Body, Builder, Client, Error, Offer, Trace, Wire};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::session::{
     Family, Fresh, InitCall, InitRandoms, SealBuffer, SealRandoms, SealedCall, Session, Step, TtlPolicy,
@@ -21,21 +21,23 @@ use sealway_proto::session::{
 use sealway_proto::wire::{Field, Headers, ReplayPolicy};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the service does with a request.
+use crate::ground::post;
+
+/// Behaviour of the service for one request.
 #[derive(Clone, Copy, PartialEq)]
 enum Act {
     Serve,
-    /// An answer in plain.
+    /// Answers unsealed, with this status.
     Plain(u16),
-    /// Knows no session any more, and says so in plain.
+    /// Forgets the session, and says so in plain.
     Forget,
-    /// As it must, but for one bit of the body.
+    /// Serves correctly, except for one flipped bit of the body.
     Altered,
-    /// As it must, but that every header stands twice.
+    /// Serves correctly, but sends every header twice.
     Twice,
-    /// Nothing.
+    /// Sends no answer at all.
     Stall,
-    /// The connection ends.
+    /// Ends the connection without an answer.
     Break,
 }
 
@@ -58,13 +60,13 @@ impl Headers for Received {
 
 fn no_laps(_: Step) {}
 
-/// The time that the client says: both ends are of one machine.
+/// The time that the client sends: both ends run on one machine.
 fn now_ms(headers: &HeaderMap) -> u64 {
     let stamp = headers.get("x-timestamp").or_else(|| headers.get("x-idempotency-key")).unwrap();
     stamp.to_str().unwrap().split('.').next().unwrap().parse().unwrap()
 }
 
-/// Status, headers and body.
+/// An answer: status, headers and body.
 type Said = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 impl Service {
@@ -137,7 +139,7 @@ impl Service {
         response.body(Full::new(body.into())).unwrap()
     }
 
-    /// Where it listens.
+    /// Listens on a free port, and returns the service's URL.
     async fn listen(self: &Arc<Service>) -> Uri {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -168,16 +170,20 @@ async fn serve(service: Arc<Service>, stream: TcpStream) {
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
 }
 
-fn old() -> Options {
-    Options { wire: Wire::Two, ..Options::default() }
+async fn settings(service: &Arc<Service>) -> Builder {
+    Client::builder(service.listen().await).wire(Wire::Two)
 }
 
-async fn client(service: &Arc<Service>, options: Options) -> Client {
-    Client::new(service.listen().await, options).unwrap()
+async fn client(service: &Arc<Service>) -> Client {
+    settings(service).await.build().unwrap()
 }
 
-fn said(answer: &Answer) -> String {
-    String::from_utf8(answer.body.to_vec()).unwrap()
+fn agreement(wire: Wire) -> Agreement {
+    Agreement::begin(wire, "/session/init", &Offer::default(), &mut no_laps).unwrap().0
+}
+
+fn said(answer: &Response<Bytes>) -> String {
+    String::from_utf8(answer.body().to_vec()).unwrap()
 }
 
 #[tokio::test]
@@ -189,44 +195,47 @@ async fn a_session_is_agreed_once_and_calls_are_sealed_on_every_family_and_wire(
         (Wire::Two, "/v1/session/init"),
     ] {
         let service = Service::with(&[]);
-        let options = Options { wire, init_path: init_path.into(), token: Some("the token".into()), ..old() };
-        let client = client(&service, options).await;
-        let (id, expires_in_sec, timings) = client.connect().await.unwrap();
-        assert!(expires_in_sec > 60, "{expires_in_sec}");
+        let settings = settings(&service).await.wire(wire).init_path(init_path).token("the token");
+        let client = settings.connect().await.unwrap();
+        let session = client.session().await.unwrap();
+        assert!(session.expires_in_sec > 60 && session.agreed.is_none(), "{session:?}");
+        let (id, timings) = (session.id, session.timings);
         assert_eq!(timings.server, [("ecdh".to_owned(), 0.25), ("total".to_owned(), 1.5)]);
         assert!(timings.crypto.iter().any(|(step, _)| *step == "ecdh-compute") && timings.round_trip >= timings.http);
-        let answer = client.post("/shop/order?page=1", b"a secret order").await.unwrap();
-        assert_eq!((answer.status, said(&answer).as_str()), (StatusCode::OK, "you said: a secret order"));
-        assert_eq!(said(&client.post("/shop/order", b"").await.unwrap()), "you said: ");
-        assert_eq!(client.clone().connect().await.unwrap().0, id, "clones share the session");
+        let answer = post(&client, "/shop/order?page=1", b"a secret order").await.unwrap();
+        assert_eq!((answer.status(), said(&answer).as_str()), (StatusCode::OK, "you said: a secret order"));
+        assert_eq!(said(&post(&client, "/shop/order", b"").await.unwrap()), "you said: ");
+        assert_eq!(client.clone().session().await.unwrap().id, id, "clones share the session");
         assert_eq!(service.paths(), [init_path, "/shop/order", "/shop/order"]);
 
-        let seen = &answer.seen;
-        assert!(seen.request_len > 0 && seen.answer_len > 0 && !seen.request_aad.is_empty());
+        let seen = answer.extensions().get::<Trace>().unwrap();
+        assert!(seen.sent() > 0 && seen.received() > 0 && !seen.request_aad.is_empty());
+        let steps: Vec<_> = seen.timings().crypto.iter().map(|(step, _)| *step).collect();
+        assert!(steps.contains(&"aes-gcm-encrypt") && steps.contains(&"aes-gcm-decrypt"), "{steps:?}");
         assert!(!format!("{seen:?}").contains("a secret order"), "what went over the wire is sealed");
         let headers = service.seen.lock().unwrap()[0].1.clone();
         assert_eq!(headers["authorization"], "Bearer the token");
         client.forget().await;
-        assert_ne!(client.connect().await.unwrap().0, id);
+        assert_ne!(client.session().await.unwrap().id, id);
     }
 }
 
 #[tokio::test]
 async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_end_before_it_does() {
     let service = Service::with(&[Act::Serve, Act::Forget]);
-    let client = client(&service, old()).await;
-    assert_eq!(said(&client.post("/a", b"x").await.unwrap()), "you said: x");
+    let client = client(&service).await;
+    assert_eq!(said(&post(&client, "/a", b"x").await.unwrap()), "you said: x");
     assert_eq!(service.paths(), ["/session/init", "/a", "/session/init", "/a"]);
-    // Once: a service that refuses what was agreed a moment ago is asked no third time.
+    // The client retries once: it does not ask a third time.
     service.acts.lock().unwrap().extend([Act::Plain(401), Act::Serve, Act::Plain(401)]);
-    let err = client.post("/a", b"x").await.unwrap_err();
+    let err = post(&client, "/a", b"x").await.unwrap_err();
     assert!(matches!(err, Error::Refused { status: StatusCode::UNAUTHORIZED, .. }), "{err}");
     assert_eq!(service.paths().len(), 7);
 
     let short = Arc::new(Service { ttl_sec: Some(4), ..Service::default() });
-    let client = self::client(&short, old()).await;
+    let client = self::client(&short).await;
     for _ in 0..2 {
-        client.post("/a", b"x").await.unwrap();
+        post(&client, "/a", b"x").await.unwrap();
     }
     assert_eq!(short.paths(), ["/session/init", "/a", "/session/init", "/a"]);
 }
@@ -234,8 +243,8 @@ async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_
 #[tokio::test]
 async fn many_callers_wait_for_one_init() {
     let service = Service::with(&[]);
-    let client = client(&service, old()).await;
-    let call = |client: Client| async move { client.post("/a", b"x").await.map(|answer| answer.body) };
+    let client = client(&service).await;
+    let call = |client: Client| async move { post(&client, "/a", b"x").await.map(Response::into_body) };
     let calls: Vec<_> = (0..8).map(|_| tokio::spawn(call(client.clone()))).collect();
     for call in calls {
         assert_eq!(call.await.unwrap().unwrap(), "you said: x");
@@ -246,12 +255,12 @@ async fn many_callers_wait_for_one_init() {
 #[tokio::test]
 async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text() {
     let service = Service::with(&[Act::Plain(403), Act::Serve, Act::Plain(503)]);
-    let client = client(&service, old()).await;
-    let err = client.connect().await.unwrap_err();
+    let client = client(&service).await;
+    let err = client.session().await.unwrap_err();
     let Error::InitRefused { status, body } = &err else { panic!("{err}") };
-    // No control character reaches a terminal, and no page of an intermediary fills it.
+    // An error shows no control characters, and at most 300 characters of an intermediary's page.
     assert!(*status == StatusCode::FORBIDDEN && body.starts_with("no x") && body.len() == 300, "{err}");
-    let err = client.post("/a", b"x").await.unwrap_err();
+    let err = post(&client, "/a", b"x").await.unwrap_err();
     assert!(matches!(&err, Error::Refused { status, .. } if *status == StatusCode::SERVICE_UNAVAILABLE), "{err}");
     assert!(err.to_string().starts_with("call refused: 503 Service Unavailable no x"), "{err}");
 }
@@ -259,19 +268,18 @@ async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text
 #[tokio::test]
 async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
     for wire in [Wire::One, Wire::Two] {
-        let options = || Options { wire, ..old() };
         for act in [Act::Altered, Act::Twice] {
             let service = Service::with(&[Act::Serve, act]);
-            let err = client(&service, options()).await.post("/a", b"hello").await.unwrap_err();
+            let client = settings(&service).await.wire(wire).build().unwrap();
+            let err = post(&client, "/a", b"hello").await.unwrap_err();
             assert!(matches!(err, Error::Untrusted(_)), "{err}");
             assert!(err.to_string().starts_with("the answer cannot be trusted: "), "{err}");
         }
         for body in [&b""[..], b"{}", b"<html>"] {
-            let agreement = Agreement::begin(&options()).unwrap().0;
-            assert!(matches!(agreement.finish(StatusCode::OK, body).unwrap_err(), Error::Untrusted(_)));
+            let err = agreement(wire).finish(StatusCode::OK, body, &mut no_laps).unwrap_err();
+            assert!(matches!(err, Error::Untrusted(_)));
         }
-        let agreement = Agreement::begin(&options()).unwrap().0;
-        let err = agreement.finish(StatusCode::NOT_FOUND, b"nothing").unwrap_err();
+        let err = agreement(wire).finish(StatusCode::NOT_FOUND, b"nothing", &mut no_laps).unwrap_err();
         assert_eq!(err.to_string(), "session refused: 404 Not Found nothing");
     }
 }
@@ -279,11 +287,11 @@ async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
 #[tokio::test]
 async fn what_was_captured_is_sent_again_as_it_is() {
     let service = Service::with(&[]);
-    let client = client(&service, old()).await;
-    let captured = client.seal_only("/a", b"x").await.unwrap();
+    let client = client(&service).await;
+    let captured = client.seal(Request::post("/a?b").body("x".to_owned()).unwrap()).await.unwrap();
     for _ in 0..2 {
-        let (status, body) = client.send_captured("/a?b", &captured).await.unwrap();
-        assert!(status == StatusCode::OK && !body.is_empty());
+        let answer = client.send_sealed(captured.clone()).await.unwrap();
+        assert!(answer.status() == StatusCode::OK && !answer.body().is_empty());
     }
     assert_eq!(service.paths(), ["/session/init", "/a", "/a"]);
 }
@@ -291,56 +299,75 @@ async fn what_was_captured_is_sent_again_as_it_is() {
 #[tokio::test]
 async fn no_answer_is_told_with_the_url_and_in_time() {
     let service = Service::with(&[Act::Stall]);
-    let client = client(&service, Options { timeout: Duration::from_millis(200), ..old() }).await;
-    let err = client.connect().await.unwrap_err();
+    let client = settings(&service).await.timeout(Duration::from_millis(200)).build().unwrap();
+    let err = client.session().await.unwrap_err();
     assert!(matches!(&err, Error::Timeout { url, .. } if url.ends_with("/session/init")), "{err}");
     assert!(err.to_string().ends_with("within 200 ms"), "{err}");
 
     let service = Service::with(&[Act::Break]);
-    let client = self::client(&service, old()).await;
-    let err = client.connect().await.unwrap_err();
+    let client = self::client(&service).await;
+    let err = client.session().await.unwrap_err();
     assert!(matches!(err, Error::Transport { .. }), "{err}");
-    // Nobody listens there any more.
+    // The port of a listener that was closed.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let nobody = Client::new(format!("http://{gone}").parse().unwrap(), old()).unwrap();
-    let err = nobody.connect().await.unwrap_err().to_string();
+    let nobody = Client::builder(format!("http://{gone}")).wire(Wire::Two).build().unwrap();
+    let err = nobody.session().await.unwrap_err().to_string();
     assert!(err.contains(&gone.to_string()) && err.contains("refused") && !err.contains('\n'), "{err}");
 }
 
 #[tokio::test]
 async fn what_cannot_be_used_is_said_before_anything_is_sent() {
-    for url in ["/path/alone", "ftp://h/", "h:80"] {
-        let err = Client::new(url.parse().unwrap(), old()).unwrap_err();
+    for url in ["/path/alone", "ftp://h/", "h:80", "no url"] {
+        let err = Client::builder(url).wire(Wire::Two).build().unwrap_err();
         assert!(matches!(err, Error::Usage(_)), "{err}");
     }
-    Client::new("https://localhost".parse().unwrap(), old()).unwrap();
+    let good = Client::builder("https://localhost");
+    good.clone().wire(Wire::Two).build().unwrap();
+    for bad in [
+        good.clone().timeout(Duration::ZERO),
+        good.clone().idle_timeout(Duration::MAX),
+        good.clone().body_max(usize::MAX),
+        good.clone().retry_body_max(usize::MAX),
+        good.suites([]),
+    ] {
+        assert!(matches!(bad.build().unwrap_err(), Error::Usage(_)));
+    }
     let service = Service::with(&[]);
-    let client = client(&service, Options { token: Some("a\nb".into()), ..old() }).await;
-    let err = client.connect().await.unwrap_err();
+    let client = settings(&service).await.token("a\nb").build().unwrap();
+    let err = client.session().await.unwrap_err();
     assert!(err.to_string().contains("authorization") && !err.to_string().contains("a\nb"), "{err}");
-    let client = self::client(&service, Options { client_id: "no id\n".into(), ..old() }).await;
-    assert!(matches!(client.connect().await.unwrap_err(), Error::Seal(_)));
+    let client = settings(&service).await.client_id("no id\n").build().unwrap();
+    assert!(matches!(client.session().await.unwrap_err(), Error::Seal(_)));
     assert_eq!(service.paths(), [""; 0]);
-    let client = self::client(&service, old()).await;
-    let err = client.post("not a path", b"").await.unwrap_err();
-    assert!(matches!(err, Error::Usage(_) | Error::Seal(_)), "{err}");
+    let client = self::client(&service).await;
+    for request in [Request::post("not-a-path"), Request::put("/a"), Request::post("/a").header("x-a", "1")] {
+        let err = client.send(request.body(String::new()).unwrap()).await.unwrap_err();
+        assert!(matches!(err, Error::Usage(_)), "{err}");
+    }
 }
 
 #[tokio::test]
 async fn nothing_that_is_shown_has_a_key_or_a_token() {
     let service = Service::with(&[]);
-    let options = Options { token: Some("the token".into()), ..old() };
-    let shown = format!("{options:?}");
+    let offer = Offer { token: Some("the token".into()), ..Offer::default() };
+    let shown = format!("{offer:?}");
     assert!(shown.contains("redacted") && !shown.contains("the token"), "{shown}");
-    let (agreement, outgoing) = Agreement::begin(&options).unwrap();
+    let (agreement, outgoing) = Agreement::begin(Wire::Two, "/session/init", &offer, &mut no_laps).unwrap();
     let shown = format!("{agreement:?} {outgoing:?}");
-    assert!(shown.starts_with("Agreement { .. } Outgoing { len: ") && !shown.contains("the token"), "{shown}");
+    assert!(
+        shown.starts_with("Agreement(ClientInit { wire: Two, .. }) Message { len: ") && !shown.contains("the token"),
+        "{shown}"
+    );
     assert!(!format!("{:?}", outgoing.headers).contains("the token"), "it is marked as sensitive");
     let (status, _, body) = service.init("/session/init", &Received(outgoing.headers), &outgoing.body);
-    let session = agreement.finish(StatusCode::from_u16(status).unwrap(), &body).unwrap();
-    assert_eq!(format!("{session:?}"), format!("Session({:?})", session.id()));
-    let (_, pending) = session.seal("/a", b"x").unwrap();
+    let session = agreement.finish(StatusCode::from_u16(status).unwrap(), &body, &mut no_laps).unwrap();
+    let id = session.id();
+    assert_eq!(format!("{session:?}"), format!("Session(ClientSession {{ wire: Two, id: {id:?}, .. }})"));
+    let (_, pending) = session.seal("/a", b"x", &mut no_laps).unwrap();
     assert_eq!(format!("{pending:?}"), "Pending { .. }");
-    let client = client(&service, options).await;
-    assert!(!format!("{client:?}").contains("the token"));
+    let settings = settings(&service).await.token("the token");
+    let client = settings.clone().build().unwrap();
+    assert!(!format!("{settings:?} {client:?}").contains("the token"));
+    let body = Body::from("the token");
+    assert!(!format!("{body:?}").contains("the token"));
 }

@@ -1,25 +1,26 @@
-//! A service that answers sealed calls with whatever it likes, while sessions are agreed elsewhere as they must be: every answer is
-//! a typed error, comes in time, and repeats nothing that is secret.
+//! A service that answers sealed calls arbitrarily, while another one agrees sessions correctly: every answer gives a
+//! typed error in time, and the error repeats no secret.
 
 use std::time::{Duration, Instant};
 
-use http::{HeaderMap, Method, StatusCode, Uri};
-use sealway_client::{Client, Error, Options};
+use http::{HeaderMap, Method, Request, StatusCode, Uri};
+use sealway_client::{Client, Error};
 use sealway_proto::Error as Wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::mpsc;
 
-use crate::ground::{Service, pinned};
+use crate::ground::{Flowing, Service, call, post, trusted};
 
 const TIMEOUT: Duration = Duration::from_millis(700);
 const SECRET: &[u8] = b"{\"card\":\"4111111111111111\"}";
 
-/// How an answer is sent.
+/// Behaviour of the hostile server for one answer.
 #[derive(Clone)]
 enum Sent {
-    /// These bytes, then the end.
+    /// These bytes, and then the end of the connection.
     Whole(Vec<u8>),
-    /// These bytes, then nothing, and no end.
+    /// These bytes, and then neither bytes nor an end.
     Held(Vec<u8>),
     /// These bytes, then one more every 50 ms.
     Slowly(Vec<u8>),
@@ -30,7 +31,7 @@ fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A server that reads a request's head and answers so, each time.
+/// Starts a server that reads a request's head and sends this answer, each time.
 async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
@@ -68,19 +69,14 @@ async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUs
     (url, count)
 }
 
-/// The error that a sealed call ends with, which is sent once.
+/// Makes a sealed call to the hostile server, and returns its error; checks that the call was sent once.
 async fn called(service: &std::sync::Arc<Service>, method: Method, sent: Sent) -> Error {
     let (url, count) = hostile(sent).await;
-    let options = Options {
-        session_url: Some(service.listen().await),
-        timeout: TIMEOUT,
-        idle_timeout: TIMEOUT,
-        ..pinned(service)
-    };
-    let client = Client::new(url, options).unwrap();
-    client.connect().await.unwrap();
+    let settings = Client::builder(url).session_url(service.listen().await).trust(trusted(service));
+    let client = settings.timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
+    client.session().await.unwrap();
     let began = Instant::now();
-    let err = client.request(method, "/a", HeaderMap::new(), SECRET.into()).await.unwrap_err();
+    let err = call(&client, method, "/a", HeaderMap::new(), SECRET).await.unwrap_err();
     assert!(began.elapsed() < TIMEOUT * 4, "{err}");
     assert!(!format!("{err} {err:?}").contains("4111"), "{err:?}");
     assert_eq!(count.load(std::sync::atomic::Ordering::Relaxed), 1, "{err}");
@@ -152,6 +148,23 @@ async fn an_answer_that_breaks_off_or_comes_too_slowly_or_is_no_http_is_told_in_
 }
 
 #[tokio::test]
+async fn an_answer_that_stops_behind_its_head_is_a_timeout_though_its_request_waits_for_its_source() {
+    let service = Service::new();
+    let mut cut = answer("401 Unauthorized", "", b"some bytes of many");
+    cut.truncate(cut.len() - 5);
+    let (url, _) = hostile(Sent::Held(cut)).await;
+    let settings = Client::builder(url).session_url(service.listen().await).trust(trusted(&service));
+    let client = settings.timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
+    client.session().await.unwrap();
+    // The source stays open and has nothing more.
+    let (source, body) = mpsc::channel(1);
+    source.send("begun".into()).await.unwrap();
+    let sent = client.send(Request::post("/a").body(Flowing(body)).unwrap());
+    let err = tokio::time::timeout(TIMEOUT * 8, sent).await.expect("the call has an end").unwrap_err();
+    assert!(matches!(err, Error::Timeout { .. }), "{err}");
+}
+
+#[tokio::test]
 async fn headers_without_end_are_refused() {
     let service = Service::new();
     let many =
@@ -164,12 +177,12 @@ async fn headers_without_end_are_refused() {
 async fn a_call_that_its_caller_gives_up_harms_no_other() {
     let service = Service::new();
     let (url, _) = hostile(Sent::Held(Vec::new())).await;
-    let options = Options { session_url: Some(service.listen().await), ..pinned(&service) };
-    let client = Client::new(url, options).unwrap();
+    let settings = Client::builder(url).session_url(service.listen().await);
+    let client = settings.trust(trusted(&service)).build().unwrap();
     let began = Instant::now();
-    let given_up = tokio::time::timeout(Duration::from_millis(200), client.post("/a", SECRET)).await;
+    let given_up = tokio::time::timeout(Duration::from_millis(200), post(&client, "/a", SECRET)).await;
     assert!(given_up.is_err() && began.elapsed() < Duration::from_secs(5));
-    let (id, ..) = client.connect().await.unwrap();
-    assert_eq!(client.connect().await.unwrap().0, id);
+    let id = client.session().await.unwrap().id;
+    assert_eq!(client.session().await.unwrap().id, id);
     assert_eq!(service.count("POST /v3/sessions"), 1);
 }

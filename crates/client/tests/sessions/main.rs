@@ -1,4 +1,5 @@
-//! Sealed sessions of all wires as an application has them: over real connections, against services in the same process.
+//! Sealed sessions of all wires from an application's view: over real connections, against services in the same
+//! process.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod exchange;
@@ -7,3 +8,4 @@ mod hostile;
 mod sealed;
 mod sealed_ends;
 mod sealed_trust;
+mod settings;

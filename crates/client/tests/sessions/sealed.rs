@@ -1,42 +1,43 @@
-//! Wire 3 as an application has it: a client over real connections, against a service that does as it must, or on purpose
-//! does not. The service's clock is decades from the wall clock of this machine: stamps that came from the latter would be
-//! refused in every test.
+//! Wire 3 from an application's view: a client over real connections, against a service that is correct, or misbehaves
+//! on purpose. The service's clock is decades from this machine's wall clock: stamps from the wall clock would be
+//! rejected in every test.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
-use sealway_client::sealed::{DpopKey, Pin, Suite};
-use sealway_client::{Client, Error, Options};
+use sealway_client::{DpopKey, Error, Pin, Suite};
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::wire::base64;
 use tokio::sync::mpsc;
 
-use crate::ground::{Act, Flowing, Proof, Service, client, code, pinned};
+use crate::ground::{Act, Flowing, Proof, Service, call, client, code, pinned, post};
 
 #[tokio::test]
 async fn any_method_is_sealed_with_its_headers_within_on_every_suite() {
     for suite in Suite::ALL {
         let service = Service::new();
-        let options = Options { suites: vec![suite], token: Some("the token".into()), ..pinned(&service) };
-        let client = client(&service, options).await;
+        let client = pinned(&service).await.suites([suite]).token("the token").build().unwrap();
         let mut headers = HeaderMap::new();
         headers.insert("authorization", "Basic of the application".parse().unwrap());
         headers.insert("content-type", "text/x-order".parse().unwrap());
         headers.insert("content-length", "999".parse().unwrap());
         for (method, body) in [("POST", "an order"), ("PUT", ""), ("GET", ""), ("DELETE", ""), ("GET", "with a body")] {
             let method: Method = method.parse().unwrap();
-            let answer = client.request(method.clone(), "/a?b=c", headers.clone(), body.into()).await.unwrap();
-            assert_eq!((answer.status, answer.body), (StatusCode::OK, format!("{method} /a?b=c {body}").into()));
-            // The one that the service sealed, and not the one that somebody put beside it.
-            assert_eq!(answer.headers["x-from"], "the service");
+            let answer = call(&client, method.clone(), "/a?b=c", headers.clone(), body).await.unwrap();
+            assert_eq!(
+                (answer.status(), &answer.body()[..]),
+                (StatusCode::OK, format!("{method} /a?b=c {body}").as_bytes())
+            );
+            // The header that the service sealed, and not the one that an intermediary added.
+            assert_eq!(answer.headers()["x-from"], "the service");
         }
-        let answer = client.request(Method::HEAD, "/a", HeaderMap::new(), Bytes::new()).await.unwrap();
-        assert!(answer.headers["x-from"] == "the service" && answer.body.is_empty());
-        let large = client.post("/large", &[b'y'; 200_000]).await.unwrap();
-        assert!(large.body.len() == 200_000 && large.body.iter().all(|byte| *byte == b'x'));
+        let answer = call(&client, Method::HEAD, "/a", HeaderMap::new(), Bytes::new()).await.unwrap();
+        assert!(answer.headers()["x-from"] == "the service" && answer.body().is_empty());
+        let large = post(&client, "/large", &[b'y'; 200_000]).await.unwrap();
+        assert!(large.body().len() == 200_000 && large.body().iter().all(|byte| *byte == b'x'));
 
         assert!(service.served.lock().unwrap()[6].len() == "POST /large ".len() + 200_000);
         for inner in &service.inner.lock().unwrap()[..5] {
@@ -51,7 +52,7 @@ async fn any_method_is_sealed_with_its_headers_within_on_every_suite() {
             assert_eq!(headers.get("content-type").is_none(), is_bodyless, "{path}");
         }
         assert_eq!(seen[1..].iter().filter(|(_, headers)| headers.contains_key("x-sealed")).count(), 3);
-        let said = client.recognised().await.unwrap().unwrap();
+        let said = client.session().await.unwrap().agreed.unwrap();
         assert_eq!((said.suite, said.key_id, said.subject.as_deref()), (suite, service.key_id(), Some("alice")));
     }
 }
@@ -60,9 +61,10 @@ async fn any_method_is_sealed_with_its_headers_within_on_every_suite() {
 async fn a_clock_that_is_wrong_heals_once_if_the_service_itself_says_so() {
     let service = Service::new();
     *service.ttl_sec.lock().unwrap() = 1_000_000;
-    let client = client(&service, pinned(&service)).await;
-    client.post("/a", b"1").await.unwrap();
-    // What is stamped too early is good later, to whoever kept it: only what is safe is sent again.
+    let client = client(&service).await;
+    post(&client, "/a", b"1").await.unwrap();
+    // A stamp from the future becomes valid later, and an intermediary may keep the request: only safe requests are
+    // retried.
     for (method, ahead_ms, requests, is_served) in [
         (Method::POST, 86_400_000, 2, true),
         (Method::POST, 86_400_000, 1, true),
@@ -73,7 +75,7 @@ async fn a_clock_that_is_wrong_heals_once_if_the_service_itself_says_so() {
     ] {
         service.ahead_ms.store(ahead_ms, Ordering::Relaxed);
         let (path, before) = (format!("{method} /a"), service.paths().len());
-        let answer = client.request(method, "/a", HeaderMap::new(), Bytes::new()).await;
+        let answer = call(&client, method, "/a", HeaderMap::new(), Bytes::new()).await;
         assert_eq!(
             (service.paths().len() - before, answer.is_ok()),
             (requests, is_served),
@@ -91,27 +93,30 @@ async fn a_clock_that_is_wrong_heals_once_if_the_service_itself_says_so() {
     ] {
         let before = service.paths().len();
         service.acts.lock().unwrap().extend(acts);
-        let err = client.request(Method::GET, "/b", HeaderMap::new(), Bytes::new()).await.unwrap_err();
+        let err = call(&client, Method::GET, "/b", HeaderMap::new(), Bytes::new()).await.unwrap_err();
         assert_eq!((code(&err), service.paths().len() - before), ("clock_skew", sent), "{acts:?}");
     }
     assert_eq!(service.count("POST /v3/sessions"), 1);
 }
 
-/// Calls twice; says how often it was sent, and what came of it: first, and all in all.
+/// Calls twice, with a buffered or a streamed body; returns the number of requests and the success of each call.
 async fn held_back(method: Method, held_ms: u64, is_stream: bool) -> [(usize, bool); 2] {
     let service = Service::new();
     *service.ttl_sec.lock().unwrap() = 1_000_000;
-    let client = client(&service, pinned(&service)).await;
-    client.connect().await.unwrap();
+    let client = client(&service).await;
+    client.session().await.unwrap();
     service.ahead_ms.store(601_500, Ordering::Relaxed);
     service.acts.lock().unwrap().push_back(Act::Held(held_ms));
     let mut seen = [(0, false); 2];
     for seen in &mut seen {
         let answer = if is_stream {
-            let request = Request::builder().method(method.clone()).uri("/a").body(Full::new(Bytes::new()));
-            client.stream(request.unwrap()).await.map(drop)
+            let (to, from) = mpsc::channel(1);
+            to.send("x".into()).await.unwrap();
+            let request = Request::builder().method(method.clone()).uri("/a").body(Flowing(from));
+            drop(to);
+            client.send(request.unwrap()).await.map(drop)
         } else {
-            client.request(method.clone(), "/a", HeaderMap::new(), Bytes::new()).await.map(drop)
+            call(&client, method.clone(), "/a", HeaderMap::new(), Bytes::new()).await.map(drop)
         };
         *seen = (service.count(&format!("{method} /a")), answer.is_ok());
         if let Err(err) = answer {
@@ -126,16 +131,18 @@ async fn held_back(method: Method, held_ms: u64, is_stream: bool) -> [(usize, bo
 async fn a_purchase_whose_genuine_refusal_was_held_back_may_have_been_served_and_is_not_sent_again() {
     let mut calls = tokio::task::JoinSet::new();
     for (method, held_ms, want) in [
-        // The stamp was past the window by less than the answer took: it was good when somebody else delivered it. The time
-        // that was proven serves the next call.
+        // The stamp was past the window by less than the answer took: an intermediary could have delivered it in time.
+        // The proven time serves the next call.
         (Method::POST, 2000, [(1, false), (2, true)]),
         (Method::PUT, 2000, [(1, false), (2, true)]),
         (Method::GET, 2000, [(2, true), (3, true)]),
-        // No server can have taken it at any time since it was sent.
+        // No server can have accepted the request at any time since it was sent.
         (Method::POST, 0, [(2, true), (3, true)]),
     ] {
         for is_stream in [false, true] {
             let method = method.clone();
+            // A streamed body is gone after its first transmission, and is never sent again.
+            let want = if is_stream { [(1, false), (2, true)] } else { want };
             calls.spawn(async move {
                 assert_eq!(held_back(method.clone(), held_ms, is_stream).await, want, "{method} {held_ms} {is_stream}");
             });
@@ -148,10 +155,10 @@ async fn a_purchase_whose_genuine_refusal_was_held_back_may_have_been_served_and
 async fn after_any_word_that_a_session_is_over_the_next_call_begins_a_new_one() {
     for body in ["", "a purchase"] {
         let service = Service::new();
-        let client = client(&service, pinned(&service)).await;
-        client.connect().await.unwrap();
+        let client = client(&service).await;
+        client.session().await.unwrap();
         service.acts.lock().unwrap().push_back(Act::Forget);
-        let call = async || client.stream(Request::post("/a").body(Full::new(Bytes::from(body))).unwrap()).await;
+        let call = async || client.send(Request::post("/a").body(Full::new(Bytes::from(body))).unwrap()).await;
         let err = call().await.unwrap_err();
         assert_eq!(code(&err), "session_expired");
         assert!(err.to_string().contains("It is unknown whether the service has executed this request"), "{err}");
@@ -159,8 +166,8 @@ async fn after_any_word_that_a_session_is_over_the_next_call_begins_a_new_one() 
         call().await.unwrap();
         assert_eq!((service.count("POST /a"), service.count("POST /v3/sessions")), (2, 2));
         service.acts.lock().unwrap().push_back(Act::Forget);
-        client.post("/a", body.as_bytes()).await.unwrap_err();
-        client.post("/a", body.as_bytes()).await.unwrap();
+        post(&client, "/a", body.as_bytes()).await.unwrap_err();
+        post(&client, "/a", body.as_bytes()).await.unwrap();
         assert_eq!((service.count("POST /a"), service.count("POST /v3/sessions")), (4, 3));
     }
 }
@@ -168,13 +175,13 @@ async fn after_any_word_that_a_session_is_over_the_next_call_begins_a_new_one() 
 #[tokio::test]
 async fn callers_whose_session_is_over_agree_one_new_session_and_a_late_answer_takes_it_from_nobody() {
     let service = Service::new();
-    let client = client(&service, pinned(&service)).await;
-    client.connect().await.unwrap();
+    let client = client(&service).await;
+    client.session().await.unwrap();
     service.sessions.lock().unwrap().clear();
     service.acts.lock().unwrap().push_back(Act::Held(500));
     let get = || {
         let client = client.clone();
-        tokio::spawn(async move { client.request(Method::GET, "/a", HeaderMap::new(), Bytes::new()).await.map(drop) })
+        tokio::spawn(async move { call(&client, Method::GET, "/a", HeaderMap::new(), Bytes::new()).await.map(drop) })
     };
     let late = get();
     while service.count("GET /a") == 0 {
@@ -185,7 +192,7 @@ async fn callers_whose_session_is_over_agree_one_new_session_and_a_late_answer_t
     }
     assert_eq!(service.count("POST /v3/sessions"), 2);
     late.await.unwrap().unwrap();
-    client.post("/a", b"x").await.unwrap();
+    post(&client, "/a", b"x").await.unwrap();
     assert_eq!(service.count("POST /v3/sessions"), 2);
 }
 
@@ -199,10 +206,10 @@ async fn in_a_session_that_is_over_a_safe_method_alone_is_sent_again_and_once() 
         (Method::HEAD, true),
     ] {
         let service = Service::new();
-        let client = client(&service, pinned(&service)).await;
-        client.connect().await.unwrap();
+        let client = client(&service).await;
+        client.session().await.unwrap();
         service.acts.lock().unwrap().push_back(Act::Forget);
-        let answer = client.request(method.clone(), "/a", HeaderMap::new(), Bytes::new()).await;
+        let answer = call(&client, method.clone(), "/a", HeaderMap::new(), Bytes::new()).await;
         assert_eq!(answer.is_ok(), is_healed, "{method}");
         let (sent, inits) = if is_healed { (2, 2) } else { (1, 1) };
         assert_eq!(service.count(&format!("{method} /a")), sent, "{method}");
@@ -212,8 +219,8 @@ async fn in_a_session_that_is_over_a_safe_method_alone_is_sent_again_and_once() 
         }
     }
     let service = Service::with(&[Act::Serve, Act::Forget, Act::Serve, Act::Forget]);
-    let client = client(&service, pinned(&service)).await;
-    let err = client.request(Method::GET, "/a", HeaderMap::new(), Bytes::new()).await.unwrap_err();
+    let client = client(&service).await;
+    let err = call(&client, Method::GET, "/a", HeaderMap::new(), Bytes::new()).await.unwrap_err();
     assert_eq!((code(&err), service.count("GET /a")), ("session_expired", 2));
 }
 
@@ -223,8 +230,7 @@ async fn other_refusals_are_told_by_their_code_and_nothing_is_sent_again() {
         ["replayed", "unsealable", "policy", "too_large", "store_unavailable", "upstream_timeout", "wire_disabled"]
     {
         let service = Service::with(&[Act::Serve, Act::Problem(what)]);
-        let err =
-            client(&service, pinned(&service)).await.request(Method::GET, "/a", HeaderMap::new(), Bytes::new()).await;
+        let err = call(&client(&service).await, Method::GET, "/a", HeaderMap::new(), Bytes::new()).await;
         let err = err.unwrap_err();
         assert_eq!((code(&err), service.count("GET /a")), (what, 1));
         assert!(err.to_string().contains(what), "{err}");
@@ -241,13 +247,13 @@ async fn an_answer_that_was_changed_swapped_cut_or_made_longer_is_not_trusted() 
         (Act::Longer, Wire::FrameInvalid),
     ] {
         let service = Service::with(&[Act::Serve, Act::Serve, act, Act::Serve, act]);
-        let client = client(&service, pinned(&service)).await;
-        client.post("/a", b"1").await.unwrap();
-        let err = client.post("/a", b"2").await.unwrap_err();
+        let client = client(&service).await;
+        post(&client, "/a", b"1").await.unwrap();
+        let err = post(&client, "/a", b"2").await.unwrap_err();
         assert!(matches!(err, Error::Untrusted(told) if told == what), "{act:?}: {err}");
-        client.post("/a", b"3").await.unwrap();
+        post(&client, "/a", b"3").await.unwrap();
         let request = Request::post("/a").body(Full::new(Bytes::from("4"))).unwrap();
-        let streamed = match client.stream(request).await {
+        let streamed = match client.send(request).await {
             Ok(response) => response.into_body().collect().await.map(|_| ()),
             Err(err) => Err(err),
         };
@@ -260,13 +266,13 @@ async fn an_answer_that_was_changed_swapped_cut_or_made_longer_is_not_trusted() 
 #[tokio::test]
 async fn bodies_flow_both_ways_frame_by_frame() {
     let service = Service::new();
-    let client = client(&service, pinned(&service)).await;
+    let client = client(&service).await;
     let (to, from) = mpsc::channel(1);
     let call = tokio::spawn({
         let client = client.clone();
-        async move { client.stream(Request::post("/flow?x").header("x-own", "1").body(Flowing(from)).unwrap()).await }
+        async move { client.send(Request::post("/flow?x").header("x-own", "1").body(Flowing(from)).unwrap()).await }
     });
-    // Nothing of the body is there, and the answer begins already.
+    // The answer begins before any byte of the body was sent.
     let mut response = call.await.unwrap().unwrap();
     assert_eq!(response.status(), StatusCode::OK);
     for part in ["one", "two", "three"] {
@@ -274,7 +280,7 @@ async fn bodies_flow_both_ways_frame_by_frame() {
         let frame = response.body_mut().frame().await.unwrap().unwrap();
         assert_eq!(frame.into_data().unwrap(), part);
     }
-    // Larger than a frame: it comes back in several.
+    // Larger than a frame: the answer has several.
     to.send(vec![b'z'; 150_000].into()).await.unwrap();
     let mut len = 0;
     while len < 150_000 {
@@ -306,32 +312,32 @@ async fn a_stream_whose_source_fails_is_no_request_and_one_that_began_is_not_sen
         }
     }
     let service = Service::new();
-    let client = client(&service, pinned(&service)).await;
-    let err = client.stream(Request::post("/a").body(Failing(0)).unwrap()).await.unwrap_err();
+    let client = client(&service).await;
+    let err = client.send(Request::post("/a").body(Failing(0)).unwrap()).await.unwrap_err();
     assert!(matches!(err, Error::Transport { .. }) && err.to_string().contains("the disk is gone"), "{err}");
     assert!(service.served.lock().unwrap().is_empty());
 
     service.acts.lock().unwrap().extend([Act::Forget]);
     let request = || Request::post("/a").body(Full::new(Bytes::from("x"))).unwrap();
     let before = service.count("POST /a");
-    assert_eq!(code(&client.stream(request()).await.unwrap_err()), "session_expired");
+    assert_eq!(code(&client.send(request()).await.unwrap_err()), "session_expired");
     assert_eq!(service.count("POST /a") - before, 1);
-    // What was learnt serves the next one.
-    client.stream(request()).await.unwrap().into_body().collect().await.unwrap();
+    // The corrected clock serves the next call.
+    client.send(request()).await.unwrap().into_body().collect().await.unwrap();
     assert_eq!(service.count("POST /v3/sessions"), 2);
-    // Without a body of its own, nothing is gone that could not be sent once more.
+    // A request without a body can be retried.
     service.acts.lock().unwrap().extend([Act::Forget]);
     let request = Request::get("/a").body(Full::new(Bytes::new())).unwrap();
-    assert_eq!(client.stream(request).await.unwrap().into_body().collect().await.unwrap().to_bytes(), "GET /a ");
+    assert_eq!(client.send(request).await.unwrap().into_body().collect().await.unwrap().to_bytes(), "GET /a ");
 }
 
 #[tokio::test]
 async fn many_callers_wait_for_one_init_and_one_that_goes_away_harms_nobody() {
     let service = Service::with(&[Act::Stall]);
-    let client = client(&service, pinned(&service)).await;
+    let client = client(&service).await;
     let gone = tokio::spawn({
         let client = client.clone();
-        async move { client.post("/a", b"x").await.map(|_| ()) }
+        async move { post(&client, "/a", b"x").await.map(|_| ()) }
     });
     while service.paths().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -341,7 +347,7 @@ async fn many_callers_wait_for_one_init_and_one_that_goes_away_harms_nobody() {
     let calls: Vec<_> = (0..8)
         .map(|_| {
             let client = client.clone();
-            tokio::spawn(async move { client.post("/a", b"x").await.map(|answer| answer.body) })
+            tokio::spawn(async move { post(&client, "/a", b"x").await.map(Response::into_body) })
         })
         .collect();
     for call in calls {
@@ -353,13 +359,13 @@ async fn many_callers_wait_for_one_init_and_one_that_goes_away_harms_nobody() {
 #[tokio::test]
 async fn an_end_is_told_to_the_service() {
     let service = Service::new();
-    let client = client(&service, pinned(&service)).await;
+    let client = client(&service).await;
     client.end().await.unwrap();
-    let (id, ..) = client.connect().await.unwrap();
+    let id = client.session().await.unwrap().id;
     client.end().await.unwrap();
     assert_eq!(service.paths(), ["POST /v3/sessions".to_owned(), format!("DELETE /v3/sessions/{id}")]);
     assert!(service.sessions.lock().unwrap().is_empty());
-    assert_ne!(client.connect().await.unwrap().0, id);
+    assert_ne!(client.session().await.unwrap().id, id);
     service.acts.lock().unwrap().push_back(Act::Forget);
     client.end().await.unwrap();
 }
@@ -368,25 +374,25 @@ async fn an_end_is_told_to_the_service() {
 async fn no_answer_is_told_in_time_and_a_slow_source_is_not_the_services_fault() {
     let service = Service::with(&[Act::Serve, Act::Stall, Act::Stall]);
     let timeout = Duration::from_millis(300);
-    let client = client(&service, Options { timeout, idle_timeout: timeout, ..pinned(&service) }).await;
-    let err = client.post("/a", b"x").await.unwrap_err();
+    let client = pinned(&service).await.timeout(timeout).idle_timeout(timeout).build().unwrap();
+    let err = post(&client, "/a", b"x").await.unwrap_err();
     assert!(matches!(err, Error::Timeout { .. }), "{err}");
-    let err = client.stream(Request::post("/a").body(Full::new(Bytes::from("x"))).unwrap()).await.unwrap_err();
+    let err = client.send(Request::post("/a").body(Full::new(Bytes::from("x"))).unwrap()).await.unwrap_err();
     assert!(matches!(err, Error::Timeout { .. }), "{err}");
-    // The service answers when it has the whole body, which takes its time.
+    // The service answers after the whole body, which takes a while.
     let (to, from) = mpsc::channel(1);
     let call = tokio::spawn({
         let client = client.clone();
-        async move { client.stream(Request::post("/slow").body(Flowing(from)).unwrap()).await }
+        async move { client.send(Request::post("/slow").body(Flowing(from)).unwrap()).await }
     });
     tokio::time::sleep(3 * timeout).await;
     to.send("late".into()).await.unwrap();
     drop(to);
     let body = call.await.unwrap().unwrap().into_body().collect().await.unwrap();
     assert_eq!(body.to_bytes(), "POST /slow late");
-    // An answer that begins and then says nothing more.
+    // An answer that begins and then stalls.
     let (to, from) = mpsc::channel(1);
-    let mut flowing = client.stream(Request::post("/flow").body(Flowing(from)).unwrap()).await.unwrap();
+    let mut flowing = client.send(Request::post("/flow").body(Flowing(from)).unwrap()).await.unwrap();
     let err = flowing.body_mut().frame().await.unwrap().unwrap_err();
     assert!(matches!(err, Error::Timeout { .. }), "{err}");
     drop(to);
@@ -396,9 +402,8 @@ async fn no_answer_is_told_in_time_and_a_slow_source_is_not_the_services_fault()
 async fn a_token_bound_to_a_key_goes_with_a_proof_that_is_good_for_this_init_alone() {
     let service = Service::new();
     let (key, document) = DpopKey::generate().unwrap();
-    let options = Options { token: Some("bound".into()), dpop: Some(key), ..pinned(&service) };
-    let client = client(&service, options).await;
-    client.connect().await.unwrap();
+    let client = pinned(&service).await.token("bound").dpop(key).build().unwrap();
+    client.session().await.unwrap();
     assert_eq!(service.seen.lock().unwrap()[0].1["authorization"], "DPoP bound");
     let init = service.inits.lock().unwrap()[0].clone();
     let parts: Vec<&str> = init.proof.as_deref().unwrap().split('.').collect();
@@ -421,31 +426,30 @@ async fn a_token_bound_to_a_key_goes_with_a_proof_that_is_good_for_this_init_alo
 #[tokio::test]
 async fn what_is_captured_and_sent_again_is_refused_as_a_replay() {
     let service = Service::new();
-    let client = client(&service, pinned(&service)).await;
-    let captured = client.seal_only("/a", b"x").await.unwrap();
-    assert_eq!(client.send_captured("/a", &captured).await.unwrap().0, StatusCode::OK);
-    assert_eq!(client.send_captured("/a", &captured).await.unwrap().0, StatusCode::CONFLICT);
+    let client = client(&service).await;
+    let captured = client.seal(Request::post("/a").body("x".to_owned()).unwrap()).await.unwrap();
+    assert_eq!(client.send_sealed(captured.clone()).await.unwrap().status(), StatusCode::OK);
+    assert_eq!(client.send_sealed(captured).await.unwrap().status(), StatusCode::CONFLICT);
     assert_eq!(service.served.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn what_cannot_be_sent_is_said_before_anything_is_and_nothing_that_is_shown_has_a_secret() {
     let service = Service::new();
-    let options = Options { token: Some("the token".into()), ..pinned(&service) };
-    assert!(!format!("{options:?}").contains("the token"));
-    let client = client(&service, options.clone()).await;
-    client.connect().await.unwrap();
+    let settings = pinned(&service).await.token("the token");
+    assert!(!format!("{settings:?}").contains("the token"));
+    let client = settings.clone().build().unwrap();
+    client.session().await.unwrap();
     for (method, name) in [(Method::OPTIONS, "x-a"), (Method::POST, "x-kid"), (Method::POST, "x-sealway-subject")] {
         let mut headers = HeaderMap::new();
         headers.insert(name, "1".parse().unwrap());
-        let err = client.request(method, "/a", headers, Bytes::new()).await.unwrap_err();
+        let err = call(&client, method, "/a", headers, Bytes::new()).await.unwrap_err();
         assert!(matches!(err, Error::Usage(_)), "{err}");
     }
     assert_eq!(service.paths().len(), 1);
-    // A key log takes two to be written.
+    // A key log requires the option and the environment variable.
     let log = tempfile::tempdir().unwrap();
-    let options = Options { key_log: Some(log.path().join("keys")), ..options };
-    let err = Client::new("http://127.0.0.1:9/".parse().unwrap(), options).unwrap_err().to_string();
+    let err = settings.key_log(log.path().join("keys")).build().unwrap_err().to_string();
     assert!(err.contains("SEALWAY_KEY_LOG_ALLOWED"), "{err}");
     for pin in ["", "abc", "ABCDEF00112233445566778899aabbcc", &base64::encode(&[4; 65])] {
         assert!(Pin::parse(pin).is_err(), "{pin}");

@@ -1,42 +1,42 @@
-//! Whom a client of wire 3 takes for the service: pins, a root, what was met at first use; and which suites it takes.
+//! Trust of a client of wire 3: pins, a root, keys met at first use; and the accepted suites.
 
 use std::path::Path;
 
-use sealway_client::sealed::{Pin, SUITES_DEFAULT, Suite, Trust};
-use sealway_client::{Client, Error, Options};
+use http::Uri;
+use sealway_client::native::origin;
+use sealway_client::{Builder, Client, Error, Pin, SUITES_DEFAULT, Suite, Trust};
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
 
-use crate::ground::{self, Act, LATEST_MS, Service, client, code, new_key, pinned};
+use crate::ground::{self, Act, LATEST_MS, Service, client, code, new_key, pinned, post};
 
 #[tokio::test]
 async fn nobody_is_trusted_unless_said_and_a_key_that_is_not_pinned_is_refused_with_what_to_do() {
     let service = Service::new();
-    let unsaid = client(&service, Options::default()).await;
-    let err = unsaid.connect().await.unwrap_err();
+    let unsaid = Client::builder(service.listen().await).build().unwrap();
+    let err = unsaid.session().await.unwrap_err();
     assert!(matches!(&err, Error::KeyUntrusted { key_id, .. } if key_id == service.key_id().as_str()), "{err}");
     assert!(err.to_string().contains("no key is pinned"), "{err}");
     for act in [Act::OtherKey, Act::OtherSignature, Act::Changed] {
         let service = Service::with(&[act]);
-        let err = client(&service, pinned(&service)).await.post("/a", b"x").await.unwrap_err();
+        let err = post(&client(&service).await, "/a", b"x").await.unwrap_err();
         match act {
             Act::OtherKey => assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}"),
             _ => assert!(matches!(err, Error::Untrusted(sealway_proto::Error::SignatureInvalid)), "{act:?}: {err}"),
         }
         assert!(service.served.lock().unwrap().is_empty());
     }
-    // By its id alone: the key itself is looked up, once, and is no other's.
-    let client =
-        client(&service, Options { trust: Trust::Keys(vec![Pin::Id(service.key_id())]), ..Options::default() });
-    let client = client.await;
-    client.connect().await.unwrap();
+    // Pinned by its id: the client looks up the key once, and no other key matches.
+    let settings = Client::builder(service.listen().await).trust(Trust::Keys(vec![Pin::Id(service.key_id())]));
+    let client = settings.build().unwrap();
+    client.session().await.unwrap();
     client.forget().await;
-    client.connect().await.unwrap();
+    client.session().await.unwrap();
     assert_eq!(service.count("GET /.well-known/sealway-keys"), 1);
     assert_eq!(service.inits.lock().unwrap().last().unwrap().pinned_key_ids, [service.key_id()]);
 }
 
-fn first_use(file: &Path) -> Options {
-    Options { trust: Trust::FirstUse(file.into()), ..Options::default() }
+fn first_use(url: &Uri, file: &Path) -> Client {
+    Client::builder(url.clone()).trust(Trust::FirstUse(file.into())).build().unwrap()
 }
 
 #[tokio::test]
@@ -45,11 +45,11 @@ async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_a
     let file = folder.path().join("state/known");
     let service = Service::new();
     let url = service.listen().await;
-    let open = |options| Client::new(url.clone(), options).unwrap();
-    let first = open(first_use(&file));
-    assert!(!first.is_met());
-    first.post("/a", b"x").await.unwrap();
-    assert!(first.is_met());
+    let first = first_use(&url, &file);
+    assert_eq!(first.first_use(), None);
+    post(&first, "/a", b"x").await.unwrap();
+    let met = first.first_use().unwrap();
+    assert_eq!((met.origin, met.key_ids), (origin(&url), vec![service.key_id()]));
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.starts_with(&format!("http://127.0.0.1:{} {}:", url.port_u16().unwrap(), service.key_id())), "{text}");
     #[cfg(unix)]
@@ -59,19 +59,21 @@ async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_a
     }
     assert_eq!(service.count("GET /.well-known/sealway-keys"), 1);
 
-    // A second key appears beside it: the first one's signature vouches for it.
+    // A second key appears: the first key's signature vouches for it.
     let next = new_key();
     service.keys.lock().unwrap().push(next.clone());
-    open(first_use(&file)).post("/a", b"x").await.unwrap();
-    // Then the first is retired.
+    let second = first_use(&url, &file);
+    post(&second, "/a", b"x").await.unwrap();
+    assert_eq!(second.first_use(), None, "the first client met the service");
+    // Then the first key is retired.
     service.keys.lock().unwrap().remove(0);
-    let again = open(first_use(&file));
-    again.post("/a", b"x").await.unwrap();
+    let again = first_use(&url, &file);
+    post(&again, "/a", b"x").await.unwrap();
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 1);
 
-    // Now somebody else stands there, or the operator lost the keys.
+    // Now an impostor answers, or the operator lost the keys.
     *service.keys.lock().unwrap() = vec![new_key()];
-    let err = open(first_use(&file)).post("/a", b"x").await.unwrap_err();
+    let err = post(&first_use(&url, &file), "/a", b"x").await.unwrap_err();
     let told = err.to_string();
     assert!(matches!(err, Error::KeyUntrusted { .. }) && told.contains(&file.display().to_string()), "{told}");
     assert!(told.contains(service.key_id().as_str()) && told.contains("sealway trust forget"), "{told}");
@@ -85,22 +87,21 @@ async fn many_that_meet_services_at_a_time_lose_no_line_and_two_first_meetings_d
     let mut all = Vec::new();
     for _ in 0..8 {
         let service = Service::new();
-        let client = client(&service, first_use(&file)).await;
-        all.push(tokio::spawn(async move { client.connect().await.map(|_| service) }));
+        let client = first_use(&service.listen().await, &file);
+        all.push(tokio::spawn(async move { client.session().await.map(|_| service) }));
     }
     for meeting in all {
         meeting.await.unwrap().unwrap();
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap().lines().count(), 8);
 
-    // Both look before either has written, and meet different keys.
+    // Both clients read the file before either has written, and meet different keys.
     let service = Service::new();
     let url = service.listen().await;
-    let one = Client::new(url.clone(), first_use(&file)).unwrap();
-    let other = Client::new(url, first_use(&file)).unwrap();
-    one.connect().await.unwrap();
+    let (one, other) = (first_use(&url, &file), first_use(&url, &file));
+    one.session().await.unwrap();
     *service.keys.lock().unwrap() = vec![new_key()];
-    let err = other.connect().await.unwrap_err();
+    let err = other.session().await.unwrap_err();
     assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}");
 }
 
@@ -109,7 +110,7 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("known");
     std::fs::write(&file, "http://127.0.0.1:9 what is this\n").unwrap();
-    let open = || Client::new("http://127.0.0.1:9/".parse().unwrap(), first_use(&file));
+    let open = || Client::builder("http://127.0.0.1:9/").trust(Trust::FirstUse(file.clone())).build();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -120,9 +121,9 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     assert!(open().unwrap_err().to_string().contains("is damaged"));
 }
 
-fn rooted(root: &dyn Es256Key, state: Option<&Path>) -> Options {
+fn rooted(url: &Uri, root: &dyn Es256Key, state: Option<&Path>) -> Client {
     let trust = Trust::Root { key: Box::new(*root.public()), state: state.map(Into::into) };
-    Options { trust, ..Options::default() }
+    Client::builder(url.clone()).trust(trust).build().unwrap()
 }
 
 #[tokio::test]
@@ -134,25 +135,25 @@ async fn a_root_says_which_keys_there_are_and_no_older_word_of_it_is_taken() {
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let url = service.listen().await;
-    let open = || Client::new(url.clone(), rooted(again.as_ref(), Some(&state))).unwrap();
+    let open = || rooted(&url, again.as_ref(), Some(&state));
     let client = open();
-    client.post("/a", b"x").await.unwrap();
-    // All keys are replaced at once: it goes on by itself, whether or not it is told.
+    post(&client, "/a", b"x").await.unwrap();
+    // All keys are replaced at once: the client continues by itself, with or without a `key_retired`.
     let old = std::mem::replace(&mut *service.keys.lock().unwrap(), vec![new_key()]);
     *service.set_issued_ms.lock().unwrap() = 6;
     client.forget().await;
     service.acts.lock().unwrap().push_back(Act::Retired);
-    client.post("/a", b"x").await.unwrap();
-    // The old set comes back, with the root's word of then.
+    post(&client, "/a", b"x").await.unwrap();
+    // The old set returns, with the root's old signature.
     *service.keys.lock().unwrap() = old;
     *service.set_issued_ms.lock().unwrap() = 5;
     for client in [client, open()] {
         client.forget().await;
-        let err = client.post("/a", b"x").await.unwrap_err().to_string();
+        let err = post(&client, "/a", b"x").await.unwrap_err().to_string();
         assert!(err.contains("older than one that was taken") || err.contains("the set that the root signed"), "{err}");
     }
-    let stranger = Client::new(url, rooted(new_key().as_ref(), None)).unwrap();
-    let err = stranger.connect().await.unwrap_err().to_string();
+    let stranger = rooted(&url, new_key().as_ref(), None);
+    let err = stranger.session().await.unwrap_err().to_string();
     assert!(err.contains("another root signed"), "{err}");
 }
 
@@ -163,7 +164,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let now_ms = service.now_ms();
-    let client = client(&service, rooted(trusted.as_ref(), None)).await;
+    let client = rooted(&service.listen().await, trusted.as_ref(), None);
     let hour_ms = 3_600_000;
     for (times, is_live) in [
         ([0, now_ms - hour_ms, LATEST_MS], false),
@@ -172,26 +173,27 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
         ([now_ms - hour_ms, now_ms + 2 * hour_ms, now_ms + 4 * hour_ms], true),
     ] {
         *service.set_times_ms.lock().unwrap() = times;
-        match client.connect().await {
+        match client.session().await {
             Ok(_) => assert!(is_live, "{times:?}"),
             Err(err) => assert!(!is_live && err.to_string().contains("not live at this time"), "{times:?}: {err}"),
         }
     }
-    // The set was taken while it was good, and the key has come to its end since: no new session, and none renewed.
+    // The set was stored while it was valid, and the key has expired since: no new session, and no renewal.
     service.ahead_ms.store(3 * hour_ms as i64, std::sync::atomic::Ordering::Relaxed);
     client.forget().await;
-    let err = client.connect().await.unwrap_err();
+    let err = client.session().await.unwrap_err();
     assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}");
-    // The root says that it lives on.
+    // The root signs a longer lifetime.
     *service.set_times_ms.lock().unwrap() = [0, LATEST_MS, LATEST_MS];
-    client.connect().await.unwrap();
+    client.session().await.unwrap();
 }
 
 #[tokio::test]
 async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
     let service = Service::with(&[Act::Retired]);
-    let options = Options { trust: Trust::Keys(vec![Pin::Key(Box::new(*new_key().public()))]), ..Options::default() };
-    let err = client(&service, options).await.connect().await.unwrap_err();
+    let pin = Pin::Key(Box::new(*new_key().public()));
+    let client = pinned(&service).await.trust(Trust::Keys(vec![pin])).build().unwrap();
+    let err = client.session().await.unwrap_err();
     let Error::KeyRetired { key_ids, .. } = &err else { panic!("{err}") };
     assert_eq!(key_ids, &[service.key_id().to_string()]);
     assert!(err.to_string().contains("If its operator confirms these keys, pin them"), "{err}");
@@ -201,25 +203,25 @@ async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
 async fn another_suite_is_taken_once_and_only_of_the_own_list() {
     let service = Service::new();
     *service.suites.lock().unwrap() = vec![Suite::SecP256r1MlKem768, Suite::P256];
-    let client = client(&service, pinned(&service)).await;
-    client.post("/a", b"x").await.unwrap();
-    assert_eq!(client.recognised().await.unwrap().unwrap().suite, Suite::SecP256r1MlKem768);
+    let client = client(&service).await;
+    post(&client, "/a", b"x").await.unwrap();
+    assert_eq!(client.session().await.unwrap().agreed.unwrap().suite, Suite::SecP256r1MlKem768);
     assert_eq!(service.count("POST /v3/sessions"), 2);
 
-    // P-256 alone has to be asked for.
+    // A client has to ask for P-256 alone.
     assert!(SUITES_DEFAULT.iter().all(|suite| suite.is_hybrid()));
     let service = Service::new();
     *service.suites.lock().unwrap() = vec![Suite::P256];
-    let err = ground::client(&service, pinned(&service)).await.connect().await.unwrap_err();
+    let err = ground::client(&service).await.session().await.unwrap_err();
     assert_eq!((code(&err), service.count("POST /v3/sessions")), ("suite_required", 1));
-    let options = Options { suites: Suite::ALL.to_vec(), ..pinned(&service) };
-    ground::client(&service, options).await.connect().await.unwrap();
+    let any: Builder = pinned(&service).await.suites(Suite::ALL);
+    any.connect().await.unwrap();
 
-    // Somebody says so who is not the service, whose list has the suite that was asked for.
+    // The claim comes from an impostor; the service's list has the requested suite.
     let forged = Service::with(&[Act::Suite, Act::Suite]);
-    let err = ground::client(&forged, pinned(&forged)).await.connect().await.unwrap_err();
+    let err = ground::client(&forged).await.session().await.unwrap_err();
     assert_eq!((code(&err), forged.count("POST /v3/sessions")), ("suite_required", 2));
     let forged = Service::with(&[Act::Suite]);
-    let err = ground::client(&forged, pinned(&forged)).await.connect().await.unwrap_err();
+    let err = ground::client(&forged).await.session().await.unwrap_err();
     assert_eq!((code(&err), forged.count("POST /v3/sessions")), ("suite_required", 2));
 }

@@ -1,4 +1,4 @@
-//! What may be done to a running process from the admin listener.
+//! Operations on a running process, from the admin listener.
 
 use http::{Method, Response, StatusCode};
 use sealway_runtime::certs::{self, Leaf};
@@ -9,12 +9,12 @@ use serde_json::json;
 use super::{Dashboard, answer, decoded, not_allowed, nothing_here, parameter};
 use crate::server::Refused;
 
-/// Whether something may be done under this first part of a path.
+/// True if the first segment of a path belongs to an operation.
 pub(super) fn is_one(first: &str) -> bool {
     matches!(first, "reload" | "drain" | "listeners" | "certificates" | "connections")
 }
 
-/// How it is asked for.
+/// Returns the method of the operations under this segment.
 pub(super) fn methods(first: &str) -> &'static str {
     match first {
         "connections" => "DELETE",
@@ -23,7 +23,7 @@ pub(super) fn methods(first: &str) -> &'static str {
 }
 
 impl Dashboard {
-    /// Does it and says what was done.
+    /// Runs an operation and answers with its result.
     pub(super) async fn act(&self, method: &Method, segments: &[&str], query: &str) -> Response<Body> {
         let server = &self.0.server;
         match (method, segments) {
@@ -58,7 +58,7 @@ impl Dashboard {
             return v1_error(StatusCode::BAD_REQUEST, "The listener's name is not well-formed in the path");
         };
         let (server, stops, asked) = (self.0.server.clone(), verb == "stop", name.clone());
-        // Binding blocks for a moment; a reload that is under way is waited for.
+        // Binding blocks for a moment, and waits for a reload in progress.
         let work = move || if stops { server.stop_listener(&asked) } else { server.start_listener(&asked) };
         match tokio::task::spawn_blocking(work).await {
             Ok(Ok(())) => answer(&json!({"listener": name, "is_serving": !stops})),
@@ -79,7 +79,7 @@ impl Dashboard {
         }
     }
 
-    /// Makes new keys and certificates in the folder, and has them read at once by who uses them.
+    /// Makes new keys and certificates in the folder, and reloads them at once where they are used.
     async fn rotate(&self, query: &str) -> Response<Body> {
         let Some(folder) = self.0.certificates.clone() else {
             let why = "admin.certificates_folder names no folder of `sealway certs`: certificates are renewed where they \
@@ -112,7 +112,7 @@ fn accepted(value: serde_json::Value) -> Response<Body> {
     response
 }
 
-/// Says why something was not done.
+/// Answers with the reason that an operation was rejected.
 pub(super) fn refuse(refused: &Refused) -> Response<Body> {
     let status = match refused {
         Refused::NoListener(_) => StatusCode::NOT_FOUND,

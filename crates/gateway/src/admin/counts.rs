@@ -1,31 +1,31 @@
-//! Counts of requests and refusals, read from the process's own metrics, so that page and scraper say the same.
+//! Counts of requests and rejections, read from the process's own metrics, so that the page and a scraper agree.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// Requests by route and class of status, and refusals.
+/// Requests by route and class of status, and rejections.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     requests: BTreeMap<String, BTreeMap<String, u64>>,
     refusals: Vec<Refusals>,
 }
 
-/// How often one part of the gateway refused for one reason.
+/// Number of rejections of one class by one part of the gateway.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 pub(super) struct Refusals {
-    /// `init`, `call`, `seal`, `authority`; `http` for what was refused before a route was found.
+    /// Part that rejected: `init`, `call`, `seal`, `authority`; `http` for requests rejected before routing.
     on: String,
-    /// The class of the refusal; for `http` the status.
+    /// Class of the rejection; for `http` the status.
     class: String,
-    /// The listener, for `http`.
+    /// Name of the listener, for `http` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     listener: Option<String>,
     count: u64,
 }
 
 impl Counts {
-    /// Reads Prometheus' text format.
+    /// Parses counters from Prometheus' text format.
     pub(super) fn read(text: &str) -> Self {
         let mut counts = Counts::default();
         for (name, mut labels, count) in text.lines().filter_map(sample) {
@@ -49,19 +49,19 @@ impl Counts {
         counts
     }
 
-    /// Requests of a route by class of status, those that there were.
+    /// Returns the requests of a route by class of status, without zero counts.
     pub(super) fn requests(&self, route: &str) -> BTreeMap<&str, u64> {
         let of_route = self.requests.get(route).into_iter().flatten();
         of_route.filter(|(_, count)| **count > 0).map(|(status, count)| (status.as_str(), *count)).collect()
     }
 
-    /// The most frequent first.
+    /// Returns the rejections, the most frequent first.
     pub(super) fn refusals(&self) -> &[Refusals] {
         &self.refusals
     }
 }
 
-/// Name, labels and value of a counter with labels; none of another line.
+/// Parses the name, labels and value of a counter with labels; `None` for any other line.
 fn sample(line: &str) -> Option<(&str, BTreeMap<&str, String>, u64)> {
     let (name, mut rest) = line.split_once('{')?;
     let mut labels = BTreeMap::new();
@@ -76,7 +76,7 @@ fn sample(line: &str) -> Option<(&str, BTreeMap<&str, String>, u64)> {
     }
 }
 
-/// A label's value up to its closing quote, and what follows.
+/// Parses a label's value up to its closing quote; returns it and the rest.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

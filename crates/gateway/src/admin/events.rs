@@ -1,4 +1,4 @@
-//! Events as they happen, for who watches: the state each second, and lines of the log (text/event-stream).
+//! Live events for watchers: the state each second, and lines of the log (text/event-stream).
 
 use bytes::Bytes;
 use futures_util::stream::unfold;
@@ -16,25 +16,26 @@ use tokio::time::{Duration, Interval, MissedTickBehavior, interval, sleep};
 
 use super::{Dashboard, parameter};
 
-/// Lines of the log in one event.
+/// Maximum number of log lines in one event.
 const LINES_MAX: usize = 500;
-/// Lines of the log that a new watcher begins with.
+/// Log lines that a new watcher gets first.
 const LINES_FIRST: u64 = 200;
-/// How long lines are gathered.
+/// Time for which log lines are gathered into one event.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// Who watches. Nothing waits for it: what it does not read it has missed.
+/// A client of the event stream. Nothing waits for it: it misses what it does not read in time.
 struct Watcher {
     dashboard: Dashboard,
     tick: Interval,
-    /// The next line to send.
+    /// Number of the next line to send.
     line: u64,
     is_new: bool,
     _place: OwnedSemaphorePermit,
 }
 
 impl Dashboard {
-    /// `GET /admin/events`: `history` once, then `status` each second and `log` as there are lines, from the number `from`.
+    /// Answers `GET /admin/events`: `history` once, then `status` each second and `log` as there are lines, from the
+    /// number `from` on.
     pub(super) fn events(&self, query: &str) -> Response<Body> {
         let Ok(place) = self.0.watchers.clone().try_acquire_owned() else {
             let mut response = v1_error(StatusCode::SERVICE_UNAVAILABLE, "As many watch as may");
@@ -57,7 +58,7 @@ impl Dashboard {
 }
 
 impl Watcher {
-    /// The next events; none once the process drains.
+    /// Returns the next events; `None` once the process drains.
     async fn next(&mut self) -> Option<Bytes> {
         let mut text = String::new();
         if self.is_new {
@@ -78,7 +79,7 @@ impl Watcher {
 
     fn log(&mut self, text: &mut String) {
         let (mut lines, next) = log_tail().since(self.line);
-        // A number from another process's life is of no use.
+        // A number from an earlier process is of no use.
         let skipped = lines.first().map_or(0, |(first, _)| first.saturating_sub(self.line));
         lines.truncate(LINES_MAX);
         self.line = lines.last().map_or(next, |(last, _)| last + 1);
@@ -89,7 +90,7 @@ impl Watcher {
     }
 }
 
-/// One event. JSON holds no line break.
+/// Appends one event. JSON contains no line break.
 fn event(text: &mut String, name: &str, data: &impl Serialize) {
     if let Ok(data) = serde_json::to_string(data) {
         text.push_str(&format!("event: {name}\ndata: {data}\n\n"));

@@ -1,6 +1,6 @@
-//! The admin listener: how the process stands, live, and what may be done to it, behind a token; and a page that shows it.
+//! The admin listener, behind a token: live state of the process, operations on it, and a page that shows both.
 //!
-//! Everything but the page and the probes takes the token in a header, never in a cookie: a page of somebody else's in the
+//! Everything except the page and the probes takes the token in a header, never in a cookie: another site's page in the
 //! same browser has nothing to send.
 
 mod actions;
@@ -26,30 +26,30 @@ use zeroize::Zeroizing;
 use crate::server::Server;
 use snapshot::Samples;
 
-/// Who may watch the events at once.
+/// Maximum number of concurrent event streams.
 const WATCHERS_MAX: usize = 16;
 
-/// Connections listed at once.
+/// Maximum number of connections in one list.
 const CONNECTIONS_MAX: usize = 1000;
 
-/// The admin listener's service. Clones are the same one.
+/// The admin listener's service. Clones share the same state.
 #[derive(Clone)]
 pub struct Dashboard(Arc<Inner>);
 
 struct Inner {
     server: Server,
-    /// What the sessions have to say and do: metrics, keys, revocation, probes.
+    /// Service for the sessions' part: metrics, keys, revocation, probes.
     sessions: Admin,
     token: Zeroizing<String>,
-    /// A folder of `sealway certs`.
+    /// A folder of `sealway certs`, if configured.
     certificates: Option<PathBuf>,
     samples: Samples,
     watchers: Arc<Semaphore>,
 }
 
 impl Dashboard {
-    /// Watches over `server`, and begins to sample it. `token` guards everything; `certificates` is the folder whose
-    /// certificates may be renewed from here.
+    /// Creates the service for `server`, and starts to sample it. `token` guards everything; `certificates` is the
+    /// folder whose certificates may be renewed from here.
     pub fn new(server: Server, sessions: Admin, token: Zeroizing<String>, certificates: Option<PathBuf>) -> Self {
         let shutdown = server.shutdown().clone();
         let watchers = Arc::new(Semaphore::new(WATCHERS_MAX));
@@ -59,12 +59,12 @@ impl Dashboard {
         dashboard
     }
 
-    /// Answers a request.
+    /// Answers one request on the admin listener.
     pub async fn handle(&self, request: Request<RequestBody>) -> Response<Body> {
         let mut response = match page::find(request.method(), request.uri().path()) {
             Some(page) => page,
             None if bearer_is(request.headers(), &self.0.token) => self.answer(request).await,
-            // Probes, and what says that there is no token.
+            // Probes, and the answer to a missing token.
             None => self.0.sessions.handle(request).await,
         };
         let headers = response.headers_mut();
@@ -109,7 +109,7 @@ impl Dashboard {
 }
 
 impl Dashboard {
-    /// The oldest of a listener's connections, `max` of them, at most [`CONNECTIONS_MAX`].
+    /// Returns the oldest connections of a listener, `max` of them, at most [`CONNECTIONS_MAX`].
     fn connections(&self, query: &str) -> Response<Body> {
         let listener = parameter(query, "listener").unwrap_or_default();
         let max = parameter(query, "max").and_then(|max| max.parse().ok()).unwrap_or(CONNECTIONS_MAX);
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Dashboard {
     }
 }
 
-/// 200 and JSON.
+/// Answers 200 with JSON text.
 fn answer(value: &impl Serialize) -> Response<Body> {
     match serde_json::to_vec(value) {
         Ok(bytes) => json(StatusCode::OK, bytes),
@@ -144,7 +144,7 @@ fn not_allowed(allow: &'static str) -> Response<Body> {
     response
 }
 
-/// The log's tail as text.
+/// Answers with the tail of the log as text.
 fn logs(query: &str) -> Response<Body> {
     let (lines, _) = log_tail().since(0);
     let mut text = String::with_capacity(lines.iter().map(|(_, line)| line.len() + 1).sum());
@@ -161,13 +161,13 @@ fn logs(query: &str) -> Response<Body> {
     response
 }
 
-/// A parameter of a query, decoded.
+/// Returns a parameter of a query, decoded.
 fn parameter(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.find(|(key, _)| *key == name).and_then(|(_, value)| decoded(value))
 }
 
-/// Percent-decoded (RFC 3986 section 2.1); none if it is not UTF-8 or not well-formed.
+/// Percent-decodes a text (RFC 3986 section 2.1); `None` if it is malformed or not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

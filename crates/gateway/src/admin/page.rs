@@ -1,4 +1,4 @@
-//! The page of the admin listener and what belongs to it. It holds no data: whoever loads it has nothing without the token.
+//! The admin listener's page and its files. They contain no data: without the token the page is of no use.
 
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY};
 use http::{Method, Response};
@@ -9,11 +9,11 @@ const SCRIPT: &str = include_str!("page.js");
 const CHARTS: &str = include_str!("charts.js");
 const STYLE: &str = include_str!("page.css");
 
-/// Nothing from anywhere else, nothing inline, in nobody's frame.
+/// Nothing from another origin, nothing inline, and no frame around the page.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The part of the page at `path`.
+/// Returns the file of the page at `path`.
 pub(super) fn find(method: &Method, path: &str) -> Option<Response<Body>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         return None;

@@ -1,4 +1,4 @@
-//! How a process stands at a moment, and the samples of the last minutes that rates and percentiles come from.
+//! State of a process at a moment, and the samples of the last minutes, from which rates and percentiles are computed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ use crate::route::{Action, Route};
 use crate::server::Server;
 use crate::traffic::{Counts, Latency};
 
-/// How often.
+/// Interval between two samples.
 const EVERY: Duration = Duration::from_secs(1);
-/// Samples that latency is taken over.
+/// Number of samples over which latency is computed.
 const WINDOW: usize = 10;
-/// Samples kept for charts.
+/// Number of samples kept for charts.
 const KEPT: usize = 180;
 
-/// A second of the process's life.
+/// Measurements of one second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct Sample {
-    /// Its end, in milliseconds since 1970.
+    /// End of the second, in milliseconds since 1970.
     at_ms: u64,
     requests_per_second: f64,
-    /// Over the last seconds; none if nothing was answered.
+    /// Latency over the last samples; `None` if nothing was answered.
     latency_us: Option<Latency>,
-    /// Of one processor.
+    /// Processor time, in percent of one processor.
     cpu_percent: f64,
 }
 
-/// The last samples.
+/// The last samples, for charts.
 #[derive(Debug)]
 pub(super) struct Samples {
     began: Instant,
@@ -52,14 +52,14 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// All that are kept, the oldest first.
+    /// Returns all kept samples, the oldest first.
     pub(super) fn all(&self) -> Vec<Sample> {
         self.kept.lock().iter().copied().collect()
     }
 }
 
 impl Dashboard {
-    /// Samples until stopping begins.
+    /// Samples each second until stopping begins.
     pub(super) async fn sample(self) {
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -94,12 +94,12 @@ impl Dashboard {
         }
     }
 
-    /// Requests and refusals as the metrics count them.
+    /// Returns the counts of requests and rejections from the metrics.
     pub(super) fn counts(&self) -> MetricCounts {
         MetricCounts::read(&self.0.sessions.metrics())
     }
 
-    /// How everything stands.
+    /// Returns the state of the whole process as JSON.
     pub(super) fn snapshot(&self) -> Value {
         let server = &self.0.server;
         let sample = self.0.samples.kept.lock().back().copied().unwrap_or_default();
@@ -139,7 +139,7 @@ impl Dashboard {
     }
 }
 
-/// Whether sessions and sealed calls can be taken, and if not, why.
+/// Returns if sessions and sealed calls can be taken, else the reason.
 fn health(server: &Server) -> Value {
     let authority = server.authority();
     let why = match (authority.is_stopping() || server.is_stopping(), authority.store().status().up) {
@@ -150,7 +150,7 @@ fn health(server: &Server) -> Value {
     json!({"is_ready": why.is_none(), "why": why})
 }
 
-/// An open connection.
+/// Returns an open connection as JSON.
 pub(super) fn connection(info: &ConnectionInfo) -> Value {
     json!({
         "id": info.id,
@@ -162,20 +162,20 @@ pub(super) fn connection(info: &ConnectionInfo) -> Value {
     })
 }
 
-/// Upstreams and their servers.
+/// Returns upstreams and their servers as JSON.
 pub(super) fn upstreams(server: &Server) -> Value {
     let gateway = server.gateway();
     let all = gateway.upstreams().iter();
     all.map(|upstream| json!({"name": upstream.name(), "servers": upstream.status()})).collect()
 }
 
-/// The service's identity keys without what is secret of them; empty without `sessions.identity`.
+/// Returns the public data of the service's identity keys; empty without `sessions.identity`.
 pub(super) fn identity_keys(server: &Server) -> Value {
     let identity = server.authority().identity();
     json!(identity.map(|identity| identity.shown(server.now_ms())).unwrap_or_default())
 }
 
-/// The routes in the order in which they are tried, then the requests that none of them matched.
+/// Returns the routes in their order, then the counts of requests that matched none.
 pub(super) fn routes(server: &Server, counts: &MetricCounts) -> Value {
     let gateway = server.gateway();
     let unrouted = json!({"name": "none", "match": null, "action": "none", "requests": counts.requests("none")});
@@ -208,7 +208,7 @@ fn route(route: &Route, counts: &MetricCounts) -> Value {
     })
 }
 
-/// What is known of sessions without looking into any.
+/// Returns the state of the session store, without reading a session.
 pub(super) fn sessions(server: &Server) -> Value {
     let status = server.authority().store().status();
     json!({
@@ -221,7 +221,7 @@ pub(super) fn sessions(server: &Server) -> Value {
     })
 }
 
-/// How much each wire is used, and when it last was, so that it shows when its last client has gone.
+/// Returns the usage of each wire and the time of its last use, which show when its last client has gone.
 fn wires(server: &Server) -> Value {
     let authority = server.authority();
     let wires = Wire::ALL.iter().map(|wire| {

@@ -1,4 +1,4 @@
-//! `access_log:` of the configuration.
+//! Section `access_log:` of the configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::access_log::{AccessLog, DEFAULT_FIELDS, Field};
 
-/// What stands for standard output.
+/// File name that means standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// `access_log:` as written.
+/// Section `access_log:` as written in the configuration file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawAccessLog {
@@ -22,10 +22,10 @@ pub struct RawAccessLog {
     fields: Option<Vec<Field>>,
 }
 
-/// Checked.
+/// Section `access_log:`, after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedAccessLog {
-    /// None for standard output.
+    /// File of the log; `None` for standard output.
     file: Option<PathBuf>,
     fields: Vec<Field>,
 }
@@ -41,7 +41,7 @@ pub(super) fn resolve(raw: &RawAccessLog, file: Option<&Path>, problems: &mut Pr
 }
 
 impl CheckedAccessLog {
-    /// Notes what would keep [`CheckedAccessLog::open`] from opening the file.
+    /// Reports errors that would stop [`CheckedAccessLog::open`] from opening the file.
     pub(super) fn check_file(&self, problems: &mut Problems) {
         if let Some(file) = &self.file {
             problems.appendable("access_log.file", file);

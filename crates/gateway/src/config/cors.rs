@@ -1,11 +1,11 @@
-//! `cors:` of the configuration.
+//! Section `cors:` of the configuration.
 
 use sealway_runtime::config::{Number, Problems};
 use serde::{Deserialize, Serialize};
 
 use crate::cors::Cors;
 
-/// `cors:` as written.
+/// Section `cors:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawCors {

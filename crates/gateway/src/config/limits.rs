@@ -1,4 +1,4 @@
-//! `limits:` of the configuration.
+//! Section `limits:` of the configuration.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,13 +12,13 @@ use super::routes::SEALED_BODY_MAX;
 use crate::body::{RateMin, StreamLimits};
 use crate::route::ForwardPolicy;
 
-/// Longest time that most limits may be set to, in milliseconds.
+/// Maximum value of most time limits, in milliseconds.
 const HOUR_MS: u64 = 3_600_000;
 const MIB: u64 = 1024 * 1024;
-/// Largest rate that may be asked of a client, in bytes a second.
+/// Maximum value of the minimum body rate, in bytes a second.
 pub(super) const BODY_RATE_MIN_MAX: u64 = MIB;
 
-/// `limits:` as written.
+/// Section `limits:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawLimits {
@@ -64,23 +64,23 @@ pub struct RawLimits {
     stop_delay_ms: Number<u64, 0, 0, HOUR_MS>,
 }
 
-/// Bounds on requests, over all routes.
+/// Bounds on requests, shared by all routes.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
-    /// How long the next chunk of a body may take.
+    /// Maximum time until the next chunk of a body.
     pub body_idle: Duration,
-    /// How long a whole body may take.
+    /// Maximum time of a whole body.
     pub body_time: Duration,
-    /// Bytes of bodies that may be held whole at once, over all connections: sealed ones, inits, echoes.
+    /// Bytes of bodies that may be held in memory at once, over all connections: sealed ones, inits, echoes.
     pub buffered_max: usize,
     /// Bytes of a body that are read before a connection to its service is taken.
     pub body_ahead_max: u64,
-    /// The lowest rate of a body, in bytes a second; 0 is none.
+    /// Minimum rate of a body, in bytes a second; 0 means none.
     pub body_rate_min: u64,
 }
 
 impl RequestLimits {
-    /// Those of a request's body on a route. Its rate counts until the service `is_answered`.
+    /// Returns the bounds of a request's body on a route. Its rate counts until the service `is_answered`.
     pub(crate) fn of_body(&self, policy: &ForwardPolicy, is_answered: &Arc<AtomicBool>) -> StreamLimits {
         let bytes_per_sec = policy.body_rate_min.unwrap_or(self.body_rate_min);
         let rate = (bytes_per_sec > 0).then(|| RateMin { bytes_per_sec, is_lifted: is_answered.clone() });
@@ -88,7 +88,7 @@ impl RequestLimits {
     }
 }
 
-/// Checked.
+/// Section `limits:`, after its checks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) http: HttpLimits,
@@ -104,7 +104,8 @@ pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
         http: HttpLimits {
             connections_max,
             connections_per_address_max: raw.connections_per_address_max.check_or(per_address, 0, problems),
-            // Nobody takes all of them by default. One proxy in front that may is said to by a bound of its own.
+            // By default no single address can take all connections. An explicit bound removes this reserve, for a
+            // single proxy in front.
             scarce_connections_per_address: match raw.connections_per_address_max.given() {
                 None => connections_max / 16,
                 Some(_) => 0,
@@ -113,7 +114,7 @@ pub(super) fn resolve(raw: &RawLimits, problems: &mut Problems) -> Limits {
             fields_max: raw.header_fields_max.check("limits.header_fields_max", problems),
             header_timeout: raw.header_timeout_ms.millis("limits.header_timeout_ms", problems),
             handshake_timeout: raw.handshake_timeout_ms.millis("limits.handshake_timeout_ms", problems),
-            // A wait between two requests is as long as the wait for the first by default.
+            // The wait between two requests is by default as long as the wait for the first.
             idle_timeout: raw
                 .idle_timeout_ms
                 .or(raw.header_timeout_ms.given())

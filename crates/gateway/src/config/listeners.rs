@@ -1,4 +1,4 @@
-//! `listeners:` of the configuration.
+//! Section `listeners:` of the configuration.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::OneOrMany;
 use crate::policy::TrustedProxies;
 
-/// What an address on a Unix socket begins with.
+/// Prefix of an address on a Unix socket.
 const UNIX: &str = "unix:";
-/// Longest path of a Unix socket, in bytes (the kernel's bound, without its final zero).
+/// Maximum length of a Unix socket's path, in bytes (the kernel's bound, without its final zero).
 const UNIX_PATH_MAX: usize = 107;
 
 /// An entry of `listeners:` as written.
@@ -91,39 +91,39 @@ enum MinVersion {
 }
 
 impl RawListener {
-    /// Listens on another port.
+    /// Changes the port of the address.
     pub fn set_port(&mut self, port: u16) {
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         self.address = format!("{host}:{port}");
     }
 
-    /// The password of a PKCS#12 file that was not configured by a file.
+    /// Sets the password of a PKCS#12 file that does not come from a file.
     pub fn set_tls_password(&mut self, password: &Secret) {
         if let Some(tls) = &mut self.tls {
             tls.password = Some(password.clone());
         }
     }
 
-    /// Names the flag that the address came from.
+    /// Sets the flag that the address came from, for errors.
     pub fn set_setting(&mut self, setting: &str) {
         self.setting = Some(setting.to_owned());
     }
 }
 
-/// Where a listener is.
+/// Address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// TCP: the address, or both loopbacks.
+    /// TCP: one address, or both loopback addresses.
     Tcp(Vec<SocketAddr>),
-    /// A Unix socket's path.
+    /// Path of a Unix socket.
     Unix(PathBuf),
 }
 
 impl Place {
-    /// Reads `IP:PORT`, `localhost:PORT` or `unix:PATH`, which is relative to the folder of `file`.
+    /// Parses `IP:PORT`, `localhost:PORT` or `unix:PATH`, which is relative to the folder of `file`.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence that says which form is expected.
     pub fn parse(text: &str, file: Option<&Path>) -> Result<Self, String> {
         let Some(path) = text.strip_prefix(UNIX) else { return parse_address(text).map(Place::Tcp) };
         if path.is_empty() || path.len() > UNIX_PATH_MAX {
@@ -132,8 +132,8 @@ impl Place {
         Ok(Place::Unix(relative_to(file, path)))
     }
 
-    /// Whether both cannot be bound at once: one address, or one port of which one of them takes every address. Port 0 is
-    /// never taken.
+    /// True if both cannot be bound at once: the same address, or the same port if one of them has all addresses. Port
+    /// 0 never collides.
     pub fn collides(&self, other: &Place) -> bool {
         let is_taken = |mine: &SocketAddr, theirs: &SocketAddr| {
             let is_any = mine.ip().is_unspecified() || theirs.ip().is_unspecified();
@@ -150,45 +150,45 @@ impl Place {
     }
 }
 
-/// A listener, checked.
+/// A listener after the checks.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Its name, or its place.
+    /// Name of the listener; by default its place in the list.
     pub name: Arc<str>,
-    /// Its path in the configuration, for errors.
+    /// Path in the configuration, for errors.
     pub setting: String,
-    /// Where it listens.
+    /// Address on which it listens.
     pub place: Place,
-    /// What it presents and asks for; none in plain.
+    /// TLS files and settings; `None` for plain HTTP.
     pub tls: Option<ServerFiles>,
-    /// Whose word on where a request came from counts.
+    /// Proxies trusted on this listener.
     pub trusted: TrustedProxies,
-    /// Whether another process may listen on the same address (`SO_REUSEPORT`).
+    /// True if another process may listen on the same address (`SO_REUSEPORT`).
     pub reuse_port: bool,
 }
 
 impl Listener {
-    /// Whether `other` is the same listener to those who connect; where it is written does not matter, and whom it trusts is
-    /// the gateway's.
+    /// True if `other` is the same listener for clients. The position in the configuration does not matter, and trusted
+    /// proxies belong to the gateway.
     pub fn serves_as(&self, other: &Listener) -> bool {
         let bound_alike = self.name == other.name && self.place == other.place && self.reuse_port == other.reuse_port;
         bound_alike && self.shows_what(other)
     }
 
-    /// An error of its TLS material, with the setting that names it.
+    /// Formats an error of the listener's TLS files, with the setting that names them.
     pub(crate) fn tls_problem(&self, err: &TlsError) -> String {
         let at = self.setting.strip_suffix(".address").unwrap_or(&self.setting);
         format!("{at}.tls.{err}")
     }
 
-    /// Whether both have the same TLS settings.
+    /// True if both have the same TLS settings.
     pub fn shows_what(&self, other: &Listener) -> bool {
-        // As text: a secret in it is not shown, but none comes from a configuration that can be read again.
+        // Compared as text: a secret in it is hidden, but a configuration that can be reloaded contains none.
         format!("{:?}", self.tls) == format!("{:?}", other.tls)
     }
 }
 
-/// Checks them; `file` is the configuration's own path.
+/// Checks all listeners; `file` is the path of the configuration file.
 pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut Problems) -> Vec<Listener> {
     if raw.is_empty() {
         problems.add("listeners", "expected at least one listener");
@@ -206,7 +206,7 @@ pub(super) fn resolve(raw: &[RawListener], file: Option<&Path>, problems: &mut P
             if other.name == name {
                 problems.add(format!("{setting}.name"), format!("\"{name}\" stands twice"));
             }
-            // The kernel lets an address and all of them share a port where both say so.
+            // The kernel lets one address and all addresses share a port if both sockets set the option.
             let shares = listener.reuse_port.get() && other.reuse_port && place != other.place;
             if place.collides(&other.place) && !shares {
                 problems.add(&path, format!("{} is also {}", listener.address, other.setting));
@@ -243,7 +243,7 @@ fn resolve_trusted(setting: &str, listener: &RawListener, problems: &mut Problem
 }
 
 impl RawTls {
-    /// Checks it; `at` is its path in the configuration, whose own path is `file`.
+    /// Checks the section at the path `at` of the configuration, whose file is `file`.
     pub fn resolve(&self, at: &str, file: Option<&Path>, problems: &mut Problems) -> ServerFiles {
         let mut paths = |name: &str, list: &Option<OneOrMany>| {
             let at = format!("{at}.{name}");

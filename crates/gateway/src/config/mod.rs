@@ -37,7 +37,7 @@ use crate::gateway::Gateway;
 use crate::route::{Action, Forward, ForwardPolicy, Route, Sealed};
 use crate::upstream::{Target, Upstream};
 
-/// One text, or several.
+/// One text, or a list of texts.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(untagged, expecting = "expected a text or a list of texts")]
 enum OneOrMany {
@@ -46,7 +46,7 @@ enum OneOrMany {
 }
 
 impl OneOrMany {
-    /// Its texts. A list without any is a problem: it would say the same as no list, and look as if it said the opposite.
+    /// Returns the texts. An empty list is reported: it would mean the same as no list, and look like the opposite.
     fn checked(value: Option<&Self>, path: &str, problems: &mut Problems) -> Vec<String> {
         if matches!(value, Some(OneOrMany::Many(many)) if many.is_empty()) {
             problems.add(path, "an empty list; leave it out");
@@ -63,35 +63,35 @@ impl OneOrMany {
     }
 }
 
-/// The sections together, as written.
+/// The sections of the gateway as written in the configuration file.
 #[derive(Clone, Copy, Debug)]
 pub struct RawGateway<'a> {
-    /// The configuration's own path: files are relative to its folder.
+    /// Path of the configuration file: file names are relative to its folder.
     pub file: Option<&'a Path>,
-    /// `listeners:`
+    /// Section `listeners:` of the configuration.
     pub listeners: &'a [RawListener],
-    /// `routes:`
+    /// Section `routes:` of the configuration.
     pub routes: &'a [RawRoute],
-    /// `upstreams:`
+    /// Section `upstreams:` of the configuration.
     pub upstreams: &'a BTreeMap<String, RawUpstream>,
-    /// `cors:`
+    /// Section `cors:` of the configuration.
     pub cors: &'a RawCors,
-    /// `limits:`
+    /// Section `limits:` of the configuration.
     pub limits: &'a RawLimits,
-    /// `access_log:`
+    /// Section `access_log:` of the configuration.
     pub access_log: Option<&'a RawAccessLog>,
 }
 
-/// Checked.
+/// The sections of the gateway, after their checks.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// Where to listen.
+    /// Listeners, in the order of the configuration.
     pub listeners: Vec<Listener>,
-    /// Bounds on connections.
+    /// Bounds on connections, for all listeners.
     pub http: HttpLimits,
-    /// How long draining may take.
+    /// Maximum time of draining.
     pub drain: Duration,
-    /// How long before draining everything is still served, while `/ready` says that this process is stopping.
+    /// Time before draining in which everything is still served, while `/ready` says that this process is stopping.
     pub stop_delay: Duration,
     limits: RequestLimits,
     cors: Cors,
@@ -100,7 +100,7 @@ pub struct GatewayConfig {
     routes: Vec<CheckedRoute>,
 }
 
-/// Checks the sections.
+/// Checks all sections and adds errors to `problems`.
 pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
     let listeners = listeners::resolve(raw.listeners, raw.file, problems);
     let upstreams = upstreams::resolve(raw.upstreams, raw.file, problems);
@@ -118,16 +118,16 @@ pub fn resolve(raw: RawGateway<'_>, problems: &mut Problems) -> GatewayConfig {
 }
 
 impl GatewayConfig {
-    /// Whether a request for `path` reaches the session authority, on some listener and host.
+    /// True if a request for `path` reaches the session authority, on some listener and host.
     pub fn leads_to_sessions(&self, path: &str) -> bool {
         let mut routes = self.routes.iter().filter(|route| route.matcher.is_for_path(path));
-        // A route for some listeners or hosts leaves the others to the routes behind it.
+        // A route for some listeners or hosts leaves the others to later routes.
         let deciding =
             routes.find(|route| matches!(route.action, CheckedAction::Sessions) || route.matcher.is_for_all());
         deciding.is_some_and(|route| matches!(route.action, CheckedAction::Sessions))
     }
 
-    /// Whether some route takes sealed requests.
+    /// True if some route takes sealed requests.
     pub fn takes_sealed_requests(&self) -> bool {
         let is_sealed = |route: &CheckedRoute| match &route.action {
             CheckedAction::Forward(_, policy) => policy.sealed != Sealed::Off,
@@ -136,7 +136,8 @@ impl GatewayConfig {
         self.routes.iter().any(is_sealed)
     }
 
-    /// Reads the certificates, keys and lists that listeners and upstreams name, as a start does, and notes what would stop it.
+    /// Reads the certificates, keys and lists that listeners and upstreams name, as a start does, and reports errors
+    /// that would stop it.
     pub fn check_files(&self, clock: &Arc<dyn Clock>, problems: &mut Problems) {
         if let Some(log) = &self.access_log {
             log.check_file(problems);
@@ -160,7 +161,7 @@ impl GatewayConfig {
         }
     }
 
-    /// Sets up upstreams and routes.
+    /// Creates upstreams and routes.
     ///
     /// # Errors
     /// A sentence that names the setting and the file at fault.

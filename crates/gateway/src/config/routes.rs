@@ -1,4 +1,4 @@
-//! `routes:` of the configuration.
+//! Section `routes:` of the configuration.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -18,11 +18,11 @@ use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
 use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealed};
 use crate::standalone::Standalone;
 
-/// Largest `sealed_body_max`.
+/// Maximum value of `sealed_body_max`, in bytes.
 pub(super) const SEALED_BODY_MAX: u64 = 64 * 1024 * 1024;
-/// Longest `name`, in bytes.
+/// Maximum length of `name`, in bytes.
 const NAME_LEN_MAX: usize = 64;
-/// Longest `delay_ms`.
+/// Maximum value of `delay_ms`, in milliseconds.
 const DELAY_MS_MAX: u64 = 600_000;
 
 /// An entry of `routes:` as written.
@@ -137,10 +137,10 @@ struct RawHeaderRules {
     remove: Option<Vec<String>>,
 }
 
-/// A route, checked.
+/// A route after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedRoute {
-    /// Its name in metrics and logs; its place in the configuration unless it has one.
+    /// Name in metrics and logs; by default its path in the configuration.
     pub(super) name: String,
     pub(super) matcher: Matcher,
     pub(super) delay: Duration,
@@ -151,11 +151,11 @@ pub(super) struct CheckedRoute {
 pub(super) enum CheckedAction {
     Sessions,
     Standalone(Standalone),
-    /// The upstream's name.
+    /// Name of the upstream, and the route's settings for it.
     Forward(String, Box<ForwardPolicy>),
 }
 
-/// Checks `routes[index]`; `None` when it says nothing that can be done.
+/// Checks `routes[index]`; `None` if it has no valid action.
 pub(super) fn resolve(
     index: usize,
     raw: &RawRoute,
@@ -198,7 +198,7 @@ pub(super) fn resolve(
 }
 
 impl RawRoute {
-    /// Settings that are given and mean nothing without an upstream.
+    /// Returns the given settings that have no effect without an upstream.
     fn settings_of_upstreams(&self) -> Vec<&'static str> {
         let is_echo = self.standalone == Some(Standalone::Echo);
         let given = [
@@ -240,7 +240,7 @@ fn resolve_matcher(at: &str, raw: &RawMatch, listeners: &[Listener], problems: &
     }
     for host in &mut matcher.hosts {
         let bare = host.strip_prefix("*.").unwrap_or(host);
-        // A colon stands in an address of IPv6 alone: what is compared has no port.
+        // Only an IPv6 address contains a colon: the compared host has no port.
         let is_name = !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b));
         let is_ipv6 = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).and_then(|ip| ip.parse().ok());
         if !is_name && is_ipv6.is_none_or(|_: Ipv6Addr| bare != host) {
@@ -327,10 +327,10 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
     }
 }
 
-/// A protocol of an `Upgrade` (RFC 9110 section 7.8) that a route may allow.
+/// Parses a protocol of an `Upgrade` (RFC 9110 section 7.8) that a route may allow.
 fn upgrade_protocol(name: &str) -> Result<String, String> {
     let (protocol, version) = name.split_once('/').unwrap_or((name, "1"));
-    // What stands in a header's name is a token too.
+    // A header's name is a token too.
     if [protocol, version].iter().any(|part| HeaderName::try_from(*part).is_err()) {
         return Err(format!("\"{name}\" is no protocol, such as websocket"));
     }
@@ -340,7 +340,7 @@ fn upgrade_protocol(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Whether a request's path could look like this.
+/// True if the text can be the path of a request.
 fn is_path(text: &str) -> bool {
     text.starts_with('/') && !text.contains(['?', '#']) && text.parse::<PathAndQuery>().is_ok()
 }
@@ -355,7 +355,7 @@ fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems
         let value = value.and_then(|value| {
             let value = HeaderValue::try_from(value).map_err(|_| "a header's value has no control characters");
             problems.take(&path, value).map(|mut value| {
-                // What comes from the environment may be a secret: it is not shown, and HTTP/2 keeps no index of it.
+                // A value from the environment may be a secret: it is hidden in `Debug`, and HTTP/2 does not index it.
                 value.set_sensitive(value_has_variables);
                 value
             })
@@ -373,7 +373,7 @@ fn resolve_rules(at: &str, raw: Option<&RawHeaderRules>, problems: &mut Problems
     rules
 }
 
-/// A header that rules may speak of: what frames a message, or belongs to one hop, is not theirs.
+/// Parses a header name for a rule. Headers of framing, and headers of a single hop, are rejected.
 fn header_name(at: &str, name: &str, problems: &mut Problems) -> Option<HeaderName> {
     const OF_FRAMING: [&str; 8] = [
         "connection",
@@ -393,7 +393,7 @@ fn header_name(at: &str, name: &str, problems: &mut Problems) -> Option<HeaderNa
     Some(parsed)
 }
 
-/// Puts environment variables in the place of `${NAME}`.
+/// Replaces `${NAME}` by environment variables.
 fn with_variables(text: &str, var: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

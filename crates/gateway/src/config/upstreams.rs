@@ -1,4 +1,4 @@
-//! `upstreams:` of the configuration.
+//! Section `upstreams:` of the configuration.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,7 +71,7 @@ struct RawTls {
 }
 
 impl RawUpstream {
-    /// The password of a PKCS#12 file that was not configured by a file.
+    /// Sets the password of a PKCS#12 file that does not come from a file.
     pub fn set_tls_password(&mut self, password: &Secret) {
         if let Some(tls) = &mut self.tls {
             tls.password = Some(password.clone());
@@ -108,9 +108,9 @@ struct RawTimeouts {
     idle_ms: Number<u64, { UpstreamLimits::DEFAULT.idle_ms }, 1, 3_600_000>,
 }
 
-/// Most connections, and most waiting requests, that may be configured for a server.
+/// Maximum number of connections, and of waiting requests, that may be configured for a server.
 const CONNECTIONS_MAX: u64 = 100_000;
-/// An address may send as many bodies at once to a small service, as far as that takes so many.
+/// Minimum number of uploads at once that an address may have by default, as far as the service takes so many.
 const UPLOADS_PER_ADDRESS_MIN: u64 = 16;
 
 #[derive(Clone, Debug)]
@@ -119,12 +119,12 @@ pub(super) enum CheckedTarget {
     Demo,
 }
 
-/// An upstream, checked.
+/// An upstream after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedUpstream {
     pub(super) target: CheckedTarget,
     pub(super) settings: UpstreamSettings,
-    /// For servers that are reached over TLS.
+    /// TLS files for servers that are reached over TLS.
     pub(super) tls: Option<ClientFiles>,
 }
 
@@ -178,7 +178,7 @@ fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Opt
     Some(CheckedTarget::Servers(checked))
 }
 
-/// Without settings servers over TLS are verified by the system's authorities.
+/// Checks the TLS settings. By default servers are verified by the system's authorities.
 fn resolve_tls(
     at: &str,
     raw: &RawUpstream,

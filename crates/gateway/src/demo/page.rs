@@ -1,4 +1,4 @@
-//! The demo shop, a page that seals calls in the browser: `apps/react-spa`, as its build leaves it in `dist`.
+//! The demo shop, a page that seals calls in the browser: the files of the build of `apps/react-spa` in `dist`.
 
 /// A file of the page.
 pub(super) struct PageFile {
@@ -6,7 +6,7 @@ pub(super) struct PageFile {
     pub(super) bytes: &'static [u8],
 }
 
-/// One table of what `dist` holds: path, type, bytes.
+/// Defines the table of the files in `dist`: path, type, bytes.
 macro_rules! files {
     ($($path:literal, $content_type:literal;)*) => {
         const FILES: &[(&str, PageFile)] = &[$((
@@ -34,11 +34,11 @@ files! {
     "assets/old.js", "text/javascript; charset=utf-8";
 }
 
-/// What the page may do: nothing but run its own files and call the service that it came from.
+/// Content security policy: the page runs only its own files and calls only its own service.
 pub(super) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The file at a path.
+/// Returns the file at a path.
 pub(super) fn find(path: &str) -> Option<&'static PageFile> {
     let path = if path == "/" { "/index.html" } else { path };
     FILES.iter().find(|(known, _)| *known == path).map(|(_, file)| file)

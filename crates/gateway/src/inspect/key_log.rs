@@ -1,5 +1,5 @@
-//! The key log that a client writes in development: `SEALWAY3 <session id> <secret, hexadecimal>`, a session a line. It is read on
-//! as it grows.
+//! The key log that a client writes in development: `SEALWAY3 <session id> <secret, hexadecimal>`, a session a line.
+//! New lines are read as the file grows.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
@@ -12,14 +12,14 @@ use sealway_proto::session::SessionKey;
 use sealway_proto::wire::SessionId;
 use zeroize::Zeroizing;
 
-/// Sessions that are remembered; then the oldest is forgotten.
+/// Maximum number of sessions remembered; then the oldest is forgotten.
 const SESSIONS_MAX: usize = 10_000;
-/// What is read at once, in bytes; no line is longer.
+/// Bytes read at once; no line is longer.
 const CHUNK_LEN: usize = 64 * 1024;
-/// What is read in one look, in bytes: a file that is longer is read on at the next one.
+/// Maximum number of bytes read in one pass: a longer file is continued at the next one.
 const LOOK_LEN_MAX: u64 = 64 * 1024 * 1024;
 
-/// Secrets of sessions, as far as they were read.
+/// Secrets of sessions that were read so far.
 pub(super) struct KeyLog {
     file: PathBuf,
     seen: Mutex<Seen>,
@@ -28,29 +28,29 @@ pub(super) struct KeyLog {
 #[derive(Default)]
 struct Seen {
     secrets: HashMap<SessionId, SessionKey>,
-    /// In the order of the file.
+    /// Session ids in the order of the file.
     order: VecDeque<SessionId>,
-    /// Which file was read, by its device and number.
+    /// Device and inode number of the file that was read.
     file: (u64, u64),
-    /// Up to where, in bytes.
+    /// Position in the file, in bytes.
     at: u64,
 }
 
 impl KeyLog {
-    /// Looks at it. It need not be there yet.
+    /// Reads the file, which need not exist yet.
     ///
     /// # Errors
-    /// A sentence, if it cannot be read or others can.
+    /// A sentence, if the file cannot be read or other users can read it.
     pub(super) fn open(file: PathBuf) -> Result<Self, String> {
         let log = KeyLog { file, seen: Mutex::default() };
         log.read_on(&mut log.seen.lock())?;
         Ok(log)
     }
 
-    /// The secret of a session, read now if it was not before. It blocks while the file is read.
+    /// Returns the secret of a session, reading on in the file if need be. It blocks while the file is read.
     ///
     /// # Errors
-    /// As of [`KeyLog::open`].
+    /// As [`KeyLog::open`].
     pub(super) fn find(&self, id: &SessionId) -> Result<Option<SessionKey>, String> {
         let mut seen = self.seen.lock();
         if !seen.secrets.contains_key(id) {
@@ -61,7 +61,7 @@ impl KeyLog {
 
     fn read_on(&self, seen: &mut Seen) -> Result<(), String> {
         let failed = |err: std::io::Error| format!("cannot read the key log {}: {err}", self.file.display());
-        // To open a pipe would be to wait for who writes to it.
+        // Opening a pipe would block until a writer opens it.
         match fs::metadata(&self.file) {
             Ok(metadata) if !metadata.is_file() => return Err(format!("{} is no file", self.file.display())),
             Err(err) if err.kind() == ErrorKind::NotFound => return Ok(()),
@@ -77,7 +77,7 @@ impl KeyLog {
         let which = (metadata.dev(), metadata.ino());
         let is_another = std::mem::replace(&mut seen.file, which) != which;
         if is_another || metadata.len() < seen.at {
-            // It was begun anew.
+            // The file was replaced or truncated.
             seen.at = 0;
         }
         let mut read = 0;
@@ -87,7 +87,7 @@ impl KeyLog {
             file.by_ref().take(CHUNK_LEN as u64).read_to_end(&mut chunk).map_err(failed)?;
             let used = match chunk.iter().rposition(|byte| *byte == b'\n') {
                 Some(end) => end + 1,
-                // No line of ours is so long.
+                // No valid line is so long.
                 None if chunk.len() == CHUNK_LEN => CHUNK_LEN,
                 None => return Ok(()),
             };
@@ -116,7 +116,7 @@ impl Seen {
     }
 }
 
-/// A line; those of other forms are passed over.
+/// Parses a line; `None` for lines of another form.
 fn parse(line: &[u8]) -> Option<(SessionId, SessionKey)> {
     let mut words = str::from_utf8(line).ok()?.trim_end_matches('\r').split(' ');
     let (label, id, digits) = (words.next()?, words.next()?, words.next()?);

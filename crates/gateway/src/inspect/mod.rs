@@ -1,7 +1,7 @@
-//! Looking on in development: a proxy on loopback between a client and a gateway. Bytes go on unchanged, and what a key log
-//! has the secret of is opened on the side and shown. `spec/session-3.md#sealed-requests`.
+//! Inspection in development: a proxy on loopback between a client and a gateway. Bytes pass unchanged; a copy of
+//! messages whose secret is in a key log is opened and shown. `spec/session-3.md#sealed-requests`.
 //!
-//! It may not know: an authority, a store, a configuration of a service. Nothing that serves knows of it.
+//! It may not know an authority, a store, or a configuration of a service. The serving code does not use it.
 
 mod key_log;
 mod shown;
@@ -33,26 +33,27 @@ use key_log::KeyLog;
 use shown::{Out, Shown, plain};
 use tee::{Teed, Watch};
 
-/// The variable of the environment that has to be `1`, as for whoever writes a key log.
+/// Environment variable that must be `1`, as for a client that writes a key log.
 const ALLOWED: &str = "SEALWAY_KEY_LOG_ALLOWED";
-/// Connections at once: it is for one developer.
+/// Maximum number of connections: it is for one developer.
 const CONNECTIONS_MAX: usize = 64;
-/// How long a gateway may take for the head of an answer, and between two chunks, in milliseconds: it has deadlines of its own.
+/// Maximum time for the head of a gateway's answer, and between two chunks, in milliseconds: the gateway has its own
+/// deadlines.
 const PATIENCE_MS: u64 = 600_000;
 const DRAIN: Duration = Duration::from_secs(1);
 
-/// What is asked for.
+/// Settings of an inspection.
 #[derive(Clone, Debug)]
 pub struct InspectSettings {
-    /// The key log that a client writes.
+    /// Path of the key log that a client writes.
     pub key_log: PathBuf,
-    /// The gateway, `http://127.0.0.1:PORT`.
+    /// URL of the gateway, `http://127.0.0.1:PORT`.
     pub to: String,
-    /// Where clients connect; port 0 takes a free one.
+    /// Loopback address for clients; port 0 takes a free one.
     pub listen: SocketAddr,
 }
 
-/// A proxy that shows what passes through it.
+/// A running proxy that shows the messages that pass through it.
 #[derive(Debug)]
 pub struct Inspection {
     address: SocketAddr,
@@ -60,11 +61,11 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Begins to serve; what passes is written to `out`.
+    /// Starts the proxy; messages are shown on `out`.
     ///
     /// # Errors
-    /// A sentence that says what is missing or may not be: the environment does not allow it, an address is not loopback,
-    /// others may read the key log, the port is in use.
+    /// A sentence that names the cause: the environment does not allow it, an address is not loopback, other users can
+    /// read the key log, or the port is in use.
     pub fn start(settings: &InspectSettings, out: Box<dyn Write + Send>) -> Result<Self, String> {
         check_allowed(std::env::var_os(ALLOWED).as_deref())?;
         if !settings.listen.ip().is_loopback() {
@@ -100,19 +101,20 @@ impl Inspection {
         Ok(Inspection { address, shutdown })
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it; exchanges under way have a second.
+    /// Stops the proxy; exchanges in progress have a second to end.
     pub async fn stop(self) {
         self.shutdown.begin();
         self.shutdown.drain(DRAIN).await;
     }
 }
 
-/// Who has a key log reads and forges everything: it takes a second yes.
+/// Checks the environment variable. The holder of a key log can read and forge every message, so a second confirmation
+/// is required.
 fn check_allowed(variable: Option<&OsStr>) -> Result<(), String> {
     if variable.is_none_or(|value| value != "1") {
         return Err(format!("to look into what is sealed is for development alone: it is done only if {ALLOWED} is 1"));
@@ -120,7 +122,7 @@ fn check_allowed(variable: Option<&OsStr>) -> Result<(), String> {
     Ok(())
 }
 
-/// A server on this machine: what was opened there may not be asked for from another.
+/// Parses the address of a server on this machine: opened messages must not come from another one.
 fn loopback_server(text: &str) -> Result<ServerAddress, String> {
     let no =
         || format!("--to \"{text}\": expected a gateway on this machine without TLS, such as http://127.0.0.1:3000");
@@ -137,11 +139,11 @@ struct Proxy {
     upstream: Upstream,
     key_log: Arc<KeyLog>,
     out: Out,
-    /// The number of the last exchange.
+    /// Number of the last exchange.
     last: AtomicU64,
 }
 
-/// A request that can be looked into, with what finds its answer.
+/// A request whose secret is known, with the data that identifies its answer.
 struct Known {
     inspector: Inspector,
     method: String,
@@ -150,7 +152,7 @@ struct Known {
 }
 
 impl Proxy {
-    /// Sends a request on, and its answer back.
+    /// Forwards a request, and returns its answer.
     async fn pass(&self, request: Request<RequestBody>) -> Response<Body> {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (mut parts, body) = request.into_parts();
@@ -174,7 +176,7 @@ impl Proxy {
         }
     }
 
-    /// Looks at a request's head; what comes of it is what its body is looked at with.
+    /// Inspects a request's head; returns what is needed to inspect its answer and its body.
     async fn look(&self, number: u64, parts: &Parts) -> (Option<Known>, Option<Watch>) {
         let shown = Shown::new(self.out.clone(), format!("#{number} >"));
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
@@ -226,7 +228,7 @@ impl Proxy {
     }
 }
 
-/// Looks at an answer's head.
+/// Inspects an answer's head; returns what is needed to inspect its body.
 fn look_at_answer(shown: Shown, known: Option<&Known>, answer: &Response<Body>) -> Option<Watch> {
     let (status, headers) = (answer.status().as_u16(), HttpHeaders(answer.headers()));
     if !answer.headers().contains_key(X_SEAL) {

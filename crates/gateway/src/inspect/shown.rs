@@ -1,5 +1,5 @@
-//! How what was opened is shown: lines with the number of their exchange and a direction, bounded for each message. What a peer
-//! chose never reaches a terminal as a control character.
+//! Output of opened messages: lines with the number of their exchange and a direction, bounded for each message. A
+//! peer's text never reaches a terminal as a control character.
 
 use std::fmt::Write as _;
 use std::io::Write;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sealway_proto::session::three::InnerHeaders;
 
-/// How much of a body is shown, in bytes.
+/// Maximum number of bytes of a body that are shown.
 pub(super) const BODY_SHOWN_MAX: usize = 16 * 1024;
-/// How much is shown of what is no text, in bytes.
+/// Maximum number of bytes of binary data that are shown.
 const HEX_MAX: usize = 32;
-/// The longest character but its last byte: what may be left of a piece for the next one.
+/// Length of the longest character without its last byte: the most that one piece leaves for the next.
 const CHAR_REST_MAX: usize = 3;
 
-/// Where lines go; one message's never break up another's.
+/// Output of lines; those of one message are never interrupted by another's.
 #[derive(Clone)]
 pub(super) struct Out(Arc<Mutex<Box<dyn Write + Send>>>);
 
@@ -26,19 +26,19 @@ impl Out {
 
     fn write(&self, lines: &str) {
         let mut out = self.0.lock();
-        // Whether or not anybody reads it, traffic goes on.
+        // Traffic goes on even if nothing reads the output.
         let _ = out.write_all(lines.as_bytes()).and_then(|()| out.flush());
     }
 }
 
-/// What is shown of a message.
+/// Output of one message.
 pub(super) struct Shown {
     out: Out,
-    /// What each line begins with.
+    /// Prefix of each line.
     mark: String,
-    /// The body so far, in bytes.
+    /// Length of the body so far, in bytes.
     len: usize,
-    /// The beginning of a character whose end is to come.
+    /// Incomplete character at the end of the last piece.
     rest: Vec<u8>,
 }
 
@@ -47,22 +47,22 @@ impl Shown {
         Shown { out, mark, len: 0, rest: Vec::new() }
     }
 
-    /// A line about the message.
+    /// Writes a line about the message.
     pub(super) fn line(&self, text: &str) {
         self.out.write(&format!("{} {text}\n", self.mark));
     }
 
-    /// The headers within the seal.
+    /// Writes the headers within the seal.
     pub(super) fn headers(&self, headers: &InnerHeaders) {
         let mut lines = String::new();
         for (name, value) in headers.iter() {
-            // A String takes all that is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(lines, "{} {name}: {}", self.mark, plain(&String::from_utf8_lossy(value)));
         }
         self.out.write(&lines);
     }
 
-    /// The next piece of the body; `is_last` if none comes behind it.
+    /// Writes the next piece of the body; `is_last` marks the final one.
     pub(super) fn body(&mut self, piece: &[u8], is_last: bool) {
         let left = BODY_SHOWN_MAX.saturating_sub(self.len);
         self.len = self.len.saturating_add(piece.len());
@@ -95,13 +95,13 @@ impl Shown {
         self.out.write(&lines);
     }
 
-    /// The message was whole.
+    /// Writes the end of a complete message.
     pub(super) fn end(&self, frames: u64) {
         self.line(&format!("end: a body of {} bytes, frames: {frames}", self.len));
     }
 }
 
-/// What of it is text, and the beginning of a character behind it.
+/// Splits bytes into text and an incomplete character at its end; `None` if they are no text.
 fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (text, rest) = match str::from_utf8(bytes) {
         Ok(text) => (text, &[][..]),
@@ -115,11 +115,11 @@ fn text(bytes: &[u8]) -> Option<(&str, &[u8])> {
     (is_text && rest.len() <= CHAR_REST_MAX).then_some((text, rest))
 }
 
-/// Text in which no character controls a terminal.
+/// Escapes characters that control a terminal.
 pub(super) fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
-        // Those that turn the direction of writing would hide what is there, too.
+        // Characters that change the writing direction could hide text too.
         let turns = matches!(char, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if (char.is_control() && char != '\t') || turns {
             out.extend(char.escape_unicode());

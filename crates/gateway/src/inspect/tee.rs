@@ -1,4 +1,4 @@
-//! A body that goes on as it came, and a copy of it that is opened.
+//! A body that passes unchanged, with a copy of it that is opened.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,7 @@ use sealway_proto::session::three::{FrameOpener, InnerHeaders, Read};
 
 use super::shown::Shown;
 
-/// What opens a copy of a stream and shows it. Nothing is shown of a frame that did not open.
+/// Opens a copy of a stream and shows it. A frame that does not open is not shown.
 pub(super) struct Watch {
     opener: FrameOpener,
     frame: Vec<u8>,
@@ -21,9 +21,9 @@ pub(super) struct Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The last frame is open.
+    /// The last frame was opened.
     Whole,
-    /// Nothing more of it can be read, and that was said.
+    /// Nothing more can be opened, and the output says so.
     Over,
 }
 
@@ -32,7 +32,7 @@ impl Watch {
         Watch { opener, frame: Vec::new(), frames: 0, shown, state: State::Reading }
     }
 
-    /// Takes a stream that came whole, in a header; without one it stays for the body.
+    /// Opens a stream that came whole in a header; without one, returns itself for the body.
     pub(super) fn fed(mut self, whole: Option<Vec<u8>>) -> Option<Self> {
         let Some(whole) = whole else { return Some(self) };
         self.take(&whole);
@@ -83,7 +83,7 @@ impl Drop for Watch {
     }
 }
 
-/// A body with somebody looking on.
+/// A body whose bytes are also passed to a watch.
 pub(super) struct Teed<B> {
     body: B,
     watch: Option<Watch>,

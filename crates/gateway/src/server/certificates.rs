@@ -1,4 +1,4 @@
-//! Certificates in use: watched each second, read again when their files change, shown with their dates.
+//! Certificates in use: checked each second, reloaded when their files change, reported with their dates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use serde::Serialize;
 
 use super::Server;
 
-/// How often files are looked at.
+/// Interval of checks for changed files.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A certificate that is in use, or a list of revoked ones.
+/// A certificate or a list of revoked certificates in use.
 #[derive(Clone, Debug, Serialize)]
 pub struct Certificate {
-    /// What uses it: `listener NAME` or `an upstream`.
+    /// User of the certificate: `listener NAME` or `an upstream`.
     pub used_by: String,
-    /// Whole days that are left; negative once it is over. None for a list that does not say when the next is due.
+    /// Whole days left; negative once it has expired. `None` for a list without the date of its next update.
     pub days_left: Option<i64>,
-    /// What it says of itself.
+    /// Dates and names from the certificate.
     #[serde(flatten)]
     pub status: CertificateStatus,
 }
 
-/// TLS material of either side.
+/// TLS files of either side.
 #[derive(Clone)]
 enum Material {
     Shown(Arc<tls::Server>),
@@ -55,7 +55,7 @@ impl Material {
 }
 
 impl Server {
-    /// The certificates in use, those of listeners first.
+    /// Returns the certificates in use, those of listeners first.
     pub fn certificates(&self) -> Vec<Certificate> {
         let now_ms = self.0.parts.clock.now_ms();
         let shown = |used_by: &str, status: CertificateStatus| {
@@ -81,7 +81,7 @@ impl Server {
         shown.chain(asked).collect()
     }
 
-    /// Looks at the files until stopping begins.
+    /// Checks the files each second until stopping begins.
     pub(super) async fn watch_files(self) {
         let mut tick = tokio::time::interval(LOOK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -91,7 +91,7 @@ impl Server {
                 () = self.0.shutdown.begun() => return,
             }
             let server = self.clone();
-            // Reading waits a little where a key does not fit its certificate yet.
+            // Reading waits a little if a key does not fit its certificate yet.
             if tokio::task::spawn_blocking(move || server.look_at_files()).await.is_err() {
                 tracing::error!("the watch on certificate files has failed: they are read at a reload alone");
                 return;
@@ -99,10 +99,10 @@ impl Server {
         }
     }
 
-    /// Reads again what has changed. It may wait a little, and blocks meanwhile.
+    /// Reloads changed files. It blocks, and may wait a little.
     pub(crate) fn look_at_files(&self) {
         for (used_by, material) in self.materials() {
-            // A file that cannot be read is looked at again when it changes once more: one line in the log, not one a second.
+            // A file that cannot be read is tried again at its next change: one line in the log, not one a second.
             if material.files_changed() {
                 note(&used_by, material.reload());
             }
@@ -116,7 +116,7 @@ impl Server {
 
 fn note(used_by: &str, reloaded: Result<bool, TlsError>) {
     let result = match &reloaded {
-        // Touched, and the same.
+        // Changed in time, but not in content.
         Ok(false) => return,
         Ok(true) => {
             tracing::info!(used_by, "certificates reloaded");

@@ -1,4 +1,4 @@
-//! One listener of the supervisor: planned, serving, stopped.
+//! A listener of the server in its states: planned, serving, stopped.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::sockets::{Held, Pool};
 use crate::config::{GatewayConfig, Listener, Place};
 use crate::gateway::GatewayService;
 
-/// How long handshakes that have begun may take to end on a socket that is handed over.
+/// Time for handshakes in progress to end on a socket that another process takes over.
 const HANDSHAKES: Duration = Duration::from_millis(250);
 
-/// A listener with all that it needs to serve: from here nothing can fail.
+/// A listener with everything that it needs to serve: starting it cannot fail.
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) config: Listener,
@@ -28,49 +28,49 @@ pub(super) struct Planned {
     tls: Option<Arc<tls::Server>>,
     sockets: Vec<Held>,
     to_accept: Vec<Socket>,
-    /// Those that it had before it was stopped, which may still be ending.
+    /// Connections from before it was stopped, which may still be ending.
     connections: Option<Arc<Connections>>,
 }
 
-/// How a listener stands.
+/// Status of a listener.
 #[derive(Clone, Debug, Serialize)]
 pub struct ListenerStatus {
-    /// Its name.
+    /// Name of the listener.
     pub name: String,
-    /// Where it is bound, or, stopped, where it would be.
+    /// Addresses on which it is bound, or, while stopped, would be.
     pub addresses: Vec<String>,
-    /// Whether it accepts connections.
+    /// True while it accepts connections.
     pub is_serving: bool,
-    /// Whether clients are asked for certificates: `none`, `optional` or `required`. None for plain HTTP.
+    /// Request for client certificates: `none`, `optional` or `required`. `None` for plain HTTP.
     pub tls: Option<&'static str>,
-    /// Connections that are open.
+    /// Number of open connections.
     pub connections: usize,
-    /// Connections that were accepted.
+    /// Number of connections accepted since the start.
     pub accepted: u64,
-    /// Connections that were refused for a bound.
+    /// Number of connections rejected because of a bound.
     pub refused: u64,
-    /// Connections whose TLS handshake failed.
+    /// Number of connections whose TLS handshake failed.
     pub failed_handshakes: u64,
 }
 
-/// A listener that serves, or was stopped by hand.
+/// A listener that serves, or that an operator stopped.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) config: Listener,
     pub(super) limits: HttpLimits,
-    /// What it shows and asks for, loaded.
+    /// TLS files and settings, loaded.
     pub(super) tls: Option<Arc<tls::Server>>,
-    /// None while it is stopped.
+    /// Bound sockets; empty while it is stopped.
     sockets: Vec<Held>,
     pub(super) connections: Arc<Connections>,
-    /// Ends accepting at once, without a word to the connections.
+    /// Ends accepting at once, without effect on the connections.
     accepting: CancellationToken,
-    /// Its connections.
+    /// Ends its connections in a drain.
     shutdown: Shutdown,
 }
 
-/// Closes sockets, as far as it is not for those who accept on them. What another process takes over is closed when no
-/// handshake is under way on it any more.
+/// Closes sockets, which stay open for tasks that still accept on them. A socket whose address another process shares
+/// is closed after its handshakes in progress have ended.
 pub(super) async fn close(held: Vec<Held>) {
     if held.iter().any(Held::is_shared) {
         held.iter().filter(|held| held.is_shared()).for_each(Held::turn_away);
@@ -78,7 +78,7 @@ pub(super) async fn close(held: Vec<Held>) {
     }
 }
 
-/// The sockets and the material that are there when listeners are planned.
+/// Sockets and TLS files that exist when listeners are planned.
 #[derive(Debug, Default)]
 pub(super) struct There {
     listeners: Vec<(Listener, Vec<Held>, Option<Arc<tls::Server>>)>,
@@ -94,7 +94,7 @@ impl There {
         let Some(files) = &listener.tls else { return Ok(None) };
         let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.shows_what(listener);
         if let Some((_, _, Some(tls))) = self.listeners.iter().find(same) {
-            // What is right now; the watch on files would be a second late. An error in them fails the reload.
+            // The watch on files would be a second late. An error in the files fails the reload.
             tls.reload().map_err(|err| listener.tls_problem(&err))?;
             return Ok(Some(tls.clone()));
         }
@@ -103,11 +103,11 @@ impl There {
     }
 }
 
-/// Plans every listener of `config`, with the sockets of those that are there where they fit. Those that were stopped by
-/// hand stay so, and are not bound.
+/// Plans every listener of `config`, with existing sockets where they fit. Listeners that an operator stopped stay
+/// stopped, and are not bound.
 ///
 /// # Errors
-/// A sentence that names address or file, and the setting. Nothing that was bound for this is left.
+/// A sentence that names address or file, and the setting. Nothing that was bound for this plan remains.
 pub(super) fn plan(config: &GatewayConfig, there: &There, clock: &Arc<dyn Clock>) -> Result<Vec<Planned>, String> {
     let pool = Pool(there.listeners.iter().map(|(listener, held, _)| (listener, held.as_slice())).collect());
     let sockets: Vec<_> = config
@@ -118,7 +118,7 @@ pub(super) fn plan(config: &GatewayConfig, there: &There, clock: &Arc<dyn Clock>
             if there.listeners.iter().any(stopped) { Ok(Vec::new()) } else { pool.sockets(listener) }
         })
         .collect::<Result<_, _>>()?;
-    // Material last: to read it again has an effect on who uses it.
+    // TLS files last: reloading them affects their present users.
     let listeners = config.listeners.iter().zip(sockets);
     listeners
         .map(|(listener, sockets)| {
@@ -140,7 +140,7 @@ impl Planned {
         Ok(Planned { config, limits, tls, sockets, to_accept, connections: None })
     }
 
-    /// Binds one that is not bound.
+    /// Binds a planned listener that has no sockets.
     ///
     /// # Errors
     /// A sentence that names address and setting.
@@ -150,15 +150,15 @@ impl Planned {
         Ok(Planned { connections, ..Planned::new(self.config, self.limits, self.tls, sockets)? })
     }
 
-    /// Serves. `shutdown` is the process's; connections get one of their own below it.
+    /// Starts to serve. `shutdown` is the process's; the listener's connections get a child of it.
     pub(super) fn start(self, service: &GatewayService, shutdown: &Shutdown) -> Running {
         let connections = self.connections.clone();
         let connections = connections.unwrap_or_else(|| Arc::new(Connections::new(&self.config.name)));
         self.serve(service, shutdown.child(), connections)
     }
 
-    /// Takes the place of `old`. On the same sockets and under the same TLS settings its connections go on, and new ones are
-    /// under what is new; else they end as in a drain: nobody stays in by rules that are gone.
+    /// Replaces `old`. On the same sockets and with the same TLS settings its connections continue, and new ones get
+    /// the new settings; otherwise they end as in a drain, so that no connection outlives the rules that admitted it.
     pub(super) fn replace(
         self,
         mut old: Running,
@@ -176,7 +176,7 @@ impl Planned {
         if same_sockets {
             old.accepting.cancel();
         }
-        // What waits on a socket that goes is still accepted: a drain does that.
+        // Connections waiting on a closed socket are still accepted: the drain does that.
         let _ = old.stop(drain);
         running
     }
@@ -195,7 +195,7 @@ impl Planned {
             let serving = http::serve(socket, listening.clone(), service.clone(), shutdown.clone());
             let until = accepting.clone();
             shutdown.spawn(async move {
-                // Dropped, it accepts no more; its connections are tasks of their own.
+                // Dropping the future ends accepting; the connections are separate tasks.
                 let _ = until.run_until_cancelled(serving).await;
             });
         }
@@ -243,12 +243,12 @@ impl Running {
         }
     }
 
-    /// Lets go of its sockets: they close when accepting on them ends.
+    /// Releases its sockets: they close when accepting on them ends.
     pub(super) fn let_go(&mut self) -> Vec<Held> {
         std::mem::take(&mut self.sockets)
     }
 
-    /// Stops it; its connections have at most `drain` to end.
+    /// Stops the listener; its connections have at most `drain` to end.
     ///
     /// # Errors
     /// [`Refused::Already`].
@@ -264,19 +264,19 @@ impl Running {
         Ok(())
     }
 
-    /// Says in metrics that it is down.
+    /// Sets the metric that the listener is down.
     pub(super) fn note_down(&self) {
         metrics::gauge!("sealway_listener_up", "listener" => self.name().to_owned()).set(0.0);
     }
 
-    /// Stops accepting at once, because another listener has its sockets now, and ends its connections.
+    /// Stops accepting at once, because another listener has taken over its sockets, and ends its connections.
     pub(super) fn hand_on(mut self, drain: Duration) {
         self.accepting.cancel();
-        // It may have been stopped before, which is as well.
+        // An error means that it was stopped before, which is fine.
         let _ = self.stop(drain);
     }
 
-    /// What it takes to start it once more.
+    /// Returns a plan to start a stopped listener again.
     ///
     /// # Errors
     /// [`Refused::Already`].
@@ -294,7 +294,7 @@ impl Running {
         })
     }
 
-    /// Whether any of its sockets is one of `planned`'s.
+    /// True if any of its sockets is also in `planned`.
     pub(super) fn gives_to(&self, planned: &[Planned]) -> bool {
         let theirs = || planned.iter().flat_map(|planned| &planned.sockets);
         self.sockets.iter().any(|held| theirs().any(|other| held.is(other)))

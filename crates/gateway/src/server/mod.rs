@@ -1,7 +1,7 @@
-//! The supervisor of a serving process: its listeners, each of which may be stopped and started alone, the gateway in
-//! force, reloads that apply whole or not at all, and the drain at the end.
+//! The supervisor of a serving process: its listeners, each of which can be stopped and started alone, the gateway in
+//! force, reloads that apply as a whole or not at all, and the drain at the end.
 //!
-//! It may not know where a configuration is written: who starts it hands in a closure that reads it again.
+//! It may not know the place of a configuration: the caller passes a closure that reads it again.
 
 mod certificates;
 mod listeners;
@@ -29,34 +29,34 @@ pub use certificates::Certificate;
 pub use listeners::ListenerStatus;
 pub use reload::{Fresh, Reloaded, Reloads, Reread};
 
-/// Why an operation was not done.
+/// Reason that an operation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// No listener has this name.
     #[error("no listener is named \"{0}\"")]
     NoListener(String),
-    /// It is what it was asked to become.
+    /// The listener is already in the requested state.
     #[error("the listener \"{name}\" is already {state}")]
     Already {
-        /// Its name.
+        /// Name of the listener.
         name: String,
-        /// `stopped` or `serving`.
+        /// Either `stopped` or `serving`.
         state: &'static str,
     },
     /// The process is about to end.
     #[error("the process is stopping")]
     Stopping,
-    /// The address cannot be bound, or a file or the configuration is not as it must be: a sentence that names the setting.
+    /// The address cannot be bound, or a file or the configuration is invalid: a sentence that names the setting.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Sockets and material for a configuration, before anything is served.
+/// Sockets and TLS files of a configuration, before anything is served.
 #[derive(Debug)]
 pub struct Bound(Vec<Planned>);
 
 impl Bound {
-    /// Binds every listener; nothing is left behind when one fails.
+    /// Binds every listener; releases all if one fails.
     ///
     /// # Errors
     /// A sentence that names the address or file, and its setting.
@@ -65,13 +65,13 @@ impl Bound {
     }
 }
 
-/// What a gateway is put together from, at the start and at each reload.
+/// Dependencies of a gateway, at the start and at each reload.
 pub struct Parts {
-    /// The sessions.
+    /// Session authority of this process.
     pub authority: Arc<Authority>,
-    /// The crypto library.
+    /// Cryptography provider, for the built-in demo service.
     pub provider: &'static dyn Provider,
-    /// The time of day.
+    /// Clock of this process.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -81,7 +81,7 @@ impl Parts {
     }
 }
 
-/// A process that serves. Clones are the same one.
+/// A serving process. Clones share the same state.
 #[derive(Clone)]
 pub struct Server(Arc<Inner>);
 
@@ -90,9 +90,9 @@ struct Inner {
     service: GatewayService,
     shutdown: Shutdown,
     reread: Reread,
-    /// One operation at a time, however long it takes.
+    /// Serializes operations, however long they take.
     operation: Mutex<()>,
-    /// Held for moments: whoever asks how things stand does not wait for an operation.
+    /// Locked only for moments, so that status requests do not wait for an operation.
     state: Mutex<State>,
     drain_asked: CancellationToken,
 }
@@ -102,13 +102,13 @@ struct State {
     drain: Duration,
     stop_delay: Duration,
     is_stopping: bool,
-    /// The configuration in force, as it may be shown.
+    /// The configuration in force, without its secrets.
     shown: Arc<serde_json::Value>,
     reloads: Reloads,
 }
 
 impl Server {
-    /// Serves on what was bound. `reread` reads the configuration again for a reload; `shutdown` is the process's.
+    /// Serves on the bound sockets. `reread` reads the configuration again for a reload; `shutdown` is the process's.
     ///
     /// # Errors
     /// A sentence that names the setting and the file at fault.
@@ -144,67 +144,67 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, in the order of the configuration.
+    /// Returns the TCP addresses of the listeners, in the order of the configuration.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.0.state.lock().listeners.iter().flat_map(Running::addresses).collect()
     }
 
-    /// How the listeners stand, in the order of the configuration.
+    /// Returns the status of the listeners, in the order of the configuration.
     pub fn listeners(&self) -> Vec<ListenerStatus> {
         self.0.state.lock().listeners.iter().map(Running::status).collect()
     }
 
-    /// Keeps the configuration in force as it may be shown: without a secret.
+    /// Stores the configuration in force for display, without its secrets.
     pub fn show(&self, config: serde_json::Value) {
         self.0.state.lock().shown = Arc::new(config);
     }
 
-    /// What was kept so last, or read by a reload since.
+    /// Returns the last configuration that was stored by [`Server::show`] or read by a reload.
     pub fn shown(&self) -> Arc<serde_json::Value> {
         self.0.state.lock().shown.clone()
     }
 
-    /// How reloads went.
+    /// Returns the results of reloads.
     pub fn reloads(&self) -> Reloads {
         self.0.state.lock().reloads.clone()
     }
 
-    /// What its listeners have answered.
+    /// Returns the traffic counts of all listeners.
     pub fn traffic(&self) -> &Traffic {
         self.0.service.traffic()
     }
 
-    /// The sessions.
+    /// Returns the session authority of this process.
     pub fn authority(&self) -> &Arc<Authority> {
         &self.0.parts.authority
     }
 
-    /// The time of day.
+    /// Returns the time, in milliseconds since the epoch.
     pub fn now_ms(&self) -> u64 {
         self.0.parts.clock.now_ms()
     }
 
-    /// Stops with the process.
+    /// Returns the process's shutdown, for tasks that stop with it.
     pub fn shutdown(&self) -> &Shutdown {
         &self.0.shutdown
     }
 
-    /// The gateway in force.
+    /// Returns the gateway in force.
     pub fn gateway(&self) -> Arc<Gateway> {
         self.0.service.current()
     }
 
-    /// Whether draining has begun.
+    /// True once draining has begun.
     pub fn is_stopping(&self) -> bool {
         self.0.state.lock().is_stopping
     }
 
-    /// How long before draining everything is still served.
+    /// Returns the time before draining in which everything is still served.
     pub fn stop_delay(&self) -> Duration {
         self.0.state.lock().stop_delay
     }
 
-    /// Stops one listener: nothing new is accepted, its connections end as they do in a drain. The others go on.
+    /// Stops one listener: it accepts nothing new, and its connections end as in a drain. The others continue.
     ///
     /// # Errors
     /// [`Refused`].
@@ -222,7 +222,7 @@ impl Server {
     /// Starts a listener that was stopped.
     ///
     /// # Errors
-    /// [`Refused`]: its address may have been taken meanwhile.
+    /// [`Refused`]; the address may have been taken meanwhile.
     pub fn start_listener(&self, name: &str) -> Result<(), Refused> {
         let _one = self.0.operation.lock();
         let stopped = self.0.state.lock().running(name)?.planned_again()?;
@@ -233,7 +233,7 @@ impl Server {
         Ok(())
     }
 
-    /// The oldest `max` connections that are open on a listener.
+    /// Returns the oldest `max` open connections of a listener.
     ///
     /// # Errors
     /// [`Refused::NoListener`].
@@ -242,7 +242,7 @@ impl Server {
         Ok(connections.list(max))
     }
 
-    /// Has a connection end after what is in flight. False when there is none of that number.
+    /// Ends a connection after its requests in flight. Returns false if no connection has this number.
     ///
     /// # Errors
     /// [`Refused::NoListener`].
@@ -250,25 +250,25 @@ impl Server {
         Ok(self.0.state.lock().running(listener)?.connections.close(id))
     }
 
-    /// Asks whoever runs this process to drain and end it.
+    /// Requests a drain, which the owner of this process runs and then ends the process.
     pub fn ask_to_drain(&self) {
         self.0.drain_asked.cancel();
     }
 
-    /// Resolves when somebody did.
+    /// Resolves when a drain was requested.
     pub async fn drain_asked(&self) {
         self.0.drain_asked.cancelled().await;
     }
 
-    /// Accepts nothing new, answers what is in flight, and drops what is left after `limits.drain_ms`. Returns how many
-    /// tasks were dropped.
+    /// Accepts nothing new, answers requests in flight, and drops the rest after `limits.drain_ms`. Returns the number
+    /// of dropped tasks.
     pub async fn drain(&self) -> usize {
         let drain = {
             let mut state = self.0.state.lock();
             state.is_stopping = true;
             state.drain
         };
-        // The sockets close when the last who accepts is done with what waits on them.
+        // The sockets close when the last accepting task has served the connections waiting on them.
         let held = self.0.state.lock().listeners.iter_mut().flat_map(Running::let_go).collect();
         listeners::close(held).await;
         self.0.shutdown.drain(drain).await

@@ -1,5 +1,5 @@
-//! Reloading: the configuration is read and checked first, what it needs is bound and read next, and only then does
-//! anything change.
+//! Reloads: the configuration is read and checked first, then its sockets and files are bound and read, and only then
+//! anything changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,57 +13,57 @@ use crate::config::GatewayConfig;
 /// A configuration that was read again.
 #[derive(Debug)]
 pub struct Fresh {
-    /// Checked.
+    /// The configuration, checked.
     pub config: GatewayConfig,
-    /// The same as it may be shown.
+    /// The configuration for display, without its secrets.
     pub shown: serde_json::Value,
-    /// Settings that differ from those at the start and take a restart to apply.
+    /// Settings that differ from those at the start and need a restart.
     pub needs_restart: Vec<String>,
-    /// What is to be said about it.
+    /// Warnings about the configuration, for the operator.
     pub warnings: Vec<String>,
 }
 
 /// Reads the configuration again and checks it; an error names every setting at fault.
 pub type Reread = Box<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Reloaded {
     /// Listeners that serve from now on.
     pub added: Vec<String>,
     /// Listeners whose connections end now.
     pub removed: Vec<String>,
-    /// Listeners whose new connections are under other settings.
+    /// Listeners whose new connections use other settings.
     pub changed: Vec<String>,
-    /// Listeners left as they were.
+    /// Listeners without a change.
     pub kept: Vec<String>,
-    /// Settings that differ and take a restart to apply.
+    /// Settings that differ and need a restart.
     pub needs_restart: Vec<String>,
-    /// What is to be said about the configuration.
+    /// Warnings about the configuration, for the operator.
     pub warnings: Vec<String>,
 }
 
-/// How reloads of the configuration went.
+/// Results of all reloads of the configuration.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Reloads {
-    /// Those that applied.
+    /// Number of reloads that applied.
     pub ok: u64,
-    /// Those that did not.
+    /// Number of reloads that failed.
     pub failed: u64,
-    /// When the last was, in milliseconds since 1970.
+    /// Time of the last reload, in milliseconds since 1970.
     pub last_ms: Option<u64>,
-    /// Why the last did not apply.
+    /// Error of the last reload, if it failed.
     pub last_error: Option<String>,
 }
 
 impl Server {
-    /// Reads the configuration again and applies it, whole or not at all.
+    /// Reads the configuration again and applies it, as a whole or not at all.
     ///
     /// # Errors
-    /// [`Refused::Failed`] names the setting at fault; everything is as it was.
+    /// [`Refused::Failed`] names the setting at fault; nothing has changed.
     pub async fn reload(&self) -> Result<Reloaded, Refused> {
         let server = self.clone();
-        // Files are read and keys unlocked.
+        // Blocking: files are read and keys unlocked.
         let done = tokio::task::spawn_blocking(move || server.reload_now()).await;
         done.unwrap_or_else(|err| Err(Refused::Failed(format!("the reload broke off: {err}"))))
     }
@@ -100,7 +100,7 @@ impl Server {
     fn try_reload(&self) -> Result<Reloaded, Refused> {
         let fresh = (self.0.reread)().map_err(Refused::Failed)?;
         let config = fresh.config;
-        // No other operation runs, so what is planned here still stands when it is applied; but draining may begin.
+        // No other operation runs, so the plan stays valid until it is applied; but draining may begin.
         let there = There::of(&self.0.state.lock().listeners);
         let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(Refused::Failed)?;
         let gateway = self.0.parts.gateway(&config).map_err(Refused::Failed)?;

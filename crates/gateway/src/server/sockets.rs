@@ -1,5 +1,5 @@
-//! Bound sockets, held apart from who accepts on them, so that a reload can keep them and hand them from one listener to
-//! another.
+//! Bound sockets, held apart from the tasks that accept on them, so that a reload can keep them and pass them from one
+//! listener to another.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,19 +12,20 @@ use tokio::net::TcpListener;
 
 use crate::config::{Listener, Place};
 
-/// Passes every packet but the first of a handshake (SYN without ACK). The filter sees the TCP header first.
+/// Filter that drops the first packet of a handshake (SYN without ACK) and passes all others. It sees the TCP header
+/// first.
 #[cfg(target_os = "linux")]
 const NO_NEW_HANDSHAKE: [SockFilter; 5] = [
-    // The byte of flags; of those SYN and ACK; SYN alone?
+    // Loads the byte of flags; masks SYN and ACK; compares with SYN alone.
     SockFilter::new(0x30, 0, 0, 13),
     SockFilter::new(0x54, 0, 0, 0x12),
     SockFilter::new(0x15, 0, 1, 0x02),
-    // Drop, or pass whole.
+    // Drops the packet, or passes it whole.
     SockFilter::new(0x06, 0, 0, 0),
     SockFilter::new(0x06, 0, 0, u32::MAX),
 ];
 
-/// A place as configured: its port may be 0.
+/// A configured address: its port may be 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wanted {
     Tcp(SocketAddr),
@@ -39,13 +40,13 @@ impl Wanted {
         }
     }
 
-    /// Whether it names one place, and not any that is free.
+    /// True if it names one address; false for a free port.
     fn is_fixed(&self) -> bool {
         !matches!(self, Wanted::Tcp(address) if address.port() == 0)
     }
 }
 
-/// A socket that is bound. Clones are the same socket; it closes with the last, and the last who accepts on it.
+/// A bound socket. Clones are the same socket; it closes with the last clone and the last task that accepts on it.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     wanted: Wanted,
@@ -60,7 +61,7 @@ enum Bound {
 }
 
 impl Held {
-    /// Where it is bound; none for a Unix socket.
+    /// Returns the bound address; `None` for a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match &*self.socket {
             Bound::Tcp(socket) => socket.local_addr().ok(),
@@ -68,7 +69,7 @@ impl Held {
         }
     }
 
-    /// Where it is bound, as a configuration would say it.
+    /// Returns the bound address in the form of the configuration.
     pub(super) fn place(&self) -> String {
         match &*self.socket {
             Bound::Tcp(socket) => socket.local_addr().map(|address| address.to_string()).unwrap_or_default(),
@@ -76,15 +77,15 @@ impl Held {
         }
     }
 
-    /// Whether it is the same socket.
+    /// True if both are the same socket.
     pub(super) fn is(&self, other: &Held) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
     }
 
-    /// The socket, to accept on.
+    /// Returns the socket in a form to accept on.
     ///
     /// # Errors
-    /// When the process is out of descriptors.
+    /// The error of duplicating the descriptor, if the process has none left.
     pub(super) fn to_accept(&self) -> std::io::Result<Socket> {
         match &*self.socket {
             Bound::Tcp(socket) => TcpListener::from_std(socket.try_clone()?).map(Socket::Tcp),
@@ -92,14 +93,14 @@ impl Held {
         }
     }
 
-    /// Whether other processes may listen on the same address.
+    /// True if other processes may listen on the same address.
     pub(super) fn is_shared(&self) -> bool {
         self.reuse_port && matches!(&*self.socket, Bound::Tcp(_))
     }
 
-    /// Lets handshakes that have begun end, and no other begin: a client whose first packet is dropped sends it again after a
-    /// second, to another process that listens on the same address. Without this, who comes between the last look at the
-    /// backlog and the socket's end would be reset.
+    /// Lets handshakes in progress end, and new ones fail: a client whose first packet is dropped retries after a
+    /// second and reaches another process that listens on the same address. Otherwise connections between the last
+    /// accept and the socket's close would be reset.
     pub(super) fn turn_away(&self) {
         #[cfg(target_os = "linux")]
         if let Bound::Tcp(socket) = &*self.socket
@@ -109,7 +110,7 @@ impl Held {
         }
     }
 
-    /// Binds what is wanted of `listener`'s place.
+    /// Binds the `wanted` addresses of a listener.
     fn bind(listener: &Listener, wanted: &[Wanted]) -> Result<Vec<Self>, String> {
         let setting = &listener.setting;
         let mut addresses = Vec::new();
@@ -136,12 +137,12 @@ impl Held {
     }
 }
 
-/// The sockets that are there when listeners are planned.
+/// Sockets that exist when listeners are planned.
 #[derive(Debug, Default)]
 pub(super) struct Pool<'a>(pub(super) Vec<(&'a Listener, &'a [Held])>);
 
 impl Pool<'_> {
-    /// The sockets for `listener`: those that are there, whoever has them now, and the rest bound.
+    /// Returns the sockets for `listener`: existing ones, from any listener, and newly bound ones for the rest.
     ///
     /// # Errors
     /// A sentence that names address and setting.
@@ -198,7 +199,7 @@ mod tests {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let first = listener("a", &[any]);
         let held = Pool::default().sockets(&first).unwrap();
-        // Port 0 is kept by name alone: another listener gets another.
+        // A socket of port 0 is found by its listener's name only: another listener gets another socket.
         let pool = Pool(vec![(&first, &held)]);
         assert_eq!(port(&pool.sockets(&first).unwrap()), port(&held));
         assert_ne!(port(&pool.sockets(&listener("b", &[any])).unwrap()), port(&held));

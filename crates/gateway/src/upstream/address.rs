@@ -1,4 +1,4 @@
-//! `http://HOST:PORT`, `https://HOST:PORT`, `unix:PATH`: where a server is, as written.
+//! Address of a server in the configuration: `http://HOST:PORT`, `https://HOST:PORT`, `unix:PATH`.
 
 use std::path::PathBuf;
 
@@ -8,26 +8,26 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::connect::Place;
 
-/// Longest path of a Unix socket, in bytes (the kernel's bound, without its final zero).
+/// Maximum length of a Unix socket's path, in bytes (the kernel's bound, without its final zero).
 const UNIX_PATH_MAX: usize = 107;
 
-/// A server of an upstream.
+/// Address of a server of an upstream.
 #[derive(Clone, Debug)]
 pub struct ServerAddress {
     text: String,
     pub(super) place: Place,
-    /// Its name for TLS; `None` without TLS.
+    /// Server name for TLS; `None` without TLS.
     pub(super) tls_name: Option<ServerName<'static>>,
     pub(super) authority: Authority,
-    /// `Host` of requests to it.
+    /// Value of `Host` in requests to the server.
     pub(super) host: HeaderValue,
 }
 
 impl ServerAddress {
-    /// Parses one.
+    /// Parses the address of a server.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence that says which form is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             if !path.starts_with('/') || path.len() > UNIX_PATH_MAX {
@@ -61,7 +61,7 @@ impl ServerAddress {
             true => Some(ServerName::try_from(host.clone()).map_err(|_| expected())?),
             false => None,
         };
-        // A port that is no number of 16 bits is none to the parser of URLs.
+        // The URL parser returns no port for a number beyond 16 bits.
         let port = match authority.as_str().strip_prefix(authority.host()) {
             Some("") => port,
             _ => authority.port_u16().filter(|port| *port != 0).ok_or_else(expected)?,
@@ -71,17 +71,17 @@ impl ServerAddress {
         Ok(ServerAddress { text: text.to_owned(), place, tls_name, authority, host: header })
     }
 
-    /// As written.
+    /// Returns the address as written in the configuration.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether both are one server, however they are written.
+    /// True if both are the same server, in whatever spelling.
     pub fn is_same(&self, other: &ServerAddress) -> bool {
         self.place == other.place && self.is_tls() == other.is_tls()
     }
 
-    /// Whether it is reached over TLS.
+    /// True if the server is reached over TLS.
     pub fn is_tls(&self) -> bool {
         self.tls_name.is_some()
     }

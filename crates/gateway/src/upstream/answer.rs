@@ -1,5 +1,5 @@
-//! The body of an HTTP/1.1 answer: it owns the connection, goes on sending the request's body while it is read, and gives
-//! the connection back when both are over. Dropped early, it closes it.
+//! Body of an HTTP/1.1 answer. It owns the connection, continues to send the request's body while it is read, and
+//! returns the connection to the pool when both are over. If dropped early, it closes the connection.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,16 +14,16 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::h1::Exchange;
 
 pub(super) struct AnswerBody {
-    /// `None` once it is over.
+    /// The exchange; `None` once it is over.
     exchange: Option<Exchange>,
     decoder: Decoder,
     keep_alive: bool,
     idle: Duration,
-    /// Made when something is first waited for.
+    /// Created at the first wait.
     deadline: Option<Pin<Box<Sleep>>>,
-    /// When something last moved, either way, or was asked for.
+    /// Time of the last progress in either direction, or of the last request for data.
     moved: Instant,
-    /// Whether something was asked for and is not there. The server is not late with what the client did not take.
+    /// True while requested data is absent. The server is not late with data that the client did not request.
     is_waiting: bool,
 }
 
@@ -33,7 +33,7 @@ impl AnswerBody {
         AnswerBody { exchange: Some(exchange), decoder, keep_alive, idle, deadline: None, moved, is_waiting: false }
     }
 
-    /// The next of the answer; ends the exchange where the answer ends.
+    /// Polls the next frame of the answer; ends the exchange at the end of the answer.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, BodyError>> {
         let Some(exchange) = &mut self.exchange else { return Poll::Ready(Ok(None)) };
         exchange.send(cx)?;
@@ -67,7 +67,7 @@ impl AnswerBody {
         }
     }
 
-    /// Whether nothing has moved for too long.
+    /// Ready if there was no progress for too long.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let sent = self.exchange.as_ref().map_or(self.moved, |exchange| exchange.sending.moved());
         let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(self.idle)));

@@ -1,25 +1,25 @@
-//! Which server the next request goes to.
+//! Choice of the server for the next request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::server::Server;
 
-/// Most servers of an upstream.
+/// Maximum number of servers in an upstream.
 pub const SERVERS_MAX: usize = 64;
 
-/// How requests are spread.
+/// Distribution of requests over the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Balance {
-    /// One after the other.
+    /// Takes one server after the other.
     #[default]
     RoundRobin,
-    /// The one with the fewest requests in flight.
+    /// Takes the server with the fewest requests in flight.
     LeastRequests,
 }
 
-/// The servers that one request has already tried, by index.
+/// Servers that a request has already tried, by index.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tried(u64);
 
@@ -37,8 +37,8 @@ impl Tried {
     }
 }
 
-/// Picks a server. Those that are down are passed over; when all are, one is asked all the same, for a verdict may be out
-/// of date, and a refused connection answers as fast as we could. `None` without servers.
+/// Picks a server. Servers that are down are skipped; if all are down, one is tried all the same, because the status
+/// may be out of date, and a refused connection is as fast as an error. `None` without servers.
 pub(super) fn pick(servers: &[Arc<Server>], balance: Balance, turn: &AtomicUsize, tried: Tried) -> Option<usize> {
     if servers.len() <= 1 {
         return (!servers.is_empty()).then_some(0);
@@ -50,7 +50,7 @@ pub(super) fn pick(servers: &[Arc<Server>], balance: Balance, turn: &AtomicUsize
     let up = untried().filter(|index| servers[*index].is_up(now));
     let found = match balance {
         Balance::RoundRobin => up.into_iter().next(),
-        // Of equals the first, and where they begin turns.
+        // Of equals the first; the start of the search rotates.
         Balance::LeastRequests => up.min_by_key(|index| servers[*index].in_flight()),
     };
     found.or_else(|| untried().next()).or_else(|| order().next())

@@ -1,4 +1,4 @@
-//! Connecting to a server: names, addresses, sockets and TLS, all under one deadline.
+//! Connections to a server: names, addresses, sockets and TLS, all within one deadline.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,37 +14,37 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::io::Io;
 
-/// A peer that has vanished without a word is noticed by the kernel after about two minutes.
+/// Idle time before TCP keepalive probes; the kernel detects a vanished peer after about two minutes.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Where a server is.
+/// Network address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// How TLS with it is done.
+/// TLS settings for a server.
 #[derive(Clone, Debug)]
 pub(super) struct TlsSetup {
     pub(super) config: Arc<ClientConfig>,
     pub(super) name: ServerName<'static>,
 }
 
-/// Why there is no connection.
+/// Reason for a missing connection.
 #[derive(Debug)]
 pub(super) enum ConnectError {
-    /// None can be had; why.
+    /// The connection failed, with the reason.
     Failed(String),
-    /// None was there in time.
+    /// The connection was not made in time.
     TimedOut,
-    /// All that may be are in use.
+    /// All permitted connections are in use.
     Overloaded,
 }
 
-/// Connects within `time`. Says whether HTTP/2 was agreed on.
+/// Connects within `time`. Returns true in the second part if HTTP/2 was negotiated.
 pub(super) async fn connect(place: &Place, tls: Option<TlsSetup>, time: Duration) -> Result<(Io, bool), ConnectError> {
     let until = Instant::now() + time;
     let connecting = async {
@@ -65,7 +65,7 @@ pub(super) async fn connect(place: &Place, tls: Option<TlsSetup>, time: Duration
     }
 }
 
-/// Tries every address of a name, each with its share of the time that is left.
+/// Tries each address of a name in turn, each with its share of the remaining time.
 async fn connect_tcp(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");

@@ -1,4 +1,4 @@
-//! The servers of an upstream together: a request goes to one of them, and to another if it was not sent at all.
+//! The servers of an upstream: a request goes to one of them, and to another one if nothing of it was sent.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -24,9 +24,9 @@ use super::{UpstreamError, UpstreamLimits};
 use crate::upgrade::is_protocol;
 use sealway_exchange::headers;
 
-/// Servers that one request tries to connect to.
+/// Maximum number of servers that one request tries to connect to.
 const TRIES_MAX: usize = 3;
-/// Of HTTP/1.1 alone. There is nothing to expect: the flow of a body is HTTP/2's to control.
+/// Headers of HTTP/1.1 only. `Expect` has no use in HTTP/2, whose flow control governs bodies.
 const NOT_OF_H2: [header::HeaderName; 6] = [
     header::EXPECT,
     header::CONNECTION,
@@ -44,19 +44,19 @@ pub(super) struct Group {
     limits: UpstreamLimits,
 }
 
-/// A request until it is answered: it may be sent more than once as long as its body is whole.
+/// A request until it is answered. It may be sent again as long as its body is complete.
 pub(super) struct Outgoing {
     method: Method,
     uri: Uri,
     headers: HeaderMap,
     interim: Option<Interim>,
-    /// `None` when there is none, or when it was taken.
+    /// The body; `None` if there is none, or if it was taken.
     body: Option<Body>,
-    /// Something of the body is gone.
+    /// True if a part of the body is gone.
     is_spent: bool,
-    /// Nothing of it left us, not even the head.
+    /// True if nothing was sent, not even the head.
     is_unsent: bool,
-    /// `Host` is the request's own, not that of a server.
+    /// True if `Host` is the request's own, not the server's.
     keeps_host: bool,
     wants_upgrade: bool,
 }
@@ -71,12 +71,12 @@ impl Outgoing {
         Outgoing { method, uri, headers, interim, body, is_spent: false, is_unsent: false, keeps_host, wants_upgrade }
     }
 
-    /// Whether a second time does no harm.
+    /// True if a retry is harmless.
     fn may_be_sent_again(&self) -> bool {
         self.is_unsent || (!self.is_spent && self.method.is_idempotent())
     }
 
-    /// How the body will be framed in HTTP/1.1.
+    /// Returns the framing of the body in HTTP/1.1.
     fn framing(&self) -> Framing {
         let Some(body) = &self.body else {
             let says_length = self.headers.contains_key(header::CONTENT_LENGTH);
@@ -92,7 +92,7 @@ impl Group {
         Group { servers, balance, turn: AtomicUsize::new(0), limits }
     }
 
-    /// Sends a request to a server.
+    /// Sends a request to one of the servers.
     pub(super) async fn call(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
         let mut request = Outgoing::new(request);
         let mut tried = Tried::default();
@@ -107,7 +107,7 @@ impl Group {
                 Ok(link) => link,
                 Err(err) => {
                     tried.add(index);
-                    // Nothing was sent: another server may have it, whatever it is.
+                    // Nothing was sent, so any request may go to another server.
                     if tried.len() < self.servers.len().min(TRIES_MAX) {
                         continue;
                     }
@@ -116,14 +116,14 @@ impl Group {
             };
             let (answer, is_reused) = self.exchange(link, server, in_flight, &mut request).await;
             match answer {
-                // The server had closed the connection before it saw the request, or while it did.
+                // The server had closed the connection before it read the request, or during it.
                 Err(Failed::Ended(_)) if is_reused && !is_fresh && request.may_be_sent_again() => is_fresh = true,
                 answer => return Ok(answer?),
             }
         }
     }
 
-    /// Asks one server, once: for health checks.
+    /// Sends a health check to one server, without a retry.
     pub(super) async fn ask(
         &self,
         server: &Arc<Server>,
@@ -185,7 +185,7 @@ impl Group {
         head.keep_alive &= !headers::says_close(&request.headers);
         let mut headers = std::mem::take(&mut head.headers);
         if head.status == StatusCode::NO_CONTENT {
-            // It would be the length of nothing (RFC 9110 section 8.6).
+            // A 204 has no content and so no length (RFC 9110 section 8.6).
             headers.remove(header::CONTENT_LENGTH);
         }
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
@@ -247,8 +247,8 @@ impl Group {
     }
 }
 
-/// Drops a body that a status or a method does not have (RFC 9110 section 6.4.1): HTTP/1 has no place for it, and a client
-/// of HTTP/2 would be sent it.
+/// Removes a body that a status or a method must not have (RFC 9110 section 6.4.1): HTTP/1 has no place for it, and a
+/// client of HTTP/2 would receive it.
 fn without_barred_body(method: &Method, answer: Response<Body>) -> Response<Body> {
     if !response_has_no_body(method, answer.status()) {
         return answer;
@@ -260,7 +260,7 @@ fn without_barred_body(method: &Method, answer: Response<Body>) -> Response<Body
     answer
 }
 
-/// The target as the client wrote it, in the form for a server.
+/// Returns the target as the client wrote it, in the form for a server.
 fn target(uri: &Uri) -> std::borrow::Cow<'_, str> {
     match uri.path_and_query().map(PathAndQuery::as_str) {
         None | Some("") => "/".into(),

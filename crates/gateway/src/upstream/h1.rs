@@ -1,5 +1,5 @@
-//! HTTP/1.1 towards a server: one exchange at a time on a connection, driven by whoever waits for the answer. No task and
-//! no channel of its own.
+//! HTTP/1.1 towards a server: one exchange at a time on a connection, driven by the task that awaits the answer,
+//! without a task or a channel of its own.
 
 use std::fmt;
 use std::io;
@@ -26,18 +26,18 @@ use super::server::InFlight;
 use super::tunnel::Tunnel;
 use sealway_exchange::headers;
 
-/// Bounds on an answer's head.
+/// Bounds on the head of an answer.
 const HEAD: HeadLimits = HeadLimits { bytes_max: 64 * 1024, fields_max: 256 };
-/// Interim answers before a final one.
+/// Maximum number of interim answers before the final one.
 const INTERIM_MAX: usize = 32;
-/// How long a body waits for a 100 (RFC 9110 section 10.1.1 forbids to wait for ever), in milliseconds: for a server of which
-/// nothing is known, for one that has sent one, and for one that lets bodies wait in vain.
+/// Time that a body waits for a 100, in milliseconds (RFC 9110 section 10.1.1 forbids waiting indefinitely): for an
+/// unknown server, for a server that has sent a 100, and for a server that lets bodies wait in vain.
 pub(super) const CONTINUE_MS_FIRST: u64 = 300;
 const CONTINUE_MS: u64 = 1000;
 const CONTINUE_MS_NONE: u64 = 0;
-/// How much of a first chunk is looked at with the head: its size, and the longest extension.
+/// Bytes of a first chunk that are checked with the head: its size, and the longest extension.
 const FIRST_CHUNK_LEN: usize = 512;
-/// How much is read at once: less for answers that are short, more while they are long.
+/// Bytes read at once: fewer for short answers, more for long ones.
 const READ_MIN: usize = 8 * 1024;
 const READ_MAX: usize = 64 * 1024;
 
@@ -45,12 +45,12 @@ const READ_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) io: Io,
-    /// What was read and not taken yet.
+    /// Bytes that were read and not consumed yet.
     pub(super) read: BytesMut,
     read_len: usize,
-    /// Whether an exchange has already ended on it: the server may have closed it meanwhile.
+    /// True if an exchange has already ended on it: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
-    /// What it was made under, if it is TLS.
+    /// TLS settings under which it was made, if it uses TLS.
     pub(super) material: Option<Arc<ClientConfig>>,
 }
 
@@ -59,8 +59,8 @@ impl Connection {
         Connection { io, read: BytesMut::new(), read_len: READ_MIN, is_reused: false, material }
     }
 
-    /// Whether it is open and silent, as a connection between two exchanges has to be. What a server sends unasked answers
-    /// nothing of ours.
+    /// True if the connection is open and silent, as required between two exchanges. Unsolicited data answers no
+    /// request.
     pub(super) fn is_quiet(&mut self) -> bool {
         let mut byte = [0_u8; 1];
         let mut buffer = ReadBuf::new(&mut byte);
@@ -68,7 +68,7 @@ impl Connection {
         self.read.is_empty() && Pin::new(&mut self.io).poll_read(&mut cx, &mut buffer).is_pending()
     }
 
-    /// Reads more; 0 is the end.
+    /// Reads more bytes; 0 is the end of the stream.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.read.capacity() - self.read.len() < self.read_len / 2 {
             self.read.reserve(self.read_len);
@@ -80,7 +80,7 @@ impl Connection {
         Poll::Ready(Ok(len))
     }
 
-    /// Makes it small, before it lies idle.
+    /// Shrinks the buffer before the connection becomes idle.
     pub(super) fn rest(&mut self) {
         self.is_reused = true;
         if self.read_len > READ_MIN {
@@ -90,18 +90,18 @@ impl Connection {
     }
 }
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The connection ended before a byte of an answer.
     Ended(String),
-    /// It ended within an answer's head.
+    /// The connection ended within an answer's head.
     CutOff(String),
-    /// What came is no answer.
+    /// The received bytes are no valid answer.
     Faulty(Fault),
-    /// None came in time.
+    /// The answer did not come in time.
     TooSlow,
-    /// The request's own body.
+    /// The request's own body failed.
     RequestBody(BodyRefusal),
 }
 
@@ -111,14 +111,14 @@ pub(super) struct Exchange {
     slot: Slot,
     in_flight: InFlight,
     pub(super) sending: Sending,
-    /// Everything is sent, or the server takes no more.
+    /// State of sending the request.
     sent: Sent,
     method: Method,
-    /// Whether a 101 may come.
+    /// True if a 101 may come.
     wants_upgrade: bool,
     has_heard: bool,
     interims: usize,
-    /// Whether the server has said whether it wants the body: none while that is not known.
+    /// True if the server wants the body, false if not; `None` until that is known.
     continues: Option<bool>,
 }
 
@@ -153,8 +153,8 @@ impl Exchange {
         }
     }
 
-    /// Waits for the head of the final answer, at most `time` from when the server was last sent something. A body that is
-    /// held goes after `continue_ms`, which learns what the server does.
+    /// Awaits the head of the final answer, at most `time` from the last bytes sent to the server. A held body is sent
+    /// after `continue_ms`, which adapts to the server's behaviour.
     pub(super) async fn head(
         &mut self,
         time: Duration,
@@ -222,7 +222,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the server takes the connection out of HTTP, as it was asked to.
+    /// True if the server switches the protocol, as requested.
     fn is_switch(&self, status: StatusCode) -> bool {
         status == StatusCode::SWITCHING_PROTOCOLS && self.wants_upgrade && self.sent == Sent::Whole
     }
@@ -236,7 +236,7 @@ impl Exchange {
             StatusCode::SWITCHING_PROTOCOLS => {
                 return Err(Failed::Faulty(Fault::Malformed("a switch of protocols that was not asked for")));
             }
-            // Ours to the client is sent when its body is first asked for.
+            // The client's own 100 is sent when its body is first read.
             StatusCode::CONTINUE => {
                 self.continues = Some(true);
                 self.sending.release();
@@ -251,7 +251,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends on. A connection that takes no more may still hold an answer, such as a 413.
+    /// Continues to send. A connection that takes no more may still deliver an answer, such as a 413.
     pub(super) fn send(&mut self, cx: &mut Context<'_>) -> Result<(), BodyRefusal> {
         if self.sent == Sent::NotYet {
             match self.sending.poll(&mut self.connection.io, cx) {
@@ -264,12 +264,12 @@ impl Exchange {
         Ok(())
     }
 
-    /// The request's body, if it may be sent again.
+    /// Returns the request's body if it may be sent again.
     pub(super) fn into_body(self) -> Option<Option<Body>> {
         self.sending.into_body()
     }
 
-    /// The answer is over: another exchange may follow on the connection if nothing of this one is left on it.
+    /// Ends the exchange: another one may follow on the connection if nothing of this one is left on it.
     pub(super) fn end(mut self, keep_alive: bool) {
         if keep_alive && self.sent == Sent::Whole && self.connection.read.is_empty() {
             self.connection.rest();
@@ -277,7 +277,8 @@ impl Exchange {
         }
     }
 
-    /// Refuses a body whose first chunk has come with the head and is none, while the client can still be told so.
+    /// Rejects an answer whose first chunk came with the head and is malformed, while the client can still get an
+    /// error.
     pub(super) fn check_first_chunk(&self, head: &ResponseHead) -> Result<(), Failed> {
         if head.framing != Framing::Chunked {
             return Ok(());
@@ -287,7 +288,7 @@ impl Exchange {
         first.map(drop).map_err(Failed::Faulty)
     }
 
-    /// The body of the answer whose head came. `idle` is how long it may stand still.
+    /// Returns the body of the answer whose head came. `idle` is its maximum time without progress.
     pub(super) fn into_body_of(mut self, head: &ResponseHead, idle: Duration) -> Body {
         let mut decoder = Decoder::new(head.framing);
         if decoder.is_done() {
@@ -296,7 +297,7 @@ impl Exchange {
         }
         let here = self.connection.read.len() as u64;
         if self.sent == Sent::Whole && decoder.left().is_some_and(|left| left <= here) {
-            // All of a short answer came with its head.
+            // The whole body of a short answer came with its head.
             if let Ok(Decoded::Data(data)) = decoder.decode(&mut self.connection.read) {
                 self.end(head.keep_alive);
                 return full(data);
@@ -305,7 +306,7 @@ impl Exchange {
         AnswerBody::new(self, decoder, head.keep_alive, idle).boxed_unsync()
     }
 
-    /// The connection without HTTP, after a 101.
+    /// Returns the connection without HTTP, after a 101.
     pub(super) fn into_tunnel(self) -> Tunnel {
         Tunnel::new(self.connection, self.slot, self.in_flight)
     }
@@ -317,7 +318,7 @@ impl fmt::Debug for Exchange {
     }
 }
 
-/// The head of an answer as it goes on, with its headers as the server gave them.
+/// Builds an answer with the server's headers.
 pub(super) fn response_of(status: StatusCode, headers: HeaderMap, body: Body) -> http::Response<Body> {
     let mut response = http::Response::new(body);
     *response.status_mut() = status;

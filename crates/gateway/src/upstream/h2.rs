@@ -1,4 +1,4 @@
-//! HTTP/2 towards a server: a few connections that many requests share. The protocol is hyper's.
+//! HTTP/2 towards a server: a few connections that many requests share. hyper implements the protocol.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ use super::io::Io;
 use super::server::InFlight;
 use crate::body::{StreamLimits, bounded, refusal_behind};
 
-/// Requests at once on a connection, before another is made.
+/// Concurrent requests on a connection from which another one is opened.
 const STREAMS_MAX: usize = 100;
-/// Connections to a server, however many requests there are.
+/// Maximum number of connections to a server.
 const CONNECTIONS_MAX: usize = 64;
-/// What a stream may send us before it is read, in bytes; a connection four times that.
+/// Bytes that a stream may send before they are read; a connection has four times that.
 const WINDOW: u32 = 256 * 1024;
-/// Largest header list of an answer, in bytes.
+/// Maximum size of an answer's header list, in bytes.
 const HEADERS_MAX: u32 = 64 * 1024;
-/// How long a connection may give no sign of life.
+/// Interval of pings, and the maximum time for their answer.
 const PING: Duration = Duration::from_secs(20);
 
 struct Link {
@@ -38,27 +38,27 @@ struct Link {
     used: Instant,
 }
 
-/// The HTTP/2 connections to a server.
+/// The HTTP/2 connections to one server.
 #[derive(Default)]
 pub(super) struct Links {
     links: Mutex<Vec<Link>>,
-    /// Held while one is made: what is asked for meanwhile may share it.
+    /// Held while a connection is opened: requests that arrive meanwhile may share it.
     pub(super) making: tokio::sync::Mutex<()>,
 }
 
-/// What [`Links`] has to give.
+/// Result of [`Links::pick`].
 pub(super) enum Picked {
     Stream(Stream),
-    /// Another connection may be made.
+    /// Another connection may be opened.
     More,
     Full,
 }
 
-/// A place on a connection.
+/// A place for one request on a connection.
 pub(super) struct Stream {
     sender: SendRequest<Watched>,
     place: Place,
-    /// Whether the connection was there before: the server may have closed it meanwhile.
+    /// True if the connection existed before: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
 }
 
@@ -79,10 +79,10 @@ impl Drop for Place {
 }
 
 impl Links {
-    /// A place on the connection with the fewest requests that was made under `material`.
+    /// Picks a place on the connection with the fewest requests among those made under `material`.
     pub(super) fn pick(&self, material: Option<&Arc<ClientConfig>>, connections_max: usize) -> Picked {
         let mut links = self.links.lock();
-        // A connection that is not picked again ends when its last request does.
+        // A connection that is not picked again ends with its last request.
         links.retain(|link| !link.sender.is_closed() && is_same(link.material.as_ref(), material));
         let count = links.len();
         let Some(link) = links.iter_mut().min_by_key(|link| link.streams.load(Ordering::Relaxed)) else {
@@ -95,7 +95,7 @@ impl Links {
         Picked::Stream(Stream { sender: link.sender.clone(), place: Place::on(&link.streams), is_reused: true })
     }
 
-    /// Begins HTTP/2 on a connection, and takes the first place on it.
+    /// Starts HTTP/2 on a connection, and takes the first place on it.
     pub(super) async fn begin(&self, io: Io, material: Option<Arc<ClientConfig>>) -> Result<Stream, hyper::Error> {
         let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -118,7 +118,7 @@ impl Links {
         Ok(Stream { sender, place, is_reused: false })
     }
 
-    /// Closes those without a request for `idle`, and forgets those that have ended.
+    /// Closes connections without a request for `idle`, and removes those that have ended.
     pub(super) fn sweep(&self, idle: Duration) {
         self.links.lock().retain(|link| {
             let is_used = link.streams.load(Ordering::Relaxed) > 0 || link.used.elapsed() < idle;
@@ -126,13 +126,13 @@ impl Links {
         });
     }
 
-    /// How many there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.links.lock().len()
     }
 }
 
-/// Whether a connection was made under the material in force.
+/// True if a connection was made under the TLS settings in force.
 pub(super) fn is_same(made: Option<&Arc<ClientConfig>>, now: Option<&Arc<ClientConfig>>) -> bool {
     match (made, now) {
         (None, None) => true,
@@ -141,14 +141,14 @@ pub(super) fn is_same(made: Option<&Arc<ClientConfig>>, now: Option<&Arc<ClientC
     }
 }
 
-/// What became of a request's body, for whoever waits for the answer.
+/// Progress of a request's body, for the task that awaits the answer.
 #[derive(Debug)]
 struct Progress {
     began: Instant,
-    /// When something was last taken from it, in milliseconds since then.
+    /// Time of the last read from the body, in milliseconds since `began`.
     moved_ms: AtomicU64,
     is_starved: AtomicBool,
-    /// 0, or the number of a refusal.
+    /// 0, or the number of a [`BodyRefusal`] plus one.
     refusal: AtomicU8,
 }
 
@@ -166,7 +166,7 @@ impl Progress {
         self.moved_ms.store(ms, Ordering::Relaxed);
     }
 
-    /// Since when the server can be blamed for what does not happen; not yet while the client's body is waited for.
+    /// Returns the time since which the server has made no progress; now, while the client's body is awaited.
     fn moved(&self) -> Instant {
         match self.is_starved.load(Ordering::Relaxed) {
             true => Instant::now(),
@@ -180,7 +180,7 @@ impl Progress {
     }
 }
 
-/// A request's body that is watched while it is sent.
+/// A request's body whose progress is recorded while it is sent.
 #[derive(Debug)]
 pub(super) struct Watched {
     body: Option<Body>,
@@ -215,7 +215,7 @@ impl HttpBody for Watched {
     }
 }
 
-/// The body of an answer, which counts as a request until it is over.
+/// Body of an answer, which counts as a request in flight until it is over.
 struct Counted {
     body: Incoming,
     _place: Place,
@@ -227,7 +227,7 @@ impl HttpBody for Counted {
     type Error = BodyError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        // As a text: a server's reason, such as that it refused the stream, is not for the client's stream to repeat.
+        // Converted to text: the client's stream must not repeat a server's reason, such as a refused stream.
         poll_whole(&mut self.body, cx).map_err(|err| chain(&*err).into())
     }
 
@@ -240,7 +240,7 @@ impl HttpBody for Counted {
     }
 }
 
-/// Deadlines of an exchange.
+/// Deadlines of one exchange.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) response: Duration,
@@ -248,8 +248,8 @@ pub(super) struct Times {
 }
 
 impl Stream {
-    /// Sends a request, and waits for the head of its answer. Gives the body back as the error's second part if nothing of
-    /// the request was sent.
+    /// Sends a request, and awaits the head of its answer. If nothing of the request was sent, the second part of the
+    /// error returns the body.
     pub(super) async fn exchange(
         mut self,
         request: Request<Option<Body>>,
@@ -293,8 +293,8 @@ impl Stream {
     }
 }
 
-/// Says that the server can have sent no byte of an answer: the connection ended, or the server says that it did not look at
-/// the request (RFC 9113 section 8.7). An answer that is malformed is not asked for again.
+/// True if the server can have sent no byte of an answer: the connection ended, or the server reports that it did not
+/// process the request (RFC 9113 section 8.7). A request with a malformed answer is not retried.
 fn is_unanswered(err: &hyper::Error) -> bool {
     let mut cause = std::error::Error::source(err);
     while let Some(err) = cause {
@@ -312,7 +312,7 @@ fn is_unanswered(err: &hyper::Error) -> bool {
     true
 }
 
-/// The whole story of an error, in one line.
+/// Formats an error and all its sources in one line.
 pub(super) fn chain(err: &dyn std::error::Error) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();

@@ -1,4 +1,4 @@
-//! Health checks, and what is done for servers from time to time. One task an upstream each.
+//! Health checks and periodic maintenance of servers, with a task for each upstream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,40 +16,40 @@ use super::server::Server;
 
 const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const AGENT: HeaderValue = HeaderValue::from_static("sealway-health");
-/// How much of a check's answer is read.
+/// Bytes of a check's answer that are read at most.
 const BODY_MAX: usize = 64 * 1024;
 const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How servers are asked whether they are well.
+/// Settings of health checks.
 #[derive(Clone, Debug)]
 pub struct HealthSettings {
-    /// What is asked for, by GET; every 2xx is well.
+    /// Path requested by GET; every 2xx is healthy.
     pub path: PathAndQuery,
-    /// How often.
+    /// Interval between two checks.
     pub interval: Duration,
-    /// How long an answer may take.
+    /// Maximum time for an answer.
     pub timeout: Duration,
     /// Good answers in a row that bring a server back.
     pub healthy: u32,
-    /// Bad ones that take it out.
+    /// Bad answers in a row that take a server out.
     pub unhealthy: u32,
 }
 
-/// Answers in a row that say the same.
+/// Number of consecutive answers with the same result.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     good: u32,
     bad: u32,
 }
 
-/// Checks every server until the task is ended.
+/// Checks every server until the task is aborted.
 pub(super) async fn check(group: Arc<Group>, settings: HealthSettings) {
     let mut runs = vec![Run::default(); group.servers.len()];
     let mut ticks = interval(settings.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // All at once: one that does not answer is no reason to learn late of the others.
+        // All at once: a server that does not answer must not delay the checks of others.
         let mut checks = JoinSet::new();
         for (index, server) in group.servers.iter().enumerate() {
             let (group, server, settings) = (group.clone(), server.clone(), settings.clone());
@@ -62,12 +62,12 @@ pub(super) async fn check(group: Arc<Group>, settings: HealthSettings) {
     }
 }
 
-/// `Err` is why it is not well; `None` no verdict, for it was not asked.
+/// Checks one server: `Some(Err)` has the reason that it is unhealthy; `None` means that it was not asked.
 async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> Option<Result<(), String>> {
     let mut request = Request::new(full(bytes::Bytes::new()));
     *request.uri_mut() = Uri::from(settings.path.clone());
     request.headers_mut().insert(USER_AGENT, AGENT);
-    // Over a connection of its own: that one can be had is a part of being well.
+    // Over a new connection: opening one is part of the check.
     request.headers_mut().insert(CONNECTION, CLOSE);
     let until = Instant::now() + settings.timeout;
     let answer = match timeout(settings.timeout, group.ask(server, request)).await {
@@ -77,7 +77,7 @@ async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> 
         Ok(Ok(answer)) => answer,
     };
     let status = answer.status();
-    // Read so that the server sees no connection cut off; the status has said all.
+    // Read so that the server sees no cut connection; the status alone decides.
     let _ = read_body(answer.into_body(), BODY_MAX, until.saturating_duration_since(Instant::now())).await;
     Some(if status.is_success() { Ok(()) } else { Err(format!("{} to a health check", status.as_u16())) })
 }
@@ -101,7 +101,7 @@ fn note(server: &Server, run: &mut Run, verdict: Option<Result<(), String>>, set
     }
 }
 
-/// Closes idle connections in time and keeps the gauges, until the task is ended.
+/// Closes idle connections in time and updates the gauges, until the task is aborted.
 pub(super) async fn tidy(group: Arc<Group>) {
     let mut ticks = interval(TIDY_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

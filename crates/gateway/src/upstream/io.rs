@@ -1,4 +1,4 @@
-//! Bytes to and from a server, whatever they travel over.
+//! Byte streams to and from a server over any transport.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -16,7 +16,7 @@ pub(super) enum Io {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// The same on whichever it is.
+/// Runs the same expression on each kind of connection.
 macro_rules! each {
     ($self:expr, $io:ident => $call:expr) => {
         match $self.get_mut() {

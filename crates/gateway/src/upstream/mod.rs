@@ -1,7 +1,7 @@
-//! The services behind: servers over HTTP/1.1 or HTTP/2, plain or TLS, with pools of connections, balancing and health
-//! checks; or the built-in demo service.
+//! Upstreams: servers over HTTP/1.1 or HTTP/2, plain or TLS, with connection pools, balancing and health checks; or the
+//! built-in demo service.
 //!
-//! It may not know: routes, listeners, or a byte of a sealed message.
+//! It may not know routes, listeners, or a byte of a sealed message.
 
 mod address;
 mod answer;
@@ -39,29 +39,29 @@ pub use self::server::ServerStatus;
 pub use self::tunnel::{Tunnel, UpstreamIo};
 use crate::demo::DemoService;
 
-/// Deadlines and bounds of an upstream; those on connections are of each server.
+/// Deadlines and bounds of an upstream; bounds on connections apply to each server.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamLimits {
-    /// Until a connection stands, TLS included, and how long one is waited for when all are in use; in milliseconds.
+    /// Maximum time to open a connection, TLS included, and to wait for one while all are in use; in milliseconds.
     pub connect_ms: u64,
-    /// Until the answer's head is there, from when the server was last sent a part of the request; in milliseconds.
+    /// Maximum time to the answer's head, from the last part of the request that was sent; in milliseconds.
     pub response_ms: u64,
-    /// Between two chunks of a body, in milliseconds; idle connections are kept as long.
+    /// Maximum time between two chunks of a body, in milliseconds; idle connections are kept as long.
     pub idle_ms: u64,
-    /// Connections at once.
+    /// Maximum number of concurrent connections.
     pub connections_max: usize,
-    /// Requests that may wait for one.
+    /// Maximum number of requests that wait for a connection.
     pub queue_max: usize,
-    /// Idle connections kept.
+    /// Maximum number of idle connections.
     pub idle_connections_max: usize,
-    /// Requests whose bodies still arrive, to all servers together.
+    /// Maximum number of requests whose bodies still arrive, to all servers together.
     pub uploads_max: u64,
-    /// Those of a network of clients.
+    /// Maximum number of such requests from one network of clients.
     pub uploads_per_address_max: u64,
 }
 
 impl UpstreamLimits {
-    /// The bounds of an upstream that none are configured for.
+    /// Bounds that apply if none are configured.
     pub const DEFAULT: Self = UpstreamLimits {
         connect_ms: 3000,
         response_ms: 30_000,
@@ -80,73 +80,73 @@ impl Default for UpstreamLimits {
     }
 }
 
-/// Which version of HTTP servers are spoken to in.
+/// Version of HTTP towards the servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
-    /// What TLS agrees on; HTTP/1.1 without TLS.
+    /// The version that TLS negotiates; HTTP/1.1 without TLS.
     #[default]
     Auto,
-    /// HTTP/1.1.
+    /// HTTP/1.1 in every case.
     Http1,
-    /// HTTP/2; without TLS with prior knowledge.
+    /// HTTP/2 in every case; without TLS with prior knowledge.
     Http2,
 }
 
-/// What an upstream is made of.
+/// Settings of an upstream.
 #[derive(Clone, Debug, Default)]
 pub struct UpstreamSettings {
-    /// Its name in the configuration, for metrics.
+    /// Name in the configuration, for metrics.
     pub name: String,
-    /// How requests are spread.
+    /// Distribution of requests over the servers.
     pub balance: Balance,
-    /// Which HTTP is spoken.
+    /// Version of HTTP towards the servers.
     pub protocol: Protocol,
-    /// For servers that are reached over TLS.
+    /// TLS settings for servers that are reached over TLS.
     pub tls: Option<Arc<Client>>,
-    /// Whether and how servers are checked.
+    /// Health checks; `None` disables them.
     pub health: Option<HealthSettings>,
-    /// Deadlines and bounds.
+    /// Deadlines and bounds of the upstream.
     pub limits: UpstreamLimits,
 }
 
-/// Where an upstream is.
+/// Servers of an upstream.
 #[derive(Debug)]
 pub enum Target {
     /// One or more servers, at most [`SERVERS_MAX`].
     Servers(Vec<ServerAddress>),
-    /// `demo:`
+    /// The built-in demo service, `demo:`
     Demo(DemoService),
 }
 
-/// Why an upstream gave no answer.
+/// Reason that an upstream gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// No connection, or it broke before the answer's head.
+    /// There is no connection, or it broke before the answer's head.
     #[error("upstream cannot be reached: {0}")]
     Unreachable(String),
-    /// What came is no answer that can be read in one way.
+    /// The received bytes are no answer that can be read unambiguously.
     #[error("upstream's answer is faulty: {0}")]
     Faulty(Fault),
-    /// No connection in time.
+    /// No connection was made in time.
     #[error("upstream takes too long to connect to")]
     ConnectTimeout,
-    /// No answer in time.
+    /// No answer came in time.
     #[error("upstream is too slow")]
     TooSlow,
-    /// All connections that may be are in use.
+    /// All permitted connections are in use.
     #[error("upstream has no connection to spare")]
     Overloaded,
-    /// As many bodies as may be are on their way to it: of this client, of this route, or of all.
+    /// The maximum number of uploads is in progress: of this client, of this route, or of all.
     #[error("too many request bodies are on their way to the upstream (uploads_max, uploads_per_address_max)")]
     Crowded,
-    /// The request's own body passed a bound, or broke off.
+    /// The request's own body exceeded a bound, or broke off.
     #[error("request body: {0}")]
     RequestBody(BodyRefusal),
 }
 
 impl UpstreamError {
-    /// The status that tells a client.
+    /// Returns the status for the client.
     pub fn status(&self) -> StatusCode {
         match self {
             UpstreamError::Unreachable(_) | UpstreamError::Faulty(_) => StatusCode::BAD_GATEWAY,
@@ -161,18 +161,18 @@ impl UpstreamError {
     }
 }
 
-/// That a request got no answer from its upstream, as an extension of what its client is told: it is logged where the route
-/// and the client are known.
+/// Note that a request got no answer from its upstream, as an extension of the client's response: it is logged where
+/// the route and the client are known.
 #[derive(Clone, Debug)]
 pub(crate) struct NoAnswer {
     why: String,
     status: StatusCode,
-    /// The client's own body was at fault, or it went away.
+    /// True if the client caused it: its body failed, or it went away.
     is_clients: bool,
 }
 
 impl UpstreamError {
-    /// Counts it; what the client is told, with a note of it.
+    /// Counts the failure; returns the client's response with a note of it.
     pub(crate) fn answer(&self, form: Form) -> Response<Body> {
         let status = self.status();
         let mut response = rejected(Refusal::Unanswered(status.as_u16()), form);
@@ -184,7 +184,7 @@ impl UpstreamError {
 }
 
 impl NoAnswer {
-    /// Logs it. What a client did is its own affair.
+    /// Logs the failure; at level debug if the client caused it.
     pub(crate) fn log(&self, route: &str, upstream: &str, peer: Option<Peer>) {
         let (status, why) = (self.status.as_u16(), &self.why);
         let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
@@ -205,7 +205,7 @@ pub struct Upstream {
     tls: Option<Arc<Client>>,
     /// Requests whose bodies still arrive.
     uploads: Arc<Shared>,
-    /// Ended with it.
+    /// Tasks that end with the upstream.
     tasks: Vec<AbortHandle>,
 }
 
@@ -216,7 +216,7 @@ enum Kind {
 }
 
 impl Upstream {
-    /// Sets up pools, and within a runtime the tasks that check and tidy; connects to nothing yet.
+    /// Creates pools, and within a runtime the tasks that check and maintain servers; does not connect.
     pub fn new(target: Target, settings: UpstreamSettings) -> Self {
         let UpstreamSettings { name, balance, protocol, tls, health, limits } = settings;
         let mut tasks = Vec::new();
@@ -237,37 +237,37 @@ impl Upstream {
         Upstream { kind, name, limits, tls, uploads: Shared::new(limits.uploads_max), tasks }
     }
 
-    /// Its name in the configuration.
+    /// Returns the name in the configuration.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How long the service may take for the head of its answer.
+    /// Returns the maximum time to the head of the service's answer.
     pub fn response_time(&self) -> Duration {
         Duration::from_millis(self.limits.response_ms)
     }
 
-    /// How long a connection that has left HTTP may stand still.
+    /// Returns the maximum idle time of a tunnel.
     pub fn idle_time(&self) -> Duration {
         Duration::from_millis(self.limits.idle_ms)
     }
 
-    /// Requests whose bodies still arrive while they hold a connection to it.
+    /// Returns the shares of requests whose bodies still arrive while they hold a connection.
     pub(crate) fn uploads(&self) -> &Arc<Shared> {
         &self.uploads
     }
 
-    /// The bound on those of a network of clients.
+    /// Returns the maximum number of uploads from one network of clients.
     pub(crate) fn uploads_per_address_max(&self) -> u64 {
         self.limits.uploads_per_address_max
     }
 
-    /// The bound on those of a route by default, so that others have some too.
+    /// Returns the default maximum of uploads of one route, which leaves some to others.
     pub(crate) fn uploads_per_route_max(&self) -> u64 {
         self.limits.uploads_max.div_ceil(4).saturating_mul(3).min(self.limits.uploads_max)
     }
 
-    /// Its servers as they are now; none for the demo service.
+    /// Returns the present status of the servers; empty for the demo service.
     pub fn status(&self) -> Vec<ServerStatus> {
         match &self.kind {
             Kind::Demo(_) => Vec::new(),
@@ -275,17 +275,18 @@ impl Upstream {
         }
     }
 
-    /// What is shown to its servers over TLS, and whom is trusted there. Whoever owns the upstream has it look at its files.
+    /// Returns the TLS material for its servers: client certificate and trusted authorities. The owner of the upstream
+    /// checks its files for changes.
     pub fn tls(&self) -> Option<&Arc<Client>> {
         self.tls.as_ref()
     }
 
-    /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of the
-    /// request stays, else it is the server's. Interim answers go to its `Interim`; a 101, to a request with an `Upgrade`,
-    /// carries an [`UpstreamIo`].
+    /// Sends a request, whose URI is the client's, and returns the answer with its body still streaming. A `Host` of
+    /// the request is kept, else the server's is set. Interim answers go to the request's `Interim`; a 101, to a
+    /// request with an `Upgrade`, has an [`UpstreamIo`].
     ///
-    /// It is sent a second time only if nothing of it was sent, or, once, if its method is idempotent, its body has not
-    /// begun, and the server had closed the connection that it was sent on.
+    /// The request is sent a second time only if nothing of it was sent, or, once, if its method is idempotent, its
+    /// body has not begun, and the server had closed the connection.
     ///
     /// # Errors
     /// [`UpstreamError`].

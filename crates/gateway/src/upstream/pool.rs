@@ -1,4 +1,4 @@
-//! The HTTP/1.1 connections to one server: those that lie idle, how many are in use, and who waits for one.
+//! The HTTP/1.1 connections to one server: the idle ones, the number in use, and the requests that wait for one.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use super::h1::Connection;
 
-/// Bounds on a pool.
+/// Bounds of a connection pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolLimits {
     pub(super) connections_max: usize,
     pub(super) queue_max: usize,
     pub(super) idle_max: usize,
-    /// How long a connection may lie idle.
+    /// Maximum idle time of a connection.
     pub(super) idle: Duration,
 }
 
@@ -27,37 +27,37 @@ struct Idle {
 
 #[derive(Default)]
 struct State {
-    /// The one used last at the end: the others get the rest that lets them be closed.
+    /// Idle connections, the one used last at the end: the others stay unused until they are closed.
     idle: Vec<Idle>,
     in_use: usize,
     waiting: VecDeque<oneshot::Sender<Granted>>,
 }
 
-/// The connections to a server.
+/// The pool of connections to one server.
 pub(super) struct Pool {
     limits: PoolLimits,
     state: Mutex<State>,
-    /// Itself, for the slots that it hands out.
+    /// Reference to itself, for the slots that it hands out.
     me: Weak<Pool>,
 }
 
-/// A place among the connections in use. Dropped, it goes to who waits for one.
+/// A place among the connections in use. When dropped, it goes to a waiting request.
 pub(super) struct Slot(Option<Arc<Pool>>);
 
-/// A slot, with a connection in it if one lay idle.
+/// A slot, with an idle connection if there was one.
 #[derive(Debug)]
 pub(super) struct Granted {
     pub(super) slot: Slot,
     pub(super) connection: Option<Connection>,
 }
 
-/// What a pool has to give.
+/// Result of [`Pool::take`].
 #[derive(Debug)]
 pub(super) enum Taken {
     Now(Granted),
-    /// All are in use: somebody gives one back.
+    /// All are in use: the receiver gets the next one that is released.
     Later(oneshot::Receiver<Granted>),
-    /// All are in use, and too many wait already.
+    /// All are in use, and the queue is full.
     Full,
 }
 
@@ -66,8 +66,8 @@ impl Pool {
         Arc::new_cyclic(|me| Pool { limits, state: Mutex::default(), me: me.clone() })
     }
 
-    /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then it stays, or is closed
-    /// where there would be more than `connections_max`.
+    /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then idle connections
+    /// stay, or one is closed if there would be more than `connections_max`.
     pub(super) fn take(&self, fresh: bool) -> Taken {
         let mut closed = None;
         let mut state = self.state.lock();
@@ -85,7 +85,7 @@ impl Pool {
             return Taken::Now(Granted { slot: Slot(self.me.upgrade()), connection });
         }
         if state.waiting.len() >= self.limits.queue_max {
-            // Those who gave up take nobody's place.
+            // Requests that gave up must not fill the queue.
             state.waiting.retain(|waiter| !waiter.is_closed());
         }
         if state.waiting.len() >= self.limits.queue_max {
@@ -112,7 +112,7 @@ impl Pool {
                 {
                     state.idle.push(Idle { connection, since: Instant::now() });
                 }
-                // What is left is closed without the lock.
+                // The remaining connection is closed without the lock.
                 drop(state);
                 return;
             };
@@ -121,7 +121,7 @@ impl Pool {
             match waiter.send(granted) {
                 Ok(()) => return,
                 Err(mut granted) => {
-                    // The waiter has given up: the next one.
+                    // The waiting request has given up: try the next one.
                     granted.slot.0 = None;
                     connection = granted.connection;
                 }
@@ -129,7 +129,7 @@ impl Pool {
         }
     }
 
-    /// Closes what has lain idle for too long, or is not fit.
+    /// Closes connections that were idle for too long, or are not fit.
     pub(super) fn sweep(&self, is_fit: impl Fn(&Connection) -> bool) {
         let mut state = self.state.lock();
         let is_over = |idle: &mut Idle| idle.since.elapsed() >= self.limits.idle || !is_fit(&idle.connection);
@@ -138,14 +138,14 @@ impl Pool {
         drop(closed);
     }
 
-    /// How many lie idle.
+    /// Returns the number of idle connections.
     pub(super) fn idle(&self) -> usize {
         self.state.lock().idle.len()
     }
 }
 
 impl Slot {
-    /// Gives back the slot and a connection that is fit for another exchange.
+    /// Returns the slot and a connection that is fit for another exchange.
     pub(super) fn give_back(mut self, connection: Connection) {
         if let Some(pool) = self.0.take() {
             pool.release(Some(connection));

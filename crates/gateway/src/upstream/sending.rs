@@ -1,4 +1,4 @@
-//! A request on its way out: its head, and its body as it comes from the client.
+//! Sending of a request: its head, and its body as it arrives from the client.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,46 +14,46 @@ use tokio::time::Instant;
 
 use crate::body::refusal_behind;
 
-/// Chunks from here on are written from where they lie, shorter ones are copied behind what waits.
+/// Length from which chunks are written without a copy; shorter ones are copied into the buffer.
 const COPY_MAX: usize = 8 * 1024;
-/// How much is gathered before it is written.
+/// Bytes gathered before a write.
 const GATHER_MAX: usize = 16 * 1024;
 
-/// Why sending ended early.
+/// Reason that sending ended early.
 #[derive(Debug)]
 pub(super) enum SendFault {
-    /// The connection takes no more; an answer may be there all the same.
+    /// The connection takes no more; there may be an answer all the same.
     Connection,
-    /// The client's body broke off, or is not as long as it said.
+    /// The client's body broke off, or does not have its announced length.
     Body(BodyRefusal),
 }
 
-/// What is being sent.
+/// State of sending a request.
 #[derive(Debug)]
 pub(super) struct Sending {
-    /// `None` once it is over.
+    /// The body; `None` once it is over.
     body: Option<Body>,
-    /// Of the body; the length is what is left of it.
+    /// Framing of the body; a length counts down to the rest.
     framing: Framing,
-    /// Next on the wire.
+    /// Bytes that are next on the wire.
     out: BytesMut,
-    /// After it.
+    /// Chunk after those bytes.
     chunk: Bytes,
-    /// After that: what ends a chunk.
+    /// End of a chunk, after the chunk.
     tail: &'static [u8],
     needs_flush: bool,
-    /// The body waits for a 100.
+    /// True while the body waits for a 100.
     is_held: bool,
-    /// A part of the body was taken: it cannot be sent a second time.
+    /// True if a part of the body was taken: it cannot be sent a second time.
     has_begun: bool,
-    /// Nothing of the body is there: the client is waited for, not the server.
+    /// True if no part of the body is available: the client is awaited, not the server.
     is_starved: bool,
-    /// When something was last written.
+    /// Time of the last write.
     moved: Instant,
 }
 
 impl Sending {
-    /// Begins with `head`, which says `framing`. A body that `is_held` waits for [`Sending::release`].
+    /// Starts with `head`, which announces `framing`. A body that `is_held` waits for [`Sending::release`].
     pub(super) fn new(head: BytesMut, framing: Framing, body: Option<Body>, is_held: bool) -> Self {
         Sending {
             is_held: is_held && body.is_some(),
@@ -73,23 +73,23 @@ impl Sending {
         self.is_held
     }
 
-    /// Lets the body go.
+    /// Releases a body that is held.
     pub(super) fn release(&mut self) {
         self.is_held = false;
     }
 
-    /// Since when the server can be blamed for what does not happen: since it was last sent something, and not yet while
-    /// the client's body is waited for.
+    /// Returns the time since which the server has made no progress: the last write, or now while the client's body is
+    /// awaited.
     pub(super) fn moved(&self) -> Instant {
         if self.is_starved { Instant::now() } else { self.moved }
     }
 
-    /// The body, if nothing of it was taken yet; `None` as an error when something was.
+    /// Returns the body (`None` for a request without one) if nothing of it was taken yet; `None` if something was.
     pub(super) fn into_body(self) -> Option<Option<Body>> {
         (!self.has_begun).then_some(self.body)
     }
 
-    /// Writes what can be written; ready when all is out.
+    /// Writes as much as possible; ready when everything is written.
     pub(super) fn poll<W: AsyncWrite + Unpin>(
         &mut self,
         io: &mut W,
@@ -130,13 +130,13 @@ impl Sending {
         let of_chunk = (len - of_out).min(self.chunk.len());
         self.chunk.advance(of_chunk);
         if self.chunk.is_empty() {
-            // A chunk that was written is not held until the next one comes.
+            // A written chunk is not kept in memory until the next one comes.
             self.chunk = Bytes::new();
         }
         self.tail = self.tail.get(len - of_out - of_chunk..).unwrap_or_default();
     }
 
-    /// Takes what the body has, up to a large chunk or enough small ones.
+    /// Takes available chunks of the body, up to one large chunk or enough small ones.
     fn fill(&mut self, cx: &mut Context<'_>) -> Result<(), SendFault> {
         self.is_starved = false;
         while !self.is_held && self.chunk.is_empty() && self.tail.is_empty() && self.out.len() < GATHER_MAX {
@@ -185,7 +185,7 @@ impl Sending {
         Ok(())
     }
 
-    /// The body is over. Trailers have a place after chunks alone.
+    /// Ends the body. Trailers are sent only with chunked framing.
     fn end(&mut self, trailers: Option<&HeaderMap>) -> Result<(), SendFault> {
         self.has_begun = true;
         self.body = None;

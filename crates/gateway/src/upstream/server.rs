@@ -1,4 +1,4 @@
-//! One server of an upstream: its connections, whether it is up, and what is counted of it.
+//! One server of an upstream: its connections, its availability, and its counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -16,26 +16,26 @@ use super::io::Io;
 use super::pool::{Granted, Pool, PoolLimits, Slot, Taken};
 use super::{Protocol, UpstreamLimits};
 
-/// How long a server is passed over after a connection to it failed: at first, and at most. It doubles in between.
+/// Time for which a server is skipped after a failed connection, at first and at most. It doubles in between.
 const DOWN_FIRST: Duration = Duration::from_millis(250);
 const DOWN_MAX: Duration = Duration::from_secs(10);
 
-/// A server as the admin page shows it.
+/// Status of a server for the admin page.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct ServerStatus {
-    /// As configured.
+    /// Address as written in the configuration.
     pub address: String,
-    /// Whether requests are sent to it.
+    /// True if requests are sent to it.
     pub up: bool,
     /// Requests that wait for it or are being answered.
     pub in_flight: usize,
-    /// Connections that lie idle; with HTTP/2, those there are.
+    /// Idle connections; with HTTP/2, all connections.
     pub idle: usize,
-    /// Connections made.
+    /// Number of connections made.
     pub connects: u64,
-    /// Connections that failed.
+    /// Number of connections that failed.
     pub failures: u64,
-    /// Why the last one failed, or the last health check.
+    /// Error of the last failed connection or health check.
     pub last_error: Option<String>,
 }
 
@@ -64,12 +64,12 @@ impl ServerMetrics {
     }
 }
 
-/// What a server with TLS turned out to speak.
+/// Protocol that a server with TLS has negotiated so far.
 const UNKNOWN: u8 = 0;
 const H1: u8 = 1;
 const H2: u8 = 2;
 
-/// A way to a server.
+/// A connection to a server, or a place on one.
 pub(super) enum Link {
     H1(Connection, Slot),
     H2(Stream),
@@ -87,11 +87,11 @@ pub(super) struct Server {
     connects: AtomicU64,
     failures: AtomicU64,
     failures_in_row: AtomicU32,
-    /// Until when it is passed over, in milliseconds since `since`; 0 is not.
+    /// Time until which it is skipped, in milliseconds since `since`; 0 means not skipped.
     down_until_ms: AtomicU64,
     since: Instant,
     is_healthy: AtomicBool,
-    /// How long a body may wait for a 100 of this server, in milliseconds.
+    /// Time that a body may wait for a 100 of this server, in milliseconds.
     pub(super) continue_ms: AtomicU64,
     last_error: Mutex<Option<String>>,
     metrics: ServerMetrics,
@@ -157,12 +157,12 @@ impl Server {
         }
     }
 
-    /// Requests that wait for it or are being answered.
+    /// Returns the number of requests that wait for it or are being answered.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether requests may be sent to it.
+    /// True if requests may be sent to it.
     pub(super) fn is_up(&self, now: Instant) -> bool {
         let down_until = self.down_until_ms.load(Ordering::Relaxed);
         let is_down = down_until > 0 && self.ms_since(now) < down_until;
@@ -173,7 +173,7 @@ impl Server {
         u64::try_from(now.saturating_duration_since(self.since).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// What health checks say; returns whether that is news.
+    /// Sets the result of health checks; returns true if it has changed.
     pub(super) fn set_healthy(&self, is_healthy: bool, why: Option<String>) -> bool {
         if why.is_some() {
             *self.last_error.lock() = why;
@@ -181,8 +181,8 @@ impl Server {
         self.is_healthy.swap(is_healthy, Ordering::Relaxed) != is_healthy
     }
 
-    /// A connection to send one request on: an idle one, a place on a shared one, or a new one. `is_h1` asks for HTTP/1.1
-    /// whatever else it speaks, `is_fresh` for one that no request was sent on yet.
+    /// Returns a connection for one request: an idle one, a place on a shared one, or a new one. `is_h1` requires
+    /// HTTP/1.1, `is_fresh` a connection without an earlier request.
     pub(super) async fn link(&self, is_h1: bool, is_fresh: bool) -> Result<Link, ConnectError> {
         let may_be_h2 = match self.protocol {
             Protocol::Http1 => false,
@@ -192,7 +192,7 @@ impl Server {
         if may_be_h2 && !is_h1 { self.shared(is_fresh).await } else { self.own(is_fresh).await }
     }
 
-    /// A connection for one request at a time.
+    /// Returns a connection for one request at a time.
     async fn own(&self, is_fresh: bool) -> Result<Link, ConnectError> {
         let Granted { slot, mut connection } = match self.pool.take(is_fresh) {
             Taken::Now(granted) => granted,
@@ -215,7 +215,7 @@ impl Server {
         Ok(Link::H1(Connection::new(io, material), slot))
     }
 
-    /// A place on a connection that requests share, if the server speaks HTTP/2.
+    /// Returns a place on a shared connection, if the server speaks HTTP/2.
     async fn shared(&self, is_fresh: bool) -> Result<Link, ConnectError> {
         let setup = self.tls_setup(true);
         let material = setup.as_ref().map(|setup| setup.config.clone());
@@ -247,7 +247,7 @@ impl Server {
             return Err(self.failed(ConnectError::Failed("the server does not speak HTTP/2".into())));
         }
         self.spoken.store(H1, Ordering::Relaxed);
-        // The first connection is as good as those that are made for HTTP/1.1 alone.
+        // The first connection is usable even though it was not made for HTTP/1.1 only.
         let material = self.tls_setup(false).map(|setup| setup.config);
         match self.pool.take(true) {
             Taken::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
@@ -275,7 +275,7 @@ impl Server {
         }
     }
 
-    /// Notes a connection that failed: the server is passed over for a time that grows.
+    /// Records a failed connection: the server is skipped for a growing time.
     fn failed(&self, err: ConnectError) -> ConnectError {
         let why = err.to_string();
         let in_row = self.failures_in_row.fetch_add(1, Ordering::Relaxed);
@@ -283,7 +283,7 @@ impl Server {
         self.down_until_ms.store(self.ms_since(Instant::now() + down), Ordering::Relaxed);
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.metrics.failures.increment(1);
-        // It may come back speaking another protocol.
+        // The server may come back with another protocol.
         self.spoken.store(UNKNOWN, Ordering::Relaxed);
         if in_row == 0 {
             tracing::warn!(server = self.address.as_str(), why, "an upstream server cannot be reached");
@@ -303,7 +303,7 @@ impl Server {
         Duration::from_millis(self.limits.connect_ms)
     }
 
-    /// Closes what has lain idle for too long or was made under old material, and tells the metrics.
+    /// Closes connections that were idle for too long or made under old TLS settings, and updates the gauges.
     pub(super) fn tidy(&self) {
         let material = self.tls_setup(false).map(|setup| setup.config);
         self.pool.sweep(|connection| is_same(connection.material.as_ref(), material.as_ref()));

@@ -1,4 +1,4 @@
-//! A connection that has left HTTP after a 101: bytes both ways.
+//! A connection that has switched from HTTP after a 101: bytes both ways.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,8 @@ use super::h1::Connection;
 use super::pool::Slot;
 use super::server::InFlight;
 
-/// What the server has already sent is read first. It counts as a connection in use until it is dropped.
+/// Tunnel to a server. Bytes that the server has already sent are read first. It counts as a connection in use until
+/// dropped.
 #[derive(Debug)]
 pub struct Tunnel {
     connection: Connection,
@@ -63,7 +64,7 @@ impl UpstreamIo {
         UpstreamIo(Arc::new(Mutex::new(Some(tunnel))))
     }
 
-    /// Takes it; `None` the second time.
+    /// Takes the tunnel; `None` the second time.
     pub fn take(&self) -> Option<Tunnel> {
         self.0.lock().take()
     }

@@ -1,5 +1,5 @@
-//! A gateway in this process behind a real socket, with a clock that stands where a test puts it, and services that speak
-//! HTTP/2 frame by frame.
+//! A gateway in this process behind a real socket, with a clock that the test sets, and services that speak HTTP/2
+//! frame by frame.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::io::{Read, Write};
@@ -26,10 +26,10 @@ use sealway_testkit::wire3_client::{Agreed, Link, key_set};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// Time for what must happen, on a busy machine.
+/// Maximum time for expected events, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running gateway.
+/// A running gateway, with its authority and clock.
 pub(crate) struct Ground {
     pub(crate) address: SocketAddr,
     pub(crate) authority: Arc<Authority>,
@@ -39,14 +39,14 @@ pub(crate) struct Ground {
     shutdown: Shutdown,
 }
 
-/// Settings as they stand in a file.
+/// Reads settings in the form of a file.
 fn take<T: serde::de::DeserializeOwned>(config: &Value, name: &str, default: Value) -> T {
     let value = config.get(name).cloned().unwrap_or(default);
     serde_json::from_value(value).unwrap()
 }
 
 impl Ground {
-    /// Starts one with `routes`, `upstreams` and `limits`. Sessions are agreed under /v3/ and /session/.
+    /// Starts a gateway with `routes`, `upstreams` and `limits`. Sessions are agreed under /v3/ and /session/.
     pub(crate) fn start(mut config: Value) -> Self {
         let paths = ["/v3/sessions", "/.well-known/", "/session/", "/v1/session/"];
         config["routes"].as_array_mut().unwrap().insert(0, json!({"match": {"path_prefix": paths}, "sessions": {}}));
@@ -89,7 +89,7 @@ impl Ground {
         Ground { address, authority, clock, runtime, connections, shutdown }
     }
 
-    /// One route to one upstream, under the limits by default.
+    /// Starts a gateway with one route to one upstream, under the default limits.
     pub(crate) fn before(upstream: SocketAddr, sealed: &str, protocol: &str) -> Self {
         let servers = [format!("http://{upstream}")];
         Ground::start(json!({
@@ -115,7 +115,7 @@ impl Ground {
         assert!(self.runtime.block_on(self.authority.revoke(id)).unwrap(), "it was there");
     }
 
-    /// Has time go by, for what asks this clock.
+    /// Advances the clock by `ms` milliseconds.
     pub(crate) fn pass(&self, ms: u64) {
         self.clock.set(self.clock.now_ms() + ms);
     }
@@ -127,7 +127,7 @@ impl Drop for Ground {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -143,16 +143,16 @@ pub(crate) const HEADERS: u8 = 1;
 pub(crate) const RST_STREAM: u8 = 3;
 pub(crate) const SETTINGS: u8 = 4;
 pub(crate) const GOAWAY: u8 = 7;
-/// The status 200, from the static table.
+/// Header block of status 200, from the static table.
 pub(crate) const OK: &[u8] = &[0x88];
 
-/// A frame.
+/// Encodes a frame of HTTP/2.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&len[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A service that speaks HTTP/2: it answers each request with what `answer` writes on its stream.
+/// Starts a service that speaks HTTP/2: it answers each request with the bytes that `answer` writes on its stream.
 pub(crate) fn serve_h2(answer: impl Fn(&mut TcpStream, u32) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -165,7 +165,7 @@ pub(crate) fn serve_h2(answer: impl Fn(&mut TcpStream, u32) + Clone + Send + 'st
     address
 }
 
-/// Until the connection ends.
+/// Serves HTTP/2 until the connection ends.
 fn speak_h2(mut stream: TcpStream, answer: &impl Fn(&mut TcpStream, u32)) -> Option<()> {
     stream.read_exact(&mut [0; 24]).ok()?;
     stream.write_all(&frame(SETTINGS, 0, 0, &[])).ok()?;
@@ -177,7 +177,7 @@ fn speak_h2(mut stream: TcpStream, answer: &impl Fn(&mut TcpStream, u32)) -> Opt
         stream.read_exact(&mut vec![0; len]).ok()?;
         match (head[3], head[4]) {
             (SETTINGS, 0) => stream.write_all(&frame(SETTINGS, 1, 0, &[])).ok()?,
-            // The end of a request's headers or body.
+            // End of a request's headers or body.
             (DATA | HEADERS, flags) if flags & 1 != 0 => answer(&mut stream, id),
             _ => {}
         }

@@ -1,53 +1,55 @@
-//! What a load point measured, and what can be said of it with confidence.
+//! Figures of a load point, and statistics over its runs.
 
 use crate::engine::Limit;
+use crate::progress::Estimate;
 
-/// One run of a load point.
+/// Figures of one run at a load point.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RunFigures {
-    /// Successful requests a second.
+    /// Successful requests a second, without the warm-up.
     pub(crate) rate: f64,
     /// Share of requests that failed, 0.0 to 1.0.
     pub(crate) failed_share: f64,
-    /// Requests that succeeded.
+    /// Number of requests that succeeded.
     pub(crate) succeeded: u64,
-    /// The mean response time, in nanoseconds.
+    /// Mean response time, in nanoseconds.
     pub(crate) mean_ns: f64,
-    /// The median of response times, in nanoseconds.
+    /// Median of response times, in nanoseconds.
     pub(crate) p50_ns: u64,
-    /// The 95th percentile of response times, in nanoseconds.
+    /// 95th percentile of response times, in nanoseconds.
     pub(crate) p95_ns: u64,
-    /// The 99th percentile of response times, in nanoseconds.
+    /// 99th percentile of response times, in nanoseconds.
     pub(crate) p99_ns: u64,
-    /// The first rule that it did not keep, with what was measured.
+    /// First rule that the run missed, with the measured value.
     pub(crate) missed: Option<String>,
-    /// Why the generator was the limit, if it was.
+    /// Reason why the generator was the bottleneck, if it was.
     pub(crate) generator: Option<String>,
-    /// The most frequent failure, in words.
+    /// Most frequent failure, in words.
     pub(crate) fault: Option<String>,
 }
 
-/// A load point: all its runs.
+/// Load point with the figures of all its runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
-    /// Workers, or requests a second.
+    /// Load: workers, or requests a second.
     pub(crate) load: f64,
-    /// Its runs, at least one.
+    /// Figures of the runs, at least one.
     pub(crate) runs: Vec<RunFigures>,
 }
 
 impl Measured {
-    /// The mean of a figure over all runs.
+    /// Returns the mean of a figure over all runs.
     pub(crate) fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len().max(1) as f64
     }
 
-    /// Successful requests a second, over all runs.
+    /// Returns the mean of successful requests a second over all runs.
     pub(crate) fn rate(&self) -> f64 {
         self.mean(|run| run.rate)
     }
 
-    /// The middle run's rate: what is decided by. A run that something else on the machine held up does not move it.
+    /// Returns the median of the runs' rates, which decisions are based on. A single run that other work on the machine slowed
+    /// down does not move it.
     pub(super) fn level(&self) -> f64 {
         let mut rates: Vec<f64> = self.runs.iter().map(|run| run.rate).collect();
         rates.sort_by(f64::total_cmp);
@@ -59,29 +61,34 @@ impl Measured {
         }
     }
 
-    /// Share of requests that failed, 0.0 to 1.0.
+    /// Returns the mean share of requests that failed, 0.0 to 1.0.
     pub(crate) fn failed_share(&self) -> f64 {
         self.mean(|run| run.failed_share)
     }
 
-    /// Half-width of the 95 % confidence interval of the rate, by Student's t; 0 for a single run, of which nothing can be
-    /// said.
+    /// Returns half the width of the 95 % confidence interval of the rate, by Student's t; 0 for a single run, which has no
+    /// interval.
     pub(crate) fn rate_error(&self) -> f64 {
         let runs = self.runs.len();
         if runs < 2 { 0.0 } else { student_two_sided(runs as f64 - 1.0) * self.variance_of_mean().sqrt() }
     }
 
-    /// The rule that more than half of its runs missed.
+    /// Returns the mean rate with its confidence interval.
+    pub(crate) fn estimate(&self) -> Estimate {
+        Estimate::new(self.rate(), self.rate_error())
+    }
+
+    /// Returns the missed rule, if more than half of the runs missed one.
     pub(crate) fn missed(&self) -> Option<&str> {
         self.in_most(|run| run.missed.as_deref())
     }
 
-    /// Why the generator was the limit in more than half of its runs.
+    /// Returns the reason why the generator was the bottleneck, if it was in more than half of the runs.
     pub(crate) fn generator(&self) -> Option<&str> {
         self.in_most(|run| run.generator.as_deref())
     }
 
-    /// What held the rate back there.
+    /// Returns the bottleneck of this load point.
     pub(crate) fn limit(&self) -> Limit {
         if let Some(reason) = self.generator() {
             return Limit::Generator(reason.to_owned());
@@ -92,7 +99,7 @@ impl Measured {
         Limit::Target
     }
 
-    /// What failed most, in the first run where something did.
+    /// Returns the most frequent failure of the first run that had one.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.runs.iter().find_map(|run| run.fault.as_deref())
     }
@@ -108,12 +115,12 @@ impl Measured {
         if count < 2.0 { 0.0 } else { squares / (count - 1.0) / count }
     }
 
-    /// Whether this point's rate is above another's by so large a share that it is growth: shown with 95 % confidence
-    /// (Welch, one-sided), or far too large to be noise of a server that can be measured at all.
+    /// Returns whether this point's rate is above another's by so large a share that throughput still grows: shown with 95 %
+    /// confidence (Welch, one-sided), or too large to be noise.
     pub(super) fn outgrows(&self, other: &Measured) -> bool {
-        /// Less growth than this is none that anybody would pay a doubled load for.
+        /// Smallest share that counts as growth: less is not worth a doubled load.
         const GAIN_MIN: f64 = 0.05;
-        /// More than this needs no proof.
+        /// Share above which growth needs no proof.
         const GAIN_PLAIN: f64 = 0.25;
         let gain = self.level() - other.level();
         let share = gain / other.level().max(f64::MIN_POSITIVE);
@@ -123,14 +130,14 @@ impl Measured {
         self.is_shown_above(other)
     }
 
-    /// Its runs' variance as a share of the rate, squared, and the degrees of freedom that it is known with.
+    /// Returns the variance of the runs as a share of the squared rate, and its degrees of freedom.
     pub(super) fn spread(&self) -> (f64, f64) {
         let runs = self.runs.len() as f64;
         let share = self.variance_of_mean() * runs / self.rate().powi(2).max(f64::MIN_POSITIVE);
         (share, (runs - 1.0).max(0.0))
     }
 
-    /// Whether the difference is more than noise, with 95 % confidence: Welch, one-sided.
+    /// Returns whether the difference is more than noise, with 95 % confidence (Welch, one-sided).
     fn is_shown_above(&self, other: &Measured) -> bool {
         let (mine, others) = (self.variance_of_mean(), other.variance_of_mean());
         let error = mine + others;
@@ -141,9 +148,9 @@ impl Measured {
     }
 }
 
-/// 97.5 % quantiles of Student's distribution for 1 to 10 degrees of freedom; then every tenth.
+/// 97.5 % quantiles of Student's distribution for 1 to 10 degrees of freedom.
 const TWO_SIDED: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-/// 95 % quantiles for the same.
+/// 95 % quantiles of Student's distribution for 1 to 10 degrees of freedom.
 const ONE_SIDED: [f64; 10] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];
 
 fn student_two_sided(degrees: f64) -> f64 {
@@ -154,7 +161,8 @@ fn student_one_sided(degrees: f64) -> f64 {
     student(&ONE_SIDED, 1.725, 1.645, degrees)
 }
 
-/// On the safe side: of the next lower number of degrees that is in the table.
+/// Returns the quantile for the next lower number of degrees that is known, which is on the safe side; from 200 degrees on, that
+/// of the normal distribution.
 fn student(table: &[f64; 10], at_twenty: f64, at_many: f64, degrees: f64) -> f64 {
     match degrees {
         degrees if degrees >= 200.0 => at_many,
@@ -174,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_interval_is_students_for_so_few_runs() {
-        // Mean 100, deviation 10, three runs: 4.303 * 10 / sqrt(3).
+        // Mean 100, standard deviation 10, three runs: 4.303 * 10 / sqrt(3).
         assert!((point(&[90.0, 100.0, 110.0]).rate_error() - 24.84).abs() < 0.01);
         assert_eq!(point(&[90.0]).rate_error(), 0.0);
     }

@@ -1,10 +1,10 @@
-//! Finds the knee of a target: the load where more of it buys no more throughput, only time.
+//! Finds the knee of a target: the load beyond which more load adds response time but no throughput.
 //!
-//! [`Search`] decides what to try; it is a function of what was measured. [`tune`] measures for it.
+//! [`Search`] chooses the loads to try, as a function of the measured points. [`tune`] measures them.
 //!
-//! Which model finds the capacity of a server more reliably? The closed one, which is the default: beyond saturation it
-//! yields the capacity itself at every load, and asks no more of the target than it has workers. The open one answers
-//! another question, how many requests a second may *come*, and measures response times as users would see them.
+//! The closed model is the default, because it finds the capacity of a server more reliably: beyond saturation it yields the
+//! capacity itself at every load, and offers no more requests at once than it has workers. The open model answers a different
+//! question: the highest rate at which requests may *arrive*, with response times as users see them.
 
 mod figures;
 mod search;
@@ -16,19 +16,21 @@ pub(crate) use self::figures::Measured;
 pub(crate) use self::search::Search;
 pub(crate) use self::tune::{Tuning, tune};
 use crate::engine::Limit;
+use crate::named::named;
 use crate::progress::{CellSummary, Offered};
 
-/// What a load is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Model {
-    /// Workers.
-    Closed,
-    /// Requests a second.
-    Open,
+named! {
+    /// Unit of the load that a search varies.
+    pub(crate) enum Model {
+        /// Workers of the closed model.
+        Closed = "concurrency",
+        /// Requests a second of the open model.
+        Open = "rate",
+    }
 }
 
 impl Model {
-    /// This much of it.
+    /// Returns a load of this model.
     pub(crate) fn offered(self, load: f64) -> Offered {
         match self {
             Model::Closed => Offered::Concurrency(load as u64),
@@ -37,31 +39,31 @@ impl Model {
     }
 }
 
-/// How a search goes.
+/// Settings of a search for the knee.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// What a load is.
+    /// Unit of the load, and the model of arrivals.
     pub(crate) model: Model,
-    /// The first load.
+    /// Load of the first point.
     pub(crate) min: f64,
-    /// The highest load.
+    /// Highest load that may be tried.
     pub(crate) max: f64,
-    /// What a load is multiplied by while it still buys throughput; above 1.
+    /// Factor between one load and the next while throughput grows; above 1.
     pub(crate) growth: f64,
-    /// Share of requests that may fail, 0.0 to 1.0.
+    /// Share of requests that may fail at a good load point, 0.0 to 1.0.
     pub(crate) errors_max: f64,
-    /// How near the knee must be known, as a share.
+    /// Share within which the knee must be known to stop.
     pub(crate) precision: f64,
-    /// Runs of each load point, at least 1.
+    /// Number of runs of each load point, at least 1.
     pub(crate) repeats: u32,
-    /// Load points at most.
+    /// Upper bound of the load points.
     pub(crate) points_max: u32,
-    /// Points that growing leaves for looking between two loads. With 0 no load between two is tried.
+    /// Number of points that growing reserves for loads between two others. With 0 no load between two is tried.
     pub(crate) points_between: u32,
 }
 
 impl Settings {
-    /// What holds where nothing else is said.
+    /// Returns the default settings of a model.
     pub(crate) fn new(model: Model) -> Self {
         let (min, max) = match model {
             Model::Closed => (8.0, 65_536.0),
@@ -81,42 +83,42 @@ impl Settings {
     }
 }
 
-/// What to do next.
+/// Next step of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Measure this load.
+    /// Measure the target at this load.
     Measure(f64),
-    /// It is over.
+    /// The search is over, with this result.
     Done(Box<Found>),
 }
 
-/// What a search found.
+/// Result of a search for the knee.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// The load at the knee, and what was measured there; none if no load was good.
+    /// Load point at the knee; `None` if no load was good.
     pub(crate) knee: Option<Measured>,
-    /// Why more load is no better.
+    /// Reason why more load is no better.
     pub(crate) why: Why,
-    /// All load points, by load.
+    /// All load points, in ascending order of load.
     pub(crate) points: Vec<Measured>,
 }
 
-/// Why more load is no better.
+/// Reason why more load is no better.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Throughput stops growing: the target is saturated.
+    /// Throughput stops growing, because the target is saturated.
     Plateau,
-    /// Too many requests fail; how.
+    /// Too many requests fail; holds the most frequent failure.
     Errors(String),
-    /// A rule is missed; which, and what was measured.
+    /// A rule is missed; holds the rule and the measured value.
     Rule(String),
-    /// The generator was the limit; why. The target can do at least this much.
+    /// The generator was the bottleneck; holds the reason. The target can do at least this much.
     Generator(String),
-    /// No higher load was allowed.
+    /// The highest allowed load was reached.
     Ceiling,
-    /// The number of load points did not suffice, or the search was stopped.
+    /// The bound of load points was reached, or the search was stopped.
     Unfinished,
-    /// No load was good; why.
+    /// No load was good; holds the reason.
     Failed(String),
 }
 
@@ -137,7 +139,7 @@ impl fmt::Display for Why {
 }
 
 impl Found {
-    /// As a cell of a matrix.
+    /// Summarizes the result as a cell of a matrix.
     pub(crate) fn summary(&self, name: &str, model: Model) -> CellSummary {
         let limit = match &self.why {
             Why::Generator(reason) => Limit::Generator(reason.clone()),
@@ -154,7 +156,7 @@ impl Found {
         summary.limit = Some(limit);
         if let Some(knee) = &self.knee {
             summary.knee = Some(model.offered(knee.load));
-            (summary.rate, summary.rate_error) = (knee.rate(), knee.rate_error());
+            summary.rate = knee.estimate();
             summary.failed_share = knee.failed_share();
             summary.mean_ns = knee.mean(|run| run.mean_ns);
             summary.p95_ns = knee.mean(|run| run.p95_ns as f64) as u64;

@@ -1,34 +1,34 @@
-//! Which load to try next, and what was found: a function of what was measured, without a clock or a die.
+//! Chooses the next load to try, and the knee, from the measured points alone: without a clock and without randomness.
 
 use super::figures::Measured;
 use super::{Found, Model, Settings, Step, Why};
 
-/// An offered rate is met when this share of it is answered.
+/// Share of an offered rate that must be answered for the rate to be sustained.
 const MET_SHARE: f64 = 0.97;
 
-/// Whether throughput grew as the load did.
+/// Returns whether throughput grew in proportion to the load, within 5 %.
 fn is_linear(upper: &Measured, lower: &Measured) -> bool {
     upper.level() / lower.level() >= 0.95 * (upper.load / lower.load)
 }
 
-/// A search for the knee.
+/// State of a search for the knee: its settings, and the load points measured so far.
 ///
-/// It grows the load until that buys no more throughput, errors are too many, or a rule is missed; looks where between
-/// the last two loads that happens; then looks for the smallest load that yields as much.
+/// The search raises the load until throughput stops growing, too many requests fail, or a rule is missed. Then it narrows down
+/// the limit between the last two loads. Last it looks for the smallest load with nearly the same throughput.
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     settings: Settings,
-    /// By load, ascending.
+    /// Load points measured so far, in ascending order of load.
     pub(super) points: Vec<Measured>,
 }
 
 impl Search {
-    /// One that has measured nothing.
+    /// Creates a search without measured points.
     pub(crate) fn new(settings: Settings) -> Self {
         Search { settings, points: Vec::new() }
     }
 
-    /// Takes in what was measured, if something was, and says what to do next.
+    /// Adds a measured load point, if there is one, and returns the next step.
     pub(crate) fn next(&mut self, measured: Option<Measured>) -> Step {
         if let Some(point) = measured.filter(|point| !point.runs.is_empty()) {
             let at = self.points.partition_point(|other| other.load < point.load);
@@ -49,12 +49,12 @@ impl Search {
         load.map_or_else(|| self.done(), Step::Measure)
     }
 
-    /// How many more points there may be.
+    /// Returns the upper bound of the load points that remain.
     pub(crate) fn left_max(&self) -> u32 {
         self.settings.points_max.saturating_sub(self.points.len() as u32)
     }
 
-    /// Few enough errors, and no rule missed; for a rate also that it was met.
+    /// Returns whether a point is good: few errors and no missed rule, and in the open model a sustained rate.
     fn is_good(&self, point: &Measured) -> bool {
         let met = self.settings.model == Model::Closed || point.level() >= MET_SHARE * point.load;
         met && self.is_healthy(point)
@@ -69,18 +69,18 @@ impl Search {
         self.points.iter().filter(|point| self.is_good(point))
     }
 
-    /// The good point with the highest throughput.
+    /// Returns the good point with the highest throughput.
     fn best(&self) -> Option<&Measured> {
         self.good().max_by(|one, other| one.level().total_cmp(&other.level()))
     }
 
-    /// Whether it yields nearly as much as the best one.
+    /// Returns whether a point yields nearly the throughput of the best one.
     fn is_as_good(&self, point: &Measured, best: &Measured) -> bool {
         point.level() >= self.nearly() * best.level()
     }
 
-    /// The share of the best one's throughput that is as good. Of several points of a plateau the best is so by its noise,
-    /// so that a bar nearer than the noise would call others worse that are not.
+    /// Returns the share of the best throughput that counts as equally good. Among the points of a plateau, noise decides which
+    /// is the best; a share closer to 1 than the noise would reject points that are equally good.
     fn nearly(&self) -> f64 {
         let spreads = self.points.iter().map(Measured::spread);
         let (sum, degrees) =
@@ -89,17 +89,17 @@ impl Search {
         1.0 - (4.0 * noise).clamp(0.03, 0.045)
     }
 
-    /// The lowest load above this one at which something is wrong.
+    /// Returns the lowest point above this load that is not good.
     fn bad_above(&self, load: f64) -> Option<&Measured> {
         self.points.iter().find(|point| point.load > load && !self.is_good(point))
     }
 
-    /// A higher load while it is worth it; a lower one while the lowest is too much.
+    /// Returns a higher load while throughput grows, or a lower one while even the lowest load is too much.
     fn grow(&self, left: u32) -> Option<f64> {
         let Some(top) = self.good().next_back() else {
             let lowest = self.points.first()?.load;
             let down = self.rounded((lowest / (self.settings.growth * self.settings.growth)).max(1.0));
-            // What is answered of a rate that is too high is a good hint of one that is not.
+            // The throughput at a rate that is too high is a good estimate of a sustained rate.
             let hint = self.hint().filter(|hint| *hint < lowest).map(|hint| self.rounded(hint));
             return Some(hint.unwrap_or(down)).filter(|load| *load < lowest);
         };
@@ -109,21 +109,22 @@ impl Search {
         }
         let mut below = self.good().rev().skip(1);
         let (one, two) = (below.next(), below.next());
-        // Every new load that is above all others came from here, so that the points below are what growing went through.
+        // Every load above all others was chosen here, so that the points below are those that growing went through.
         if self.settings.model == Model::Closed && one.is_some_and(|one| !top.outgrows(one)) {
             return None;
         }
         let is_linear =
             |upper: &Measured, lower: &Measured| upper.level() / lower.level() >= 0.95 * (upper.load / lower.load);
-        // Where throughput is exactly as the load, the knee is far: twice the stride, as what is left out can be tried later.
+        // Where throughput is proportional to the load, the knee is far: grow by the factor squared. Loads in between can follow
+        // later.
         let far = self.settings.points_between > 0
             && one.zip(two).is_some_and(|(one, two)| is_linear(top, one) && is_linear(one, two));
         let growth = if far { self.settings.growth.powi(2) } else { self.settings.growth };
         Some(self.rounded((top.load * growth).max(top.load + 1.0)).min(self.settings.max))
     }
 
-    /// Between the best load and a higher one where something is wrong or throughput has fallen, if throughput still grew
-    /// up to the best one: there may be a better one in between.
+    /// Returns a load between the best one and a higher one that is not good or has less throughput, if throughput still grew up
+    /// to the best one: a better load may lie in between.
     fn edge(&self) -> Option<f64> {
         let best = self.best()?;
         let fell = |point: &&Measured| point.load > best.load && !(self.is_good(point) && self.is_as_good(point, best));
@@ -134,10 +135,10 @@ impl Search {
         let mut below = self.good().rev().skip_while(|point| point.load >= best.load);
         let (Some(one), two) = (below.next(), below.next()) else { return self.middle(best.load, bad.load) };
         if !self.is_good(bad) {
-            // A flat stretch before the edge: the knee is not here.
+            // After a flat stretch before the edge, the knee is not here.
             return if best.outgrows(one) { self.middle(best.load, bad.load) } else { None };
         }
-        // Throughput falls beyond the best load: a peak, which is above where throughput is still as the load.
+        // Throughput falls beyond the best load: the peak is above the loads at which throughput is proportional to the load.
         if is_linear(best, one) {
             return self.middle(best.load, bad.load);
         }
@@ -145,7 +146,7 @@ impl Search {
         if is_flat { None } else { self.middle(one.load, best.load) }
     }
 
-    /// Of the open model: the highest rate that is met.
+    /// Returns a rate between the highest sustained one and a higher one, in the open model.
     fn between_rates(&self, best: &Measured, bad: &Measured) -> Option<f64> {
         if bad.load / best.load <= 1.0 + self.settings.precision {
             return None;
@@ -155,33 +156,33 @@ impl Search {
         if hint.is_some() {
             return hint.map(|hint| self.rounded(hint));
         }
-        // What is answered of a higher rate is all that the target can do, unless it collapses when asked for too much: a
-        // little more than the best tells the two apart.
+        // The throughput at a higher rate is the target's capacity, unless the target collapses under overload. A rate slightly
+        // above the best one tells the two apart.
         let near = self.rounded(best.load * (1.0 + self.settings.precision));
         let is_plateau = self.plateau().is_some_and(|most| (best.load..near).contains(&(most / MET_SHARE)));
         if is_plateau && near < bad.load && !known(near) { Some(near) } else { self.middle(best.load, bad.load) }
     }
 
-    /// What the target answers a second when it is asked for too much.
+    /// Returns the highest throughput at rates that the target did not sustain.
     fn plateau(&self) -> Option<f64> {
         let kept = self.points.iter().filter(|point| point.failed_share() <= self.settings.errors_max);
         let over = kept.filter(|point| point.level() < MET_SHARE * point.load && point.level() > 0.0);
         over.map(Measured::level).max_by(f64::total_cmp)
     }
 
-    /// A rate that should just be met, by what was answered of higher ones.
+    /// Returns a rate that the target should just sustain, estimated from higher rates; in the open model alone.
     fn hint(&self) -> Option<f64> {
         let is_open = self.settings.model == Model::Open;
         self.plateau().filter(|_| is_open).map(|most| most * 0.985)
     }
 
-    /// The smallest load that yields as much as the best; of the closed model.
+    /// Returns a load nearer to the smallest one with the throughput of the best, in the closed model alone.
     fn knee(&self) -> Option<f64> {
         if self.settings.model == Model::Open {
             return None;
         }
         let best = self.best()?;
-        // A little above the bar, so that noise does not put the point below it.
+        // Slightly above the bar, so that noise does not put the point below it.
         let wanted = 0.985 * best.level();
         let upper = self.good().find(|point| self.is_as_good(point, best))?;
         let lower = self.good().take_while(|point| point.load < upper.load).last();
@@ -192,7 +193,7 @@ impl Search {
         if upper.load - lower.load <= 1.0 || near <= lower.load {
             return None;
         }
-        // With so many workers as are busy at this throughput, if each request takes what it took below the knee.
+        // The number of workers that are busy at this throughput, if each request takes as long as below the knee.
         let predicted = self.rounded((wanted / lower.level() * lower.load * 1.01).ceil());
         if predicted <= lower.load {
             return self.middle(lower.load, upper.load);
@@ -200,7 +201,7 @@ impl Search {
         self.unless_known(predicted.min(near)).or_else(|| self.middle(lower.load, upper.load))
     }
 
-    /// The geometric middle, unless the two are near enough.
+    /// Returns the geometric middle; `None` if the two loads are within the precision, or the middle was measured.
     fn middle(&self, low: f64, high: f64) -> Option<f64> {
         let is_near = high / low <= 1.0 + self.settings.precision;
         let middle = self.rounded((low * high).sqrt());
@@ -211,7 +212,7 @@ impl Search {
         (!self.points.iter().any(|point| point.load == load)).then_some(load)
     }
 
-    /// Workers are whole; a rate is told to a tenth.
+    /// Rounds a load: workers to a whole number, a rate to a tenth.
     fn rounded(&self, load: f64) -> f64 {
         match self.settings.model {
             Model::Closed => load.round().clamp(1.0, self.settings.max),
@@ -224,7 +225,7 @@ impl Search {
         Step::Done(Box::new(Found { why: self.why(knee), knee: knee.cloned(), points: self.points.clone() }))
     }
 
-    /// What was found until somebody stopped it.
+    /// Returns the result of a search that was stopped.
     pub(crate) fn stopped(&self) -> Found {
         Found { why: Why::Unfinished, knee: self.at_knee().cloned(), points: self.points.clone() }
     }
@@ -233,7 +234,7 @@ impl Search {
         let best = self.best()?;
         match self.settings.model {
             Model::Open => Some(best),
-            // Nearer than the bar that the search goes by: what is told is within 5 % of what there is.
+            // This bar does not depend on the noise: the reported rate is within 5 % of the highest.
             Model::Closed => self.good().find(|point| point.level() >= 0.965 * best.level()),
         }
     }
@@ -244,11 +245,11 @@ impl Search {
             let reason = first.and_then(|point| point.missed().or(point.fault())).unwrap_or("nothing was answered");
             return Why::Failed(reason.to_owned());
         };
-        // A good load just above says nothing: it is as near as the knee is known.
+        // A good load within the precision of the knee says nothing.
         let near = knee.load * (1.0 + self.settings.precision);
         let is_above = |point: &&Measured| point.load > if self.is_good(point) { near } else { knee.load };
         let above: Vec<_> = self.points.iter().filter(is_above).collect();
-        // What the generator could not offer, the target was not asked.
+        // A load that the generator could not offer says nothing about the target.
         let judged: Vec<_> = if above.is_empty() { vec![knee] } else { above.clone() };
         let limited: Vec<_> = judged.iter().filter_map(|point| point.generator()).collect();
         if limited.len() * 2 > judged.len()
@@ -269,7 +270,7 @@ impl Search {
             return Why::Errors(bad.fault().unwrap_or("requests failed").to_owned());
         }
         match bad.missed() {
-            // A rate beyond the plateau makes every latency goal fail: the plateau is the reason then.
+            // A rate beyond the plateau misses every latency rule: then the plateau is the reason.
             Some(rule) if self.settings.model == Model::Closed || bad.level() >= MET_SHARE * bad.load => {
                 Why::Rule(rule.to_owned())
             }

@@ -3,18 +3,18 @@
 use super::figures::RunFigures;
 use super::*;
 
-/// A small generator of noise, the same each time.
+/// Generator of noise with a fixed sequence for each seed.
 struct Noise(u64);
 
 impl Noise {
-    /// From -1.0 to 1.0.
+    /// Returns a number from -1.0 to 1.0.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
     }
 }
 
-/// A server that answers at most so many a second, each after so many seconds, with noise of a share.
+/// Returns a server with a capacity in requests a second and a response time in seconds, with noise as a share of its rate.
 fn saturating(capacity: f64, takes: f64, model: Model) -> impl FnMut(f64, f64) -> RunFigures {
     move |load, noise| {
         let most = match model {
@@ -60,7 +60,7 @@ fn the_capacity_of_a_saturating_server_is_found_within_five_per_cent() {
                     assert!(off.abs() <= 0.05, "{case}");
                     assert_eq!(found.why, Why::Plateau, "{case}");
                     if model == Model::Closed {
-                        // Of a real knee of fewer workers than one, one is the nearest.
+                        // A knee below one worker is found at one worker.
                         let workers = (capacity * takes).max(1.0);
                         let (low, high) = ((workers * 0.88).floor(), (workers * 1.08).ceil().max(3.0));
                         assert!((low..=high).contains(&knee.load), "{workers} workers: {case}");
@@ -91,7 +91,7 @@ fn much_noise_neither_ends_the_search_early_nor_hides_the_plateau() {
 fn the_best_load_of_a_server_that_collapses_beyond_its_knee_is_found() {
     for (model, knee) in [(Model::Closed, 100.0), (Model::Open, 1000.0)] {
         for seed in 0..20 {
-            // Ten milliseconds a request; beyond the knee everything takes ever longer.
+            // Each request takes 10 ms; beyond the knee, response times grow without bound.
             let collapsing = |load: f64, noise: f64| {
                 let per_load = if model == Model::Closed { 100.0 } else { 1.0 };
                 let rate = if load <= knee { load } else { knee * (knee / load).powf(1.5) };
@@ -109,7 +109,7 @@ fn the_best_load_of_a_server_that_collapses_beyond_its_knee_is_found() {
 #[test]
 fn a_latency_goal_is_kept_below_the_plateau() {
     for seed in 0..20 {
-        // The goal holds up to 300 workers, the plateau begins at 1000.
+        // The rule is kept up to 300 workers; the plateau begins at 1000.
         let mut server = saturating(100_000.0, 0.01, Model::Closed);
         let found = search(&Settings::new(Model::Closed), seed, 0.01, |load, noise| RunFigures {
             missed: (load > 300.0).then(|| "p99<50ms: 61 ms".to_owned()),

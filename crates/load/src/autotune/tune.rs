@@ -1,4 +1,4 @@
-//! Measures what a search wants to know.
+//! Measures the load points that a search asks for.
 
 use std::time::Duration;
 
@@ -12,31 +12,31 @@ use crate::record::{Phase, Totals};
 use crate::run::Driver;
 use crate::thresholds::{Check, Threshold, Unit};
 
-/// Requests under way at most while a rate is searched for, unless the plan says it: what an overloaded target leaves
-/// waiting needs a connection each.
+/// Default bound of the requests under way during a search for a rate: each request that an overloaded target leaves waiting
+/// needs a connection.
 const IN_FLIGHT_MAX: usize = 1000;
-/// From one run to the next, for the target to come to rest.
+/// Pause between two runs, for the target to come to rest.
 const REST: Duration = Duration::from_millis(200);
 
-/// What is tuned, and how.
+/// Plan to tune, and the settings of its search.
 #[derive(Clone, Debug)]
 pub(crate) struct Tuning {
-    /// What a run is, but for its load, length and warm-up.
+    /// Plan of each run; the search sets its load, length and warm-up.
     pub(crate) plan: Plan,
-    /// How the search goes.
+    /// Settings of the search for the knee.
     pub(crate) settings: Settings,
-    /// What is left out at the beginning of each run.
+    /// Time at the beginning of each run that is left out of its figures.
     pub(crate) warm_up: Duration,
-    /// How long each run is measured after that.
+    /// Measured time of each run, after the warm-up.
     pub(crate) run_time: Duration,
-    /// What each load point must reach.
+    /// Thresholds that each load point must reach.
     pub(crate) thresholds: Vec<Threshold>,
 }
 
-/// Searches, and tells of it. A run that is stopped ends the search.
+/// Searches for the knee, and reports each load point to the displays. A run that is stopped ends the search.
 ///
 /// # Errors
-/// When a run cannot start.
+/// If a run cannot start.
 pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, StartError> {
     let mut search = Search::new(tuning.settings.clone());
     let mut step = search.next(None);
@@ -47,7 +47,7 @@ pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, 
         };
         let measured = point(driver, tuning, load, search.left_max()).await?;
         if driver.is_stopped() {
-            // Half a point says nothing.
+            // A load point with missing runs says nothing.
             return Ok(search.stopped());
         }
         step = search.next(Some(measured));
@@ -73,7 +73,8 @@ async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -
 }
 
 impl Tuning {
-    /// A run has no warm-up of its own: requests that began in it and end later are throughput, and would be missed.
+    /// Returns the plan of one run. The plan has no warm-up of its own: requests that begin in it and end later count as
+    /// throughput.
     fn plan_of(&self, load: f64, repeat: u32) -> Plan {
         let arrival = match (self.settings.model, &self.plan.arrival) {
             (Model::Closed, _) => Arrival::Closed { concurrency: Steps::constant(load), ramp_share: 0.0, loops: 0 },
@@ -94,7 +95,7 @@ impl Tuning {
     }
 }
 
-/// What a run says of its load point.
+/// Returns the figures of a run, without its warm-up.
 fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshold]) -> RunFigures {
     let rest = before.map_or_else(|| outcome.totals.clone(), |before| outcome.totals.since(before));
     let seconds = rest.measured.as_secs_f64();
@@ -129,9 +130,9 @@ fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshol
     }
 }
 
-/// A rule that was missed, and what was measured.
+/// Describes a missed rule, with the measured value.
 pub(crate) fn told(check: &Check) -> String {
-    let measured = match (check.measured, check.threshold.figure.unit()) {
+    let measured = match (check.measured, check.unit) {
         (None, _) => "nothing to measure".to_owned(),
         (Some(value), Unit::Nanoseconds) => figures::time(value as u64),
         (Some(value), Unit::Share) => format!("{:.2} %", value * 100.0),

@@ -1,70 +1,70 @@
-//! The documents of runs of channels. Their fields are their schema, `spec/load-channel.schema.json`: units are in the names,
-//! a number is never NaN or infinite, and what was not measured is null, not zero.
+//! Documents of runs of channels. Their fields are those of `spec/load-channel.schema.json`: units are in the names, a number is
+//! never NaN or infinite, and a value that was not measured is null, not zero.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Cost, Counted, Failing, Origin, RelayLimits, Settings, Size, Timed, named, percentile};
-use crate::engine::{Ended, Outcome};
-use crate::plan::{ChannelMode, Plan};
+use super::{Cost, Counted, Failing, Failures, Origin, RelayLimits, Settings, Size, Timed, named, percentile};
+use crate::engine::Outcome;
+use crate::plan::{ChannelMode, ChannelRole, Plan};
 use crate::record::Phase;
 use crate::report::Machine;
 use crate::report::units::finite;
 
-/// The version of the documents, in each of them.
+/// Version of the documents, which each of them holds.
 const VERSION: u32 = 1;
-/// How percentiles are told.
+/// Rule of the percentiles, as the documents state it.
 const RULE: &str = "sorted[floor((n-1)*p)], exact, of channels that came about alone; response and service: a histogram's, \
                     to three digits";
 
-/// One size, as it is written.
+/// Document of a run of one size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ChannelReport {
     kind: &'static str,
     version: u32,
-    /// What was asked for.
+    /// Settings that the run was asked for.
     pub(super) config: Config,
-    /// What came of it.
+    /// Counts and rates of the run.
     pub(super) summary: Summary,
-    /// Failures by stage, all stages.
-    pub(super) failures: BTreeMap<&'static str, Failed>,
+    /// Failures by stage; holds all stages.
+    pub(super) failures: BTreeMap<&'static str, Failures>,
     /// Times by stage, in milliseconds.
     pub(super) latency: Latency,
-    /// What processes cost.
+    /// Costs of the generator's and the relay's process.
     pub(super) resources: Resources,
-    /// Where it was measured.
+    /// Machine that the generator ran on.
     env: Machine,
 }
 
-/// Several sizes, as they are written.
+/// Document of a sweep, with a report of each size.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct SweepReport {
     kind: &'static str,
     version: u32,
-    /// Those that ran, in their order.
+    /// Reports of the sizes that ran, in their order.
     pub(crate) points: Vec<ChannelReport>,
-    /// Why no more ran, or did not fit; in their order.
+    /// Sizes that failed or did not fit, in their order.
     pub(crate) stopped: Vec<Stopped>,
     env: Machine,
 }
 
-/// A size at which a sweep stopped, or that did not fit.
+/// Size that failed, or that did not fit into the machine.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Stopped {
-    /// The size, in words.
+    /// Description of the size, in words.
     pub(crate) size: String,
-    /// Whether it was refused before it started.
+    /// True if the size was rejected before it started.
     pub(crate) is_refused: bool,
-    /// Which limit.
+    /// Limits that the size reached, a sentence each.
     pub(crate) limits: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Config {
-    pub(super) mode: &'static str,
-    pub(super) role: &'static str,
+    pub(super) mode: ChannelMode,
+    pub(super) role: ChannelRole,
     pub(super) profile: &'static str,
     pub(super) suite: u16,
     pub(super) suite_name: String,
@@ -81,16 +81,8 @@ pub(super) struct Config {
     pub(super) ping_every_ms: Option<u64>,
     pub(super) sources: Vec<String>,
     pub(super) relay_url: String,
-    /// The limits of a relay that was started for the run; null for one that was there.
-    pub(super) relay_started: Option<RelayStarted>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct RelayStarted {
-    max_conns: u64,
-    max_channels: u64,
-    idle_timeout_ms: Option<u64>,
-    cleanup_interval_ms: Option<u64>,
+    /// Limits of a relay that was started for the run; null for a relay that ran already.
+    pub(super) relay_started: Option<RelayLimits>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -111,22 +103,15 @@ pub(super) struct Summary {
     pub(super) conn_per_sec: f64,
     pub(super) peak_conn_per_sec: u64,
     pub(super) connections_opened: u64,
-    /// `done`, `stopped` or `failed`.
+    /// End of the run: `done`, `stopped` or `failed`.
     pub(super) ended: &'static str,
     pub(super) why: Option<String>,
-    /// Which limit was met; empty where none was.
+    /// Limits that the run reached, a sentence each; empty if there was none.
     pub(super) limits: Vec<String>,
     pub(super) warnings: Vec<String>,
-    /// Those among them that the report of the run does not have.
+    /// Warnings that the engine's report does not have.
     #[serde(skip)]
     pub(super) notes: Vec<String>,
-}
-
-#[derive(Clone, Debug, Serialize)]
-pub(super) struct Failed {
-    pub(super) count: u64,
-    pub(super) codes: BTreeMap<String, u64>,
-    pub(super) first: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -135,9 +120,9 @@ pub(super) struct Latency {
     pub(super) of: &'static str,
     pub(super) percentiles: &'static str,
     pub(super) stages: BTreeMap<&'static str, Times>,
-    /// From when a channel was due, and so corrected for coordinated omission.
+    /// Times from the moment at which a channel was due, and so corrected for coordinated omission.
     pub(super) response: Times,
-    /// From when it was begun.
+    /// Times from the moment at which a channel was begun.
     pub(super) service: Times,
 }
 
@@ -156,45 +141,42 @@ pub(super) struct Times {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Resources {
     pub(super) generator: Cost,
-    /// The relay's process, where it is on this machine.
+    /// Cost of the relay's process, if it is on this machine.
     pub(super) relay: Option<Cost>,
-    /// Of the relay's process: what a channel takes while it is idle, in bytes.
+    /// Memory of the relay's process for each idle channel, in bytes.
     pub(super) relay_rss_per_channel_bytes: Option<f64>,
-    /// Of the relay's process: what setting up a channel took, in milliseconds.
+    /// Processor time of the relay's process for setting up each channel, in milliseconds.
     pub(super) relay_cpu_per_channel_ms: Option<f64>,
     pub(super) generator_cpu_cores: f64,
     pub(super) generator_cpu_busiest_share: f64,
     pub(super) generator_lag_p99_ms: f64,
 }
 
-/// What a document is made of.
+/// Inputs of the document of one size.
 #[derive(Debug)]
 pub(crate) struct Facts<'a> {
-    /// What was asked for.
+    /// Settings that all sizes have in common.
     pub(crate) settings: &'a Settings,
-    /// And how much of it.
+    /// Size that the run has made.
     pub(crate) size: &'a Size,
-    /// The limits of a relay that was started.
+    /// Limits of a relay that was started for the run.
     pub(crate) relay_limits: Option<&'a RelayLimits>,
-    /// What the engine saw.
+    /// Outcome of the engine's run.
     pub(crate) outcome: &'a Outcome,
-    /// What became of the channels.
+    /// Counts and times of the channels.
     pub(crate) counted: &'a Counted,
-    /// What this process cost.
+    /// Cost of this process, the generator.
     pub(crate) generator: Cost,
-    /// What the relay's process cost.
+    /// Cost of the relay's process, if it was watched.
     pub(crate) relay: Option<Cost>,
-    /// What else has to be known.
+    /// Warnings besides those of the engine, a sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
 impl ChannelReport {
-    /// Of these facts.
+    /// Creates the document of these facts.
     pub(crate) fn new(facts: &Facts<'_>) -> Self {
-        let failed = |(name, at): &(&'static str, Failing)| {
-            let seen = facts.counted.at(*at);
-            (*name, Failed { count: seen.count, codes: seen.codes.clone(), first: seen.first.clone() })
-        };
+        let failed = |at: &Failing| (at.name(), facts.counted.at(*at).clone());
         ChannelReport {
             kind: "channel",
             version: VERSION,
@@ -207,29 +189,29 @@ impl ChannelReport {
         }
     }
 
-    /// Whether every channel came about and stayed.
+    /// Returns whether every channel was made and stayed open.
     pub(crate) fn is_good(&self) -> bool {
         self.summary.succeeded == self.summary.asked && self.summary.failed == 0
     }
 
-    /// Which limit was met.
+    /// Returns the limits that the run reached, a sentence each.
     pub(crate) fn limits(&self) -> &[String] {
         &self.summary.limits
     }
 
-    /// How it ended, where somebody stopped it or it made no sense to go on.
+    /// Returns the end of the run (`done`, `stopped` or `failed`), and its reason if there is one.
     pub(crate) fn ended(&self) -> (&'static str, Option<&str>) {
         (self.summary.ended, self.summary.why.as_deref())
     }
 
-    /// The numbers of channels that came about, that failed, and that were asked for.
+    /// Returns the numbers of channels that succeeded, that failed, and that were asked for.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         (self.summary.succeeded, self.summary.failed, self.summary.asked)
     }
 }
 
 impl SweepReport {
-    /// Of these points.
+    /// Creates the document of a sweep.
     pub(crate) fn new(points: Vec<ChannelReport>, stopped: Vec<Stopped>) -> Self {
         SweepReport { kind: "channel_sweep", version: VERSION, points, stopped, env: Machine::here() }
     }
@@ -243,8 +225,8 @@ fn config(facts: &Facts<'_>) -> Config {
     let (settings, size, plan) = (facts.settings, facts.size, &facts.outcome.plan);
     let started = facts.relay_limits.filter(|_| matches!(settings.origin, Origin::Started(_)));
     Config {
-        mode: settings.mode.name(),
-        role: settings.role.name(),
+        mode: settings.mode,
+        role: settings.role,
         profile: if settings.suite.0 >= 0x100 { "native" } else { "flowersec-v1" },
         suite: settings.suite.0,
         suite_name: settings.suite.1.clone(),
@@ -261,16 +243,11 @@ fn config(facts: &Facts<'_>) -> Config {
         ping_every_ms: settings.ping_every.map(ms),
         sources: plan.connections.sources.iter().map(ToString::to_string).collect(),
         relay_url: relay_url(plan),
-        relay_started: started.map(|limits| RelayStarted {
-            max_conns: limits.max_conns,
-            max_channels: limits.max_channels,
-            idle_timeout_ms: limits.idle_timeout.map(ms),
-            cleanup_interval_ms: limits.cleanup_interval.map(ms),
-        }),
+        relay_started: started.cloned(),
     }
 }
 
-/// Without a query, which may hold what is nobody's business.
+/// Returns the relay's URL without user, password and query, which may be private.
 fn relay_url(plan: &Plan) -> String {
     let url = &plan.target.url;
     let authority = url.authority().map_or("", |authority| authority.as_str());
@@ -283,12 +260,8 @@ fn summary(facts: &Facts<'_>) -> Summary {
     let counts = &outcome.totals.sum.counts;
     let lost = counted.at(Failing::Steady).count;
     let stays = facts.settings.mode != ChannelMode::Attach;
-    let (ended, why) = match &outcome.ended {
-        Ended::Done => ("done", None),
-        Ended::Stopped => ("stopped", None),
-        Ended::Failed(why) => ("failed", Some(why.clone())),
-    };
-    // Where all came about, none was met; what slowed the generator down is in the warnings.
+    let (ended, why) = outcome.ended.told();
+    // If all channels succeeded, no limit was reached; a slow generator is in the warnings.
     let is_good = counted.failed() == 0 && counted.succeeded == facts.size.channels;
     let limits = if is_good { Vec::new() } else { named(counted, &outcome.limit) };
     let mut notes = facts.warnings.clone();
@@ -317,7 +290,7 @@ fn summary(facts: &Facts<'_>) -> Summary {
         peak_conn_per_sec: counted.peak_per_s,
         connections_opened: counts.connections_opened,
         ended,
-        why,
+        why: why.map(str::to_owned),
         limits,
         warnings: outcome.warnings.iter().chain(&notes).cloned().collect(),
         notes,
@@ -325,7 +298,7 @@ fn summary(facts: &Facts<'_>) -> Summary {
 }
 
 fn latency(facts: &Facts<'_>) -> Latency {
-    let stage = |(name, timed): &(&'static str, Timed)| (*name, exact(&facts.counted.times[*timed as usize]));
+    let stage = |timed: &Timed| (timed.name(), exact(&facts.counted.times[*timed as usize]));
     let of_histogram = |phase| {
         let times = facts.outcome.totals.sum.times(phase).quantiles();
         let ms = |ns: u64| (times.count > 0).then_some(ns as f64 / 1e6);

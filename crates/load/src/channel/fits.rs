@@ -1,5 +1,5 @@
-//! Whether so many channels fit into this machine's descriptors and local ports: what cannot be is refused before it starts,
-//! and never taken for the relay's limit.
+//! Checks that a size fits into this machine's descriptors and local ports. A size that cannot fit is rejected before it starts,
+//! and its failure is never taken for the relay's limit.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,40 +8,39 @@ use rustix::process::{Resource, getrlimit};
 use super::Size;
 use crate::plan::ChannelRole;
 
-/// Descriptors for everything that is no channel, in the generator and in a relay.
+/// Descriptors for everything besides channels, in the generator and in a relay.
 const ASIDE: u64 = 128;
-/// Connections that one loopback address is used for: well below its ports, so that those of an earlier run, which the
-/// kernel still remembers, are not in the way.
+/// Connections from one loopback address: well below its ports, because the kernel still keeps ports of an earlier run.
 const PER_LOOPBACK: u64 = 10_000;
-/// Loopback addresses that are taken without being asked for.
+/// Upper bound of the loopback addresses that are used by default.
 const LOOPBACKS_MAX: u64 = 64;
 
-/// What this machine gives.
+/// Room for channels on this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Room {
-    /// Descriptors of a process, those of a relay that is started too; none for no limit.
+    /// Limit of descriptors of a process, also of a relay that is started; `None` for no limit.
     pub(crate) descriptors: Option<u64>,
-    /// Ports of one local address towards one server.
+    /// Number of ports of one local address towards one server.
     pub(crate) ports: u64,
 }
 
 impl Room {
-    /// As it is now.
+    /// Reads the limits of this machine.
     pub(crate) fn here() -> Self {
         let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
         let mut ends = range.split_ascii_whitespace().filter_map(|end| end.parse::<u64>().ok());
         let ports = match (ends.next(), ends.next()) {
             (Some(from), Some(to)) if to >= from => to - from + 1,
-            // The kernel's own default.
+            // Default of the Linux kernel.
             _ => 28_232,
         };
         Room { descriptors: getrlimit(Resource::Nofile).current, ports }
     }
 
-    /// Whether this size fits.
+    /// Checks that a size fits.
     ///
     /// # Errors
-    /// What is too small, in one sentence.
+    /// The limit that is too low, in one sentence.
     pub(crate) fn check(&self, size: &Size, role: ChannelRole, sources: usize, has_relay: bool) -> Result<(), String> {
         let (channels, sockets) = (size.channels, size.channels.saturating_mul(role.ends()));
         if let Some(limit) = self.descriptors {
@@ -51,7 +50,7 @@ impl Room {
                     "{channels} channels want {wanted} descriptors of the generator, and it may open {limit} (ulimit -n)"
                 ));
             }
-            // A relay that is started has the same limit, and both ends of each channel.
+            // A relay of the run has the same limit, and both ends of each channel.
             let wanted = channels.saturating_mul(2).saturating_add(ASIDE);
             if has_relay && wanted > limit {
                 return Err(format!(
@@ -71,7 +70,7 @@ impl Room {
     }
 }
 
-/// Loopback addresses to come from, towards a relay on one; none where one is enough.
+/// Returns loopback addresses to connect from, towards a relay on loopback; none if one address suffices.
 pub(crate) fn sources(relay: Option<IpAddr>, size: &Size, role: ChannelRole) -> Vec<IpAddr> {
     let wanted = size.channels.saturating_mul(role.ends()).div_ceil(PER_LOOPBACK).min(LOOPBACKS_MAX);
     if wanted < 2 || !relay.is_some_and(|relay| relay.is_ipv4() && relay.is_loopback()) {

@@ -1,4 +1,4 @@
-//! Where the grants of channels come from: an issuer's key, a file, or a control plane.
+//! Grants of channels, from an issuer's key, a file, or a control plane.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,20 +18,20 @@ use zeroize::Zeroizing;
 
 use super::{Broke, Failing};
 
-/// Largest file of grants, in bytes.
+/// Upper bound of a file of grants, in bytes.
 const FILE_LEN_MAX: u64 = 512 * 1024 * 1024;
-/// Longest answer of a control plane, in bytes.
+/// Upper bound of a control plane's response, in bytes.
 const ANSWER_LEN_MAX: usize = 256 * 1024;
-/// What a control plane is asked where the URL has no path.
+/// Default path of a control plane's URL.
 const INIT_PATH: &str = "/v1/channel/init";
 
-/// The grants of a channel: the client's and the server's.
+/// Grants of a channel: the client's and the server's.
 pub(crate) type Pair = (Grant, Grant);
 
-/// Where grants come from. Its `Debug` shows no secret.
+/// Source of the grants of a run. Its `Debug` shows no secret.
 pub struct Grants {
     source: Source,
-    /// Those that were looked at before the run.
+    /// Grants that are ready: those of a file, and one that was looked at before the run.
     ready: Mutex<VecDeque<Pair>>,
 }
 
@@ -52,15 +52,15 @@ impl std::fmt::Debug for Grants {
 }
 
 impl Grants {
-    /// Minted here.
+    /// Creates a source that mints grants with this issuer.
     pub(crate) fn minted(issuer: Issuer) -> Self {
         Grants { source: Source::Issuer(Box::new(issuer)), ready: Mutex::default() }
     }
 
-    /// Of a file that [`Grants::write`] wrote: a pair a line.
+    /// Reads a file that [`Grants::write`] wrote: a pair a line.
     ///
     /// # Errors
-    /// When it cannot be read, or a line is none; with the line's number.
+    /// If the file cannot be read or holds no grants, or a line is not a pair; then with its number.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = Zeroizing::new(read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string())?);
         let mut pairs = VecDeque::new();
@@ -75,17 +75,17 @@ impl Grants {
         Ok(Grants { source: Source::File, ready: Mutex::new(pairs) })
     }
 
-    /// Of a control plane over plain HTTP; `token` is sent as a bearer's.
+    /// Creates a source that asks a control plane over plain HTTP; `token` is sent as a bearer token.
     pub(crate) fn control(uri: Uri, token: Option<String>, timeout: Duration) -> Self {
         Grants { source: Source::Control { uri, token, timeout }, ready: Mutex::default() }
     }
 
-    /// How many there are; none where there is no bound.
+    /// Returns the number of pairs that are left in a file; `None` for a source without a bound.
     pub(crate) fn len(&self) -> Option<usize> {
         matches!(self.source, Source::File).then(|| self.lock().len())
     }
 
-    /// The next channel's without taking it: where its relay is, and its suite.
+    /// Returns the relay's URL and the suite of the next channel, without taking its grants.
     ///
     /// # Errors
     /// As [`Grants::next`].
@@ -100,10 +100,10 @@ impl Grants {
         Ok((pair.0.tunnel_url.clone(), pair.0.default_suite))
     }
 
-    /// The next channel's.
+    /// Takes the grants of the next channel.
     ///
     /// # Errors
-    /// At the stage `channel_init`, or `psk_decode`.
+    /// A failure at the stage `channel_init` or `psk_decode`.
     pub(crate) async fn next(&self) -> Result<Pair, Broke> {
         if let Some(pair) = self.lock().pop_front() {
             return Ok(pair);
@@ -119,10 +119,10 @@ impl Grants {
         }
     }
 
-    /// Writes so many pairs into a file that nobody else may read; it must not be there yet.
+    /// Writes `count` pairs into a new file that only its owner may read; an existing file is an error.
     ///
     /// # Errors
-    /// In words.
+    /// The failure in words.
     pub(crate) async fn write(&self, file: &Path, count: u64) -> Result<(), String> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
@@ -138,7 +138,7 @@ impl Grants {
         out.flush().map_err(fault)
     }
 
-    /// A thread that panicked while it held this left nothing half done.
+    /// Takes the lock, also after a panic: no thread leaves the queue half changed.
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Pair>> {
         self.ready.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
@@ -174,7 +174,7 @@ async fn ask(uri: &Uri, token: Option<&str>) -> Result<Pair, Broke> {
     };
     let (status, body) = tokio::select! {
         answered = exchange => answered?,
-        // It ends after its answer; before that, the answer says so.
+        // A connection that ends without an error is no failure: the exchange then yields the response or an error of its own.
         Err(err) = connection => return Err(gone(&err)),
     };
     if !status.is_success() {

@@ -1,9 +1,9 @@
-//! Which limit channels failed at, in words: the generator's own are never taken for the relay's.
+//! Names the limits that channels failed at; the generator's own limits are never taken for the relay's.
 
 use super::{Counted, Failing};
 use crate::engine::Limit;
 
-/// One sentence for each limit that was met, the gravest first; empty where none was.
+/// Returns one sentence for each limit that was reached, the gravest first; empty if there was none.
 pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |codes: &[&str], words: &str| {
@@ -34,8 +34,8 @@ pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
         all.push(format!("the generator: {why}"));
     }
     if all.is_empty() && counted.failed() > 0 {
-        let stages = Failing::ALL.iter().filter(|(_, at)| counted.at(*at).count > 0);
-        let names: Vec<_> = stages.map(|(name, at)| format!("{name} ({} channels)", counted.at(*at).count)).collect();
+        let stages = Failing::ALL.iter().filter(|at| counted.at(**at).count > 0);
+        let names: Vec<_> = stages.map(|at| format!("{} ({} channels)", at.name(), counted.at(*at).count)).collect();
         all.push(format!("unknown; it failed at {}", names.join(", ")));
     }
     all

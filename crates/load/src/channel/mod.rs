@@ -1,10 +1,10 @@
-//! What a run of channels needs beside the engine: grants, a relay of its own, what became of the channels, what processes
-//! cost, whether it fits into the machine, and the document of it all.
+//! Parts of a run of channels besides the engine: grants, a relay of its own, counts of the channels, costs of processes, the
+//! check that a size fits into the machine, and the document of the run.
 //!
 //! [`Grants`] → engine, which makes channels by [`crate::target`] → [`Tally`] → [`ChannelReport`], whose fields are those of
 //! `spec/load-channel.schema.json`.
 //!
-//! It may not know how relays are built: it starts one by its command line and looks at its process from outside.
+//! This module must not know how relays are built: it starts one by its command line and watches its process from outside.
 
 mod document;
 mod fits;
@@ -25,4 +25,4 @@ pub(crate) use self::process::{Cost, Watch};
 pub(crate) use self::relay::{Relay, RelayLimits};
 pub(crate) use self::settings::{Origin, Settings, Size, plan};
 pub(crate) use self::stage::{Broke, Failing, Timed};
-pub(crate) use self::tally::{Counted, Tally, percentile};
+pub(crate) use self::tally::{Counted, Failures, Tally, percentile};

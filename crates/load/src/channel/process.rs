@@ -1,25 +1,23 @@
-//! What a process costs, seen from outside: memory, processor time, threads, descriptors.
+//! Costs of a process, seen from outside: memory, processor time, threads, descriptors.
 
 use serde::Serialize;
 
-use crate::preset::poc::{cpu_ms, rss};
-
-/// What was seen of a process.
+/// Costs of a process during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Cost {
-    /// Resident memory before the first channel, in bytes.
+    /// Resident memory before the first channel or request, in bytes.
     pub(crate) rss_before_bytes: u64,
-    /// Resident memory at most, in bytes.
+    /// Highest resident memory that was sampled, in bytes.
     pub(crate) rss_max_bytes: u64,
-    /// Resident memory when all channels were open and idle, in bytes: the last that was seen; null where none was.
+    /// Last sample of the resident memory while all channels were open and idle, in bytes; null without a sample.
     pub(crate) rss_steady_bytes: Option<u64>,
-    /// Processor time until no more channels were made, in milliseconds.
+    /// Processor time until all channels were made, or of all requests, in milliseconds.
     pub(crate) cpu_setup_ms: f64,
-    /// Processor time while all were open and idle, in milliseconds.
+    /// Processor time while all channels were open and idle, in milliseconds.
     pub(crate) cpu_steady_ms: f64,
-    /// Threads at most.
+    /// Highest number of threads that was counted.
     pub(crate) threads_max: u64,
-    /// Descriptors at most.
+    /// Highest number of descriptors that was counted.
     pub(crate) descriptors_max: u64,
 }
 
@@ -33,19 +31,19 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// From now on.
+    /// Starts watching, with a first sample.
     ///
     /// # Errors
-    /// When there is no such process, or it cannot be looked at.
+    /// If there is no such process, or its files in `/proc` cannot be read.
     pub(crate) fn start(pid: u32) -> std::io::Result<Self> {
         let rss = rss(pid)?;
         let cost = Cost { rss_before_bytes: rss, rss_max_bytes: rss, ..Cost::default() };
         Ok(Watch { pid, began_ms: cpu_ms(pid)?, setup_ms: None, cost })
     }
 
-    /// Looks at memory and processor time. Of a process that has ended what was seen last stays.
+    /// Samples memory and processor time. After the process has ended, the last samples stay.
     pub(crate) fn look(&mut self, is_steady: bool) {
-        // One that has ended and was not waited for has none.
+        // A process that has ended but was not waited for has no memory.
         if let Some(bytes) = rss(self.pid).ok().filter(|bytes| *bytes > 0) {
             self.cost.rss_max_bytes = self.cost.rss_max_bytes.max(bytes);
             if is_steady {
@@ -68,10 +66,29 @@ impl Watch {
         self.cost.descriptors_max = self.cost.descriptors_max.max(of("fd") as u64);
     }
 
-    /// What was seen.
+    /// Returns the costs that were sampled until now.
     pub(crate) fn cost(&self) -> Cost {
         self.cost
     }
+}
+
+/// Returns the processor time of a process, its ended threads included, in milliseconds.
+fn cpu_ms(pid: u32) -> std::io::Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let odd = || std::io::Error::other(format!("/proc/{pid}/stat is not as expected"));
+    // The name in brackets may hold any character, also brackets.
+    let (_, fields) = stat.rsplit_once(')').ok_or_else(odd)?;
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next().and_then(|field| field.parse::<u64>().ok()).ok_or_else(odd);
+    let ticks = next()? + next()?;
+    Ok(ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+fn rss(pid: u32) -> std::io::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    Ok(kib.unwrap_or(0) * 1024)
 }
 
 #[cfg(test)]

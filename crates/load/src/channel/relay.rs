@@ -1,6 +1,6 @@
-//! A relay of this run's own: `sealway relay serve` as a process, on a loopback port that is free, over plain WebSockets.
+//! A relay for the run: `sealway relay serve` as a process, on a free loopback port, over plain WebSockets.
 //!
-//! It may not know more of it than its command line and the line that it says first.
+//! This module must know no more of the relay than its command line and the first line that it prints.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, BufRead, BufReader};
@@ -14,29 +14,36 @@ use std::time::{Duration, Instant};
 
 use http::Uri;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Serialize, Serializer};
 
-/// How long it may take until it says where it listens.
+/// Longest time until the relay prints its address.
 const START_MAX: Duration = Duration::from_secs(20);
-/// How long it may take to end by itself.
+/// Longest time until the relay ends after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(10);
-/// How much of what it says last is told when it does not start, in lines.
+/// Number of the relay's last lines that an error quotes.
 const WORDS_MAX: usize = 5;
 
-/// Limits that a relay is started with; none for its own.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Limits of a relay that is started for the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RelayLimits {
-    /// Connections; 0 for as many as the run has, and some more.
+    /// Upper bound of connections; 0 for as many as the run needs, and some more.
     pub(crate) max_conns: u64,
-    /// Channels; 0 for as many as the run has.
+    /// Upper bound of channels; 0 for as many as the run needs, and some more.
     pub(crate) max_channels: u64,
-    /// How long a channel may stay without a message.
+    /// Longest time of a channel without a message; `None` for the relay's default.
+    #[serde(rename = "idle_timeout_ms", serialize_with = "milliseconds")]
     pub(crate) idle_timeout: Option<Duration>,
-    /// How often it looks for what is over.
+    /// Time between two clean-ups of ended channels; `None` for the relay's default.
+    #[serde(rename = "cleanup_interval_ms", serialize_with = "milliseconds")]
     pub(crate) cleanup_interval: Option<Duration>,
 }
 
+fn milliseconds<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_millis() as u64).serialize(serializer)
+}
+
 impl RelayLimits {
-    /// With what is enough for so many channels where nothing is said.
+    /// Returns these limits, with each 0 replaced by enough for so many channels.
     pub(crate) fn for_channels(&self, channels: u64) -> Self {
         let or = |said: u64, enough: u64| if said == 0 { enough } else { said };
         RelayLimits {
@@ -65,7 +72,7 @@ impl RelayLimits {
     }
 }
 
-/// A relay that serves until this is dropped.
+/// Relay process that serves until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Relay {
     child: Child,
@@ -74,27 +81,27 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Starts one that takes tokens by this keyset, for this audience and issuer. Blocks until it listens.
+    /// Starts a relay that accepts tokens by this keyset, for this audience and issuer. Blocks until the relay listens.
     ///
     /// # Errors
-    /// In words, with what it said last.
+    /// The failure in words, with the relay's last lines.
     pub(crate) fn start(keyset: &str, aud: &str, iss: &str, limits: &RelayLimits) -> Result<Self, String> {
         let folder = folder().map_err(|err| format!("a folder for the relay cannot be made: {err}"))?;
         let relay = launch(&folder, keyset, &["--aud", aud, "--iss", iss], limits);
         relay.inspect_err(|_| _ = fs::remove_dir_all(&folder))
     }
 
-    /// Where it is.
+    /// Returns the URL that the relay listens on.
     pub(crate) fn url(&self) -> &Uri {
         &self.url
     }
 
-    /// Its process.
+    /// Returns the id of the relay's process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Whether it has ended by itself, and what it said last.
+    /// Returns a message with the exit status and the last lines, if the relay has ended by itself.
     pub(crate) fn has_ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
         Some(format!("the relay has ended ({status}): {}", last_words(&self.folder)))
@@ -102,7 +109,7 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// It is told to end, and ended where it does not.
+    /// Sends SIGTERM to the relay, and kills it if it does not end within 10 s.
     fn drop(&mut self) {
         end(&mut self.child);
         let _ = fs::remove_dir_all(&self.folder);
@@ -136,7 +143,7 @@ fn launch(folder: &Path, keyset: &str, who: &[&str], limits: &RelayLimits) -> Re
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(words);
-    // A signal from the terminal is the generator's: it ends the relay when it has measured.
+    // A signal from the terminal must reach the generator alone, which ends the relay after the measurement.
     command.process_group(0);
     let mut child = command.spawn().map_err(fault)?;
     match listening(&mut child) {
@@ -148,11 +155,11 @@ fn launch(folder: &Path, keyset: &str, who: &[&str], limits: &RelayLimits) -> Re
     }
 }
 
-/// Where it listens, by the line that it says first.
+/// Returns the relay's URL, from the first line that the relay prints; `None` after 20 s.
 fn listening(child: &mut Child) -> Option<Uri> {
     let out = child.stdout.take()?;
     let (send, first) = mpsc::channel();
-    // Read on to the end, so that whatever it says later does not hold it up.
+    // The thread reads to the end, so that later output does not block the relay.
     std::thread::spawn(move || {
         let mut lines = BufReader::new(out).lines();
         let _ = send.send(lines.next().and_then(Result::ok));
@@ -171,7 +178,7 @@ fn last_words(folder: &Path) -> String {
     if lines.is_empty() { "it said nothing".into() } else { lines[lines.len().saturating_sub(WORDS_MAX)..].join("; ") }
 }
 
-/// A new folder that nobody else may look into.
+/// Creates a new folder that only its owner may open.
 fn folder() -> io::Result<PathBuf> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut tried = 0;

@@ -1,102 +1,99 @@
-//! What a run of channels is asked for, and the plan that the engine is given for one size of it.
+//! Settings of a run of channels, and the engine's plan for one of its sizes.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{Method, Uri};
+use http::Uri;
 
 use super::{Grants, RelayLimits, Tally};
-use crate::plan::{
-    Arrival, ChannelMode, ChannelRole, Channels, Connections, Plan, Protocol, Request, Spacing, Stage, Steps, Stop,
-    Target, Timeouts, Tls,
-};
+use crate::plan::{Arrival, ChannelMode, ChannelRole, Channels, Plan, Protocol, Spacing, Stage, Steps, Tls};
 
-/// How much longer than all its parts a channel may take: so that its own deadlines tell where it stood.
+/// Time that a channel may take beyond the sum of its parts, so that the deadline of a part expires first and names its stage.
 const SLACK: Duration = Duration::from_secs(5);
-/// Most steps of a ramp.
+/// Upper bound of the steps of a ramp.
 const STEPS_MAX: usize = 1000;
 
-/// What all sizes of a run have in common.
+/// Settings that all sizes of a run have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
-    /// How far channels go.
+    /// Last stage that each channel reaches.
     pub(crate) mode: ChannelMode,
-    /// Which ends are here.
+    /// Ends of each channel that this generator makes.
     pub(crate) role: ChannelRole,
-    /// Where the relay is, and who makes the grants.
+    /// Location of the relay, and source of the grants.
     pub(crate) origin: Origin,
-    /// The suite of grants that are made here: its number and its name.
+    /// Suite of grants that are minted here: its number and its name.
     pub(crate) suite: (u16, String),
-    /// The audience of grants that are made here.
+    /// Audience of grants that are minted here.
     pub(crate) aud: String,
-    /// The issuer of grants that are made here.
+    /// Issuer of grants that are minted here.
     pub(crate) iss: String,
-    /// Channels that are made at once; none unless said.
+    /// Channels that are made at once; `None` for the default of [`Settings::workers_at_once`].
     pub(crate) workers: Option<usize>,
-    /// From the start of dialling to the end of the handshake.
+    /// Time limit from the start of dialling to the end of the handshake.
     pub(crate) conn_timeout: Duration,
-    /// For the call, and for opening its stream.
+    /// Time limit of the call, and of opening its stream.
     pub(crate) rpc_timeout: Duration,
-    /// How long an end that is here alone waits for the other one.
+    /// Longest time that an end waits for its peer at another generator.
     pub(crate) peer_timeout: Duration,
-    /// Between two lines, and two looks at processes.
+    /// Time between two lines of progress, and two counts of threads and descriptors.
     pub(crate) report_interval: Duration,
-    /// How often open channels ask for a sign of life; none for never.
+    /// Time between two pings of an open channel; `None` for no pings.
     pub(crate) ping_every: Option<Duration>,
-    /// Threads that make channels.
+    /// Number of threads that make channels.
     pub(crate) threads: usize,
-    /// Local addresses to come from; empty for what suits.
+    /// Local addresses to connect from; empty for the default.
     pub(crate) sources: Vec<IpAddr>,
-    /// What `wss` is trusted by.
+    /// TLS settings of a relay at `wss://`.
     pub(crate) tls: Option<Tls>,
-    /// A process of this machine that is measured as the relay's.
+    /// Process of this machine that is watched as the relay.
     pub(crate) watch_pid: Option<u32>,
-    /// The seed.
+    /// Seed of the run's random values.
     pub(crate) seed: u64,
 }
 
-/// Where the relay is, and who makes the grants.
+/// Location of the relay, and source of the grants.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
-    /// One is started for the run.
+    /// A relay that is started for the run, with these limits.
     Started(RelayLimits),
-    /// One that is there; grants are signed here.
+    /// A relay that runs already; its grants are signed here.
     Url {
-        /// `ws://` or `wss://`.
+        /// URL of the relay: `ws://` or `wss://`.
         url: Uri,
-        /// The issuer's key.
+        /// File with the issuer's key.
         key: PathBuf,
     },
-    /// A control plane has both.
+    /// A control plane that supplies grants, which name their relay.
     Control {
-        /// `http://`.
+        /// URL of the control plane: `http://`.
         url: Uri,
-        /// The file with a bearer's token.
+        /// File with a bearer token, if one is needed.
         token: Option<PathBuf>,
     },
-    /// A file has both.
+    /// A file of grants, which name their relay.
     File(PathBuf),
 }
 
-/// One size.
+/// Size of a run: channels, their rate, and their time open.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Size {
-    /// Channels.
+    /// Number of channels to make.
     pub(crate) channels: u64,
-    /// Channels a second; 0 for as many as workers can.
+    /// Channels a second; 0 for as many as the workers can make.
     pub(crate) rate: f64,
-    /// What the rate begins with and grows by; 0 for the whole rate at once.
+    /// First rate, and each increase of the rate; 0 for the whole rate at once.
     pub(crate) ramp_step: f64,
-    /// How often it grows.
+    /// Time between two increases of the rate.
     pub(crate) ramp_interval: Duration,
-    /// How long all stay open.
+    /// Time for which all channels stay open.
     pub(crate) steady: Duration,
 }
 
 impl Size {
-    /// In words: `1000 channels at 400/s, from 200/s by steps of 200/s every 2s`.
+    /// Describes the size: `1000 channels at 400/s, from 200/s by steps of 200/s every 2s`.
     pub(crate) fn words(&self) -> String {
         let Size { channels, rate, ramp_step, .. } = *self;
         let pace = if rate > 0.0 { format!("at {rate}/s") } else { "as fast as they go".to_owned() };
@@ -112,7 +109,7 @@ impl Size {
         self.rate > 0.0 && self.ramp_step > 0.0 && self.ramp_step < self.rate
     }
 
-    /// The rate over time.
+    /// Returns the rate over time, in at most `STEPS_MAX` steps before the last.
     fn steps(&self) -> Steps {
         let mut stages = Vec::new();
         let mut value = self.ramp_step;
@@ -126,14 +123,15 @@ impl Size {
 }
 
 impl Settings {
-    /// Channels that are made at once. An end that is here alone waits for the other one and must hold up no other.
+    /// Returns the number of channels that are made at once. By default it is 64; for the server's ends alone it is all channels,
+    /// because each waits for its peer and must not delay another.
     pub(crate) fn workers_at_once(&self, size: &Size) -> usize {
         let alone = if self.role == ChannelRole::Server { usize::try_from(size.channels).unwrap_or(64) } else { 64 };
         self.workers.unwrap_or(alone)
     }
 }
 
-/// The plan of one size, towards the relay at `url`.
+/// Creates the plan of one size, towards the relay at `url`.
 pub(crate) fn plan(
     settings: &Settings,
     size: &Size,
@@ -149,42 +147,30 @@ pub(crate) fn plan(
     };
     let steady = if settings.mode == ChannelMode::Attach { Duration::ZERO } else { size.steady };
     let alone = if settings.role == ChannelRole::Both { Duration::ZERO } else { settings.peer_timeout };
-    let path = url.path().to_owned();
     let (grants, tally) = made;
-    Plan {
-        label: format!("channel {}, {}", settings.mode.name(), size.words()),
-        target: Target {
-            url,
-            addresses: Vec::new(),
-            protocol: Protocol::Channel,
-            tls: settings.tls.clone(),
-            sealed: None,
-            broker: None,
-            channels: Some(Channels {
-                mode: settings.mode,
-                role: settings.role,
-                grants,
-                rpc_timeout: settings.rpc_timeout,
-                peer_timeout: settings.peer_timeout,
-                ping_every: settings.ping_every,
-                steady,
-                tally,
-            }),
-        },
-        request: Request { method: Method::GET, path, headers: Vec::new(), body: None, counter_start: 0 },
-        arrival,
-        stop: Stop { duration: None, requests: Some(size.channels) },
-        warm_up: Duration::ZERO,
-        connections: Connections { reuse: true, streams: 1, sources, close_header: false },
-        timeouts: Timeouts {
-            connect: settings.conn_timeout,
-            request: settings.conn_timeout + alone + settings.rpc_timeout * 3 + SLACK,
-        },
-        assertions: Vec::new(),
-        think: None,
-        threads: settings.threads,
-        seed: settings.seed,
-    }
+    let path = url.path().to_owned();
+    let mut plan = Plan::of(url);
+    plan.label = format!("channel {}, {}", settings.mode.name(), size.words());
+    plan.target.protocol = Protocol::Channel;
+    plan.target.tls.clone_from(&settings.tls);
+    plan.target.channels = Some(Channels {
+        mode: settings.mode,
+        role: settings.role,
+        grants,
+        rpc_timeout: settings.rpc_timeout,
+        peer_timeout: settings.peer_timeout,
+        ping_every: settings.ping_every,
+        steady,
+        tally,
+    });
+    plan.request.path = path;
+    plan.arrival = arrival;
+    plan.stop.requests = Some(size.channels);
+    plan.connections.sources = sources;
+    plan.timeouts.connect = settings.conn_timeout;
+    plan.timeouts.request = settings.conn_timeout + alone + settings.rpc_timeout * 3 + SLACK;
+    (plan.threads, plan.seed) = (settings.threads, settings.seed);
+    plan
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What became of the channels of a run. Every time is kept, so that percentiles are exact: eight bytes a stage and channel.
+//! Counts and times of the channels of a run. Every time is kept, so that percentiles are exact: eight bytes for each stage and
+//! channel.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -6,15 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sealway_runtime::clock::{Clock, SystemClock};
+use serde::Serialize;
 
 use super::{Broke, Failing, Timed};
 
-/// Codes of one stage that are told apart; what a relay says is a stranger's, and may be anything.
+/// Upper bound of the codes of one stage that are counted separately: they come from the relay, and may be any text.
 const CODES_MAX: usize = 64;
 const TIMED: usize = Timed::ALL.len();
 const FAILING: usize = Failing::ALL.len();
 
-/// What became of the channels, counted by all threads.
+/// Counts and times of channels, updated by all threads.
 #[derive(Debug, Default)]
 pub struct Tally {
     inner: Mutex<Inner>,
@@ -23,117 +25,111 @@ pub struct Tally {
 
 #[derive(Debug, Default)]
 struct Inner {
-    times: [Vec<u64>; TIMED],
-    failures: [Failures; FAILING],
-    attempted: u64,
-    succeeded: u64,
-    active_peak: u64,
-    left: u64,
-    /// The wall clock's second, and channels that came about in it.
+    counted: Counted,
+    /// Second of the wall clock, and the number of channels that succeeded in it.
     second: (u64, u64),
-    second_peak: u64,
-    /// Threads that have made all theirs.
+    /// Number of threads that have made all their channels.
     ready: usize,
     steady_since: Option<Instant>,
     steady_until: Option<Instant>,
 }
 
-/// Failures at one stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Failures at one stage, by code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Failures {
-    /// How many.
+    /// Number of failures at the stage.
     pub(crate) count: u64,
-    /// By code.
+    /// Number of failures by code; from 64 codes on, new ones count as `other`.
     pub(crate) codes: BTreeMap<String, u64>,
-    /// The first one's words.
+    /// Description of the first failure.
     pub(crate) first: Option<String>,
 }
 
-/// What was counted.
+/// Counts and times until a moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
-    /// Times by stage in nanoseconds, sorted; of channels that came about alone.
+    /// Times by stage, in nanoseconds, of successful channels alone; sorted in the result of [`Tally::counted`].
     pub(crate) times: [Vec<u64>; TIMED],
-    /// Failures by stage.
+    /// Failures by stage, in the order of [`Failing`].
     pub(crate) failures: [Failures; FAILING],
-    /// Channels that were begun.
+    /// Number of channels that were begun.
     pub(crate) attempted: u64,
-    /// Channels that came about.
+    /// Number of channels that succeeded.
     pub(crate) succeeded: u64,
-    /// Most channels that were open at once.
+    /// Highest number of channels that were open at once.
     pub(crate) active_peak: u64,
-    /// Channels that stood until their other end, which is elsewhere, left them.
+    /// Number of channels that were open until their peer, at another generator, left them.
     pub(crate) left: u64,
-    /// Most channels that came about within one second of the wall clock.
+    /// Highest number of channels that succeeded within one second of the wall clock.
     pub(crate) peak_per_s: u64,
-    /// How long all stayed open after the last one was made.
+    /// Time for which all channels stayed open after the last one was made.
     pub(crate) steady: Duration,
 }
 
-/// Where a run is.
+/// State of a run, for progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// Channels that were begun.
+    /// Number of channels that were begun.
     pub(crate) attempted: u64,
-    /// Channels that came about.
+    /// Number of channels that succeeded.
     pub(crate) succeeded: u64,
-    /// Channels that failed.
+    /// Number of channels that failed.
     pub(crate) failed: u64,
-    /// Channels that are open.
+    /// Number of channels that are open.
     pub(crate) active: u64,
-    /// Whether no more are made.
+    /// True if all channels were made and none is being closed.
     pub(crate) is_steady: bool,
-    /// Whether those that stayed open are let go.
+    /// True if the open channels are being closed.
     pub(crate) is_over: bool,
 }
 
 impl Tally {
-    /// A channel begins.
+    /// Counts a channel that begins.
     pub(crate) fn begins(&self) {
-        self.lock().attempted += 1;
+        self.lock().counted.attempted += 1;
     }
 
-    /// A channel came about, in these times.
+    /// Counts a channel that succeeded, with its times.
     pub(crate) fn succeeds(&self, times: &[(Timed, Duration)]) {
         let mut inner = self.lock();
-        inner.succeeded += 1;
+        inner.counted.succeeded += 1;
         for (timed, took) in times {
             let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-            inner.times[*timed as usize].push(ns);
+            inner.counted.times[*timed as usize].push(ns);
         }
         let second = SystemClock.now_ms() / 1000;
         inner.second = if inner.second.0 == second { (second, inner.second.1 + 1) } else { (second, 1) };
-        inner.second_peak = inner.second_peak.max(inner.second.1);
+        inner.counted.peak_per_s = inner.counted.peak_per_s.max(inner.second.1);
     }
 
-    /// A channel failed.
+    /// Counts a channel that failed.
     pub(crate) fn fails(&self, broke: &Broke) {
         let mut inner = self.lock();
-        let seen = &mut inner.failures[broke.at as usize];
+        let seen = &mut inner.counted.failures[broke.at as usize];
         seen.count += 1;
         let is_known = seen.codes.contains_key(&broke.code) || seen.codes.len() < CODES_MAX;
         *seen.codes.entry(if is_known { broke.code.clone() } else { "other".into() }).or_default() += 1;
         seen.first.get_or_insert_with(|| broke.words.clone());
     }
 
-    /// A channel stays open.
+    /// Counts a channel that stays open.
     pub(crate) fn stays(&self) {
         let active = self.active.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut inner = self.lock();
-        inner.active_peak = inner.active_peak.max(active);
+        let peak = &mut self.lock().counted.active_peak;
+        *peak = active.max(*peak);
     }
 
-    /// A channel that stayed open is let go.
+    /// Counts down an open channel that is closed.
     pub(crate) fn leaves(&self) {
         self.active.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The other end of a channel, which is elsewhere, has left it.
+    /// Counts a channel that its peer, at another generator, has left.
     pub(crate) fn is_left(&self) {
-        self.lock().left += 1;
+        self.lock().counted.left += 1;
     }
 
-    /// One of so many threads has made all its channels.
+    /// Counts a thread that has made all its channels; after the last of `threads`, the steady time begins.
     pub(crate) fn is_ready(&self, threads: usize) {
         let mut inner = self.lock();
         inner.ready += 1;
@@ -142,75 +138,65 @@ impl Tally {
         }
     }
 
-    /// Whether all threads were ready so long ago, or no channel is open, so that there is nothing to be idle.
+    /// Returns whether all threads have been ready for this time. If no channel is open, it suffices that they are ready.
     pub(crate) fn was_ready_for(&self, time: Duration) -> bool {
         let is_idle = self.active.load(Ordering::Relaxed) > 0;
         self.lock().steady_since.is_some_and(|since| !is_idle || since.elapsed() >= time)
     }
 
-    /// The channels that stayed open are about to be let go.
+    /// Ends the steady time: the open channels are about to be closed.
     pub(crate) fn ends(&self) {
         self.lock().steady_until.get_or_insert_with(Instant::now);
     }
 
-    /// Where it is.
+    /// Returns the state of the run.
     pub(crate) fn standing(&self) -> Standing {
         let inner = self.lock();
         Standing {
-            attempted: inner.attempted,
-            succeeded: inner.succeeded,
-            failed: inner.failures.iter().map(|seen| seen.count).sum(),
+            attempted: inner.counted.attempted,
+            succeeded: inner.counted.succeeded,
+            failed: inner.counted.failed(),
             active: self.active.load(Ordering::Relaxed),
             is_steady: inner.steady_since.is_some() && inner.steady_until.is_none(),
             is_over: inner.steady_until.is_some(),
         }
     }
 
-    /// Everything that was counted until now.
+    /// Returns the counts and times until now.
     pub(crate) fn counted(&self) -> Counted {
         let inner = self.lock();
-        let mut times = inner.times.clone();
-        times.iter_mut().for_each(|times| times.sort_unstable());
-        let between = |from: Option<Instant>, to: Option<Instant>| match (from, to) {
-            (Some(from), Some(to)) => to.saturating_duration_since(from),
-            _ => Duration::ZERO,
-        };
-        Counted {
-            times,
-            failures: inner.failures.clone(),
-            attempted: inner.attempted,
-            succeeded: inner.succeeded,
-            active_peak: inner.active_peak,
-            left: inner.left,
-            peak_per_s: inner.second_peak,
-            steady: between(inner.steady_since, inner.steady_until),
+        let mut counted = inner.counted.clone();
+        counted.times.iter_mut().for_each(|times| times.sort_unstable());
+        if let (Some(from), Some(to)) = (inner.steady_since, inner.steady_until) {
+            counted.steady = to.saturating_duration_since(from);
         }
+        counted
     }
 
-    /// A thread that panicked while it held this left nothing half done.
+    /// Takes the lock, also after a panic: no thread leaves the counts half changed.
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 impl Counted {
-    /// Channels that failed, those that were lost later among them.
+    /// Returns the number of failures, those of channels that were lost later included.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.iter().map(|seen| seen.count).sum()
     }
 
-    /// Failures at a stage.
+    /// Returns the failures at a stage.
     pub(crate) fn at(&self, failing: Failing) -> &Failures {
         &self.failures[failing as usize]
     }
 
-    /// Failures of a code, at whatever stage.
+    /// Returns the number of failures with a code, at all stages.
     pub(crate) fn of_code(&self, code: &str) -> u64 {
         self.failures.iter().filter_map(|seen| seen.codes.get(code)).sum()
     }
 }
 
-/// The time of a share of them, by the rule `sorted[floor((n-1)p)]`; none of none.
+/// Returns the time at a share of a sorted list, by the rule `sorted[floor((n-1)p)]`; `None` for an empty list.
 pub(crate) fn percentile(sorted: &[u64], share: f64) -> Option<u64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((last as f64 * share).floor() as usize).copied()

@@ -1,4 +1,4 @@
-//! The same for people: stages, failures, what processes cost.
+//! Formats the documents of channels for people: stages, failures, and costs of processes.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::report::units::{bytes, count, rate, short, time};
 use crate::report::wrap::put;
 
 impl ChannelReport {
-    /// What the report of a run does not have: a channel's stages and failures by stage, and the relay's process.
+    /// Formats what the engine's report does not have: times and failures by stage, and the cost of the relay's process.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         let mut row = |name: &str, value: String| put(&mut out, &format!("  {name:<14}"), &value);
@@ -75,7 +75,7 @@ impl ChannelReport {
         let _ = write!(out, "\n  {:<16}{:>9}", "stage", "count");
         ["mean", "p50", "p90", "p95", "p99", "max"].iter().for_each(|name| _ = write!(out, "{name:>8}"));
         out.push('\n');
-        for (name, _) in super::Timed::ALL {
+        for name in super::Timed::ALL.map(super::Timed::name) {
             let Some(times) = self.latency.stages.get(name).filter(|times| times.count > 0) else { continue };
             let _ = write!(out, "  {name:<16}{:>9}", count(times.count));
             for ms in [times.mean, times.p50, times.p90, times.p95, times.p99, times.max] {
@@ -90,7 +90,7 @@ impl ChannelReport {
         if self.summary.failed > 0 {
             out.push_str("\n  failures by stage\n");
         }
-        for (name, _) in super::Failing::ALL {
+        for name in super::Failing::ALL.map(super::Failing::name) {
             let Some(failed) = self.failures.get(name).filter(|failed| failed.count > 0) else { continue };
             let codes: Vec<_> = failed.codes.iter().map(|(code, n)| format!("{} {}", line(code), count(*n))).collect();
             put(out, &format!("    {name:<16}{:>9}  ", count(failed.count)), &codes.join(", "));
@@ -103,7 +103,7 @@ impl ChannelReport {
 }
 
 impl SweepReport {
-    /// A table: a line a size, then why it stopped.
+    /// Formats a table with a line for each size, then the sizes that failed or did not fit.
     pub(crate) fn text(&self) -> String {
         let mut out = format!(
             "\n  {:>8}{:>9}{:>9}{:>8}{:>8}{:>12}{:>9}{:>14}\n",

@@ -1,17 +1,17 @@
-//! When the requests of the open model are due.
+//! Schedule of the open model: the times at which requests are due.
 //!
-//! The rate is integrated over time, stage by stage: the sum of arrivals until a moment is the area under the rate until
-//! then, rounded. Evenly spaced, a request is due whenever that area reaches a half, one and a half, and so on (at whole
-//! numbers an end that falls on one would leave it to rounding whether it counts), and shards take these in turn, so that
-//! all together are even. As a Poisson process, the areas between arrivals are exponentially distributed;
-//! each shard draws its own, and independent Poisson processes add up to one.
+//! The number of arrivals until a time is the integral of the rate until then, rounded. With even spacing, a request is due
+//! when this integral reaches 0.5, 1.5 and so on; the shards take these arrivals in turn, so that all shards together are
+//! even. (At whole numbers, rounding would decide whether a request at the run's end counts.) As a Poisson process, the
+//! integral between two arrivals is exponentially distributed; each shard draws its own, and the sum of independent Poisson
+//! processes is a Poisson process.
 
 use std::time::Duration;
 
-use super::random::Random;
 use crate::plan::{Spacing, Stage, Steps};
+use crate::request::Random;
 
-/// One shard's arrivals.
+/// Arrivals of one shard.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     steps: Steps,
@@ -19,25 +19,25 @@ pub(super) struct Arrivals {
     random: Random,
     shard: f64,
     shards: f64,
-    /// The stage it is in; beyond the last one its value stays.
+    /// Index of the current stage; after the last stage its value stays.
     stage: usize,
-    /// The value of the stage before.
+    /// Value of the previous stage.
     from: f64,
-    /// When the stage began, in seconds since the start.
+    /// Start of the stage, in seconds since the run's start.
     began: f64,
-    /// How far in it is, in seconds.
+    /// Position in the stage, in seconds.
     within: f64,
-    /// Whether the next one is the first, or the first after a pause.
+    /// True if the next arrival is the first, or the first after a pause.
     is_first: bool,
 }
 
 impl Arrivals {
-    /// Of shard number `shard` of `shards`.
+    /// Creates the arrivals of shard number `shard` of `shards`.
     pub(super) fn new(steps: Steps, spacing: Spacing, seed: u64, (shard, shards): (usize, usize)) -> Self {
         Arrivals {
             steps,
             spacing,
-            random: Random::new(seed),
+            random: Random::stream(seed),
             shard: shard as f64,
             shards: shards.max(1) as f64,
             stage: 0,
@@ -48,19 +48,20 @@ impl Arrivals {
         }
     }
 
-    /// When the next request is due, since the start, if the rate is the planned one times `scale`. `None`: never.
+    /// Returns the next due time since the run's start, with the planned rate times `scale`; `None` if no request is due any
+    /// more.
     pub(super) fn next(&mut self, scale: f64) -> Option<Duration> {
         let mut area = match self.spacing {
             Spacing::Even if self.is_first => self.shard + 0.5,
             Spacing::Even => self.shards,
-            // 1 - share is above 0, so that the logarithm is finite.
+            // 1 - share is above 0, so the logarithm is finite.
             Spacing::Poisson => -(1.0 - self.random.share()).ln() * self.shards,
         };
         self.is_first = false;
         area /= scale;
         loop {
             let Some(stage) = self.stage() else {
-                // The value stays for as long as the run goes.
+                // The last stage's value stays until the run ends.
                 let rate = self.steps.0.last().map_or(0.0, |last| last.value);
                 if rate <= 0.0 {
                     return None;
@@ -74,7 +75,7 @@ impl Arrivals {
             let rate = if stage.ramp { self.from + slope * self.within } else { stage.value };
             let whole = (rate + slope * left / 2.0) * left;
             if area < whole {
-                // The positive solution of rate·x + slope·x²/2 = area, in the form that loses no digits.
+                // Positive solution of rate·x + slope·x²/2 = area, in the form that loses no digits.
                 let root = (rate * rate + 2.0 * slope * area).max(0.0).sqrt();
                 if rate + root > 0.0 {
                     self.within += 2.0 * area / (rate + root);
@@ -87,7 +88,7 @@ impl Arrivals {
         }
     }
 
-    /// Forgets what is due before this moment.
+    /// Drops the arrivals before this time.
     pub(super) fn skip_to(&mut self, time: Duration) {
         let time = time.as_secs_f64();
         while let Some(stage) = self.stage() {
@@ -102,7 +103,7 @@ impl Arrivals {
         self.is_first = true;
     }
 
-    /// The stage it is in, unless that is the last one's value that stays.
+    /// Returns the current stage; `None` once the last stage's value stays.
     fn stage(&self) -> Option<Stage> {
         let is_last = self.stage + 1 >= self.steps.0.len();
         self.steps.0.get(self.stage).copied().filter(|stage| !(is_last && stage.length.is_zero()))
@@ -121,7 +122,7 @@ mod tests {
         Stage { value, length: Duration::from_secs(seconds), ramp }
     }
 
-    /// All that are due before this time, of all shards, in order.
+    /// Arrivals of all shards before this time, in order.
     fn all(steps: &Steps, spacing: Spacing, shards: usize, until: Duration) -> Vec<Duration> {
         let mut due = Vec::new();
         for shard in 0..shards {

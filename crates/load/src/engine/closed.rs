@@ -1,4 +1,4 @@
-//! The closed model: each worker sends its next request when it has its answer.
+//! Closed model: each worker sends its next request when it has the answer to the last one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,39 +6,39 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::random::Random;
 use super::shard::Shard;
 use super::worker::Worker;
 use crate::plan::{Arrival, Steps};
+use crate::request::Random;
 
-/// How often the number of workers is compared with what it should be.
+/// Interval at which the number of workers is compared with the planned one.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a worker waits after it could not connect: a target that is gone is not stormed.
+/// Delay of a worker after a failed connection, so that an unavailable target is not flooded.
 const RETRY_WAIT: Duration = Duration::from_millis(100);
 
-/// The workers of one shard.
+/// Workers of one shard.
 #[derive(Debug, Default)]
 struct Crew {
-    /// Workers that should be there: those of a lower number.
+    /// Planned number of workers: those with a lower number run.
     wanted: Cell<usize>,
-    /// Workers that are there.
+    /// Number of workers that run.
     present: Cell<usize>,
     places: RefCell<Vec<Place>>,
-    /// Told when a worker goes.
+    /// Notified when a worker leaves.
     left: Notify,
 }
 
-/// One worker's, whether it is there or not.
+/// Place of one worker, present or not.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     is_taken: bool,
-    /// Requests that were made here.
+    /// Number of requests made by the workers of this place.
     made: u64,
-    /// Whether no more will be.
+    /// True if this place has made its last request.
     is_finished: bool,
 }
 
-/// Keeps as many workers as the plan asks for, until there is nothing left to do.
+/// Keeps as many workers as the plan asks for, until all are finished or the budget is spent.
 pub(super) async fn offer(shard: Rc<Shard>) {
     let Arrival::Closed { concurrency, ramp_share, loops } = shard.plan.arrival.clone() else { return };
     let crew = Rc::new(Crew::default());
@@ -61,7 +61,7 @@ pub(super) async fn offer(shard: Rc<Shard>) {
     }
 }
 
-/// Workers of all shards at this time.
+/// Returns the number of workers of all shards at this time.
 fn present_at(concurrency: &Steps, ramp_share: f64, time: Duration, scale: f64) -> u64 {
     let planned = (concurrency.at(time) * scale).ceil();
     if ramp_share <= 0.0 {
@@ -71,7 +71,7 @@ fn present_at(concurrency: &Steps, ramp_share: f64, time: Duration, scale: f64) 
     planned.min(step * (time.as_secs() + 1) as f64) as u64
 }
 
-/// When the number of workers changes no more by itself.
+/// Returns the time after which the plan does not change the number of workers.
 fn settled_after(concurrency: &Steps, ramp_share: f64) -> Duration {
     let stages: Duration = concurrency.0.iter().map(|stage| stage.length).sum();
     let ramp = if ramp_share > 0.0 { (1.0 / ramp_share).ceil() } else { 0.0 };
@@ -99,7 +99,7 @@ impl Crew {
         places.iter().take(self.wanted.get()).all(|place| place.is_finished)
     }
 
-    /// The worker of this number goes.
+    /// Records that the worker of this number leaves.
     fn leave(&self, number: usize, made: u64, is_finished: bool) {
         self.present.set(self.present.get() - 1);
         self.places.borrow_mut()[number] = Place { is_taken: false, made, is_finished };
@@ -109,7 +109,7 @@ impl Crew {
 
 async fn work(shard: Rc<Shard>, crew: Rc<Crew>, number: usize, loops: u64) {
     let seed = shard.worker_seed();
-    let mut random = Random::new(seed);
+    let mut random = Random::stream(seed);
     let mut worker = Worker::new(shard.clone(), seed);
     let mut made = crew.places.borrow()[number].made;
     let mut now = Instant::now();

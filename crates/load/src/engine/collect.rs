@@ -1,4 +1,4 @@
-//! Where the seconds of all shards come together.
+//! Merging of the seconds that the shards hand over.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,32 +12,32 @@ use tokio::sync::mpsc;
 use super::shard::Shared;
 use super::verdict::Facts;
 use super::{Ended, Generator, Outcome, Tick, usage};
-use crate::record::{Cut, Interval, Phase, Second, Seconds, Timeline, Totals, Usage};
+use crate::record::{Cut, Interval, Second, Seconds, Timeline, Totals, Usage};
 
-/// A run in which nothing connected is given up after so many seconds.
+/// Time after which a run without any connection is abandoned.
 const HOPELESS_AFTER: Duration = Duration::from_secs(2);
 
-/// Merges, and tells once a second.
+/// Merges the shards' intervals and sends a tick once a second.
 pub(super) struct Collector {
     shared: Shared,
     timeline: Timeline,
     spares: Vec<SyncSender<Box<Interval>>>,
     ticks: mpsc::Sender<Tick>,
-    /// Seconds that some shards have handed on, the oldest first.
+    /// Seconds that some but not all shards have handed over, oldest first.
     open: VecDeque<Open>,
-    /// The number of the oldest of them.
+    /// Index of the oldest open second.
     next: u32,
     shards: Vec<State>,
     seconds: Seconds,
     totals: Totals,
     processor: (Instant, Duration),
-    /// All processor time of the measured seconds.
+    /// Processor time of all measured seconds.
     processor_sum: Duration,
-    /// Requests of the measured seconds that waited for another one to end.
+    /// Number of measured requests that waited for another to end.
     waited: u64,
-    /// How long after its moment the last request of a measured burst started.
+    /// Longest delay of a measured burst's last request.
     spread: Duration,
-    /// Whether any connection ever stood, warm-up included.
+    /// True if any connection was established, warm-up included.
     has_connected: bool,
     failed: Option<String>,
 }
@@ -50,7 +50,7 @@ struct Open {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// The number of its last second and its end, when it has ended.
+    /// Index and end of the shard's last second, once the shard has ended.
     last: Option<(u32, Instant)>,
     /// Processor time of the measured seconds.
     usage: Usage,
@@ -83,7 +83,7 @@ impl Collector {
         }
     }
 
-    /// Until the last shard has ended.
+    /// Collects until the last shard has ended, and returns the outcome.
     pub(super) fn run(mut self, cuts: &Receiver<Cut>, handles: Vec<JoinHandle<()>>, started_ms: u64) -> Outcome {
         while let Ok(cut) = cuts.recv() {
             self.take(cut);
@@ -120,17 +120,17 @@ impl Collector {
         }
         state.last = cut.last.map(|end| (cut.index, end));
         cut.interval.clear();
-        // A shard that has enough of them, or has ended, needs none.
+        // A shard with enough spare intervals, or one that has ended, needs no more.
         let _ = self.spares[cut.shard].try_send(cut.interval);
     }
 
-    /// Whether every shard has handed on the oldest second, or ended before it.
+    /// Returns whether every shard has handed over the oldest second, or ended before it.
     fn is_complete(&self) -> bool {
         let ended = self.shards.iter().filter(|shard| shard.last.is_some_and(|(index, _)| index < self.next)).count();
         self.open.front().is_some_and(|open| open.cuts + ended >= self.shards.len())
     }
 
-    /// The oldest second is whole.
+    /// Closes the oldest second, which is complete.
     fn close(&mut self) {
         let Some(Open { interval, .. }) = self.open.pop_front() else { return };
         let index = self.next;
@@ -139,22 +139,8 @@ impl Collector {
         let end = self.ended().filter(|_| self.open.is_empty()).map_or(end, |ended| ended.min(end));
         let length = end.saturating_sub(begin);
         let warm_up = self.timeline.is_warm_up(index);
-        let second = Second {
-            index,
-            at: end,
-            length,
-            warm_up,
-            counts: interval.counts,
-            response: interval.times(Phase::Response).quantiles(),
-            service: interval.times(Phase::Service).quantiles(),
-            heat: interval.times(Phase::Response).heat(),
-            statuses: interval.statuses(),
-            faults: interval.faults().into_iter().map(|fault| (fault.class, fault.count)).collect(),
-            in_flight: interval.in_flight,
-            connections: interval.connections,
-            lag_max: Duration::from_nanos(interval.lag.quantile_ns(1.0)),
-            cpu: self.processor(warm_up),
-        };
+        let cpu = self.processor(warm_up);
+        let second = Second { warm_up, cpu, ..interval.second(index, end, length) };
         self.has_connected |= interval.counts.connections_opened > 0;
         if !warm_up {
             self.totals.measured += length;
@@ -164,18 +150,18 @@ impl Collector {
         }
         self.seconds.push(second.clone());
         self.give_up_if_hopeless(&interval, end);
-        // Nobody takes them, or not so fast: the outcome has all seconds.
+        // A full or closed channel drops the tick: the outcome has all seconds.
         let _ = self.ticks.try_send(Tick { second, totals: self.totals.clone() });
     }
 
-    /// When the last shard ended, once all have.
+    /// Returns the end of the last shard, once all have ended.
     fn ended(&self) -> Option<Duration> {
         let ends = self.shards.iter().map(|shard| shard.last.map(|(_, end)| end));
         let last = ends.collect::<Option<Vec<_>>>()?.into_iter().max()?;
         Some(last.saturating_duration_since(self.timeline.start))
     }
 
-    /// Cores in use since it was last asked.
+    /// Returns the cores in use since the last call.
     fn processor(&mut self, warm_up: bool) -> f64 {
         let now = (Instant::now(), usage::of_this_process());
         let (passed, used) = (now.0 - self.processor.0, now.1.saturating_sub(self.processor.1));
@@ -186,7 +172,8 @@ impl Collector {
         if passed.is_zero() { 0.0 } else { used.as_secs_f64() / passed.as_secs_f64() }
     }
 
-    /// Ends a run of which no connection ever stood and every request failed for that: it would tell nothing more.
+    /// Ends a run that has never opened a connection and whose requests all failed for that reason: it would measure
+    /// nothing.
     fn give_up_if_hopeless(&mut self, interval: &Interval, time: Duration) {
         let is_over = self.ended().is_some();
         if self.has_connected || self.failed.is_some() || !(time >= HOPELESS_AFTER || is_over) {

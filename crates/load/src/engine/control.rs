@@ -1,9 +1,9 @@
-//! What can be changed while a run goes on.
+//! Control of a run in progress.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A handle on a run. Clones are the same handle.
+/// Handle that controls a run. Clones share its state.
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<Shared>);
 
@@ -11,7 +11,7 @@ pub struct Control(Arc<Shared>);
 struct Shared {
     paused: AtomicBool,
     stopped: AtomicBool,
-    /// Of the planned rate or concurrency, in thousandths.
+    /// Factor on the planned rate or concurrency, in thousandths.
     scale: AtomicU64,
 }
 
@@ -22,32 +22,32 @@ impl Default for Shared {
 }
 
 impl Control {
-    /// Starts no more requests until it is called with false. What is due meanwhile is not made up for.
+    /// Pauses or resumes the run. A pause starts no requests; requests due meanwhile are not caught up.
     pub fn pause(&self, paused: bool) {
         self.0.paused.store(paused, Ordering::Relaxed);
     }
 
-    /// Whether it is paused.
+    /// Returns whether the run is paused.
     pub fn is_paused(&self) -> bool {
         self.0.paused.load(Ordering::Relaxed)
     }
 
-    /// Ends the run now; what is under way is cut and counted as unfinished.
+    /// Ends the run now; requests under way are cut and counted as unfinished.
     pub fn stop(&self) {
         self.0.stopped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was told to end.
+    /// Returns whether [`Control::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Multiplies the planned rate (open model) or concurrency (closed model): 0.001 to 1000.
+    /// Multiplies the planned rate (open model) or concurrency (closed model) by a factor, clamped to 0.001..=1000.
     pub fn scale(&self, factor: f64) {
         self.0.scale.store((factor * 1000.0).clamp(1.0, 1e6) as u64, Ordering::Relaxed);
     }
 
-    /// The factor in force.
+    /// Returns the factor in force.
     pub fn scaled(&self) -> f64 {
         self.0.scale.load(Ordering::Relaxed) as f64 / 1000.0
     }

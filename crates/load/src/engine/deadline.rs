@@ -1,4 +1,4 @@
-//! The end of a request's time, without arming a timer for each request.
+//! Request timeout that does not arm a timer for each request.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use tokio::time::Sleep;
 
-/// A timer that one worker uses for all its requests. It is armed for the first, and moved only when it goes off: a
-/// request's end is never before that of the one before it, so that it never goes off too late.
+/// Timer that one worker uses for all its requests. It is armed for the first request and moved only when it fires: a
+/// request's deadline is never before that of the previous request, so the timer never fires too late.
 #[derive(Debug, Default)]
 pub(super) struct Deadline(Option<Pin<Box<Sleep>>>);
 
 impl Deadline {
-    /// What the future gives, or nothing if it is not there at that moment, which is told within about a millisecond.
+    /// Returns the future's output, or `None` once `at` has passed, within about a millisecond.
     pub(super) async fn limit<F: Future>(&mut self, at: Instant, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|cx| {

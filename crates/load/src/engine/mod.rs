@@ -1,14 +1,14 @@
-//! Offers the load of a plan from several threads, and hands on what they saw, once a second.
+//! Generates the load of a plan from several threads and reports the measurements once a second.
 //!
-//! * Each thread, a *shard*, has an event loop, connections and a recorder of its own, and shares nothing with the others
-//!   but the number of requests that are left, where that is bounded. A collector merges what they saw.
-//! * A request belongs to the warm-up if it was *due* before the warm-up's end. If it ends later, it is in no figure.
-//! * What is under way when the time is over, or when somebody stops the run, is cut and counted as unfinished. A run that
-//!   ends by the number of its requests, loops or bursts waits for the last answer, no longer than the request timeout.
-//! * A run of whose connections none ever stood is given up after two seconds, or after the first failure if that comes
-//!   later: it ends as [`Ended::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it tries
-//!   again, so that a target that is gone is not stormed.
-//! * A pause starts nothing; requests that waited for a worker are then counted as unsent.
+//! * Each thread, a *shard*, has its own event loop, connections and recorder. Shards share only the number of requests
+//!   left, if the plan bounds it. A collector merges their measurements.
+//! * A request belongs to the warm-up if it was *due* before the warm-up's end. If it ends later, no figure counts it.
+//! * Requests under way when the time is over, or when the run is stopped, are cut and counted as unfinished. A run that
+//!   ends by its number of requests, loops or bursts waits for the last answer, at most for the request timeout.
+//! * A run that has never opened a connection is abandoned after two seconds, or after the first failure if that comes
+//!   later: it ends as [`Ended::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it retries,
+//!   so that an unavailable target is not flooded.
+//! * A pause starts no requests; requests that waited for a worker then count as unsent.
 
 mod arrivals;
 mod closed;
@@ -16,7 +16,6 @@ mod collect;
 mod control;
 mod deadline;
 mod open;
-mod random;
 mod run;
 mod shard;
 mod timer;
@@ -26,99 +25,118 @@ mod worker;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::control::Control;
 pub use self::run::Run;
 use crate::plan::Plan;
-use crate::record::{Second, Totals};
+use crate::record::{Second, Totals, serial};
 
-/// Why a load cannot be offered at all.
+/// Reason why a run cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The plan asks for what cannot be done: files that do not load, a host without an address.
+    /// The plan's target is unusable: files that do not load, or a host without an address.
     #[error("{0}")]
     Target(String),
-    /// The system gives no thread, or no event loop for one.
+    /// The system provides no thread, or no event loop for one.
     #[error("{0}")]
     Thread(String),
 }
 
-/// What is told once a second.
+/// Report of one second of a run.
 #[derive(Clone, Debug)]
 pub struct Tick {
-    /// The second that has ended.
+    /// Second that has just ended.
     pub second: Second,
-    /// The run until now.
+    /// Totals of the run so far.
     pub totals: Totals,
 }
 
-/// Why a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Reason why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "how", content = "why", rename_all = "snake_case")]
 pub enum Ended {
-    /// Its time was over, or all its requests were made.
+    /// The time was over, or all requests were made.
     Done,
-    /// Somebody stopped it.
+    /// The run was stopped by [`Control::stop`].
     Stopped,
-    /// It made no sense to go on: the reason, in one line.
+    /// The run could not go on: the reason, in one line.
     Failed(String),
 }
 
-/// What held the rate back.
-#[derive(Clone, Debug, PartialEq, Eq)]
+impl Ended {
+    /// Returns its name in documents, and the reason of a failure.
+    pub(crate) fn told(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Ended::Done => ("done", None),
+            Ended::Stopped => ("stopped", None),
+            Ended::Failed(why) => ("failed", Some(why)),
+        }
+    }
+}
+
+/// Bottleneck that limited a run's rate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "what", content = "why", rename_all = "snake_case")]
 pub enum Limit {
-    /// The target: the generator had time to spare, and waited for answers.
+    /// Target: the generator had time to spare and waited for answers.
     Target,
-    /// Nothing: the offered rate was met.
+    /// None: the offered rate was met.
     Offered,
-    /// The generator; why, in words. The figures say nothing of the target.
+    /// Generator, with the reason. The figures say nothing about the target.
     Generator(String),
-    /// Unknown, as no request succeeded; why, and what to do. The figures say nothing of what the target can do.
+    /// Unknown because no request succeeded, with the reason and a remedy. The figures do not show the target's capacity.
     Unmeasured(String),
 }
 
-/// What the run cost the generator itself.
-#[derive(Clone, Debug, Default)]
+/// Resources that the generator itself used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// Threads that offered the load.
+    /// Number of threads that generated the load.
     pub threads: usize,
-    /// Processor time over measured time: 1.0 is one core.
-    pub cpu: f64,
-    /// The busiest thread's share of its core.
-    pub cpu_busiest: f64,
-    /// Cores this process may use.
+    /// Number of cores this process may use.
     pub cores: usize,
-    /// 99 % of its timers were no later.
+    /// Processor time divided by measured time: 1.0 is one core.
+    #[serde(rename = "cpu_cores", serialize_with = "serial::finite")]
+    pub cpu: f64,
+    /// Share of a core that the busiest thread used.
+    #[serde(rename = "cpu_busiest_share", serialize_with = "serial::finite")]
+    pub cpu_busiest: f64,
+    /// 99th percentile of the delay of the generator's timers.
+    #[serde(rename = "lag_p99_ns", with = "serial::nanoseconds")]
     pub lag_p99: Duration,
-    /// Its latest timer.
+    /// Longest delay of a timer.
+    #[serde(rename = "lag_max_ns", with = "serial::nanoseconds")]
     pub lag_max: Duration,
-    /// Resident memory at the end, in bytes.
+    /// Resident memory at the end, in bytes; 0 if unknown.
     pub memory_bytes: u64,
 }
 
-/// A whole run.
+/// Results of a whole run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was asked for.
+    /// Plan that the run carried out.
     pub plan: Plan,
-    /// When it started, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970.
     pub started_ms: u64,
-    /// From its start to its end, warm-up included.
+    /// Time from the run's start to its end, warm-up included.
     pub elapsed: Duration,
-    /// Everything that was measured.
+    /// Totals of the measured time, without the warm-up.
     pub totals: Totals,
-    /// Second by second, warm-up included.
+    /// Measurements second by second, warm-up included.
     pub seconds: Vec<Second>,
-    /// What it cost the generator.
+    /// Resources that the generator used.
     pub generator: Generator,
-    /// What held the rate back.
+    /// Bottleneck that held the rate back.
     pub limit: Limit,
-    /// What a reader must know before believing the figures, each in one sentence.
+    /// Cautions for the reader of the figures, one sentence each.
     pub warnings: Vec<String>,
-    /// Why it ended.
+    /// Reason why the run ended.
     pub ended: Ended,
 }
 
 impl Outcome {
-    /// Requests that succeeded, a second of measured time.
+    /// Returns the successful requests per second of measured time.
     pub fn rate(&self) -> f64 {
         let seconds = self.totals.measured.as_secs_f64();
         if seconds > 0.0 { self.totals.sum.counts.succeeded as f64 / seconds } else { 0.0 }

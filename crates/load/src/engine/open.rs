@@ -1,8 +1,8 @@
-//! The open model: requests start when they are due, whatever the target does. Bursts are the same with another schedule.
+//! Open model: requests start when they are due, independent of the target. Bursts work the same with another schedule.
 //!
-//! A worker that is free takes what is due; the one that was busy last is taken first, so that few connections serve a
-//! low rate. Where none is free another is made, up to the plan's bound; beyond it requests wait, and their wait is in
-//! their response time and not in their service time.
+//! A free worker takes the next due request; the worker that was busy last goes first, so that few connections serve a low
+//! rate. If no worker is free, the shard adds one, up to the plan's bound. Beyond the bound requests wait, and their wait is
+//! part of their response time but not of their service time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,56 +19,56 @@ use super::timer::Timer;
 use super::worker::Worker;
 use crate::plan::Arrival;
 
-/// Requests of one shard that wait for a worker. What is due beyond is never sent, and counted as that.
+/// Maximum number of requests of one shard that wait for a worker. Further requests are never sent and count as unsent.
 const WAITING_MAX: usize = 1_000_000;
-/// Requests that are handed out before workers get a turn.
+/// Number of requests handed out before workers get a turn.
 const TURN: usize = 128;
-/// How often a pause looks for its end.
+/// Interval at which a pause checks for its end.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A request to make. Dropped before that, it is counted as unsent.
+/// Request to make. If dropped before its start, it counts as unsent.
 struct Job {
     due: Instant,
     held_by: HeldBy,
-    /// Taken by its start.
+    /// Shard of the request; `None` once it has started.
     shard: Option<Rc<Shard>>,
 }
 
-/// What its start is late by, if it is.
+/// Cause of a request's late start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HeldBy {
-    /// The generator, which has nothing to wait for.
+    /// The generator itself: the request waited for nothing else.
     Generator,
-    /// Others of the same burst, which start before it.
+    /// Other requests of the same burst, which start before it.
     Burst,
-    /// Those under way, of which there may be no more.
+    /// Requests under way, whose number is at its bound.
     Others,
 }
 
-/// Where a free worker waits.
+/// Place where a free worker waits for a job.
 #[derive(Default)]
 struct Seat {
     job: Cell<Option<Job>>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// All workers of a shard.
+/// Workers of one shard.
 struct Pool {
     shard: Rc<Shard>,
     free: RefCell<Vec<Rc<Seat>>>,
     waiting: RefCell<VecDeque<Instant>>,
     workers: Cell<usize>,
     workers_max: usize,
-    /// What a request is held by that need not wait for a worker.
+    /// Cause of delay for requests that need not wait for a worker.
     held_by: HeldBy,
-    /// Told when the last busy worker is free.
+    /// Notified when the last busy worker becomes free.
     quiet: Notify,
 }
 
-/// When requests are due.
+/// Schedule of the times at which requests are due.
 enum Schedule {
     Arrivals(Arrivals),
-    /// Requests of this shard in a burst, and the number of the next one of all.
+    /// Bursts: this shard's requests in each, and the number of its next request over all bursts.
     Bursts {
         share: u64,
         every: Duration,
@@ -77,17 +77,17 @@ enum Schedule {
     },
 }
 
-/// Hands out what is due.
+/// Hands out the due requests.
 struct Dispatcher {
     pool: Rc<Pool>,
     schedule: Schedule,
-    /// What the schedule said last, if that is before the run's end.
+    /// Next due time, if it is before the run's end.
     next: Option<Instant>,
-    /// Whether it said a moment beyond the run's end.
+    /// True if the next due time is after the run's end.
     is_beyond: bool,
 }
 
-/// Makes requests when they are due, until none is due any more and all are answered.
+/// Makes requests when they are due, until no more are due and all are answered.
 pub(super) async fn offer(shard: Rc<Shard>) {
     let plan = &shard.plan;
     let (schedule, workers_max) = match &plan.arrival {
@@ -98,7 +98,7 @@ pub(super) async fn offer(shard: Rc<Shard>) {
         }
         Arrival::Bursts { burst, every, times } => {
             let share = shard.share(*burst as u64);
-            // Of its own part, which may be larger than another's: none waits for another to end.
+            // The bound is this shard's own part, which may be larger than another's: no request waits for another to end.
             (Schedule::Bursts { share, every: *every, times: *times, next: 0 }, share.saturating_mul(*times as u64))
         }
         Arrival::Closed { .. } => return,
@@ -117,8 +117,8 @@ pub(super) async fn offer(shard: Rc<Shard>) {
     let mut dispatcher = Dispatcher { pool: pool.clone(), schedule, next: None, is_beyond: false };
     dispatcher.advance();
     dispatcher.run().await;
-    // A run with an end lasts until then, though nothing more is due before it: a rate may have gone down to nothing. Bursts
-    // end it when all are made.
+    // A timed run lasts until its end even if no request is due before it: the rate may have dropped to zero. Bursts end the
+    // run when all are made.
     let is_timed = matches!(dispatcher.schedule, Schedule::Arrivals(_)) && shard.timeline.end.is_some();
     while (is_timed || dispatcher.is_beyond) && !shard.is_spent() {
         tokio::time::sleep(LOOK).await;
@@ -129,7 +129,7 @@ pub(super) async fn offer(shard: Rc<Shard>) {
 }
 
 impl Job {
-    /// The request starts at this moment; when it was due.
+    /// Records that the request starts now, and returns the time it was due.
     fn start(mut self, now: Instant) -> Instant {
         if let Some(shard) = self.shard.take() {
             let (mut recorder, late) = (shard.recorder.borrow_mut(), now.saturating_duration_since(self.due));
@@ -163,7 +163,7 @@ impl Dispatcher {
             }
             let now = Instant::now();
             if due > now {
-                // Not longer, so that a pause or an end of the budget is noticed.
+                // A bounded wait notices a pause or a spent budget.
                 timer.until(due.min(now + LOOK)).await;
                 turn = 0;
                 continue;
@@ -183,11 +183,11 @@ impl Dispatcher {
         self.next = None;
     }
 
-    /// What waited is given up, and what is due meanwhile is not made up for.
+    /// Waits for the pause to end. Waiting requests are given up, and requests due meanwhile are not caught up.
     async fn pause(&mut self) {
         let shard = self.pool.shard.clone();
         self.pool.give_up(Instant::now());
-        // A run that ends meanwhile drops this: it may not go on while it is still paused, or it would never wait again.
+        // The end of the run drops this future. It must not return while still paused, or the caller would never wait again.
         while shard.control.is_paused() {
             tokio::time::sleep(LOOK).await;
         }
@@ -197,7 +197,7 @@ impl Dispatcher {
                 arrivals.skip_to(now.saturating_duration_since(shard.timeline.start));
                 self.advance();
             }
-            // What was due is left out; a burst that is still to come is whole.
+            // Bursts due during the pause are left out; a later burst stays whole.
             Schedule::Bursts { .. } => {
                 while self.next.is_some_and(|next| next < now) {
                     self.advance();
@@ -225,7 +225,7 @@ impl Dispatcher {
 }
 
 impl Drop for Dispatcher {
-    /// What was due before the end and did not start is counted.
+    /// Counts the requests that were due before the end and did not start.
     fn drop(&mut self) {
         let (shard, now) = (self.pool.shard.clone(), Instant::now());
         self.pool.give_up(now);
@@ -264,7 +264,7 @@ impl Pool {
         Job { due, held_by, shard: Some(self.shard.clone()) }
     }
 
-    /// Nothing that waits will be sent.
+    /// Gives up all waiting requests, which count as unsent.
     fn give_up(&self, now: Instant) {
         let mut recorder = self.shard.recorder.borrow_mut();
         for due in self.waiting.borrow_mut().drain(..) {
@@ -276,7 +276,7 @@ impl Pool {
         self.free.borrow().len() == self.workers.get()
     }
 
-    /// A worker is free: what waits longest, or a seat to wait in for what comes.
+    /// Returns the next job of a free worker: the request that has waited longest, or else the next one handed to its seat.
     async fn next(&self, seat: &Rc<Seat>) -> Job {
         if let Some(due) = self.waiting.borrow_mut().pop_front() {
             return self.job(due, HeldBy::Others);

@@ -1,4 +1,4 @@
-//! A run from its start to its outcome.
+//! Life of a run from its start to its outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use crate::plan::{Arrival, Plan};
 use crate::record::{Interval, Timeline, Totals};
 use crate::target::Ground;
 
-/// Ticks that nobody took yet. More are left out, as [`Outcome::seconds`] has them all.
+/// Maximum number of pending ticks. Further ticks are dropped; [`Outcome::seconds`] has all seconds.
 const TICKS_MAX: usize = 8;
-/// Empty intervals that wait for one shard.
+/// Maximum number of empty intervals kept ready for one shard.
 const SPARE_MAX: usize = 2;
-/// From the moment all shards are ready to the start.
+/// Time from the moment all shards are ready to the start.
 const LEAD: Duration = Duration::from_millis(5);
 
-/// A run that goes on. Dropping it ends it.
+/// Run in progress. Dropping it ends the run.
 #[derive(Debug)]
 pub struct Run {
     plan: Arc<Plan>,
@@ -34,7 +34,7 @@ pub struct Run {
     started_ms: u64,
 }
 
-/// What one shard is reached by.
+/// Handles of one shard's thread.
 struct Thread {
     handle: JoinHandle<()>,
     go: Sender<Timeline>,
@@ -42,12 +42,12 @@ struct Thread {
 }
 
 impl Run {
-    /// Starts the threads, and the load on all of them at the same moment. Blocks until they are ready, which takes as
-    /// long as the name of the target's host takes to be resolved.
+    /// Starts the threads, and the load on all of them at the same moment. Blocks until they are ready, which includes
+    /// resolving the target's host name.
     ///
     /// # Errors
     ///
-    /// Why the load cannot be offered at all.
+    /// [`StartError`] if the target cannot be prepared, or the system provides no thread.
     pub fn start(mut plan: Plan) -> Result<Run, StartError> {
         plan.threads = threads(&plan);
         let control = Control::default();
@@ -80,7 +80,7 @@ impl Run {
         let mut handles = Vec::with_capacity(threads.len());
         let mut spares = Vec::with_capacity(threads.len());
         for thread in threads {
-            // One that is gone by now is missed by the collector.
+            // If the thread has ended by now, the collector reports it.
             let _ = thread.go.send(timeline);
             handles.push(thread.handle);
             spares.push(thread.spare);
@@ -98,22 +98,17 @@ impl Run {
         Ok(Run { plan, control, halt, ticks, outcome: Some(outcome), started_ms })
     }
 
-    /// To pause, stop or scale it.
+    /// Returns a handle to pause, stop or scale the run.
     pub fn control(&self) -> Control {
         self.control.clone()
     }
 
-    /// What is asked for.
-    pub fn plan(&self) -> &Arc<Plan> {
-        &self.plan
-    }
-
-    /// The next second that has ended; `None` when the run is over. Seconds that are not taken in time are left out.
+    /// Waits for the next second to end; `None` when the run is over. Seconds that are not read in time are left out.
     pub async fn tick(&mut self) -> Option<Tick> {
         self.ticks.recv().await
     }
 
-    /// Waits for the run's end, and tells what came of it.
+    /// Waits for the run's end and returns its outcome.
     pub async fn outcome(mut self) -> Outcome {
         while self.tick().await.is_some() {}
         let outcome = match self.outcome.take() {
@@ -123,7 +118,7 @@ impl Run {
         outcome.unwrap_or_else(|| self.lost())
     }
 
-    /// The outcome of a run whose collector is gone, which only a fault of our own can be the reason of.
+    /// Returns the outcome of a run whose collector has ended early, which only a bug can cause.
     fn lost(&self) -> Outcome {
         let reason = "the generator's collecting thread ended early: a fault of the generator".to_string();
         Outcome {
@@ -146,7 +141,7 @@ impl Drop for Run {
     }
 }
 
-/// No more threads than requests that may be under way: each thread bounds its own part of them.
+/// Returns the number of threads, at most the number of concurrent requests: each thread bounds its own part of them.
 fn threads(plan: &Plan) -> usize {
     let useful = match plan.arrival {
         Arrival::Closed { .. } => usize::MAX,
@@ -156,7 +151,7 @@ fn threads(plan: &Plan) -> usize {
     plan.threads.min(useful).max(1)
 }
 
-/// Until all shards are ready.
+/// Waits until all shards are ready.
 fn wait(readiness: &Receiver<Result<(), StartError>>, threads: usize) -> Result<(), StartError> {
     for _ in 0..threads {
         readiness.recv().map_err(|_| StartError::Thread("a thread of the generator ended early".into()))??;

@@ -1,4 +1,4 @@
-//! One thread that offers its share of the load.
+//! One thread that generates its share of the load.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,24 +13,25 @@ use super::timer::Timer;
 use super::{Control, StartError, closed, open, usage};
 use crate::plan::{Arrival, Plan, Resumption};
 use crate::record::{Cut, Interval, Recorder, Timeline};
+use crate::request::Random;
 use crate::target::{Connector, Ground};
 
-/// How often a shard looks whether it is to end.
+/// Interval at which a shard checks whether the run is over.
 const WATCH: Duration = Duration::from_millis(10);
 
-/// What all shards of a run share.
+/// State that all shards of a run share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) plan: Arc<Plan>,
     pub(super) ground: Arc<Ground>,
     pub(super) control: Control,
-    /// The run is over for another reason than that somebody stopped it.
+    /// True if the run is over for a reason other than [`Control::stop`].
     pub(super) halt: Arc<AtomicBool>,
-    /// Measured requests that may still start, where they are counted.
+    /// Number of measured requests that may still start, if the plan bounds it.
     pub(super) budget: Option<Arc<AtomicU64>>,
 }
 
-/// What one thread has.
+/// State of one shard's thread.
 pub(super) struct Shard {
     pub(super) index: usize,
     pub(super) plan: Arc<Plan>,
@@ -44,17 +45,17 @@ pub(super) struct Shard {
     workers: Cell<u64>,
 }
 
-/// The ends of the channels that one shard has.
+/// One shard's ends of the channels to the run and the collector.
 pub(super) struct Lines {
-    /// Says once that it is ready, or why it cannot be.
+    /// Reports once that the shard is ready, or its error.
     pub(super) ready: SyncSender<Result<(), StartError>>,
-    /// Tells when to start; nothing if another shard cannot.
+    /// Delivers the timeline at the start; closed if another shard cannot start.
     pub(super) go: Receiver<Timeline>,
     pub(super) full: Sender<Cut>,
     pub(super) spare: Receiver<Box<Interval>>,
 }
 
-/// The whole life of a shard's thread.
+/// Runs a shard's thread from its start to its end.
 pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     let prepared = prepare(index, &shared);
     let (runtime, connector) = match prepared {
@@ -91,10 +92,10 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     let tasks = LocalSet::new();
     runtime.block_on(tasks.run_until(shard.clone().offer()));
     shard.recorder.borrow_mut().before_cut(Instant::now());
-    // What is under way is cut here, and counted by its drop.
+    // Cuts the requests under way; dropping a request counts it as unfinished.
     drop(tasks);
     shard.recorder.borrow_mut().end(Instant::now());
-    // The measured time is over, and what channels cost while they are idle is not.
+    // The measured time is over: idle channels do not count towards it.
     if let Some(channels) = shard.connector.channels() {
         runtime.block_on(channels.hold(|| shard.is_halted()));
     }
@@ -112,7 +113,7 @@ fn prepare(index: usize, shared: &Shared) -> Result<(tokio::runtime::Runtime, Co
 }
 
 impl Shard {
-    /// Offers the load until the run is over.
+    /// Generates the load until the run is over.
     async fn offer(self: Rc<Self>) {
         tokio::time::sleep_until(self.timeline.start.into()).await;
         let offering = async {
@@ -127,7 +128,7 @@ impl Shard {
         }
     }
 
-    /// Until the run is to end.
+    /// Waits until the run is to end; meanwhile hands over ended seconds and records timer delays.
     async fn watch(&self) {
         let end = self.timeline.end;
         let mut timer = Timer::new();
@@ -144,12 +145,13 @@ impl Shard {
         }
     }
 
-    /// Whether the run was told to end.
+    /// Returns whether the run was stopped or halted.
     fn is_halted(&self) -> bool {
         self.control.is_stopped() || self.halt.load(Ordering::Relaxed)
     }
 
-    /// Whether one more request may start that is due then; takes it from the budget, which the warm-up has none of.
+    /// Returns whether one more request with this due time may start, and takes it from the budget. Warm-up requests are not
+    /// counted.
     pub(super) fn claim(&self, due: Instant) -> bool {
         match &self.budget {
             Some(budget) if due >= self.timeline.measured_from() => {
@@ -159,22 +161,22 @@ impl Shard {
         }
     }
 
-    /// Whether no request may start any more.
+    /// Returns whether the budget of requests is spent.
     pub(super) fn is_spent(&self) -> bool {
         self.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
     }
 
-    /// This shard's part of a whole number: the parts of all shards are the whole.
+    /// Returns this shard's part of a whole number; the parts of all shards add up to the whole.
     pub(super) fn share(&self, whole: u64) -> u64 {
         let shards = self.plan.threads as u64;
         whole / shards + u64::from((self.index as u64) < whole % shards)
     }
 
-    /// A seed that no other worker of the run has.
+    /// Returns a seed that no other worker of the run has.
     pub(super) fn worker_seed(&self) -> u64 {
         let number = self.workers.get();
         self.workers.set(number + 1);
         let unique = number * self.plan.threads as u64 + self.index as u64;
-        super::random::mix(self.plan.seed ^ super::random::mix(unique))
+        Random::new(self.plan.seed ^ Random::new(unique).number()).number()
     }
 }

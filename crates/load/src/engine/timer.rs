@@ -1,21 +1,21 @@
-//! Waiting for a moment as precisely as the kernel can: tokio's own timer has a grain of a millisecond, which would be
-//! part of every response time that is told.
+//! Timer as precise as the kernel allows: tokio's own has a granularity of a millisecond, which every measured response time
+//! would include.
 
 use std::time::Instant;
 
 #[cfg(target_os = "linux")]
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
 
-/// A timer for one task.
+/// Precise timer of one task.
 #[derive(Debug)]
 pub(super) struct Timer {
-    /// None where the kernel gives none: then tokio's timer has to do, and the lag that is measured says so.
+    /// `None` if the kernel provides none: tokio's timer is used then, and the measured lag shows it.
     #[cfg(target_os = "linux")]
     descriptor: Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>>,
 }
 
 impl Timer {
-    /// On the event loop that it is called on.
+    /// Creates a timer on the current event loop.
     pub(super) fn new() -> Self {
         #[cfg(target_os = "linux")]
         return Timer { descriptor: descriptor() };
@@ -23,7 +23,7 @@ impl Timer {
         Timer {}
     }
 
-    /// Until this moment; not at all if it has passed. May be dropped at any await.
+    /// Waits until this time; returns at once if it has passed. May be dropped at any await.
     pub(super) async fn until(&mut self, at: Instant) {
         #[cfg(target_os = "linux")]
         if let Some(descriptor) = &self.descriptor {
@@ -32,8 +32,8 @@ impl Timer {
                 if left.is_zero() {
                     return;
                 }
-                // Arming it forgets an earlier end, so that there is nothing to read: what is left of readiness by a
-                // wait that was dropped costs one more turn here.
+                // Arming the timer clears an earlier expiration, so there is nothing to read. Readiness left by a dropped
+                // wait costs one more turn of this loop.
                 let (Ok(tv_sec), tv_nsec) = (left.as_secs().try_into(), left.subsec_nanos().into()) else { break };
                 let once = Itimerspec {
                     it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
@@ -56,7 +56,7 @@ impl Timer {
 fn descriptor() -> Option<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
     let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
     let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).ok()?;
-    // The way that took its place is an unsafe function.
+    // The replacement of this function is unsafe.
     #[allow(deprecated, reason = "unsound only for what changes its descriptor, which an owned one does not")]
     tokio::io::unix::AsyncFd::with_interest(timer, tokio::io::Interest::READABLE).ok()
 }
@@ -78,7 +78,7 @@ mod tests {
             assert!(now >= at);
             late.push(now - at);
         }
-        // The best of them: others may have been held up by what else the machine does.
+        // Only the best of the measurements counts: load of the machine may delay the others.
         let best = late.iter().min().unwrap();
         assert!(*best < Duration::from_micros(300), "{best:?}");
     }

@@ -1,4 +1,4 @@
-//! What this process costs.
+//! Processor time and memory of this process.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::record::Usage;
 
-/// A function that says what the thread that calls it has cost since it last did. Call it on one thread only.
+/// Returns a function that reports the calling thread's processor time since its last call. Call it on one thread only.
 pub(super) fn of_this_thread() -> impl FnMut() -> Usage {
     let stat = File::open("/proc/thread-self/schedstat").ok();
     let mut before = Usage { ran: processor_time(ClockId::ThreadCPUTime), waited: waited(stat.as_ref()) };
@@ -20,7 +20,7 @@ pub(super) fn of_this_thread() -> impl FnMut() -> Usage {
     }
 }
 
-/// Processor time of all threads of this process.
+/// Returns the processor time of all threads of this process.
 pub(super) fn of_this_process() -> Duration {
     processor_time(ClockId::ProcessCPUTime)
 }
@@ -30,7 +30,7 @@ fn processor_time(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// How long a thread was ready and did not run: the second number of its `schedstat`. Nothing where the kernel has none.
+/// Returns the time that a thread was ready and did not run: the second number of its `schedstat`; 0 if the kernel has none.
 fn waited(stat: Option<&File>) -> Duration {
     let mut text = [0; 64];
     let len = stat.and_then(|stat| stat.read_at(&mut text, 0).ok()).unwrap_or(0);
@@ -38,7 +38,7 @@ fn waited(stat: Option<&File>) -> Duration {
     Duration::from_nanos(text.split(' ').nth(1).and_then(|ns| ns.parse().ok()).unwrap_or(0))
 }
 
-/// Resident memory, in bytes; 0 where the system does not say.
+/// Returns the resident memory in bytes; 0 if the system does not report it.
 pub(super) fn memory() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);

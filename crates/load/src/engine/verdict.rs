@@ -1,40 +1,41 @@
-//! What held the rate back, and what a reader must know before believing the figures.
+//! Bottleneck of a run, and cautions for the reader of its figures.
 
 use std::time::Duration;
 
 use super::{Generator, Limit};
+use crate::figures::length;
 use crate::plan::{Arrival, Plan};
 use crate::record::{Class, Phase, Second, Totals};
 
-/// A thread that ran, or was ready to run, for so much of its time had none to spare.
+/// Share of time from which a thread that ran, or was ready to run, had none to spare.
 const BUSY: f64 = 0.9;
-/// Timers of which one in a hundred is later than this hold the load itself back.
+/// 99th percentile of timer delay above which the generator holds the load back.
 const LAG_LIMIT: Duration = Duration::from_millis(50);
-/// So do those of which one in a hundred is later than this and than half of the answers.
+/// Lower bound of the same, if the delay also exceeds the median service time.
 const LAG_LIMIT_SHORT: Duration = Duration::from_millis(5);
-/// Later than this is worth a word.
+/// Timer delay above which the report warns.
 const LAG_WORD: Duration = Duration::from_millis(2);
-/// An offered rate of which so much started was met.
+/// Share of due requests that must start for the offered rate to be met.
 const MET: f64 = 0.99;
-/// A target that takes so many times as long as its fastest answer is held up by the load.
+/// Ratio of mean to shortest service time from which the load slows the target.
 const SLOWER: f64 = 3.0;
 
-/// What is looked at.
+/// Measurements that the verdict is based on.
 pub(super) struct Facts<'a> {
     pub(super) plan: &'a Plan,
     pub(super) totals: &'a Totals,
     pub(super) seconds: &'a [Second],
     pub(super) generator: &'a Generator,
-    /// The largest share of its time that a thread ran or was ready to run.
+    /// Largest share of its time that a thread ran or was ready to run.
     pub(super) wanted_busiest: f64,
-    /// Requests that waited for one of the others to end, as no more may be under way.
+    /// Number of requests that waited for another to end, because the number under way is bounded.
     pub(super) waited: u64,
-    /// How long after its moment the last request of a burst started.
+    /// Longest delay of the last request of a burst.
     pub(super) spread: Duration,
 }
 
 impl Facts<'_> {
-    /// What held the rate back.
+    /// Returns the bottleneck that held the rate back.
     pub(super) fn limit(&self) -> Limit {
         let overworked = || self.overworked().filter(|_| !self.is_rejected());
         if let Some(reason) = self.exhausted().or_else(overworked) {
@@ -52,7 +53,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether the system gave no more ports or descriptors.
+    /// Returns a reason if the system ran out of ports or descriptors.
     fn exhausted(&self) -> Option<String> {
         let count = |class: Class| self.totals.sum.faults[class.index()];
         let (ports, descriptors) = (count(Class::OutOfPorts), count(Class::OutOfDescriptors));
@@ -61,19 +62,19 @@ impl Facts<'_> {
         (lost > 0).then(|| format!("it ran out of {what}, and {lost} {connections} could not be opened"))
     }
 
-    /// The class of most failures, where no request succeeded.
+    /// Returns the most frequent class of failure, if no request succeeded.
     fn failure(&self) -> Option<Class> {
         let sum = &self.totals.sum;
         let most = sum.faults().into_iter().max_by_key(|fault| fault.count).filter(|_| sum.counts.succeeded == 0);
         most.map(|fault| fault.class)
     }
 
-    /// Whether the target let no request succeed, for another reason than that it took too long.
+    /// Returns whether no request succeeded for a reason other than a timeout.
     fn is_rejected(&self) -> bool {
         self.failure().is_some_and(|class| !matches!(class, Class::Timeout | Class::ConnectTimeout))
     }
 
-    /// Why no request succeeded, and what to do.
+    /// Returns a reason and a remedy if no request succeeded.
     fn unmeasured(&self) -> Option<String> {
         let counts = &self.totals.sum.counts;
         let (what, remedy) = match self.failure() {
@@ -96,7 +97,7 @@ impl Facts<'_> {
         Some(format!("{what}: {remedy}"))
     }
 
-    /// Whether its threads could do no more.
+    /// Returns a reason if the generator's threads were at their limit.
     fn overworked(&self) -> Option<String> {
         let percent = |share: f64| (share * 100.0).round().min(100.0);
         if self.generator.cpu_busiest >= BUSY {
@@ -113,24 +114,24 @@ impl Facts<'_> {
         let service = Duration::from_nanos(self.totals.sum.times(Phase::Service).quantile_ns(0.5));
         let is_late = lag >= LAG_LIMIT || (lag >= LAG_LIMIT_SHORT && service > Duration::ZERO && lag >= service);
         is_late.then(|| {
-            format!("1 % of its timers were more than {} late, where an answer takes {}", shown(lag), shown(service))
+            format!("1 % of its timers were more than {} late, where an answer takes {}", length(lag), length(service))
         })
     }
 
-    /// Whether workers spend more time in thought than in waiting for answers.
+    /// Returns whether workers spend more time thinking than waiting for answers.
     fn is_thinking(&self) -> bool {
         let think = self.plan.think.map_or(Duration::ZERO, |(least, most)| (least + most) / 2);
         think.as_nanos() as f64 > self.totals.sum.times(Phase::Service).quantiles().mean_ns
     }
 
-    /// Whether the rate that was offered was the rate of the requests that started.
+    /// Returns whether requests started at the offered rate.
     fn is_met(&self) -> bool {
         let counts = &self.totals.sum.counts;
         counts.started as f64 >= counts.due as f64 * MET && (self.waited as f64) < counts.due as f64 * (1.0 - MET)
     }
 
-    /// No more requests may be under way, and that held the rate back. If the target took far longer than it can, it is
-    /// the target that does not keep up; if not, it might have done more, had it been asked.
+    /// Returns the bottleneck of a run whose bound on concurrent requests held the rate back: the target if it took far
+    /// longer than its shortest answer, otherwise the generator, which could have sent more.
     fn bound(&self, in_flight_max: usize) -> Limit {
         let service = self.totals.sum.times(Phase::Service).quantiles();
         if service.count == 0 || service.mean_ns >= SLOWER * service.min_ns as f64 {
@@ -139,11 +140,11 @@ impl Facts<'_> {
         let possible = in_flight_max as f64 / (service.mean_ns / 1e9);
         Limit::Generator(format!(
             "no more than {in_flight_max} requests may be under way, which is {possible:.0} a second at {} each",
-            shown(Duration::from_nanos(service.mean_ns as u64))
+            length(Duration::from_nanos(service.mean_ns as u64))
         ))
     }
 
-    /// One sentence for each thing to know.
+    /// Returns the warnings, one sentence each.
     pub(super) fn warnings(&self, limit: &Limit) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Limit::Generator(reason) = limit {
@@ -176,7 +177,7 @@ impl Facts<'_> {
         let stalled = || {
             let longest = Duration::from_nanos(service.max_ns);
             let usual = Duration::from_nanos(service.p99_ns);
-            format!("; here the longest answer took {}, and 99 % no more than {}", shown(longest), shown(usual))
+            format!("; here the longest answer took {}, and 99 % no more than {}", length(longest), length(usual))
         };
         let seen = if is_stalled { stalled() } else { String::new() };
         Some(format!("{begin}{seen}. A fixed rate shows what users would see."))
@@ -189,7 +190,8 @@ impl Facts<'_> {
         if self.is_met() || seconds <= 0.0 {
             return None;
         }
-        // Time goes on after the last was due, until all have ended: a rate over it is not the one that was offered.
+        // The run continues after the last due time until all requests have ended: a rate over that time is not the offered
+        // one.
         if self.plan.stop.duration.is_none() {
             return Some(format!(
                 "Requests were due faster than they could be made: {} of {} waited for others to end, and their wait is in \
@@ -219,7 +221,7 @@ impl Facts<'_> {
             format!(
                 "The last request of a burst started {} after the burst's moment, which is in its response time and not in \
                  its service time.",
-                shown(self.spread)
+                length(self.spread)
             )
         })
     }
@@ -253,8 +255,8 @@ impl Facts<'_> {
             format!(
                 "The generator itself was late by {} in 1 % of cases and by {} at most, which is part of the times that are \
                  told.",
-                shown(p99),
-                shown(max)
+                length(p99),
+                length(max)
             )
         })
     }
@@ -268,54 +270,20 @@ impl Facts<'_> {
     }
 }
 
-/// A time with three digits, in the unit that suits it.
-fn shown(time: Duration) -> String {
-    let ns = time.as_nanos() as f64;
-    let (value, unit) = match ns {
-        0.0..1e3 => (ns, "ns"),
-        1e3..1e6 => (ns / 1e3, "µs"),
-        1e6..1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let digits = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
-    format!("{value:.digits$} {unit}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Connections, Protocol, Request, Spacing, Steps, Stop, Target, Timeouts};
+    use crate::plan::{Spacing, Steps};
     use crate::record::Interval;
 
     /// `GET /` in the closed model.
     fn closed() -> Plan {
-        let url = "http://127.0.0.1/".parse().unwrap();
-        let path = "/".to_owned();
-        Plan {
-            label: String::new(),
-            target: Target {
-                url,
-                addresses: vec![],
-                protocol: Protocol::Http1,
-                tls: None,
-                sealed: None,
-                broker: None,
-                channels: None,
-            },
-            request: Request { method: http::Method::GET, path, headers: vec![], body: None, counter_start: 0 },
-            arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
-            stop: Stop { duration: None, requests: None },
-            warm_up: Duration::ZERO,
-            connections: Connections { reuse: true, streams: 1, sources: vec![], close_header: false },
-            timeouts: Timeouts { connect: Duration::from_secs(5), request: Duration::from_secs(5) },
-            assertions: vec![],
-            think: None,
-            threads: 2,
-            seed: 1,
-        }
+        let mut plan = Plan::of(http::Uri::from_static("http://127.0.0.1/"));
+        plan.arrival = Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 };
+        plan
     }
 
-    /// So many requests that took so many milliseconds each.
+    /// Totals of this many due requests, with these service times in milliseconds.
     fn totals(due: u64, service_ms: &[u64]) -> Totals {
         let mut sum = Interval::default();
         sum.counts.due = due;
@@ -347,7 +315,7 @@ mod tests {
             let lag_p99 = Duration::from_millis(lag_ms);
             limit(&plan, &totals, &Generator { cpu_busiest, lag_p99, ..Generator::default() }, wanted, 0)
         };
-        // The answers take 5 ms.
+        // The answers take 5 ms, so a lag of 3 ms is no bottleneck.
         assert_eq!(at(0.8, 0.85, 3), Limit::Target);
         for (limit, word) in [
             (at(0.95, 0.95, 0), "95 %"),
@@ -362,10 +330,10 @@ mod tests {
     fn an_offered_rate_that_was_met_is_its_own_limit_and_one_that_was_not_names_who_held_it_back() {
         let generator = Generator::default();
         assert_eq!(limit(&open(10), &totals(1000, &[5; 1000]), &generator, 0.1, 3), Limit::Offered);
-        // All take a second: with ten under way, no target could do more than ten a second.
+        // All answers take a second: with ten under way, no target could do more than ten a second.
         let bound = limit(&open(10), &totals(1000, &[1000; 100]), &generator, 0.1, 900);
         assert!(matches!(&bound, Limit::Generator(reason) if reason.contains("10 a second at 1.00 s")), "{bound:?}");
-        // It can answer in 5 ms, and takes a second under this load.
+        // The target can answer in 5 ms, and takes a second under this load.
         let slow: Vec<u64> = (0..100).map(|number| if number < 10 { 5 } else { 1000 }).collect();
         assert_eq!(limit(&open(10), &totals(1000, &slow), &generator, 0.1, 900), Limit::Target);
     }
@@ -380,7 +348,7 @@ mod tests {
             totals
         };
         let plan = closed();
-        // A thread that spins through refusals is busy, and the generator is not the limit for that.
+        // A thread that spins through refusals is busy, but the generator is not the limit.
         for generator in [&generator, &Generator::default()] {
             for (class, words) in [
                 (Class::Refused, "the target refused every connection: start the server"),
@@ -391,7 +359,7 @@ mod tests {
                 assert!(matches!(&limit, Limit::Unmeasured(why) if why.starts_with(words)), "{limit:?}");
             }
         }
-        // Answers that are late may be so for the generator's own reasons.
+        // Late answers may be the generator's own fault.
         assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &generator, 0.0, 0), Limit::Generator(_)));
         let idle = Generator::default();
         assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &idle, 0.0, 0), Limit::Unmeasured(_)));

@@ -1,4 +1,4 @@
-//! One worker: a connection of its own, and one request at a time.
+//! One worker with its own connection, which makes one request at a time.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::record::{Class, Entered, Fault};
 use crate::request::Prepared;
 use crate::target::{Connection, Connector, Sample};
 
-/// How long a server that was asked to close a connection has to do so.
+/// Time that a server has to close a connection it was asked to close.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
 /// Sends requests for its shard.
@@ -20,22 +20,22 @@ pub(super) struct Worker {
     deadline: Deadline,
 }
 
-/// A request is over.
+/// End of a request, as the worker's owner sees it.
 pub(super) struct Done {
-    /// The moment the worker was free again.
+    /// Time at which the worker was free again.
     pub(super) free: Instant,
-    /// Whether no connection could be opened for it.
+    /// True if no connection could be opened for the request.
     pub(super) unconnected: bool,
 }
 
 impl Worker {
-    /// With a seed that no other worker has.
+    /// Creates a worker with a seed that no other worker has.
     pub(super) fn new(shard: Rc<Shard>, seed: u64) -> Self {
         let prepared = Prepared::new(shard.ground.program(), seed);
         Worker { shard, prepared, connection: None, deadline: Deadline::default() }
     }
 
-    /// Makes a request that is due at one moment and starts at another, and records what comes of it.
+    /// Makes a request that is due at one time and starts at another, and records its result.
     pub(super) async fn request(&mut self, due: Instant, started: Instant) -> Done {
         let timeout = self.shard.plan.timeouts.request;
         let mut pending = Pending::begin(&self.shard, due, started);
@@ -44,11 +44,11 @@ impl Worker {
         let late = || Fault::new(Class::Timeout, format!("no whole answer within {timeout:?}"));
         let result = self.deadline.limit(started + timeout, attempt).await.unwrap_or_else(|| Err(late()));
         let ended = pending.sample.ended.filter(|_| result.is_ok()).unwrap_or_else(Instant::now);
-        // Looked at again: a thread that is held up finds a late answer before it finds the timer that went off.
+        // Checked again: a delayed thread sees a late answer before it sees the expired timer.
         let result = if result.is_ok() && ended - started > timeout { Err(late()) } else { result };
         let unconnected = result.as_ref().is_err_and(|fault| fault.class.is_connecting());
-        // An answer that is whole leaves its connection as good as it was, whatever it says: a target that fails one request
-        // in a hundred would else be asked for a hundred times the connections.
+        // A complete answer leaves its connection usable, whatever its status: otherwise a target that fails one request in
+        // a hundred would have to accept a new connection for each failure.
         let fault = result.as_ref().err().map(|fault| fault.class);
         let is_whole = matches!(fault, None | Some(Class::Status | Class::Assertion));
         pending.end(ended, result);
@@ -56,7 +56,7 @@ impl Worker {
         Done { free, unconnected }
     }
 
-    /// Keeps the connection, or ends it; the moment after that.
+    /// Keeps the connection or closes it, and returns the time after that.
     async fn release(&mut self, ended: Instant, is_whole: bool) -> Instant {
         let connections = &self.shard.plan.connections;
         let keeps = |connection: &Connection| is_whole && connections.reuse && connection.keeps();
@@ -85,17 +85,17 @@ async fn attempt(
     }
     let connection = match connection {
         Some(connection) => connection,
-        // Opening is rare and its future large: every worker would carry its size along.
+        // Opening is rare and its future large: every worker would carry that size.
         None => connection.insert(Box::pin(connector.open(sample)).await?),
     };
     connection.exchange(prepared, sample).await
 }
 
-/// A request under way: whatever becomes of it, it is recorded once.
+/// Request under way, recorded exactly once whatever happens to it.
 struct Pending<'a> {
     shard: &'a Shard,
     sample: Sample,
-    /// Taken by its end.
+    /// Counts the request as under way; `None` once it has ended.
     under_way: Option<Entered>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Pending<'a> {
 }
 
 impl Drop for Pending<'_> {
-    /// Not ended: the run was.
+    /// Records the request as cut off if the run ended before it did.
     fn drop(&mut self) {
         if self.under_way.take().is_some() {
             self.shard.recorder.borrow_mut().cut_off(&self.sample, Instant::now());

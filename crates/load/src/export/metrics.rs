@@ -1,15 +1,15 @@
-//! The figures, named; what each form writes in its own way.
+//! Named metrics of a run, which each format writes in its own way.
 
 use std::sync::Arc;
 
 use crate::engine::Tick;
 use crate::record::{Class, Counts, Phase, Times};
 
-/// Upper bounds of the buckets of times, in seconds.
+/// Upper bounds of the histogram buckets, in seconds.
 const BOUNDS: [f64; 18] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// A run's figures at one moment, small.
+/// Compact figures of a run at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
     pub(super) label: Arc<str>,
@@ -26,14 +26,14 @@ pub(super) struct Snapshot {
     lag_s: f64,
 }
 
-/// Times in buckets: how many lie within each bound but not the one before; the last is beyond all.
+/// Histogram with one count for each bucket (not cumulative); the last bucket has no upper bound.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     pub(super) counts: [u64; BOUNDS.len() + 1],
     pub(super) sum_s: f64,
 }
 
-/// A metric with all its points.
+/// Metric with all its points.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
@@ -41,17 +41,17 @@ pub(super) struct Metric {
     pub(super) data: Data,
 }
 
-/// What kind, with its points.
+/// Kind of a metric, with its points.
 pub(super) enum Data {
     Counter(Vec<(Labels, f64)>),
     Gauge(Vec<(Labels, f64)>),
     Histogram(Vec<(Labels, Buckets)>),
 }
 
-/// Names and values.
+/// Names and values of labels.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// The bounds of all histograms.
+/// Returns the bucket bounds of all histograms, in seconds.
 pub(super) fn bounds() -> &'static [f64] {
     &BOUNDS
 }
@@ -74,7 +74,7 @@ impl Buckets {
 }
 
 impl Snapshot {
-    /// Of a run that begins.
+    /// Creates the empty snapshot of a run that begins.
     pub(super) fn new(label: Arc<str>) -> Self {
         Snapshot {
             label,
@@ -91,7 +91,7 @@ impl Snapshot {
         }
     }
 
-    /// Of a run after this second.
+    /// Creates the snapshot of a run after this second.
     pub(super) fn of(label: Arc<str>, tick: &Tick) -> Self {
         let (sum, second) = (&tick.totals.sum, &tick.second);
         let phases = Phase::ALL.into_iter().filter(|phase| !sum.times(*phase).is_empty());
@@ -118,7 +118,7 @@ impl Snapshot {
         }
     }
 
-    /// All metrics.
+    /// Returns all metrics of the snapshot.
     pub(super) fn metrics(&self) -> Vec<Metric> {
         let mut all = self.counters();
         let one = |value: f64| Data::Gauge(vec![(Vec::new(), value)]);

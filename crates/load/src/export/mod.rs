@@ -1,8 +1,8 @@
-//! A run's figures while it goes on, for Prometheus (asked, or pushed through a Pushgateway) and OpenTelemetry (OTLP over
-//! HTTP, as JSON). docs/operating/metrics.md lists the names.
+//! Live export of a run's figures to Prometheus (scraped, or pushed through a Pushgateway) and OpenTelemetry (OTLP over
+//! HTTP, as JSON). docs/reference/metrics.md lists the names.
 //!
-//! It is fed by [`Event`]s and holds nobody back: there is one place for the newest figures, each second takes it over, and
-//! who reads slowly misses some. What cannot be delivered is counted and told at the end, and is no fault of the run.
+//! [`Event`]s feed the export, which never delays the run: it keeps only the newest snapshot, and a slow consumer misses
+//! some. Failed deliveries are counted and reported at the end; they do not fail the run.
 
 mod metrics;
 mod otlp;
@@ -21,51 +21,51 @@ use tokio::task::JoinHandle;
 use self::metrics::Snapshot;
 use crate::progress::Event;
 
-/// From one push to the next.
+/// Interval between two pushes to a destination.
 const PUSH_EVERY: Duration = Duration::from_secs(5);
-/// What the last push of all may take.
+/// Maximum time of the last pushes.
 const FINISH_MAX: Duration = Duration::from_secs(10);
 
-/// Where figures go.
+/// Destinations of a run's figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Exports {
-    /// To be asked at, by Prometheus: `GET /metrics`. Whoever reaches the address may read.
+    /// Listen address for Prometheus: `GET /metrics`. Everyone who can reach the address may read.
     pub(crate) prometheus: Option<SocketAddr>,
-    /// A Pushgateway, `http` alone: every 5 s and at the end. Without a path, `/metrics/job/sealway_load`.
+    /// Pushgateway, `http` only, pushed to every 5 s and at the end. Default path: `/metrics/job/sealway_load`.
     pub(crate) pushgateway: Option<Uri>,
-    /// A collector of OTLP over HTTP, `http` alone: every 5 s and at the end. Without a path, `/v1/metrics`.
+    /// OTLP collector over HTTP, `http` only, pushed to every 5 s and at the end. Default path: `/v1/metrics`.
     pub(crate) otlp: Option<Uri>,
 }
 
 impl Exports {
-    /// Whether figures go anywhere.
+    /// Returns whether there is any destination.
     pub(crate) fn is_any(&self) -> bool {
         *self != Exports::default()
     }
 }
 
-/// Why figures cannot be exported.
+/// Reason why figures cannot be exported.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
     /// The address cannot be listened on.
     #[error("--prometheus {address}: cannot listen there: {error}; name another address or port")]
     Listen {
-        /// Which.
+        /// Address that the caller gave.
         address: SocketAddr,
-        /// What the system said.
+        /// Error that the system reported.
         error: std::io::Error,
     },
-    /// An address to push to makes no sense.
+    /// The address of a push destination is invalid.
     #[error("{flag}: {message}")]
     Address {
-        /// The flag it came from.
+        /// Flag that set the address.
         flag: &'static str,
-        /// What is wrong, and what is allowed.
+        /// Description of the problem and of the allowed values.
         message: String,
     },
 }
 
-/// Exports of one job.
+/// Running exports of one job.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     newest: watch::Sender<Option<Arc<Snapshot>>>,
@@ -74,10 +74,10 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Starts listening and pushing. To be called on a Tokio runtime.
+    /// Starts listening and pushing. Must be called on a Tokio runtime.
     ///
     /// # Errors
-    /// When an address cannot be listened on, or is none to push to.
+    /// [`ExportError`] if an address cannot be listened on, or is no valid push destination.
     pub(crate) fn start(exports: &Exports) -> Result<Exporter, ExportError> {
         let (newest, figures) = watch::channel(None);
         let mut pushers = Vec::new();
@@ -104,13 +104,13 @@ impl Exporter {
         Ok(Exporter { newest, listening, pushing })
     }
 
-    /// Where it listens; the port is the one it got.
+    /// Returns the address it listens on, with the actual port.
     #[cfg(test)]
     pub(crate) fn listens_at(&self) -> Option<SocketAddr> {
         self.listening.as_ref().map(|(address, _)| *address)
     }
 
-    /// Takes the news. Never waits.
+    /// Handles an event. Never waits.
     pub(crate) fn feed(&self, event: &Event) {
         match event {
             Event::Run { plan, .. } => {
@@ -126,11 +126,11 @@ impl Exporter {
                     Arc::make_mut(snapshot).running = false;
                 }
             }),
-            Event::Cell { .. } | Event::Point { .. } | Event::CellDone(_) | Event::Note(_) => {}
+            Event::Cell { .. } | Event::Point { .. } | Event::CellDone(_) => {}
         }
     }
 
-    /// Takes all news until there are no more, then ends as [`Exporter::finish`] does.
+    /// Handles all events until the channel closes, then ends as [`Exporter::finish`] does.
     pub(crate) async fn follow(self, mut news: mpsc::Receiver<Event>) -> Vec<String> {
         while let Some(event) = news.recv().await {
             self.feed(&event);
@@ -138,11 +138,11 @@ impl Exporter {
         self.finish().await
     }
 
-    /// Pushes the last figures and stops. Takes 10 s at most.
+    /// Pushes the last figures and stops. Takes at most 10 s.
     ///
-    /// Returns what a reader should know, a sentence for each place that could not be pushed to.
+    /// Returns a sentence for each destination that pushes failed for.
     pub(crate) async fn finish(self) -> Vec<String> {
-        // The end of the channel is what pushers end by.
+        // The pushers end when the channel closes.
         drop(self.newest);
         let mut told = Vec::new();
         for pushing in self.pushing {

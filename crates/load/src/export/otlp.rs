@@ -1,13 +1,13 @@
-//! OTLP's metrics in their JSON form (opentelemetry-proto, `ExportMetricsServiceRequest`): 64-bit integers are strings.
+//! OTLP metrics as JSON (opentelemetry-proto, `ExportMetricsServiceRequest`): 64-bit integers are strings.
 
 use serde_json::{Value, json};
 
 use super::metrics::{Data, Labels, Metric, Snapshot, bounds};
 
-/// Sums and histograms count since their start.
+/// Aggregation temporality: sums and histograms count since their start.
 const CUMULATIVE: u8 = 2;
 
-/// The figures as one request. Times are nanoseconds since 1970.
+/// Builds the request with all figures. Times are nanoseconds since 1970.
 pub(super) fn request(snapshot: &Snapshot, started_ns: u64, now_ns: u64) -> String {
     let metrics: Vec<_> = snapshot.metrics().iter().filter_map(|metric| one(metric, started_ns, now_ns)).collect();
     let resource = vec![

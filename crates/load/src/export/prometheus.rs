@@ -1,4 +1,4 @@
-//! Prometheus' text format, and the small listener that gives it out.
+//! Prometheus' text format, and the small HTTP listener that serves it.
 
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -16,15 +16,15 @@ use tokio::sync::{Semaphore, watch};
 
 use super::metrics::{Data, Labels, Snapshot, bounds};
 
-/// The media type of the text.
+/// Media type of the text format.
 pub(super) const TEXT: &str = "text/plain; version=0.0.4";
-/// Scrapes at a time.
+/// Maximum number of concurrent scrapes.
 const CONNECTIONS_MAX: usize = 8;
-/// How long one may last, and how long its head may take.
+/// Maximum time of a connection, and of reading its request head.
 const CONNECTION_MAX: Duration = Duration::from_secs(30);
 const HEAD_MAX: Duration = Duration::from_secs(5);
 
-/// The figures as text.
+/// Formats the figures as text.
 pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     let run = ("run", snapshot.label.to_string());
@@ -74,16 +74,16 @@ fn labels(run: &(&'static str, String), own: &Labels, bound: Option<&str>) -> St
     out + "}"
 }
 
-/// Answers whoever asks, until it is dropped.
+/// Serves scrapes until the future is dropped.
 pub(super) async fn serve(listener: TcpListener, figures: watch::Receiver<Option<Arc<Snapshot>>>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        // A place first: who comes beyond the bound waits in the kernel's queue and costs nothing here.
+        // Acquires a permit first: connections beyond the bound wait in the kernel's queue and cost nothing here.
         let Ok(place) = places.clone().acquire_owned().await else { return };
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Out of descriptors, most likely: the load itself may hold them all.
+                // Most likely out of descriptors: the load itself may hold them all.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 continue;
             }

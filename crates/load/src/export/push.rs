@@ -1,4 +1,4 @@
-//! Pushes: the newest figures, every so often and at the end, over plain HTTP.
+//! Pushes of the newest figures at an interval and at the end, over plain HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use tokio::sync::watch;
 use super::metrics::Snapshot;
 use super::{ExportError, otlp, prometheus};
 
-/// For one push, from connecting to the head of its answer.
+/// Maximum time of one push, from connecting to the head of its answer.
 const PUSH_MAX: Duration = Duration::from_secs(4);
 
-/// What is pushed.
+/// Format of the pushed figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Prometheus,
     Otlp,
 }
 
-/// Pushes to one place.
+/// Task that pushes to one destination.
 #[derive(Debug)]
 pub(super) struct Pusher {
     flag: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct Pusher {
 }
 
 impl Pusher {
-    /// To this address; `path` where it has none.
+    /// Creates a pusher to this address; `path` is the default path.
     pub(super) fn new(flag: &'static str, address: &Uri, path: &str, form: Form) -> Result<Self, ExportError> {
         let fault = |message: &str| ExportError::Address { flag, message: message.to_owned() };
         let Some(authority) = address.authority() else {
@@ -46,7 +46,7 @@ impl Pusher {
         if address.scheme_str() != Some("http") {
             return Err(fault("only http is pushed to; put a collector on this machine that goes on by TLS"));
         }
-        // It would be shown in errors and in lists of processes.
+        // Credentials would be shown in errors and in lists of processes.
         if authority.as_str().contains('@') {
             return Err(fault("a user and password in the address are not supported"));
         }
@@ -62,7 +62,7 @@ impl Pusher {
         })
     }
 
-    /// Pushes until the figures end, and then once more. Returns a sentence where a push failed.
+    /// Pushes until the figures end, and then once more. Returns a sentence if a push failed.
     pub(super) async fn run(
         self,
         mut figures: watch::Receiver<Option<Arc<Snapshot>>>,
@@ -91,7 +91,7 @@ impl Pusher {
 
     async fn exchange(&self, snapshot: &Snapshot) -> Result<(), String> {
         let (method, media, body) = match self.form {
-            // All of the group is replaced, so that nothing of an earlier run stays.
+            // PUT replaces the whole group, so that nothing of an earlier run stays.
             Form::Prometheus => (Method::PUT, prometheus::TEXT, prometheus::text(snapshot)),
             Form::Otlp => (Method::POST, "application/json", otlp::request(snapshot, self.started_ns, now_ns())),
         };
@@ -108,14 +108,14 @@ impl Pusher {
             .body(Full::new(Bytes::from(body)))
             .map_err(|err| err.to_string())?;
         let answer = sender.send_request(request).await.map_err(|err| err.to_string());
-        // Its body is of no interest.
+        // The answer's body is ignored.
         connection.abort();
         let status = answer?.status();
         if status.is_success() { Ok(()) } else { Err(format!("status {}", status.as_u16())) }
     }
 }
 
-/// When nobody feeds the figures any more.
+/// Resolves when the sender of the figures is dropped.
 async fn ended(figures: &mut watch::Receiver<Option<Arc<Snapshot>>>) {
     while figures.changed().await.is_ok() {}
 }

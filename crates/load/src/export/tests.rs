@@ -21,7 +21,7 @@ fn snapshot(label: &str) -> Arc<Snapshot> {
     Arc::new(Snapshot::of(label.into(), &tick))
 }
 
-/// One request, and the whole of its answer.
+/// Sends one request and returns the whole answer.
 async fn exchange(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -30,7 +30,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
     answer
 }
 
-/// A place to push to that answers with this status; what it was sent comes out, a text for each push.
+/// Push destination that answers with this status; the receiver gets the text of each push.
 async fn place(status: &'static str) -> (Uri, tokio::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();

@@ -1,4 +1,4 @@
-//! When requests start, and when the run ends.
+//! Flags for the arrival of requests, and for the end of the run.
 
 use std::time::Duration;
 
@@ -8,108 +8,75 @@ use serde::{Deserialize, Serialize};
 use super::values::{self, DAY, HOUR, MILLISECOND};
 use crate::plan::{Arrival, Spacing, Stage, Steps, Stop};
 
-/// Workers where nothing else is said.
+/// Default number of workers of the closed model.
 const CONCURRENCY_DEFAULT: u64 = 64;
-/// How long a run takes where nothing else is said.
+/// Default length of a run without another end.
 const DURATION_DEFAULT: Duration = Duration::from_secs(30);
-/// Requests under way at most in the open model, where nothing else is said.
+/// Default bound of requests under way in the open model.
 const IN_FLIGHT_DEFAULT: u64 = 10_000;
-/// The most workers.
+/// Upper bound of the number of workers.
 pub(crate) const CONCURRENCY_MAX: u64 = 1_000_000;
-/// The most requests of a run.
+/// Upper bound of the requests of a run.
 const REQUESTS_MAX: u64 = 1_000_000_000_000;
-/// The highest rate, in requests a second.
+/// Upper bound of the rate, in requests a second.
 pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 
-/// When requests start.
+/// Flags for the arrival of requests, and for the end of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Load")]
 #[serde(default)]
 pub(crate) struct ArrivalFlags {
     /// Closed model: so many workers, each sends its next request when it has its answer [default: 64]
-    #[arg(
-        long,
-        short,
-        value_name = "WORKERS",
-        env = "SEALWAY_LOAD_CONCURRENCY",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, short, value_name = "WORKERS", allow_hyphen_values = true)]
     pub(crate) concurrency: Option<String>,
     /// Open model: requests a second, whatever the target does; times count from when a request was due
-    #[arg(long, value_name = "PER_SECOND", env = "SEALWAY_LOAD_RATE", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PER_SECOND", allow_hyphen_values = true)]
     pub(crate) rate: Option<String>,
     /// How arrivals of the open model lie in time: even or poisson [default: even]
-    #[arg(long, value_name = "HOW", env = "SEALWAY_LOAD_SPACING", hide_env = true)]
+    #[arg(long, value_name = "HOW")]
     pub(crate) spacing: Option<String>,
     /// Requests under way at most in the open model; what is due beyond waits [default: 10000]
-    #[arg(
-        long,
-        value_name = "REQUESTS",
-        env = "SEALWAY_LOAD_IN_FLIGHT_MAX",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) in_flight_max: Option<String>,
     /// Where the rate (with --concurrency: the workers) goes next: 100@30s at once, ramp:500@1m in a line; repeatable
-    #[arg(long, value_name = "VALUE@TIME", env = "SEALWAY_LOAD_STAGE", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "VALUE@TIME", value_delimiter = ',')]
     pub(crate) stage: Vec<String>,
     /// Start this share of the workers each second; 0 starts all at once [default: 0]
-    #[arg(
-        long,
-        value_name = "PER_CENT",
-        env = "SEALWAY_LOAD_RAMP_PERCENT_PER_SECOND",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) ramp_percent_per_second: Option<String>,
     /// So many requests at one moment, as in --burst 3000 --every 5s --times 4
-    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_BURST", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) burst: Option<String>,
     /// From one burst's start to the next [default: 5s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_EVERY", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) every: Option<String>,
     /// How many bursts [default: 1]
-    #[arg(long, value_name = "BURSTS", env = "SEALWAY_LOAD_TIMES", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "BURSTS", allow_hyphen_values = true)]
     pub(crate) times: Option<String>,
     /// Measured time, such as 30, 1m30s or 00:01:30 [default: 30s, if no other end is given]
-    #[arg(
-        long,
-        short,
-        value_name = "TIME",
-        env = "SEALWAY_LOAD_DURATION",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, short, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) duration: Option<String>,
     /// End after so many requests
-    #[arg(
-        long,
-        short = 'n',
-        value_name = "REQUESTS",
-        env = "SEALWAY_LOAD_REQUESTS",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, short = 'n', value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) requests: Option<String>,
     /// Requests a worker makes at most; 0 for no bound
-    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_LOOPS", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) loops: Option<String>,
     /// Time at the beginning that is in no total [default: 0]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_WARM_UP", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) warm_up: Option<String>,
     /// How long a worker waits between an answer and its next request: a time, or 1s..3s for one drawn from there
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_THINK", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) think: Option<String>,
     /// Threads that offer the load [default: one a core]
-    #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "THREADS", allow_hyphen_values = true)]
     pub(crate) threads: Option<String>,
     /// All that is drawn at random is drawn from it [default: another one each time; reports name it]
-    #[arg(long, value_name = "NUMBER", env = "SEALWAY_LOAD_SEED", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) seed: Option<String>,
 }
 
-/// What they say together.
+/// Meaning of all these flags together.
 pub(super) struct Resolved {
     pub(super) arrival: Arrival,
     pub(super) stop: Stop,
@@ -119,7 +86,7 @@ pub(super) struct Resolved {
     pub(super) seed: Option<u64>,
 }
 
-/// Values as they were written, each within its bounds.
+/// Values of the flags, each parsed and within its bounds; `None` where a flag is absent or its value is wrong.
 struct Given {
     concurrency: Option<u64>,
     rate: Option<f64>,
@@ -159,50 +126,49 @@ impl ArrivalFlags {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(256));
-        let warm_up = values::time(problems, "--warm-up", self.warm_up.as_ref(), Duration::ZERO..=HOUR);
-        let think = values::times(problems, "--think", self.think.as_ref(), Duration::ZERO..=HOUR);
-        let threads = values::whole(problems, "--threads", self.threads.as_ref(), 1..=256);
+        let warm_up = values::time(problems, "--warm-up", &self.warm_up, Duration::ZERO..=HOUR);
+        let think = values::times(problems, "--think", &self.think, Duration::ZERO..=HOUR);
+        let threads = values::whole(problems, "--threads", &self.threads, 1..=256);
         Resolved {
             stop: stop(&given, &arrival),
             arrival,
             warm_up: warm_up.unwrap_or_default(),
             think: think.filter(|(_, to)| !to.is_zero()),
             threads: threads.map_or(cores, |threads| threads as usize),
-            seed: values::whole(problems, "--seed", self.seed.as_ref(), 0..=u64::MAX),
+            seed: values::whole(problems, "--seed", &self.seed, 0..=u64::MAX),
         }
     }
 
     fn given(&self, problems: &mut Problems) -> Given {
-        let mut whole = |flag, value: &Option<String>, range| values::whole(problems, flag, value.as_ref(), range);
+        let mut whole = |flag, value: &Option<String>, range| values::whole(problems, flag, value, range);
         let concurrency = whole("--concurrency", &self.concurrency, 1..=CONCURRENCY_MAX);
         let in_flight_max = whole("--in-flight-max", &self.in_flight_max, 1..=CONCURRENCY_MAX);
         let burst = whole("--burst", &self.burst, 1..=CONCURRENCY_MAX);
         let times = whole("--times", &self.times, 1..=100_000);
         let requests = whole("--requests", &self.requests, 1..=REQUESTS_MAX);
         let loops = whole("--loops", &self.loops, 0..=REQUESTS_MAX);
-        let spacings = [("even", Spacing::Even), ("poisson", Spacing::Poisson)];
-        let ramp = self.ramp_percent_per_second.as_ref();
+        let ramp = &self.ramp_percent_per_second;
         Given {
             concurrency,
-            rate: values::number(problems, "--rate", self.rate.as_ref(), 0.001..=RATE_MAX),
-            spacing: values::word(problems, "--spacing", self.spacing.as_ref(), &spacings),
+            rate: values::number(problems, "--rate", &self.rate, 0.001..=RATE_MAX),
+            spacing: values::named(problems, "--spacing", &self.spacing),
             in_flight_max,
             ramp_per_cent: values::number(problems, "--ramp-percent-per-second", ramp, 0.0..=100.0),
             burst,
-            every: values::time(problems, "--every", self.every.as_ref(), MILLISECOND..=HOUR),
+            every: values::time(problems, "--every", &self.every, MILLISECOND..=HOUR),
             times,
-            duration: values::time(problems, "--duration", self.duration.as_ref(), MILLISECOND * 100..=DAY * 30),
+            duration: values::time(problems, "--duration", &self.duration, MILLISECOND * 100..=DAY * 30),
             requests,
             loops,
         }
     }
 
-    /// Stages are of the rate, unless there are workers.
+    /// Returns whether the model is open. Stages set the rate, or the workers if `--concurrency` is given.
     fn is_open(&self) -> bool {
         self.rate.is_some() || (!self.stage.is_empty() && self.concurrency.is_none())
     }
 
-    /// The first value at once, then the stages.
+    /// Returns the steps of the load: the first value at once, then the stages.
     fn steps(&self, problems: &mut Problems, first: Option<f64>, max: f64) -> Steps {
         let stages = values::stages(problems, "--stage", &self.stage, max);
         if stages.iter().all(|stage| stage.value == 0.0) && !stages.is_empty() && first.is_none() {
@@ -212,7 +178,7 @@ impl ArrivalFlags {
         Steps(first.into_iter().chain(stages).collect())
     }
 
-    /// What says two things at once, or nothing.
+    /// Adds a problem for each combination of flags that contradict each other or have no effect.
     fn refuse_mixtures(&self, problems: &mut Problems) {
         let mut refuse = |is_so: bool, flags: &str, reason: &str| {
             if is_so {
@@ -257,7 +223,8 @@ impl ArrivalFlags {
     }
 }
 
-/// When the run ends: as it is said, else with its stages, else after half a minute.
+/// Returns the end of the run, by `--duration` and `--requests`. The default duration is the length of all stages, or 30 s
+/// without stages; bursts, and runs with `--requests` or `--loops`, have none.
 fn stop(given: &Given, arrival: &Arrival) -> Stop {
     let staged = |steps: &Steps| {
         let length: Duration = steps.0.iter().map(|stage| stage.length).sum();

@@ -1,4 +1,4 @@
-//! The broker as a target: `broker://SOCKET`.
+//! Flags for a broker as the target: `broker://SOCKET`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,66 +6,66 @@ use http::{Method, Uri};
 use sealway_runtime::config::{Problems, read_bounded};
 use serde::{Deserialize, Serialize};
 
-use super::Flags;
-use super::values;
+use super::{ConnectionFlags, Flags, VerdictFlags, given, values};
 use crate::plan::{Broker, BrokerCertificate, BrokerOperation, BrokerWire};
+use crate::report::units::count;
 
 const SCHEME: &str = "broker://";
-/// The longest path of a Unix socket.
+/// Longest path of a Unix socket, in bytes.
 const SOCKET_LEN_MAX: usize = 107;
-/// The largest file that a certificate is signed from.
+/// Largest file in PEM that a certificate is signed from, in bytes.
 const FILE_LEN_MAX: u64 = 64 * 1024;
-/// The most bytes of one input.
+/// Upper bound of the bytes of one input.
 const INPUT_LEN_MAX: u64 = 1024 * 1024;
-/// The most inputs in a call.
+/// Upper bound of the inputs in a call.
 const BATCH_MAX: u64 = 1024;
-/// The most bytes of all inputs in a call.
+/// Upper bound of the bytes of all inputs in a call.
 const CALL_LEN_MAX: u64 = 1024 * 1024;
 const PROFILE_LEN_MAX: usize = 64;
 const KEY_LEN_MAX: usize = 1024;
 const INPUT_LEN: u64 = 64;
 
-/// The broker as a target.
+/// Flags for a broker as the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Broker (broker://SOCKET)")]
 #[serde(default)]
 pub(crate) struct BrokerFlags {
     /// hash, sign (a certificate), encrypt, decrypt, rewrap, sign-data, verify, mac, verify-mac, derive, random, encapsulate,
     /// decapsulate, information or health [default: health]
-    #[arg(long, value_name = "OPERATION", env = "SEALWAY_LOAD_BROKER_OPERATION", hide_env = true)]
+    #[arg(long, value_name = "OPERATION")]
     pub(crate) broker_operation: Option<String>,
     /// v1 (Sealway's own), or open (the Open Crypto Broker's: hash, sign, encrypt, decrypt, health) [default: v1]
-    #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_BROKER_WIRE", hide_env = true)]
+    #[arg(long, value_name = "WIRE")]
     pub(crate) broker_wire: Option<String>,
     /// The profile [default: Default]
-    #[arg(long, value_name = "PROFILE", env = "SEALWAY_LOAD_PROFILE", hide_env = true)]
+    #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     /// The id of a key of the broker's store; with sign that of the authority's key
-    #[arg(long, value_name = "ID", env = "SEALWAY_LOAD_BROKER_KEY", hide_env = true)]
+    #[arg(long, value_name = "ID")]
     pub(crate) broker_key: Option<String>,
     /// Bytes of each input; with derive and random of each output [default: 64]
-    #[arg(long, value_name = "BYTES", env = "SEALWAY_LOAD_INPUT_BYTES", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub(crate) input_bytes: Option<String>,
     /// Inputs in a call [default: 1]
-    #[arg(long, value_name = "INPUTS", env = "SEALWAY_LOAD_BATCH", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "INPUTS", allow_hyphen_values = true)]
     pub(crate) batch: Option<String>,
     /// With sign: the certificate request, in PEM
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CSR", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) csr: Option<String>,
     /// With sign: the authority's certificate, in PEM
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) issuer: Option<String>,
     /// With sign on the wire open: the authority's private key in PEM, which each call carries
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER_KEY", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) issuer_key: Option<String>,
 }
 
-/// Whether a URL means a broker.
+/// Returns whether a URL names a broker.
 pub(super) fn is_meant(url: &str) -> bool {
     url.starts_with(SCHEME)
 }
 
-/// The socket of `broker://SOCKET`, and what stands for it where a URL is wanted.
+/// Returns the socket of `broker://SOCKET`, and a URL with the host `localhost` that stands for it in the plan.
 fn socket(problems: &mut Problems, name: &str, url: &str) -> Option<(PathBuf, Uri)> {
     let path = url.strip_prefix(SCHEME).unwrap_or_default();
     let is_path = path.starts_with('/') && path.len() <= SOCKET_LEN_MAX && !path.ends_with('/');
@@ -78,42 +78,26 @@ fn socket(problems: &mut Problems, name: &str, url: &str) -> Option<(PathBuf, Ur
 }
 
 impl BrokerFlags {
-    /// That none of them is given, where the target is no broker.
+    /// Adds a problem for each of these flags that is given, for a target that is no broker.
     pub(super) fn refuse(&self, problems: &mut Problems) {
-        for (flag, _) in self.given().into_iter().filter(|(_, value)| value.is_some()) {
+        for flag in given(self) {
             problems.add(flag, "is of a broker alone: give broker://SOCKET as the URL");
         }
     }
 
-    fn given(&self) -> [(&'static str, &Option<String>); 9] {
-        [
-            ("--broker-operation", &self.broker_operation),
-            ("--broker-wire", &self.broker_wire),
-            ("--profile", &self.profile),
-            ("--broker-key", &self.broker_key),
-            ("--input-bytes", &self.input_bytes),
-            ("--batch", &self.batch),
-            ("--csr", &self.csr),
-            ("--issuer", &self.issuer),
-            ("--issuer-key", &self.issuer_key),
-        ]
-    }
-
-    /// What is asked of the broker at this URL.
+    /// Resolves the calls to the broker at this URL. The result is `None` if the URL or the operation is wrong.
     pub(super) fn resolve(&self, problems: &mut Problems, name: &str, url: &str) -> Option<(Broker, Uri)> {
         let socket = socket(problems, name, url);
-        let operation =
-            values::word(problems, "--broker-operation", self.broker_operation.as_ref(), &BrokerOperation::ALL);
+        let operation = values::named(problems, "--broker-operation", &self.broker_operation);
         if self.broker_operation.is_some() && operation.is_none() {
             return None;
         }
         let operation = operation.unwrap_or(BrokerOperation::Health);
-        let wire = values::word(problems, "--broker-wire", self.broker_wire.as_ref(), &BrokerWire::ALL);
+        let wire = values::named(problems, "--broker-wire", &self.broker_wire);
         let wire = wire.unwrap_or(BrokerWire::V1);
         let is_open = wire == BrokerWire::Open;
         if is_open && !operation.is_open() {
-            let open: Vec<_> =
-                BrokerOperation::ALL.iter().filter(|(_, is)| is.is_open()).map(|(name, _)| *name).collect();
+            let open: Vec<_> = BrokerOperation::ALL.iter().filter(|is| is.is_open()).map(|is| is.name()).collect();
             let reason = format!("the wire open has {} alone", open.join(", "));
             problems.add(format!("--broker-operation {} with --broker-wire open", operation.name()), reason);
         }
@@ -166,14 +150,14 @@ impl BrokerFlags {
             refuse(problems, "--batch", self.batch.as_ref(), operation);
         }
         let least = u64::from(matches!(operation, BrokerOperation::Derive | BrokerOperation::Random));
-        let len = values::whole(problems, "--input-bytes", self.input_bytes.as_ref(), least..=INPUT_LEN_MAX);
-        let batch = values::whole(problems, "--batch", self.batch.as_ref(), 1..=BATCH_MAX);
+        let len = values::whole(problems, "--input-bytes", &self.input_bytes, least..=INPUT_LEN_MAX);
+        let batch = values::whole(problems, "--batch", &self.batch, 1..=BATCH_MAX);
         let (len, batch) = (len.unwrap_or(INPUT_LEN), batch.unwrap_or(1));
         if is_open && batch > 1 {
             problems.add(format!("--batch {batch} with --broker-wire open"), "a call has one input there");
         }
         if len * batch > CALL_LEN_MAX {
-            let reason = format!("expected at most {} bytes in a call", values::grouped(CALL_LEN_MAX));
+            let reason = format!("expected at most {} bytes in a call", count(CALL_LEN_MAX));
             problems.add(format!("--batch {batch} of --input-bytes {len}"), reason);
         }
         (len, batch)
@@ -195,7 +179,7 @@ impl BrokerFlags {
             match value {
                 None if is_wanted => problems.add(flag, "expected a file in PEM, which --broker-operation sign needs"),
                 Some(file) if is_wanted => {
-                    // Read once more when the run begins; a file that cannot be is told with all else that is wrong.
+                    // The run reads the files again; reading them here reports an unreadable file with all other problems.
                     problems.take(flag, read_bounded(Path::new(file), FILE_LEN_MAX));
                 }
                 Some(_) => {
@@ -216,32 +200,24 @@ fn refuse(problems: &mut Problems, flag: &str, value: Option<&String>, operation
     }
 }
 
-/// Flags that have no meaning with a broker: all of requests, TLS and sealing, and some of connections and answers.
+/// Adds a problem for each flag that has no meaning with a broker: all flags of requests, TLS and sealing, and some of
+/// connections and assertions.
 pub(super) fn refuse_others(problems: &mut Problems, flags: &Flags) {
-    let groups = [
-        Flags { request: flags.request.clone(), ..Flags::default() },
-        Flags { tls: flags.tls.clone(), ..Flags::default() },
-        Flags { sealed: flags.sealed.clone(), ..Flags::default() },
-    ];
-    let mut given: Vec<_> = groups.iter().flat_map(Flags::given).collect();
-    let (connection, verdict) = (&flags.connection, &flags.verdict);
-    let others = [
-        ("--http-version", connection.http_version.is_some()),
-        ("--connection-close", connection.connection_close),
-        ("--source", !connection.source.is_empty()),
-        ("--resolve", !connection.resolve.is_empty()),
-        ("--assert-status", !verdict.assert_status.is_empty()),
-        ("--assert-json", !verdict.assert_json.is_empty()),
-        ("--assert-body-holds", !verdict.assert_body_holds.is_empty()),
-        ("--assert-body-is", verdict.assert_body_is.is_some()),
-    ];
-    given.extend(others.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag.to_owned()));
-    for flag in given {
+    let verdict = VerdictFlags { threshold: Vec::new(), fail_on_errors: None, ..flags.verdict.clone() };
+    let connection = ConnectionFlags {
+        no_reuse: false,
+        streams: None,
+        timeout: None,
+        connect_timeout: None,
+        ..flags.connection.clone()
+    };
+    let groups = [given(&flags.request), given(&flags.tls), given(&flags.sealed), given(&connection), given(&verdict)];
+    for flag in groups.concat() {
         problems.add(flag, "is of HTTP alone, and the target is a broker");
     }
 }
 
-/// What a broker's operation is called where a method is wanted.
+/// Returns the method of the plan's request: the name of the broker's operation.
 pub(super) fn method(operation: BrokerOperation) -> Method {
     Method::from_bytes(operation.name().as_bytes()).unwrap_or_default()
 }

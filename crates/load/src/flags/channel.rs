@@ -1,4 +1,4 @@
-//! `sealway load channel`: how channels are asked for on the command line.
+//! Flags of `sealway load channel`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::{Output, OutputFlags, TlsFlags};
 use crate::channel::{Origin, RelayLimits, Settings, Size};
 use crate::plan::{ChannelMode, ChannelRole};
 
-/// Most channels of a size, and most sizes of a sweep.
+/// Upper bound of the channels of a size; the next constant bounds the sizes of a sweep.
 const CHANNELS_MAX: u64 = 1_000_000;
 const SIZES_MAX: usize = 256;
-/// Tokens that are written into a file live no longer: relays take none that do.
+/// Longest life of tokens that are written into a file: relays reject tokens that live longer.
 const GRANT_TIME_MAX: Duration = HOUR;
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,145 +24,145 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ChannelArgs {
     /// attach (both ends attach, a message passes, both leave), handshake, or full (also a stream and a call) [default: full]
-    #[arg(long, value_name = "MODE", env = "SEALWAY_LOAD_MODE", hide_env = true)]
+    #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<String>,
     /// Channels; several with commas for --sweep [default: 1000]
-    #[arg(long, value_name = "CHANNELS", env = "SEALWAY_LOAD_CHANNELS", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "CHANNELS", value_delimiter = ',')]
     pub(crate) channels: Vec<String>,
     /// Channels a second; 0 for as many as workers can; several with commas for --sweep [default: 200]
-    #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RATE", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
     /// What the rate begins with and grows by; 0 for the whole rate at once; several with commas for --sweep [default: 0]
-    #[arg(long, value_name = "RATE", env = "SEALWAY_LOAD_RAMP_STEP", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) ramp_step: Vec<String>,
     /// How often it grows [default: 2s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RAMP_INTERVAL", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) ramp_interval: Option<String>,
     /// How long all channels stay open and idle after the last one was made [default: 60s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_STEADY", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) steady: Option<String>,
     /// Channels that are made at once; what is due beyond waits, and the wait is in the response time [default: 64]
-    #[arg(long, value_name = "WORKERS", env = "SEALWAY_LOAD_WORKERS", hide_env = true)]
+    #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: Option<String>,
     /// From the start of dialling to the end of the handshake [default: 10s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CONN_TIMEOUT", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) conn_timeout: Option<String>,
     /// For the call, and for opening its stream [default: 5s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RPC_TIMEOUT", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) rpc_timeout: Option<String>,
     /// Between two lines on standard error [default: 2s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_REPORT_INTERVAL", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) report_interval: Option<String>,
     /// How often an open channel asks its peer for a sign of life; 0 for never [default: 20s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_PING_EVERY", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) ping_every: Option<String>,
     /// native or flowersec-v1 [default: native]
-    #[arg(long, value_name = "PROFILE", env = "SEALWAY_LOAD_PROFILE", hide_env = true)]
+    #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
     /// A suite of the profile whose ends have no keys of their own, by number (256, 0x100) or name [default: its first]
-    #[arg(long, value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true)]
+    #[arg(long, value_name = "SUITE")]
     pub(crate) suite: Option<String>,
     /// both, client or server: which ends are here; the other generator has the others, of the same file of grants [default: both]
-    #[arg(long, value_name = "ROLE", env = "SEALWAY_LOAD_ROLE", hide_env = true)]
+    #[arg(long, value_name = "ROLE")]
     pub(crate) role: Option<String>,
     /// Each size of the lists, in turn, until channels fail; says which limit that was
-    #[arg(long, env = "SEALWAY_LOAD_SWEEP", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) sweep: bool,
     /// channel-published: the sizes of Flowersec's published results, each in turn
-    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_PRESET", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Where the relay is and grants come from.
+    /// Location of the relay, and source of the grants.
     #[command(flatten)]
     pub(crate) relay: RelayFlags,
     /// Threads that make channels [default: one a core]
-    #[arg(long, value_name = "THREADS", env = "SEALWAY_LOAD_THREADS", hide_env = true)]
+    #[arg(long, value_name = "THREADS")]
     pub(crate) threads: Option<String>,
     /// A local address to come from; several are taken in turn [default: what suits, towards a relay on loopback]
-    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
     /// text, or json: the document of the run on standard output, and nothing else there [default: text]
-    #[arg(long, value_name = "FORM", env = "SEALWAY_LOAD_OUTPUT", hide_env = true)]
+    #[arg(long, value_name = "FORM")]
     pub(crate) output: Option<String>,
-    /// Towards a relay with TLS.
+    /// TLS towards a relay at `wss://`.
     #[command(flatten)]
     pub(crate) tls: TlsFlags,
-    /// What is left behind.
+    /// Flags for displays and reports.
     #[command(flatten)]
     pub(crate) reports: OutputFlags,
 }
 
-/// Where the relay is, and where grants come from.
+/// Flags for the relay and the source of its grants.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Relay and grants")]
 pub(crate) struct RelayFlags {
     /// A relay that is there: ws:// or wss://; without it, --control and --grants-in, one is started for the run
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_RELAY", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) relay: Option<String>,
     /// With --relay: the issuer's key file, by which tokens are signed here
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_ISSUER_KEY", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) issuer_key: Option<String>,
     /// The audience of tokens that are signed here [default: sealway-load]
-    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_AUD", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) aud: Option<String>,
     /// The issuer of tokens that are signed here [default: sealway-load]
-    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_ISS", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) iss: Option<String>,
     /// Get grants from this control plane: http://HOST:PORT
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_CONTROL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) control: Option<String>,
     /// With --control: the bearer's token, in a file of one line
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<String>,
     /// Write the grants of all channels into this file and make none: for --grants-in here and on another machine
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_OUT", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) grants_out: Option<String>,
     /// Take the grants from this file
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_GRANTS_IN", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) grants_in: Option<String>,
     /// With --grants-out: how long they may be used, at most 1h; and with one role: how long an end waits for the other
     /// [default: 10m]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_GRANT_TIME", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) grant_time: Option<String>,
     /// A relay's process on this machine, to be measured, where none is started
-    #[arg(long, value_name = "PROCESS", env = "SEALWAY_LOAD_WATCH_PID", hide_env = true)]
+    #[arg(long, value_name = "PROCESS")]
     pub(crate) watch_pid: Option<String>,
     /// Of a relay that is started: connections [default: 0, as many as the run has]
-    #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CONNS", hide_env = true)]
+    #[arg(long, value_name = "COUNT")]
     pub(crate) max_conns: Option<String>,
     /// Of a relay that is started: channels [default: 0, as many as the run has]
-    #[arg(long, value_name = "COUNT", env = "SEALWAY_LOAD_MAX_CHANNELS", hide_env = true)]
+    #[arg(long, value_name = "COUNT")]
     pub(crate) max_channels: Option<String>,
     /// Of a relay that is started: how long a channel may stay without a message [default: the relay's own, 60s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_IDLE_TIMEOUT", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<String>,
     /// Of a relay that is started: how often it looks for what is over [default: the relay's own, 500ms]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_CLEANUP_INTERVAL", hide_env = true)]
+    #[arg(long, value_name = "TIME")]
     pub(crate) cleanup_interval: Option<String>,
 }
 
-/// What is to be done with channels.
+/// Work that the flags of `sealway load channel` ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelJob {
-    /// What all sizes have in common.
+    /// Settings that all sizes have in common.
     pub(crate) settings: Settings,
-    /// The sizes, in their order.
+    /// Sizes to run, in this order.
     pub(crate) sizes: Vec<Size>,
-    /// Whether sizes are apart from each other, so that one that fails says nothing of the next.
+    /// True for the sizes of a preset: then a size that fails does not stop the next ones.
     pub(crate) is_preset: bool,
-    /// Whether there may be several.
+    /// True for a sweep over several sizes.
     pub(crate) is_sweep: bool,
-    /// Grants are written there, and no channel is made.
+    /// File that the grants are written to instead of making channels.
     pub(crate) grants_out: Option<PathBuf>,
-    /// How long those may be used.
+    /// Validity of the grants in that file.
     pub(crate) grant_time: Duration,
-    /// Whether standard output is the document's alone.
+    /// True if standard output holds the JSON document alone.
     pub(crate) is_json: bool,
-    /// What is left behind.
+    /// Displays and reports of the run.
     pub(crate) output: Output,
 }
 
 impl ChannelArgs {
-    /// What they mean.
+    /// Resolves the flags to a job.
     ///
     /// # Errors
     /// Everything that is wrong with them, a line each.
@@ -171,7 +171,7 @@ impl ChannelArgs {
         let (sizes, is_preset) = self.sizes(&mut problems);
         let settings = self.settings(&mut problems, is_preset);
         let forms = [("text", false), ("json", true)];
-        let is_json = values::word(&mut problems, "--output", self.output.as_ref(), &forms).unwrap_or(false);
+        let is_json = values::word(&mut problems, "--output", &self.output, &forms).unwrap_or(false);
         let output = self.reports.resolve(&mut problems);
         if is_json && (output.json_lines || output.out.iter().any(|(file, _)| file.as_os_str() == "-")) {
             problems.add("--output json", "--json-lines and --out - want standard output too");
@@ -197,8 +197,8 @@ impl ChannelArgs {
     }
 
     fn sizes(&self, problems: &mut Problems) -> (Vec<Size>, bool) {
-        let interval = values::time(problems, "--ramp-interval", self.ramp_interval.as_ref(), MILLISECOND..=HOUR);
-        let steady = values::time(problems, "--steady", self.steady.as_ref(), Duration::ZERO..=HOUR * 24);
+        let interval = values::time(problems, "--ramp-interval", &self.ramp_interval, MILLISECOND..=HOUR);
+        let steady = values::time(problems, "--steady", &self.steady, Duration::ZERO..=HOUR * 24);
         let is_published = self.preset.as_deref() == Some("channel-published");
         if let Some(preset) = self.preset.as_ref().filter(|_| !is_published) {
             values::wrong(problems, "--preset", preset, "channel-published");
@@ -245,8 +245,8 @@ impl ChannelArgs {
     }
 
     fn settings(&self, problems: &mut Problems, is_preset: bool) -> Settings {
-        let mode = values::word(problems, "--mode", self.mode.as_ref(), &ChannelMode::ALL).unwrap_or(ChannelMode::Full);
-        let role = values::word(problems, "--role", self.role.as_ref(), &ChannelRole::ALL).unwrap_or(ChannelRole::Both);
+        let mode = values::named(problems, "--mode", &self.mode).unwrap_or(ChannelMode::Full);
+        let role = values::named(problems, "--role", &self.role).unwrap_or(ChannelRole::Both);
         let origin = self.relay.origin(problems);
         if role != ChannelRole::Both && mode == ChannelMode::Attach {
             problems.add("--mode attach", "needs both ends here, which a message passes between");
@@ -257,12 +257,12 @@ impl ChannelArgs {
         }
         let least = MILLISECOND..=HOUR;
         let time = |problems: &mut Problems, flag: &str, value: &Option<String>, default: Duration| {
-            values::time(problems, flag, value.as_ref(), least.clone()).unwrap_or(default)
+            values::time(problems, flag, value, least.clone()).unwrap_or(default)
         };
-        let ping = values::time(problems, "--ping-every", self.ping_every.as_ref(), Duration::ZERO..=HOUR);
+        let ping = values::time(problems, "--ping-every", &self.ping_every, Duration::ZERO..=HOUR);
         let ping = ping.unwrap_or(if is_preset { Duration::ZERO } else { SECOND * 20 });
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = values::whole(problems, "--threads", self.threads.as_ref(), 1..=256);
+        let threads = values::whole(problems, "--threads", &self.threads, 1..=256);
         let sources = self
             .source
             .iter()
@@ -277,7 +277,7 @@ impl ChannelArgs {
             suite: self.suite(problems),
             aud: self.relay.aud.clone().unwrap_or_else(|| "sealway-load".into()),
             iss: self.relay.iss.clone().unwrap_or_else(|| "sealway-load".into()),
-            workers: values::whole(problems, "--workers", self.workers.as_ref(), 1..=CHANNELS_MAX).map(|n| n as usize),
+            workers: values::whole(problems, "--workers", &self.workers, 1..=CHANNELS_MAX).map(|n| n as usize),
             conn_timeout: time(problems, "--conn-timeout", &self.conn_timeout, SECOND * 10),
             rpc_timeout: time(problems, "--rpc-timeout", &self.rpc_timeout, SECOND * 5),
             peer_timeout: self.relay.grant_time(problems),
@@ -285,13 +285,13 @@ impl ChannelArgs {
             ping_every: Some(ping).filter(|every| !every.is_zero()),
             threads: threads.map_or(cores, |threads| threads as usize),
             sources,
-            // Whether a relay that grants name has TLS is seen when there are some.
+            // Grants that are minted elsewhere name their relay: it is known only then if TLS is needed.
             tls: self.tls.resolve(
                 problems,
                 is_tls || (knows_not && !is_plain && self.tls != TlsFlags::default()),
                 None,
             ),
-            watch_pid: values::whole(problems, "--watch-pid", self.relay.watch_pid.as_ref(), 1..=u64::from(u32::MAX))
+            watch_pid: values::whole(problems, "--watch-pid", &self.relay.watch_pid, 1..=u64::from(u32::MAX))
                 .map(|pid| pid as u32),
             seed: SystemClock.now_ms() % 1_000_000_000,
             origin,
@@ -300,7 +300,7 @@ impl ChannelArgs {
 
     fn suite(&self, problems: &mut Problems) -> (u16, String) {
         let profiles = [("native", true), ("flowersec-v1", false)];
-        let is_native = values::word(problems, "--profile", self.profile.as_ref(), &profiles).unwrap_or(true);
+        let is_native = values::word(problems, "--profile", &self.profile, &profiles).unwrap_or(true);
         let all: Vec<_> = keyless_suites().into_iter().filter(|(_, _, native)| *native == is_native).collect();
         let asked = self.suite.as_deref().map(|suite| {
             let number =
@@ -316,7 +316,7 @@ impl ChannelArgs {
     }
 }
 
-/// The sizes of Flowersec's published results.
+/// Returns the sizes of Flowersec's published results.
 fn published(steady: Option<Duration>) -> Vec<Size> {
     let size = |channels, rate, ramp_step, seconds| Size {
         channels,
@@ -328,14 +328,15 @@ fn published(steady: Option<Duration>) -> Vec<Size> {
     let mut all = vec![size(1000, 400.0, 200.0, 30)];
     let others =
         [(4000, 1000.0), (6000, 1000.0), (8000, 1000.0), (6000, 600.0), (7000, 600.0), (4000, 2000.0), (4000, 4000.0)];
-    // Only the first was held; the others are of how many can be made, and idle for long enough to be looked at.
+    // Only the first size was held open; the others measure how many channels can be made, and idle for a short time to be
+    // measured.
     all.extend(others.map(|(channels, rate)| size(channels, rate, 0.0, 3)));
     all
 }
 
 impl RelayFlags {
     fn grant_time(&self, problems: &mut Problems) -> Duration {
-        let time = values::time(problems, "--grant-time", self.grant_time.as_ref(), SECOND..=GRANT_TIME_MAX);
+        let time = values::time(problems, "--grant-time", &self.grant_time, SECOND..=GRANT_TIME_MAX);
         time.unwrap_or(SECOND * 600)
     }
 
@@ -369,7 +370,7 @@ impl RelayFlags {
         }
     }
 
-    /// Flags that have no meaning with the others.
+    /// Adds a problem for each flag that has no meaning without another flag.
     fn refuse_strays(&self, problems: &mut Problems) {
         let is_started = self.relay.is_none() && self.control.is_none() && self.grants_in.is_none();
         let strays = [
@@ -388,18 +389,18 @@ impl RelayFlags {
 
     fn limits(&self, problems: &mut Problems) -> RelayLimits {
         let mut count = |flag: &str, value: &Option<String>| {
-            values::whole(problems, flag, value.as_ref(), 0..=10_000_000).unwrap_or_default()
+            values::whole(problems, flag, value, 0..=10_000_000).unwrap_or_default()
         };
         let (max_conns, max_channels) =
             (count("--max-conns", &self.max_conns), count("--max-channels", &self.max_channels));
         RelayLimits {
             max_conns,
             max_channels,
-            idle_timeout: values::time(problems, "--idle-timeout", self.idle_timeout.as_ref(), MILLISECOND..=HOUR * 24),
+            idle_timeout: values::time(problems, "--idle-timeout", &self.idle_timeout, MILLISECOND..=HOUR * 24),
             cleanup_interval: values::time(
                 problems,
                 "--cleanup-interval",
-                self.cleanup_interval.as_ref(),
+                &self.cleanup_interval,
                 MILLISECOND..=SECOND * 10,
             ),
         }
@@ -413,7 +414,7 @@ fn relay_url(problems: &mut Problems, flag: &str, text: &str, schemes: &[&str], 
         is_known && is_bare && url.host().is_some_and(|host| !host.is_empty())
     });
     if url.is_none() {
-        // What may be a secret is not shown.
+        // The value may hold a secret and is not shown.
         problems.add(flag, format!("expected {expected}, without a user and password"));
     }
     url

@@ -1,4 +1,4 @@
-//! Over which connections, and how long things may take.
+//! Flags for connections and timeouts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,48 +10,42 @@ use serde::{Deserialize, Serialize};
 use super::values::{self, HOUR, MILLISECOND};
 use crate::plan::{Connections, Protocol, Timeouts};
 
-/// Local addresses, and addresses of the target, at most.
+/// Upper bound of the local addresses, and of the addresses of the target.
 const ADDRESSES_MAX: usize = 1024;
 
-/// Over which connections.
+/// Flags for connections and timeouts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Connections")]
 #[serde(default)]
 pub(crate) struct ConnectionFlags {
     /// 1.1, 2 or 3; exactly this, without falling back. 2 on http:// is h2c with prior knowledge [default: 1.1]
-    #[arg(long, value_name = "VERSION", env = "SEALWAY_LOAD_HTTP_VERSION", hide_env = true)]
+    #[arg(long, value_name = "VERSION")]
     pub(crate) http_version: Option<String>,
     /// A new connection for each request
-    #[arg(long, env = "SEALWAY_LOAD_NO_REUSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) no_reuse: bool,
     /// Also say so to the server, by `Connection: close`; HTTP/1.1 alone
-    #[arg(long, env = "SEALWAY_LOAD_CONNECTION_CLOSE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) connection_close: bool,
     /// Requests at a time over one connection; HTTP/2, 3 and brokers alone [default: 1]
-    #[arg(long, value_name = "REQUESTS", env = "SEALWAY_LOAD_STREAMS", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) streams: Option<String>,
     /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
-    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_SOURCE", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
     /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:10.0.0.7:8443; repeatable
-    #[arg(long, value_name = "HOST:ADDRESS", env = "SEALWAY_LOAD_RESOLVE", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "HOST:ADDRESS", value_delimiter = ',')]
     pub(crate) resolve: Vec<String>,
     /// For a request, from its start to its answer's last byte [default: 30s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_TIMEOUT", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) timeout: Option<String>,
     /// To open a connection, TLS included [default: 10s]
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "SEALWAY_LOAD_CONNECT_TIMEOUT",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) connect_timeout: Option<String>,
 }
 
 impl ConnectionFlags {
-    /// What is spoken.
+    /// Resolves the protocol of the connections, from the URL's scheme and `--http-version`.
     pub(super) fn protocol(&self, problems: &mut Problems, url: Option<&Uri>) -> Protocol {
         let words = [("1.1", Protocol::Http1), ("2", Protocol::Http2), ("3", Protocol::Http3)];
         let version =
@@ -74,7 +68,7 @@ impl ConnectionFlags {
     }
 
     pub(super) fn connections(&self, problems: &mut Problems, protocol: Protocol) -> Connections {
-        let streams = values::whole(problems, "--streams", self.streams.as_ref(), 1..=10_000).unwrap_or(1) as usize;
+        let streams = values::whole(problems, "--streams", &self.streams, 1..=10_000).unwrap_or(1) as usize;
         if streams > 1 && matches!(protocol, Protocol::Http1 | Protocol::WebSocket) {
             let what = if protocol == Protocol::Http1 { "HTTP/1.1" } else { "a WebSocket" };
             let reason = format!("{what} has one request at a time on a connection: give --http-version 2 or 3");
@@ -102,15 +96,15 @@ impl ConnectionFlags {
     }
 
     pub(super) fn timeouts(&self, problems: &mut Problems) -> Timeouts {
-        let connect = values::time(problems, "--connect-timeout", self.connect_timeout.as_ref(), MILLISECOND..=HOUR);
-        let request = values::time(problems, "--timeout", self.timeout.as_ref(), MILLISECOND..=HOUR);
+        let connect = values::time(problems, "--connect-timeout", &self.connect_timeout, MILLISECOND..=HOUR);
+        let request = values::time(problems, "--timeout", &self.timeout, MILLISECOND..=HOUR);
         Timeouts {
             connect: connect.unwrap_or(Duration::from_secs(10)),
             request: request.unwrap_or(Duration::from_secs(30)),
         }
     }
 
-    /// Addresses that stand for the URL's host.
+    /// Resolves `--resolve`: the addresses to connect to instead of the URL's host.
     pub(super) fn addresses(&self, problems: &mut Problems, url: Option<&Uri>) -> Vec<SocketAddr> {
         let host = url.and_then(Uri::host).unwrap_or_default();
         let port = url.map_or(80, super::target::port);
@@ -139,7 +133,7 @@ impl ConnectionFlags {
     }
 }
 
-/// The host, in brackets if it is an IPv6 address, and what follows its colon.
+/// Splits `HOST:ADDRESS` at the colon after the host. An IPv6 host is in brackets, which stay.
 fn split_host(value: &str) -> Option<(&str, &str)> {
     if value.starts_with('[') {
         let end = value.find("]:")?;

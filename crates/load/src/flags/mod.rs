@@ -1,8 +1,8 @@
-//! What can be said of a run on the command line and in the environment, and what is meant by it.
+//! Flags of the command line and the environment, and the plan that they mean.
 //!
-//! Every value is kept as it was written until `resolve` looks at all of them together, so that one run names
-//! everything that is wrong. Presets, JMeter plans and files of matrices write the same flags, and so are held to the
-//! same rules. What a run then does with a `Job` it may not know.
+//! Each value stays as it was written until `resolve` checks all of them together, so that one call reports every problem.
+//! Presets, JMeter plans and matrix files set the same flags and follow the same rules. This module must not know how a `Job` is
+//! run.
 
 mod arrival;
 mod broker;
@@ -19,6 +19,8 @@ mod tls;
 pub(crate) mod values;
 mod verdict;
 
+use clap::builder::BoolishValueParser;
+use clap::{Arg, ArgAction};
 use sealway_runtime::config::{ConfigError, Problems};
 use serde::{Deserialize, Serialize};
 
@@ -38,60 +40,71 @@ pub(crate) use self::verdict::VerdictFlags;
 const ENVIRONMENT: &str = "Every flag is also a variable: --in-flight-max is SEALWAY_LOAD_IN_FLIGHT_MAX. Exit codes: 0 \
     the run went as it must, 1 it did not (failed requests, assertions, thresholds), 2 the command line is wrong.";
 
+/// Gives a flag its environment variable; a flag without a value also accepts words for yes and no in that variable.
+fn variable(arg: Arg) -> Arg {
+    // The arguments after it belong to another client, which has its own variables.
+    let Some(name) = arg.get_long().filter(|name| *name != "litegateway") else { return arg };
+    // Clap needs a static name. A process builds the command only a few times, so that the leak is small.
+    let variable: &'static str = format!("SEALWAY_LOAD_{}", name.replace('-', "_").to_uppercase()).leak();
+    let arg = arg.env(variable).hide_env(true);
+    if matches!(arg.get_action(), ArgAction::SetTrue) { arg.value_parser(BoolishValueParser::new()) } else { arg }
+}
+
 /// `sealway load`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = ENVIRONMENT)]
+#[command(args_conflicts_with_subcommands = true, after_help = ENVIRONMENT, mut_args(variable))]
 pub struct LoadArgs {
-    /// Another thing to do than one run.
+    /// Subcommand; `None` for a single run.
     #[command(subcommand)]
     pub(crate) action: Option<Action>,
     /// Where requests go: http://, https://, ws:// or wss://; the path may be a template. Or a broker: broker://SOCKET
     #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
     pub(crate) url: Option<String>,
-    /// Where the plan comes from, if not from flags alone.
+    /// Source of the plan other than flags.
     #[command(flatten)]
     pub(crate) source: SourceFlags,
-    /// Everything else.
+    /// All other flags of the run.
     #[command(flatten)]
     pub(crate) flags: Flags,
 }
 
-/// What else than one run there is to do.
+/// Subcommand of `sealway load` other than a single run.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum Action {
     /// Find the load where more of it buys no more throughput, only time
-    #[command(after_help = ENVIRONMENT)]
+    #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Autotune {
         /// Where requests go
         #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
         url: Option<String>,
-        /// How to search.
+        /// Flags of the search for a knee.
         #[command(flatten)]
         search: AutotuneFlags,
-        /// What each load point is.
+        /// Flags of the run at each load point.
         #[command(flatten)]
         flags: Box<Flags>,
     },
     /// Tune, or run, each of several combinations, and show a table of them
-    #[command(after_help = ENVIRONMENT)]
+    #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Matrix {
         /// The axes, in YAML; without it http, https and mtls, each with and without reuse of connections
         #[arg(value_name = "FILE")]
         file: Option<String>,
-        /// What the cells are.
+        /// Flags of the cells of the matrix.
         #[command(flatten)]
         matrix: MatrixFlags,
-        /// How to search.
+        /// Flags of the search for a knee in each cell.
         #[command(flatten)]
         search: AutotuneFlags,
-        /// What all cells have in common.
+        /// Flags that all cells have in common.
         #[command(flatten)]
         flags: Box<Flags>,
     },
     /// Make end-to-end encrypted channels over a relay, keep them open, and measure both and the relay
-    #[command(after_help = ENVIRONMENT)]
+    #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Channel(Box<ChannelArgs>),
     /// Compare two reports in JSON: what changed, and whether it is more than noise
+    #[command(mut_args(variable))]
     Compare(CompareArgs),
 }
 
@@ -105,28 +118,28 @@ pub(crate) struct CompareArgs {
     #[arg(value_name = "AFTER")]
     pub(crate) after: String,
     /// Exit code 1 when a figure is significantly worse by more than this, such as 5%
-    #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_REGRESSION", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) regression: Option<String>,
     /// text, markdown or json
-    #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true, default_value = "text")]
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: String,
 }
 
-/// Where a plan comes from, if not from flags alone.
+/// Flags for the source of a plan, if it is not made of flags alone.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Plans from elsewhere")]
 pub(crate) struct SourceFlags {
     /// poc: four bursts of 3,000 new connections, with a verdict; session: the session clients' benchmark
-    #[arg(long, value_name = "NAME", env = "SEALWAY_LOAD_PRESET", hide_env = true)]
+    #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
     /// Flows of the preset session
-    #[arg(long, value_name = "FLOWS", env = "SEALWAY_LOAD_BENCHMARK", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "FLOWS", allow_hyphen_values = true)]
     pub(crate) benchmark: Option<String>,
     /// With the preset poc: the server's process on this machine, to measure its memory and processor time
-    #[arg(long, value_name = "PROCESS", env = "SEALWAY_LOAD_WATCH_PID", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PROCESS", allow_hyphen_values = true)]
     pub(crate) watch_pid: Option<String>,
     /// Take threads, ramp, loops, requests and assertions from a JMeter plan; flags go before what it says
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_JMETER", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) jmeter: Option<String>,
     /// Take the place of Lite Gateway's load client: what follows is its own flags, and LITEGATEWAY_LOADCLIENT_… its
     /// environment; --litegateway --help lists them
@@ -134,51 +147,69 @@ pub(crate) struct SourceFlags {
     pub(crate) litegateway: Option<Vec<String>>,
 }
 
-/// The flags of a run: each as it was written, or absent.
+/// Flags of a run: each as it was written, or absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Flags {
-    /// When requests start, and when the run ends.
+    /// Flags for the arrival of requests and the end of the run.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) arrival: ArrivalFlags,
-    /// What is sent.
+    /// Flags for the request that is sent.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) request: RequestFlags,
-    /// Over which connections.
+    /// Flags for connections and timeouts.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) connection: ConnectionFlags,
-    /// TLS.
+    /// Flags for TLS towards the target.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) tls: TlsFlags,
-    /// Sealed sessions.
+    /// Flags for sealed sessions on top.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) sealed: SealedFlags,
-    /// A broker.
+    /// Flags for a broker as the target.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) broker: BrokerFlags,
-    /// When the run has failed.
+    /// Flags for assertions and thresholds.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) verdict: VerdictFlags,
-    /// What is shown and left behind.
+    /// Flags for displays and reports.
     #[command(flatten)]
     #[serde(flatten)]
     pub(crate) output: OutputFlags,
 }
 
+/// Returns the names of the flags that are given, of one group or of all, as on the command line: `--in-flight-max`.
+pub(crate) fn given(flags: &impl Serialize) -> Vec<String> {
+    use serde_json::Value;
+    let all = serde_json::to_value(flags).unwrap_or_default();
+    let given = all.as_object().into_iter().flatten().filter(|(_, value)| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Array(items) => !items.is_empty(),
+        _ => true,
+    });
+    given.map(|(name, _)| format!("--{}", name.replace('_', "-"))).collect()
+}
+
 impl Flags {
-    /// Sets a flag by its name with `_` for `-`. What is given as a list is repeated.
+    /// Sets a flag by its name, with `_` in place of `-`. A flag that is a list takes all values, any other flag exactly one.
     ///
     /// # Errors
-    /// What is wrong, without the name: there is no such flag, or it is of another kind.
+    /// States the problem without the name: an unknown flag, a wrong number of values, or a value that is not a boolean.
     pub(crate) fn set(&mut self, name: &str, given: &[String]) -> Result<(), String> {
         use serde_json::Value;
+        // Earlier names of these flags, for files that still use them.
+        let name = match name {
+            "pins" => "pin",
+            "suites" => "suite",
+            name => name,
+        };
         let mut all = self.as_map()?;
         let slot = all.get_mut(name).ok_or("there is no such flag")?;
         let one = || match given {
@@ -198,7 +229,7 @@ impl Flags {
         Ok(())
     }
 
-    /// Takes from `defaults` what is not given.
+    /// Takes each flag that is not given from `defaults`.
     ///
     /// # Errors
     /// None in practice: both are flags.
@@ -220,27 +251,14 @@ impl Flags {
         Ok(())
     }
 
-    /// What is shown and left behind.
+    /// Resolves the flags for displays and reports.
     ///
     /// # Errors
-    /// Everything that is wrong with these flags.
+    /// All problems with these flags.
     pub(crate) fn output(&self) -> Result<Output, ConfigError> {
         let mut problems = Problems::default();
         let output = self.output.resolve(&mut problems);
         problems.into_result().map(|()| output)
-    }
-
-    /// Names of flags that are given, as they are written on the command line.
-    pub(crate) fn given(&self) -> Vec<String> {
-        use serde_json::Value;
-        let all = self.as_map().unwrap_or_default();
-        let is_given = |value: &Value| match value {
-            Value::Null | Value::Bool(false) => false,
-            Value::Array(items) => !items.is_empty(),
-            _ => true,
-        };
-        let given = all.iter().filter(|(_, value)| is_given(value));
-        given.map(|(name, _)| format!("--{}", name.replace('_', "-"))).collect()
     }
 
     fn as_map(&self) -> Result<serde_json::Map<String, serde_json::Value>, String> {

@@ -1,4 +1,4 @@
-//! What is shown meanwhile, and what is left behind.
+//! Flags for displays during the run, and for reports after it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,52 +11,52 @@ use super::values::{self, HOUR, MILLISECOND};
 use crate::export::Exports;
 use crate::report::{Format, check};
 
-/// What is shown meanwhile, and what is left behind.
+/// Flags for displays during the run, and for reports after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Output")]
 #[serde(default)]
 pub(crate) struct OutputFlags {
     /// Write a report to this file, in the form that its extension asks for; - is standard output; repeatable
-    #[arg(long, short, value_name = "FILE", env = "SEALWAY_LOAD_OUT", hide_env = true, value_delimiter = '\n')]
+    #[arg(long, short, value_name = "FILE", value_delimiter = '\n')]
     pub(crate) out: Vec<String>,
     /// The form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
-    #[arg(long, value_name = "FORMAT", env = "SEALWAY_LOAD_FORMAT", hide_env = true)]
+    #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
     /// Plain lines, also on a terminal
-    #[arg(long, env = "SEALWAY_LOAD_NO_TUI", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) no_tui: bool,
     /// One JSON object a line on standard output, and nothing else there
-    #[arg(long, env = "SEALWAY_LOAD_JSON_LINES", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) json_lines: bool,
     /// Between two plain lines [default: 1s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_INTERVAL", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) interval: Option<String>,
     /// What the run is called in reports [default: the URL's host and path]
-    #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_LABEL", hide_env = true)]
+    #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
-    #[arg(long, value_name = "ADDRESS", env = "SEALWAY_LOAD_PROMETHEUS", hide_env = true)]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) prometheus: Option<String>,
     /// Push the figures to this Pushgateway every 5 s and at the end: http://host:9091
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_PUSHGATEWAY", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) pushgateway: Option<String>,
     /// Push the figures to this collector of OTLP over HTTP every 5 s and at the end: http://host:4318
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_OTLP", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
 }
 
-/// What is shown meanwhile, and what is left behind.
+/// Displays during the run, and reports after it.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
-    /// Files of reports, and the form of each.
+    /// Files of reports, each with its format.
     pub(crate) out: Vec<(PathBuf, Format)>,
-    /// No full screen, also on a terminal.
+    /// True if the full screen is off, also on a terminal.
     pub(crate) no_tui: bool,
-    /// JSON lines on standard output.
+    /// True if standard output holds JSON lines alone.
     pub(crate) json_lines: bool,
-    /// Between two plain lines.
+    /// Time between two plain lines.
     pub(crate) interval: Duration,
-    /// Where figures go while it runs.
+    /// Exports of the figures during the run.
     pub(crate) exports: Exports,
 }
 
@@ -75,7 +75,7 @@ impl OutputFlags {
         if label.chars().count() > 200 || label.chars().any(char::is_control) {
             values::wrong(problems, "--label", label, "one line of at most 200 characters");
         }
-        let interval = values::time(problems, "--interval", self.interval.as_ref(), MILLISECOND * 1000..=HOUR);
+        let interval = values::time(problems, "--interval", &self.interval, MILLISECOND * 1000..=HOUR);
         let address = "an address and port such as 127.0.0.1:9464";
         Output {
             out: self.files(problems),
@@ -83,16 +83,15 @@ impl OutputFlags {
             json_lines: self.json_lines,
             interval: interval.unwrap_or(Duration::from_secs(1)),
             exports: Exports {
-                prometheus: values::parsed(problems, "--prometheus", self.prometheus.as_ref(), address),
-                pushgateway: push(problems, "--pushgateway", self.pushgateway.as_ref()),
-                otlp: push(problems, "--otlp", self.otlp.as_ref()),
+                prometheus: values::parsed(problems, "--prometheus", &self.prometheus, address),
+                pushgateway: push(problems, "--pushgateway", &self.pushgateway),
+                otlp: push(problems, "--otlp", &self.otlp),
             },
         }
     }
 
     fn files(&self, problems: &mut Problems) -> Vec<(PathBuf, Format)> {
-        let words = Format::ALL.map(|format| (format.name(), format));
-        let given = values::word(problems, "--format", self.format.as_ref(), &words);
+        let given = values::named(problems, "--format", &self.format);
         if self.format.is_some() && self.out.is_empty() {
             problems.add("--format", "is of reports: give --out, which may be -");
         }
@@ -113,12 +112,12 @@ impl OutputFlags {
     }
 }
 
-/// Where to push to.
-fn push(problems: &mut Problems, flag: &str, value: Option<&String>) -> Option<Uri> {
+/// Resolves the URL of a collector or gateway: `http` with a host.
+fn push(problems: &mut Problems, flag: &str, value: &Option<String>) -> Option<Uri> {
     let expected = "an address such as http://localhost:9091";
     let uri: Uri = values::parsed(problems, flag, value, expected)?;
     if uri.scheme_str() != Some("http") || uri.host().is_none_or(str::is_empty) {
-        values::wrong(problems, flag, value.map_or("", String::as_str), expected);
+        values::wrong(problems, flag, value.as_deref().unwrap_or_default(), expected);
         return None;
     }
     Some(uri)

@@ -1,4 +1,4 @@
-//! What is sent.
+//! Flags for the request that is sent.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,50 +11,37 @@ use super::template;
 use super::values;
 use crate::plan::{Request, Text};
 
-/// The largest body.
+/// Upper bound of the body, in bytes.
 const BODY_LEN_MAX: u64 = 64 * 1024 * 1024;
-/// The most headers, and the largest file of them.
+/// Upper bound of the number of headers; the next constant is the largest file of headers, in bytes.
 const HEADERS_MAX: usize = 200;
 const HEADERS_LEN_MAX: u64 = 256 * 1024;
 
-/// What is sent.
+/// Flags for the request that is sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Request")]
 #[serde(default)]
 pub(crate) struct RequestFlags {
     /// The method [default: GET, with a body POST]
-    #[arg(long, short = 'X', value_name = "METHOD", env = "SEALWAY_LOAD_METHOD", hide_env = true)]
+    #[arg(long, short = 'X', value_name = "METHOD")]
     pub(crate) method: Option<String>,
     /// `Name: value`, or @FILE with one such line each, for those that hold secrets; may be a template; repeatable
-    #[arg(
-        long,
-        short = 'H',
-        value_name = "HEADER",
-        env = "SEALWAY_LOAD_HEADER",
-        hide_env = true,
-        value_delimiter = '\n'
-    )]
+    #[arg(long, short = 'H', value_name = "HEADER", value_delimiter = '\n')]
     pub(crate) header: Vec<String>,
     /// The body
-    #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_BODY", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,
     /// The body, from a file of up to 64 MiB; - is standard input
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_BODY_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) body_file: Option<String>,
     /// The body is a template: {{uuid}} {{counter}} {{timestamp}} {{random}} are other in each request
-    #[arg(long, env = "SEALWAY_LOAD_TEMPLATE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) template: bool,
     /// NAME=VALUE added to the URL's query; may be a template; repeatable
-    #[arg(long, value_name = "NAME=VALUE", env = "SEALWAY_LOAD_QUERY", hide_env = true, value_delimiter = '\n')]
+    #[arg(long, value_name = "NAME=VALUE", value_delimiter = '\n')]
     pub(crate) query: Vec<String>,
     /// Where {{counter}} starts [default: 0]
-    #[arg(
-        long,
-        value_name = "NUMBER",
-        env = "SEALWAY_LOAD_COUNTER_START",
-        hide_env = true,
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) counter_start: Option<String>,
 }
 
@@ -62,7 +49,7 @@ impl RequestFlags {
     pub(super) fn resolve(&self, problems: &mut Problems, url: Option<&Uri>) -> Request {
         let body = self.body(problems);
         let default = if body.is_some() { Method::POST } else { Method::GET };
-        let method = values::parsed(problems, "--method", self.method.as_ref(), "a method such as GET");
+        let method = values::parsed(problems, "--method", &self.method, "a method such as GET");
         let method = method.unwrap_or(default);
         if method == Method::CONNECT {
             problems.add("--method CONNECT", "a tunnel is no request");
@@ -72,8 +59,7 @@ impl RequestFlags {
             path: self.path(problems, url),
             headers: self.headers(problems),
             body,
-            counter_start: values::whole(problems, "--counter-start", self.counter_start.as_ref(), 0..=u64::MAX)
-                .unwrap_or(0),
+            counter_start: values::whole(problems, "--counter-start", &self.counter_start, 0..=u64::MAX).unwrap_or(0),
         }
     }
 
@@ -106,7 +92,7 @@ impl RequestFlags {
                         continue;
                     };
                     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-                        // What the file holds may be secret, and is not shown.
+                        // A line of the file may hold a secret and is not shown.
                         headers.extend(header(problems, line, &format!("@{file}, line {}", number + 1)));
                     }
                 }
@@ -180,7 +166,7 @@ fn read_body(file: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Escaped for a query; `{{name}}` stays, for the template to fill.
+/// Percent-encodes a text for a query; a `{{name}}` stays as it is, for the template.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! From flags to a plan, and everything that is wrong with them at once.
+//! Resolves flags to a job, and reports all problems with them at once.
 
 use http::Uri;
 use sealway_runtime::clock::{Clock, SystemClock};
@@ -10,41 +10,41 @@ use crate::plan::{Assertion, Broker, Connections, Plan, Protocol, Request, Seale
 use crate::request;
 use crate::thresholds::{Figure, Threshold};
 
-/// What is run, how it is judged, what is shown and left behind.
+/// Job of one run: its plan, its verdict and its output.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    /// What is run.
+    /// Plan of the single run.
     pub(crate) plan: Plan,
-    /// How it is judged.
+    /// Rules that decide if the run passes.
     pub(crate) verdict: Verdict,
-    /// What is shown and left behind.
+    /// Displays and reports of the run.
     pub(crate) output: Output,
 }
 
-/// How a run is judged.
+/// Rules that decide if a run passes.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
-    /// Whether a failed request makes the run a failed one; failed assertions always do.
+    /// True if a failed request fails the run; failed assertions always do.
     pub(crate) fail_on_errors: bool,
-    /// Whether a status was asserted, so that another one is a failed assertion.
+    /// True if statuses were asserted, so that any other status is a failed assertion.
     pub(crate) status_asserted: bool,
-    /// What must be reached.
+    /// Thresholds that the run must reach.
     pub(crate) thresholds: Vec<Threshold>,
 }
 
-/// What does not come from flags.
+/// Inputs that do not come from flags.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
-    /// What the URL is called in problems; `URL` unless said.
+    /// Name of the URL in problems; `URL` by default.
     pub(crate) url_name: Option<String>,
-    /// A password of the client's certificate, from an old client's way to give it.
+    /// Password of the client's certificate, from Lite Gateway's load client.
     pub(crate) password: Option<Secret>,
 }
 
-/// What flags mean.
+/// Resolves a URL and flags to a job.
 ///
 /// # Errors
-/// Everything that is wrong with them, a line each, which names the flag and what is allowed.
+/// All problems, a line each: the flag, and the values that are allowed.
 pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<Job, ConfigError> {
     let mut problems = Problems::default();
     let name = extra.url_name.as_deref().unwrap_or("URL");
@@ -91,12 +91,12 @@ pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<
         threads: arrival.threads,
         seed: arrival.seed.unwrap_or_else(fresh_seed),
     };
-    // What the checks above let through and the request's own does not.
+    // Checks the request's templates, path and headers, which the checks above do not cover.
     request::check(&plan).map_err(|err| ConfigError(err.to_string()))?;
     Ok(Job { plan, verdict, output })
 }
 
-/// What is aimed at, and with what; nothing of it counts where something is wrong.
+/// Target and request of the plan. It is used only if there are no problems.
 struct Aim {
     url: Option<Uri>,
     request: Request,
@@ -137,22 +137,22 @@ fn at_broker(problems: &mut Problems, name: &str, url: &str, flags: &Flags) -> A
     Aim { url, request, protocol, connections, tls: None, sealed: None, broker }
 }
 
-/// A failed request fails the run, unless it is said otherwise or a threshold says how many may.
+/// Returns whether a failed request fails the run. By default it does, unless a threshold bounds the errors.
 fn fail_on_errors(problems: &mut Problems, flags: &Flags, thresholds: &[Threshold]) -> bool {
     let is_bounded = thresholds.iter().any(|threshold| threshold.figure == Figure::Errors);
     flags.verdict.fail_on_errors(problems).unwrap_or(!is_bounded)
 }
 
-/// Host, port and path: no query, which may hold what is nobody's business.
+/// Returns the default label: host, port and path. The query is left out, because it may be private.
 fn label(url: &http::Uri) -> String {
-    // The host of a broker's URL stands there because one must.
+    // A broker's URL has a host only because a URL needs one.
     let is_broker = url.scheme_str() == Some("broker");
     let authority = url.authority().filter(|_| !is_broker).map_or("", http::uri::Authority::as_str);
     let label: String = format!("{authority}{}", url.path()).chars().take(200).collect();
     label
 }
 
-/// Of a run that names none: small enough to be typed.
+/// Draws a seed for a run without `--seed`; below 1,000,000,000, so that it is easy to type.
 fn fresh_seed() -> u64 {
     let mixed = SystemClock.now_ms() ^ (u64::from(std::process::id()) << 20);
     mixed % 1_000_000_000

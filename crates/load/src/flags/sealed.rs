@@ -1,51 +1,45 @@
-//! Sealed sessions on top.
+//! Flags for sealed sessions on top of HTTP.
 
 use std::path::{Path, PathBuf};
 
-use sealway_client::sealed::{INIT_PATH, Pin, SUITES_DEFAULT, Suite, Trust, public_key};
+use sealway_client::native::{INIT_PATH, public_key};
+use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust};
 use sealway_runtime::config::{Problems, read_secret};
 use serde::{Deserialize, Serialize};
 
-use super::values;
+use super::{given, values};
 use crate::plan::{Agree, Protocol, Request, Sealed};
 
-/// Sealed sessions on top.
+/// Flags for sealed sessions on top of HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Sealed sessions")]
 #[serde(default)]
 pub(crate) struct SealedFlags {
     /// Seal requests and open answers, on this wire: 1, 2 or 3
-    #[arg(long, value_name = "WIRE", env = "SEALWAY_LOAD_SEALED", hide_env = true)]
+    #[arg(long, value_name = "WIRE")]
     pub(crate) sealed: Option<String>,
     /// When a session is agreed: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
-    #[arg(long, value_name = "WHEN", env = "SEALWAY_LOAD_AGREE", hide_env = true)]
+    #[arg(long, value_name = "WHEN")]
     pub(crate) agree: Option<String>,
     /// The init endpoint's path, wires 1 and 2 [default: /session/init]
-    #[arg(long, value_name = "PATH", env = "SEALWAY_LOAD_INIT_PATH", hide_env = true)]
+    #[arg(long, value_name = "PATH")]
     pub(crate) init_path: Option<String>,
     /// The client id; wire 1 sends none [default: sealway-load]
-    #[arg(long, value_name = "ID", env = "SEALWAY_LOAD_CLIENT_ID", hide_env = true)]
+    #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
     /// A file with a bearer token for the init
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_TOKEN_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<String>,
     /// Wire 3: trust this identity key alone, by its id or itself in base64; may be repeated. Without, and without --root,
     /// the key that is met first is trusted, in memory
-    #[arg(
-        long = "pin",
-        value_name = "KEYID|BASE64",
-        conflicts_with = "root",
-        env = "SEALWAY_LOAD_PIN",
-        hide_env = true,
-        value_delimiter = ','
-    )]
-    pub(crate) pins: Vec<String>,
+    #[arg(long, value_name = "KEYID|BASE64", conflicts_with = "root", value_delimiter = ',')]
+    pub(crate) pin: Vec<String>,
     /// Wire 3: trust the keys that this root signs
-    #[arg(long, value_name = "BASE64", env = "SEALWAY_LOAD_ROOT", hide_env = true)]
+    #[arg(long, value_name = "BASE64")]
     pub(crate) root: Option<String>,
     /// Wire 3: a suite to offer, the most liked first [default: X25519MLKEM768, SecP256r1MLKEM768]
-    #[arg(long = "suite", value_name = "SUITE", env = "SEALWAY_LOAD_SUITE", hide_env = true, value_delimiter = ',')]
-    pub(crate) suites: Vec<String>,
+    #[arg(long, value_name = "SUITE", value_delimiter = ',')]
+    pub(crate) suite: Vec<String>,
 }
 
 impl SealedFlags {
@@ -57,27 +51,16 @@ impl SealedFlags {
         request: &mut Request,
         method_given: bool,
     ) -> Option<Sealed> {
-        let whens = [
-            ("per-request", Agree::PerRequest),
-            ("per-connection", Agree::PerConnection),
-            ("reuse", Agree::Reuse),
-            ("init-only", Agree::InitOnly),
-        ];
-        let agree = values::word(problems, "--agree", self.agree.as_ref(), &whens).unwrap_or(Agree::Reuse);
+        let agree = values::named(problems, "--agree", &self.agree).unwrap_or(Agree::Reuse);
         if self.sealed.is_none() {
-            let others = [
-                ("--agree", &self.agree),
-                ("--init-path", &self.init_path),
-                ("--client-id", &self.client_id),
-                ("--token-file", &self.token_file),
-            ];
-            for (flag, _) in others.into_iter().filter(|(_, value)| value.is_some()) {
+            let others = SealedFlags { pin: Vec::new(), root: None, suite: Vec::new(), ..self.clone() };
+            for flag in given(&others) {
                 problems.add(flag, "is of sealed sessions alone: give --sealed 1, 2 or 3");
             }
             self.refuse_new(problems);
             return None;
         }
-        let wire = values::word(problems, "--sealed", self.sealed.as_ref(), &[("1", 1), ("2", 2), ("3", 3)])?;
+        let wire = values::word(problems, "--sealed", &self.sealed, &[("1", 1), ("2", 2), ("3", 3)])?;
         if !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
             problems.add("--sealed", "sealed sessions go over HTTP/1.1 or 2");
         }
@@ -114,9 +97,8 @@ impl SealedFlags {
     }
 
     fn refuse_new(&self, problems: &mut Problems) {
-        let given =
-            [("--pin", self.pins.is_empty()), ("--root", self.root.is_none()), ("--suite", self.suites.is_empty())];
-        for (flag, _) in given.into_iter().filter(|(_, is_absent)| !is_absent) {
+        let (pin, root, suite) = (self.pin.clone(), self.root.clone(), self.suite.clone());
+        for flag in given(&SealedFlags { pin, root, suite, ..SealedFlags::default() }) {
             problems.add(flag, "is of wire 3: give --sealed 3");
         }
     }
@@ -126,16 +108,16 @@ impl SealedFlags {
         if let Some(key) = root {
             return Trust::Root { key: Box::new(key), state: None };
         }
-        let pins: Vec<_> = self.pins.iter().filter_map(|pin| problems.take("--pin", Pin::parse(pin))).collect();
+        let pins: Vec<_> = self.pin.iter().filter_map(|pin| problems.take("--pin", Pin::parse(pin))).collect();
         if pins.is_empty() { Trust::FirstMet } else { Trust::Keys(pins) }
     }
 
     fn suites(&self, problems: &mut Problems) -> Vec<Suite> {
-        if self.suites.is_empty() {
+        if self.suite.is_empty() {
             return SUITES_DEFAULT.to_vec();
         }
         let known = Suite::ALL.map(|suite| (suite.name(), suite));
         let read = |name: &String| values::word(problems, "--suite", Some(name), &known);
-        self.suites.iter().filter_map(read).collect()
+        self.suite.iter().filter_map(read).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! How a search goes, and what the cells of a matrix are.
+//! Flags of a search, and of the cells of a matrix.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,56 +10,55 @@ use super::arrival::{CONCURRENCY_MAX, RATE_MAX};
 use super::values::{self, HOUR, MILLISECOND};
 use crate::autotune::{Model, Settings};
 
-/// How to search.
+/// Flags of a search for the knee.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Search")]
 #[serde(default)]
 pub(crate) struct AutotuneFlags {
     /// What is searched for: concurrency (workers) or rate (requests a second) [default: concurrency]
-    #[arg(long, value_name = "WHAT", env = "SEALWAY_LOAD_SEARCH", hide_env = true)]
+    #[arg(long, value_name = "WHAT")]
     pub(crate) search: Option<String>,
     /// The first load that is tried [default: 8 workers, or 100 a second]
-    #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MIN", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub(crate) search_min: Option<String>,
     /// The highest load that is tried [default: 65536 workers, or 1000000 a second]
-    #[arg(long, value_name = "LOAD", env = "SEALWAY_LOAD_SEARCH_MAX", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub(crate) search_max: Option<String>,
     /// What the load is multiplied by while it still buys throughput [default: 2]
-    #[arg(long, value_name = "FACTOR", env = "SEALWAY_LOAD_GROWTH", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     pub(crate) growth: Option<String>,
     /// Runs of each load point [default: 3]
-    #[arg(long, value_name = "RUNS", env = "SEALWAY_LOAD_REPEATS", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "RUNS", allow_hyphen_values = true)]
     pub(crate) repeats: Option<String>,
     /// Load points at most [default: 12]
-    #[arg(long, value_name = "POINTS", env = "SEALWAY_LOAD_POINTS", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POINTS", allow_hyphen_values = true)]
     pub(crate) points: Option<String>,
     /// Measured time of each run [default: 3s]
-    #[arg(long, value_name = "TIME", env = "SEALWAY_LOAD_RUN_TIME", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) run_time: Option<String>,
     /// Failed requests that a load point may have, in per cent [default: 1]
-    #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_ERRORS_MAX", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) errors_max: Option<String>,
     /// How near the knee must be known to stop, in per cent [default: 5]
-    #[arg(long, value_name = "PER_CENT", env = "SEALWAY_LOAD_PRECISION", hide_env = true, allow_hyphen_values = true)]
+    #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) precision: Option<String>,
-    /// Points left for looking between two loads, by the old load client's flag; no flag of ours.
+    /// Number of load points reserved for those between two loads; set by Lite Gateway's flag, not by a flag of this program.
     #[arg(skip)]
     #[serde(skip)]
     pub(crate) between: Option<u32>,
 }
 
 impl AutotuneFlags {
-    /// What they say together, and how long each run is measured.
+    /// Resolves the flags of a search, and the measured time of each run.
     pub(crate) fn resolve(&self, problems: &mut Problems) -> (Settings, Duration) {
-        let models = [("concurrency", Model::Closed), ("rate", Model::Open)];
-        let model = values::word(problems, "--search", self.search.as_ref(), &models).unwrap_or(Model::Closed);
+        let model = values::named(problems, "--search", &self.search).unwrap_or(Model::Closed);
         let mut settings = Settings::new(model);
         let range: RangeInclusive<f64> = match model {
             Model::Closed => 1.0..=CONCURRENCY_MAX as f64,
             Model::Open => 1.0..=RATE_MAX,
         };
         let mut number = |flag: &str, value: &Option<String>, range, into: &mut f64| {
-            if let Some(read) = values::number(problems, flag, value.as_ref(), range) {
+            if let Some(read) = values::number(problems, flag, value, range) {
                 *into = read;
             }
         };
@@ -74,35 +73,35 @@ impl AutotuneFlags {
             let (min, max) = (settings.min, settings.max);
             problems.add("--search-min", format!("{min} is above --search-max, which is {max}"));
         }
-        if let Some(repeats) = values::whole(problems, "--repeats", self.repeats.as_ref(), 1..=20) {
+        if let Some(repeats) = values::whole(problems, "--repeats", &self.repeats, 1..=20) {
             settings.repeats = repeats as u32;
         }
-        if let Some(points) = values::whole(problems, "--points", self.points.as_ref(), 1..=100) {
+        if let Some(points) = values::whole(problems, "--points", &self.points, 1..=100) {
             settings.points_max = points as u32;
         }
         if let Some(between) = self.between {
             settings.points_between = between.min(settings.points_between);
         }
-        let time = values::time(problems, "--run-time", self.run_time.as_ref(), MILLISECOND * 200..=HOUR);
+        let time = values::time(problems, "--run-time", &self.run_time, MILLISECOND * 200..=HOUR);
         (settings, time.unwrap_or(Duration::from_secs(3)))
     }
 }
 
-/// What the cells of a matrix are, where no file says it.
+/// Flags of the six cells of a matrix without a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Cells")]
 #[serde(default)]
 pub(crate) struct MatrixFlags {
     /// Of the cells http-reuse and http-no-reuse [default: http://localhost:8080/]
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTP_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) http_url: Option<String>,
     /// Of the cells https-reuse and https-no-reuse [default: https://localhost:8443/]
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_HTTPS_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) https_url: Option<String>,
     /// Of the cells mtls-reuse and mtls-no-reuse, which show --cert [default: https://localhost:9443/]
-    #[arg(long, value_name = "URL", env = "SEALWAY_LOAD_MTLS_URL", hide_env = true)]
+    #[arg(long, value_name = "URL")]
     pub(crate) mtls_url: Option<String>,
     /// Run each cell at the load that flags say instead of tuning it
-    #[arg(long, env = "SEALWAY_LOAD_FIXED", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) fixed: bool,
 }

@@ -1,15 +1,15 @@
-//! Where requests go.
+//! Parses the URL that requests go to.
 
 use http::Uri;
 use sealway_runtime::config::Problems;
 
-/// The longest URL.
+/// Upper bound of a URL, in bytes.
 const URL_LEN_MAX: usize = 16 * 1024;
 
-/// The URL, or what is wrong with it. `name` is what it is called: `URL`, `--https-url`.
+/// Parses a URL; if it is wrong, adds the problem and returns `None`. `name` names the URL in problems: `URL`, `--https-url`.
 pub(crate) fn parse(problems: &mut Problems, name: &str, text: &str) -> Option<Uri> {
     let expected = "expected http://, https://, ws:// or wss://, a host and a path";
-    // What may be a secret is not shown: everything before an @, up to the path.
+    // A user and password before an @ may be secret: such a URL is rejected without being shown.
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);
     if authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
         problems.add(name, "a user and a password have no place in it: give --header @FILE with an Authorization");
@@ -40,18 +40,18 @@ pub(crate) fn parse(problems: &mut Problems, name: &str, text: &str) -> Option<U
     Some(url)
 }
 
-/// Whether something stands where the port would.
+/// Returns whether the authority has a colon in the place of a port.
 fn has_port(url: &Uri) -> bool {
     let authority = url.authority().map_or("", http::uri::Authority::as_str);
     authority.rsplit_once(']').map_or(authority, |(_, after)| after).contains(':')
 }
 
-/// The port, the scheme's own where none is written.
+/// Returns the port; the default is 443 with TLS, otherwise 80.
 pub(super) fn port(url: &Uri) -> u16 {
     url.port_u16().unwrap_or(if is_tls(url) { 443 } else { 80 })
 }
 
-/// Whether its scheme asks for TLS.
+/// Returns whether the scheme needs TLS.
 pub(super) fn is_tls(url: &Uri) -> bool {
     matches!(url.scheme_str(), Some("https" | "wss"))
 }

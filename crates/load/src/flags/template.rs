@@ -1,9 +1,9 @@
-//! Whether a template is one.
+//! Checks the templates in flags.
 
-/// What may stand between `{{` and `}}`.
+/// Names that are valid between `{{` and `}}`.
 const NAMES: [&str; 4] = ["uuid", "counter", "timestamp", "random"];
 
-/// Says where a template names what there is not.
+/// Checks that each `{{` is closed and each name is known. The error names the character, counted from 1.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     let mut at = 0;
     while let Some(open) = text[at..].find("{{").map(|found| at + found) {

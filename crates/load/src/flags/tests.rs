@@ -197,7 +197,7 @@ fn flags_are_set_and_filled_by_name() {
     assert_eq!(flags.arrival.duration.as_deref(), Some("9"));
     assert_eq!(flags.request.header, ["A: b"]);
     assert_eq!(
-        flags.given(),
+        given(&flags),
         ["--concurrency", "--duration", "--header", "--no-reuse", "--stage", "--tls-resume"].map(str::to_owned)
     );
 }

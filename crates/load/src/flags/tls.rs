@@ -1,4 +1,4 @@
-//! TLS on the way to the target.
+//! Flags for TLS towards the target.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,52 +8,52 @@ use sealway_runtime::config::Problems;
 use sealway_runtime::tls::{Client, ClientFiles, Secret};
 use serde::{Deserialize, Serialize};
 
-use super::values;
+use super::{given, values};
 use crate::plan::{Resumption, Tls, TlsVersion};
 
-/// The variable that holds the password of a PKCS#12 file where no file does.
+/// Environment variable with the password of a PKCS#12 file, used if no file holds it.
 const PASSWORD_VARIABLE: &str = "SEALWAY_LOAD_PASSWORD";
 
-/// TLS on the way to the target.
+/// Flags for TLS towards the target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "TLS")]
 #[serde(default)]
 pub(crate) struct TlsFlags {
     /// The authorities to trust, in PEM [default: the system's]
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CA", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<String>,
     /// The certificate to show, in PEM or PKCS#12
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_CERT", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<String>,
     /// Its key in PEM, where it is in a file of its own
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_KEY", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<String>,
     /// The password of a PKCS#12 file, in a file of one line; else the variable SEALWAY_LOAD_PASSWORD is looked at
-    #[arg(long, value_name = "FILE", env = "SEALWAY_LOAD_PASSWORD_FILE", hide_env = true)]
+    #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<String>,
     /// Trust whatever certificate the server shows
-    #[arg(long, env = "SEALWAY_LOAD_INSECURE", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) insecure: bool,
     /// Do not ask that the server's certificate be of the URL's host
-    #[arg(long, env = "SEALWAY_LOAD_NO_VERIFY_NAME", hide_env = true, value_parser = clap::builder::BoolishValueParser::new())]
+    #[arg(long)]
     pub(crate) no_verify_name: bool,
     /// Whether sessions are resumed: off (every handshake a full one), on, both (on, timed apart) [default: off]
-    #[arg(long, value_name = "HOW", env = "SEALWAY_LOAD_TLS_RESUME", hide_env = true)]
+    #[arg(long, value_name = "HOW")]
     pub(crate) tls_resume: Option<String>,
     /// The lowest version: 1.2 or 1.3 [default: 1.2]
-    #[arg(long, value_name = "VERSION", env = "SEALWAY_LOAD_TLS_MIN", hide_env = true)]
+    #[arg(long, value_name = "VERSION")]
     pub(crate) tls_min: Option<String>,
 }
 
 impl TlsFlags {
-    /// `None` where the scheme asks for none. `password` is one that comes from an old client's way to give it.
+    /// Resolves the flags; `None` if the URL's scheme is without TLS. `password` comes from Lite Gateway's load client.
     pub(super) fn resolve(&self, problems: &mut Problems, is_tls: bool, password: Option<Secret>) -> Option<Tls> {
-        let resumptions = [("off", Resumption::Off), ("on", Resumption::On), ("both", Resumption::Both)];
-        let resumption = values::word(problems, "--tls-resume", self.tls_resume.as_ref(), &resumptions);
-        let versions = [("1.2", TlsVersion::V12), ("1.3", TlsVersion::V13)];
-        let min_version = values::word(problems, "--tls-min", self.tls_min.as_ref(), &versions);
+        let resumption = values::named(problems, "--tls-resume", &self.tls_resume);
+        let min_version = values::named(problems, "--tls-min", &self.tls_min);
         if !is_tls {
-            self.refuse_without_tls(problems);
+            for flag in given(self) {
+                problems.add(flag, "the URL is without TLS: give an https:// or wss:// one");
+            }
             return None;
         }
         if self.insecure && self.ca.is_some() {
@@ -81,38 +81,22 @@ impl TlsFlags {
         })
     }
 
-    /// Files are read once before the run: what is wrong with them is a wrong flag, not a failure of each connection.
+    /// Loads the files once before the run, so that a problem in them is a wrong flag and not a failure of each connection.
     fn check(&self, problems: &mut Problems, files: &ClientFiles) {
         if self.cert.is_none() && (self.key.is_some() || self.password_file.is_some()) {
             let flag = if self.key.is_some() { "--key" } else { "--password-file" };
             problems.add(flag, "there is no certificate: give --cert");
             return;
         }
-        // A machine without authorities of its own can still be told to trust everybody.
+        // On a machine without system roots loading would fail, although `--insecure` needs no roots.
         if self.insecure && files.cert.is_none() {
             return;
         }
         if let Err(err) = Client::load(files.clone(), Arc::new(SystemClock)) {
             let flag = format!("--{}", err.field.replace('_', "-"));
             let file = if err.file.as_os_str().is_empty() { flag } else { format!("{flag} {}", err.file.display()) };
-            // Named as in a configuration file; here it is a flag.
+            // The message names the configuration field; here it is a flag.
             problems.add(file, err.message.replace("`key`", "--key"));
-        }
-    }
-
-    fn refuse_without_tls(&self, problems: &mut Problems) {
-        let given = [
-            ("--ca", self.ca.is_some()),
-            ("--cert", self.cert.is_some()),
-            ("--key", self.key.is_some()),
-            ("--password-file", self.password_file.is_some()),
-            ("--insecure", self.insecure),
-            ("--no-verify-name", self.no_verify_name),
-            ("--tls-resume", self.tls_resume.is_some()),
-            ("--tls-min", self.tls_min.is_some()),
-        ];
-        for (flag, _) in given.into_iter().filter(|(_, given)| *given) {
-            problems.add(flag, "the URL is without TLS: give an https:// or wss:// one");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How values of flags are written, and what is said of one that is not: the flag, what was given, and what is allowed.
+//! Parses values of flags. A problem names the flag, the value and the values that are allowed.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -7,41 +7,43 @@ use std::time::Duration;
 
 use sealway_runtime::config::Problems;
 
+use crate::named::Named;
 use crate::plan::Stage;
+use crate::report::units::count;
 
-/// How times are written.
+/// Forms of a time, for problems.
 const TIME_FORMS: &str = "a time such as 30, 500ms, 1m30s or 00:01:30";
 
-/// Says of a flag's value what would be right.
+/// Adds the problem that a flag's value is not as expected.
 pub(crate) fn wrong(problems: &mut Problems, flag: &str, value: &str, expected: impl Display) {
     let cut: String = value.chars().take(80).collect();
     problems.add(format!("{flag} {cut}"), format!("expected {expected}"));
 }
 
-/// A whole number within bounds, if it is given; digits may be grouped by `_`.
-pub(crate) fn whole(
+/// Parses a whole number within bounds; its digits may be grouped by `_`. The result is `None` for an absent flag too.
+pub(crate) fn whole<'a>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
-    let value = value?;
+    let value = value.into()?;
     let read = value.replace('_', "").parse().ok().filter(|number| range.contains(number));
     if read.is_none() {
-        let (from, to) = (grouped(*range.start()), grouped(*range.end()));
+        let (from, to) = (count(*range.start()), count(*range.end()));
         wrong(problems, flag, value, format_args!("a whole number, {from} to {to}"));
     }
     read
 }
 
-/// A number within bounds, if it is given.
-pub(crate) fn number(
+/// Parses a number within bounds; its digits may be grouped by `_`.
+pub(crate) fn number<'a>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
     range: RangeInclusive<f64>,
 ) -> Option<f64> {
-    let value = value?;
+    let value = value.into()?;
     let read = value.replace('_', "").parse().ok().filter(|number: &f64| range.contains(number));
     if read.is_none() {
         let (from, to) = (decimal(*range.start()), decimal(*range.end()));
@@ -50,14 +52,14 @@ pub(crate) fn number(
     read
 }
 
-/// A time within bounds, if it is given.
-pub(crate) fn time(
+/// Parses a time within bounds, in a form of [`parse_time`].
+pub(crate) fn time<'a>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
     range: RangeInclusive<Duration>,
 ) -> Option<Duration> {
-    let value = value?;
+    let value = value.into()?;
     let read = parse_time(value).filter(|time| range.contains(time));
     if read.is_none() {
         wrong(problems, flag, value, format_args!("{TIME_FORMS}, {}", spoken(&range)));
@@ -65,14 +67,14 @@ pub(crate) fn time(
     read
 }
 
-/// A time, or a range of times such as `1s..3s`.
-pub(crate) fn times(
+/// Parses a time or a range of times such as `1s..3s`, both ends within bounds.
+pub(crate) fn times<'a>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
     range: RangeInclusive<Duration>,
 ) -> Option<(Duration, Duration)> {
-    let value = value?;
+    let value = value.into()?;
     let (from, to) = value.split_once("..").unwrap_or((value, value));
     let read = parse_time(from).zip(parse_time(to));
     let read = read.filter(|(from, to)| from <= to && range.contains(from) && range.contains(to));
@@ -82,14 +84,24 @@ pub(crate) fn times(
     read
 }
 
-/// Anything that is one of a few words, if it is given.
-pub(crate) fn word<T: Copy>(
+/// Parses the name of a variant, without regard to case.
+pub(crate) fn named<'a, T: Named>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
+) -> Option<T> {
+    let words: Vec<_> = T::all().iter().map(|one| (one.named(), *one)).collect();
+    word(problems, flag, value, &words)
+}
+
+/// Parses one of a few words, without regard to case.
+pub(crate) fn word<'a, T: Copy>(
+    problems: &mut Problems,
+    flag: &str,
+    value: impl Into<Option<&'a String>>,
     words: &[(&str, T)],
 ) -> Option<T> {
-    let value = value?;
+    let value = value.into()?;
     let read = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning);
     if read.is_none() {
         let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
@@ -98,14 +110,14 @@ pub(crate) fn word<T: Copy>(
     read
 }
 
-/// Anything that parses, if it is given.
-pub(crate) fn parsed<T: FromStr>(
+/// Parses a value by its type's `FromStr`.
+pub(crate) fn parsed<'a, T: FromStr>(
     problems: &mut Problems,
     flag: &str,
-    value: Option<&String>,
+    value: impl Into<Option<&'a String>>,
     expected: &str,
 ) -> Option<T> {
-    let value = value?;
+    let value = value.into()?;
     let read = value.parse().ok();
     if read.is_none() {
         wrong(problems, flag, value, expected);
@@ -113,7 +125,7 @@ pub(crate) fn parsed<T: FromStr>(
     read
 }
 
-/// Stages such as `100@30s` and `ramp:500@1m`.
+/// Parses stages such as `100@30s` and `ramp:500@1m`: values of 0 to `max`, times of 1 ms to 30 days, at most 1,000 stages.
 pub(crate) fn stages(problems: &mut Problems, flag: &str, values: &[String], max: f64) -> Vec<Stage> {
     let stage = |value: &str| {
         let (ramp, rest) = value.strip_prefix("ramp:").map_or((false, value), |rest| (true, rest));
@@ -138,17 +150,17 @@ pub(crate) fn stages(problems: &mut Problems, flag: &str, values: &[String], max
     read
 }
 
-/// A millisecond.
+/// One millisecond, for bounds of times.
 pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
-/// An hour.
+/// One hour, for bounds of times.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
-/// A day.
+/// One day, for bounds of times.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A time: bare seconds, parts with units (`d h m s ms us`), or `hh:mm:ss`.
+/// Parses a time: bare seconds, parts with units (`d h m s ms us`), or `hh:mm:ss`.
 pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     let text = text.trim();
-    // Far above every bound of a flag, and far below what a Duration can hold.
+    // This is far above every bound of a flag, and far below the largest `Duration`.
     let sensible =
         |seconds: f64| ((0.0..=1e9).contains(&seconds)).then(|| Duration::from_nanos((seconds * 1e9).round() as u64));
     if let Some((hours, rest)) = text.split_once(':') {
@@ -186,7 +198,7 @@ pub(crate) fn parse_time(text: &str) -> Option<Duration> {
     if text.is_empty() { None } else { sensible(sum) }
 }
 
-/// A time as [`parse_time`] reads it: `1m30s`, `500ms`, `0s`.
+/// Formats a time in a form that [`parse_time`] reads: `1m30s`, `500ms`, `0s`.
 pub(crate) fn time_text(time: Duration) -> String {
     let mut left = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let mut text = String::new();
@@ -205,21 +217,8 @@ fn spoken(range: &RangeInclusive<Duration>) -> String {
     format!("{} to {}", time_text(*range.start()), time_text(*range.end()))
 }
 
-/// `1,000,000`.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 fn decimal(number: f64) -> String {
-    if number.fract() == 0.0 && number >= 0.0 { grouped(number as u64) } else { number.to_string() }
+    if number.fract() == 0.0 && number >= 0.0 { count(number as u64) } else { number.to_string() }
 }
 
 #[cfg(test)]

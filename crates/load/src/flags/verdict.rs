@@ -1,4 +1,4 @@
-//! What an answer must be, and when a run has failed.
+//! Flags for assertions about a response, and for the verdict on a run.
 
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
@@ -8,44 +8,30 @@ use crate::plan::Assertion;
 use crate::request::check_json_path;
 use crate::thresholds::Threshold;
 
-/// What an answer must be, and when a run has failed.
+/// Flags for assertions about a response, and for the verdict on a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 #[command(next_help_heading = "Verdict")]
 #[serde(default)]
 pub(crate) struct VerdictFlags {
     /// Statuses that are right: 200, 2xx, 200-204, several by commas [default: 2xx]
-    #[arg(long, value_name = "STATUS", env = "SEALWAY_LOAD_ASSERT_STATUS", hide_env = true, value_delimiter = ',')]
+    #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) assert_status: Vec<String>,
     /// The answer, as JSON, has this value at this path: $.id=7; the value may be a template; repeatable
-    #[arg(long, value_name = "PATH=VALUE", env = "SEALWAY_LOAD_ASSERT_JSON", hide_env = true, value_delimiter = '\n')]
+    #[arg(long, value_name = "PATH=VALUE", value_delimiter = '\n')]
     pub(crate) assert_json: Vec<String>,
     /// The answer's body holds this text; repeatable
-    #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_ASSERT_BODY_HOLDS", hide_env = true, value_delimiter = '\n')]
+    #[arg(long, value_name = "TEXT", value_delimiter = '\n')]
     pub(crate) assert_body_holds: Vec<String>,
     /// The answer's body is this text
-    #[arg(long, value_name = "TEXT", env = "SEALWAY_LOAD_ASSERT_BODY_IS", hide_env = true)]
+    #[arg(long, value_name = "TEXT")]
     pub(crate) assert_body_is: Option<String>,
     /// Whether exit code 1 says that a request failed: true or false; failed assertions and thresholds always say so
     /// [default: true, without a threshold on errors]
-    #[arg(
-        long,
-        value_name = "BOOL",
-        env = "SEALWAY_LOAD_FAIL_ON_ERRORS", hide_env = true,
-        num_args = 0..=1,
-        default_missing_value = "true"
-    )]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) fail_on_errors: Option<String>,
     /// What the run must reach, such as p99<50ms, errors<1%, rate>1000; with autotune what every load point must
     /// reach; repeatable
-    #[arg(
-        long,
-        alias = "slo",
-        visible_alias = "slo",
-        value_name = "RULE",
-        env = "SEALWAY_LOAD_THRESHOLD",
-        hide_env = true,
-        value_delimiter = ','
-    )]
+    #[arg(long, alias = "slo", visible_alias = "slo", value_name = "RULE", value_delimiter = ',')]
     pub(crate) threshold: Vec<String>,
 }
 
@@ -91,7 +77,7 @@ impl VerdictFlags {
         for text in &self.threshold {
             match Threshold::parse_list("--threshold", text) {
                 Ok(read) => thresholds.extend(read),
-                // It begins with the flag, and so is a line like all others.
+                // The error begins with the flag, as each line of a problem does.
                 Err(err) => {
                     let line = err.to_string();
                     let (name, message) = line.split_once(": ").unwrap_or(("--threshold", &line));
@@ -104,7 +90,7 @@ impl VerdictFlags {
 
     pub(super) fn fail_on_errors(&self, problems: &mut Problems) -> Option<bool> {
         let words = [("true", true), ("false", false), ("yes", true), ("no", false), ("1", true), ("0", false)];
-        values::word(problems, "--fail-on-errors", self.fail_on_errors.as_ref(), &words)
+        values::word(problems, "--fail-on-errors", &self.fail_on_errors, &words)
     }
 }
 
@@ -119,7 +105,7 @@ fn parse_statuses(text: &str) -> Option<std::ops::RangeInclusive<u16>> {
     (from <= to && from >= 100 && to <= 599).then_some(from..=to)
 }
 
-/// At the first `=` that is outside brackets and quotes.
+/// Splits at the first `=` that is outside brackets and quotes; the path must begin with `$`.
 fn split_path(text: &str) -> Option<(&str, &str)> {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, letter) in text.char_indices() {

@@ -1,21 +1,21 @@
-//! Elements of a plan. What belongs to an element stands in the `hashTree` that follows it.
+//! Elements of a JMeter plan. The children of an element are in the `hashTree` that follows it.
 
 use roxmltree::{Document, Node};
 
-/// An element, with those that apply to it.
+/// Element of a plan, with the elements below it.
 #[derive(Clone, Debug)]
 pub(super) struct Element<'a> {
-    /// Its tag: `ThreadGroup`.
+    /// Tag of the element, such as `ThreadGroup`.
     pub(super) kind: String,
-    /// Where it stands, by names: `Test Plan/Users/POST /api/test`.
+    /// Path of the element by names: `Test Plan/Users/POST /api/test`.
     pub(super) path: String,
-    /// Whether it is switched on.
+    /// True if the element is switched on.
     pub(super) enabled: bool,
     pub(super) children: Vec<Element<'a>>,
     node: Node<'a, 'a>,
 }
 
-/// The elements of the plan's first level.
+/// Returns the elements of the first level; `None` if the document is no JMeter plan.
 pub(super) fn top<'a>(document: &'a Document<'a>) -> Option<Vec<Element<'a>>> {
     let root = document.root_element();
     let tree = root.children().find(|node| node.has_tag_name("hashTree"))?;
@@ -42,13 +42,13 @@ fn elements<'a>(tree: Node<'a, 'a>, above: &str) -> Vec<Element<'a>> {
 }
 
 impl<'a> Element<'a> {
-    /// The text of a property of this name, wherever it is in the element: `stringProp`, `intProp`, `boolProp`….
+    /// Returns the text of a property with this name, anywhere in the element: `stringProp`, `intProp`, `boolProp`….
     pub(super) fn property(&self, name: &str) -> Option<String> {
         let node = self.node.descendants().find(|node| node.attribute("name") == Some(name))?;
         Some(node.text().unwrap_or_default().to_owned())
     }
 
-    /// The entries of a `collectionProp` of this name.
+    /// Returns the entries of a `collectionProp` with this name.
     pub(super) fn list(&self, name: &str) -> impl Iterator<Item = Entry<'a>> + use<'a> {
         let list = self.node.descendants().find(|node| node.attribute("name") == Some(name));
         let entries = list.into_iter().flat_map(|list| list.children().filter(Node::is_element));
@@ -56,18 +56,18 @@ impl<'a> Element<'a> {
     }
 }
 
-/// An entry of a list.
+/// Entry of a list: an element inside a `collectionProp`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a>(Node<'a, 'a>);
 
 impl Entry<'_> {
-    /// A property of the entry.
+    /// Returns the text of a property of the entry.
     pub(super) fn property(&self, name: &str) -> Option<String> {
         let node = self.0.descendants().find(|node| node.attribute("name") == Some(name))?;
         Some(node.text().unwrap_or_default().to_owned())
     }
 
-    /// Its own text.
+    /// Returns the text of the entry itself.
     pub(super) fn text(&self) -> String {
         self.0.text().unwrap_or_default().to_owned()
     }

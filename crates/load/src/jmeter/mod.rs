@@ -1,7 +1,7 @@
-//! A JMeter plan, as far as it is a load that is offered here: one thread group with one HTTP request.
+//! Reads a JMeter plan with a load that this generator can offer: one thread group with one HTTP request.
 //!
-//! What is not understood is named with its place. It is a warning where the load is the same without it, and a refusal
-//! where it is not: a second sampler, a loop, a timer, a function whose value would be sent as it is written.
+//! A part that is not supported is reported with its place. It is a warning if the load is the same without it. Otherwise it is
+//! an error: a second sampler, a loop, a timer, or a function whose value would be sent as it is written.
 
 mod element;
 mod sampler;
@@ -20,30 +20,30 @@ use self::variables::{with_properties, with_variables};
 use crate::flags::Flags;
 use crate::flags::values::{HOUR, time_text};
 
-/// The longest plan.
+/// Upper bound of a plan's file, in bytes.
 const FILE_LEN_MAX: u64 = 16 * 1024 * 1024;
-/// The most nodes of its document.
+/// Upper bound of the nodes of a plan's document.
 const NODES_MAX: u32 = 1_000_000;
-/// How deep elements may lie in each other.
+/// Upper bound of the depth of elements.
 const DEPTH_MAX: usize = 100;
-/// The most threads that are taken.
+/// Upper bound of the threads of a plan.
 const THREADS_MAX: u64 = 1_000_000;
 
-/// A plan, as flags.
+/// Flags that a JMeter plan stands for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Jmeter {
-    /// Where requests go.
+    /// URL that requests go to.
     pub(crate) url: Option<String>,
-    /// Everything else.
+    /// All other flags of the run.
     pub(crate) flags: Flags,
-    /// What was not understood and does not change the load, a sentence each.
+    /// Parts that are not supported and do not change the load, a sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads a plan.
+/// Reads a plan from a file.
 ///
 /// # Errors
-/// Everything in it that would be another load here, each with its place.
+/// All parts of the plan that would be a different load here, each with its place.
 pub(crate) fn read(path: &Path) -> Result<Jmeter, ConfigError> {
     let within = |err: ConfigError| {
         let lines: Vec<_> = err.0.lines().map(|line| format!("--jmeter {}: {line}", path.display())).collect();
@@ -53,12 +53,12 @@ pub(crate) fn read(path: &Path) -> Result<Jmeter, ConfigError> {
     parse(&text).map_err(within)
 }
 
-/// As [`read`], of the plan's text.
+/// Parses the text of a plan, as [`read`] does.
 ///
 /// # Errors
 /// As [`read`].
 pub(crate) fn parse(text: &str) -> Result<Jmeter, ConfigError> {
-    // Depth first: the parser and what walks its tree go down with it.
+    // Checked before parsing, because the parser and the functions that walk its tree recurse to this depth.
     if depth(text) > DEPTH_MAX {
         return Err(ConfigError(format!("its elements lie deeper than {DEPTH_MAX} in each other")));
     }
@@ -86,7 +86,7 @@ fn document(text: &str) -> Result<Document<'_>, ConfigError> {
         .map_err(|err| ConfigError(format!("is no JMeter plan, which is XML: {err}")))
 }
 
-/// How deep tags lie in each other, at most; an upper bound, made without a tree.
+/// Returns an upper bound of the depth of tags, without parsing the document.
 fn depth(text: &str) -> usize {
     let (mut depth, mut most) = (0_usize, 0);
     for part in text.split('<').skip(1) {
@@ -101,7 +101,7 @@ fn depth(text: &str) -> usize {
     most
 }
 
-/// What is read so far.
+/// Result of reading a plan so far.
 #[derive(Default)]
 struct Reading {
     plan: Jmeter,
@@ -109,18 +109,18 @@ struct Reading {
 }
 
 impl Reading {
-    /// Of what changes nothing.
+    /// Adds a warning about a part that does not change the load.
     fn warn(&mut self, place: &str, what: &str) {
         self.plan.warnings.push(format!("{place}: {what}"));
     }
 }
 
-/// The elements that make a load, each with those that apply to it.
+/// Elements of a plan that make its load.
 #[derive(Default)]
 struct Places<'a> {
     groups: Vec<Element<'a>>,
     samplers: Vec<Element<'a>>,
-    /// Headers, assertions, defaults, counters, variables: with the sampler, its group or the whole plan.
+    /// Headers, assertions, defaults and counters, of the sampler, its group or the whole plan.
     settings: Vec<Element<'a>>,
 }
 
@@ -131,14 +131,14 @@ impl<'a> Places<'a> {
         }
         let (path, inner) = (&element.path, &element.children);
         match element.kind.as_str() {
-            // Variables have their values by now.
+            // The values of variables are in the text already.
             "TestPlan" | "Arguments" => {}
             "ThreadGroup" => self.groups.push(element.clone()),
             "HTTPSamplerProxy" | "HTTPSampler" | "HTTPSampler2" => self.samplers.push(element.clone()),
             "HeaderManager" | "ConfigTestElement" | "CounterConfig" | "ResponseAssertion" | "JSONPathAssertion" => {
                 self.settings.push(element.clone());
             }
-            // Show and store results; what they do is ours.
+            // Listeners show and store results, which is the task of this program's reports.
             "ResultCollector"
             | "Summariser"
             | "BackendListener"
@@ -168,7 +168,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// Threads, ramp, loops, duration.
+/// Takes threads, ramp, loops and duration from a thread group.
 fn thread_group(group: &Element<'_>, reading: &mut Reading) {
     let path = &group.path;
     let mut number = |name: &str, default: u64| {
@@ -197,7 +197,7 @@ fn thread_group(group: &Element<'_>, reading: &mut Reading) {
         if u128::from(ramp) > HOUR.as_millis() {
             reading.problems.add(format!("{path}/ThreadGroup.ramp_time"), "is longer than can be meant");
         }
-        // So that the last worker has started when the ramp is over, as it has there.
+        // The last worker starts at the end of the ramp, as in JMeter.
         arrival.ramp_percent_per_second = Some(format!("{}", (100.0 / ramp as f64).min(100.0)));
     }
     if !forever {

@@ -1,19 +1,19 @@
-//! The one request of a plan: where it goes, what is sent, what its answer must be.
+//! Reads the one request of a plan: its target, its contents and its assertions.
 
 use super::Reading;
 use super::element::Element;
 use super::text::{Filled, fill};
 
-/// How a `ResponseAssertion` compares: bits of `Assertion.test_type`.
+/// Bits of `Assertion.test_type`, which say how a `ResponseAssertion` compares.
 const MATCH: u32 = 1;
 const CONTAINS: u32 = 2;
 const NOT: u32 = 4;
 const EQUALS: u32 = 8;
 const SUBSTRING: u32 = 16;
-/// Whether one text of several suffices.
+/// Bit for alternatives: one text of several suffices.
 const OR: u32 = 32;
 
-/// Puts the request into the plan.
+/// Adds the request and its assertions to the plan's flags.
 pub(super) fn resolve(sampler: &Element<'_>, settings: &[Element<'_>], reading: &mut Reading) {
     let of = |kind: &str| settings.iter().filter(|setting| setting.kind == kind).collect::<Vec<_>>();
     let counter = counter(&of("CounterConfig"), reading);
@@ -31,7 +31,7 @@ pub(super) fn resolve(sampler: &Element<'_>, settings: &[Element<'_>], reading: 
     }
 }
 
-/// The counter's variable, and where it starts.
+/// Returns the name of the counter's variable, and sets the counter's first value.
 fn counter(counters: &[&Element<'_>], reading: &mut Reading) -> Option<String> {
     let counter = *counters.first()?;
     let path = &counter.path;
@@ -64,7 +64,7 @@ struct Request<'a, 'e> {
 }
 
 impl Request<'_, '_> {
-    /// A property of the sampler, else of the defaults; none where it is empty.
+    /// Returns a property of the sampler, or else of the defaults; `None` if it is empty.
     fn property(&self, name: &str) -> Option<String> {
         let all = std::iter::once(self.sampler).chain(self.defaults.iter().copied());
         all.filter_map(|element| element.property(name)).find(|text| !text.trim().is_empty())
@@ -119,7 +119,8 @@ impl Request<'_, '_> {
         }
     }
 
-    /// A raw body, or arguments: of the query, and with a POST of a form.
+    /// Takes a raw body, or arguments of the query. Arguments of any other method than GET, DELETE, HEAD and OPTIONS are
+    /// rejected.
     fn body(&self, reading: &mut Reading) {
         let path = &self.sampler.path;
         let arguments: Vec<_> = self.sampler.list("Arguments.arguments").collect();
@@ -160,7 +161,7 @@ impl Request<'_, '_> {
         let path = &assertion.path;
         let field = assertion.property("Assertion.test_field").unwrap_or_default();
         let kind: u32 = assertion.property("Assertion.test_type").and_then(|text| text.parse().ok()).unwrap_or(0);
-        // The misspelling is JMeter's.
+        // The misspelling is JMeter's own.
         let texts: Vec<_> = assertion.list("Asserion.test_strings").map(|entry| entry.text()).collect();
         if kind & NOT != 0 || kind & !(MATCH | CONTAINS | EQUALS | SUBSTRING | OR) != 0 {
             return reading.problems.add(path, "an assertion that something is not so is not known here");

@@ -2,7 +2,7 @@ use super::*;
 use crate::flags::{Extra, resolve};
 use crate::plan::{Arrival, Assertion, Text};
 
-/// 12,000 threads, 30 s ramp, 10 loops, POST /api/test, 120 s timeouts.
+/// Plan of 12,000 threads with a ramp of 30 s, 10 loops, POST /api/test, and timeouts of 120 s.
 const PLAN: &str = include_str!("published.jmx");
 
 #[test]
@@ -51,12 +51,12 @@ fn variables_of_the_plan_and_defaults_of_properties_are_their_values() {
     assert_eq!(read.flags.arrival.concurrency.as_deref(), Some("300"));
     assert!(read.flags.arrival.ramp_percent_per_second.as_deref().unwrap().starts_with("6.66"));
     assert!(read.warnings.iter().any(|warning| warning.contains("the default is taken")), "{:?}", read.warnings);
-    // A value is not looked through again: what is left in it is refused where it stands.
+    // A value is not searched for variables: one that is left in it is rejected.
     let err = parse(&plan.replace("/api/test<", "/${a}<")).unwrap_err().0;
     assert!(err.contains("${a} is not known here"), "{err}");
     let err = parse(&plan.replace("/api/test<", "/${unknown}<")).unwrap_err().0;
     assert!(err.contains("${unknown} is not known here"), "{err}");
-    // The counter of the plan counts, whatever a variable of its name says.
+    // The plan's counter takes precedence over a variable of the same name.
     let counted = plan.replace("name=\"Argument.name\">a<", "name=\"Argument.name\">counter<");
     let body = parse(&counted).unwrap().flags.request.body.unwrap();
     assert!(body.contains("{{counter}}"), "{body}");

@@ -1,18 +1,18 @@
-//! Texts of a plan: what JMeter fills in, as our templates.
+//! Translates JMeter's functions in texts to this program's templates.
 
-/// What a text became.
+/// Text with its functions translated.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filled {
-    /// With our templates in it.
+    /// Text with this program's templates in it.
     pub(super) text: String,
-    /// Whether there is one.
+    /// True if the text holds a template.
     pub(super) is_template: bool,
 }
 
-/// Turns `${__UUID()}`, `${__time()}`, `${__Random(…)}` and the counter's variable into templates.
+/// Translates `${__UUID()}`, `${__time()}`, `${__counter(FALSE)}` and the counter's variable to templates.
 ///
 /// # Errors
-/// What else stands in `${…}`: it would be sent as it is written.
+/// Any other `${…}`, which would be sent as it is written, and one that is not closed.
 pub(super) fn fill(text: &str, counter: Option<&str>) -> Result<Filled, String> {
     let mut filled = Filled { text: String::new(), is_template: false };
     let mut rest = text;

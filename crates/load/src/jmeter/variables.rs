@@ -1,13 +1,13 @@
-//! Values that a plan has by name: its own variables, and the defaults of properties.
+//! Replaces names in a plan by values: of its own variables, and the defaults of properties.
 
 use roxmltree::{Document, Node};
 
 use super::FILE_LEN_MAX;
 
-/// The plan's text with `${__P(name,default)}` as the default. None where there is no such property.
+/// Returns the plan's text with each `${__P(name,default)}` replaced by the default; `None` if there is no such property.
 ///
 /// # Errors
-/// A text that becomes longer than a plan may be.
+/// If the text becomes longer than a plan may be.
 pub(super) fn with_properties(text: &str) -> Result<Option<String>, String> {
     replaced(text, |inside| {
         let (_, default) = inside.strip_prefix("__P(")?.strip_suffix(')')?.split_once(',')?;
@@ -15,7 +15,7 @@ pub(super) fn with_properties(text: &str) -> Result<Option<String>, String> {
     })
 }
 
-/// The plan's text with the values of its user-defined variables. None where it uses none.
+/// Returns the plan's text with the values of its user-defined variables; `None` if it uses none.
 ///
 /// # Errors
 /// As [`with_properties`].
@@ -24,7 +24,7 @@ pub(super) fn with_variables(text: &str, document: &Document<'_>) -> Result<Opti
     replaced(text, |inside| variables.iter().find(|(name, _)| name == inside).map(|(_, value)| escaped(value)))
 }
 
-/// Each `${…}` for which there is a value. Values are not looked through again, so that they cannot multiply.
+/// Replaces each `${…}` that has a value. Values are not searched for names again, so that they cannot multiply.
 fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> Result<Option<String>, String> {
     let (mut out, mut rest, mut is_changed) = (String::with_capacity(text.len()), text, false);
     while let Some(open) = rest.find("${") {
@@ -46,7 +46,7 @@ fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> Result<Option
     Ok(is_changed.then_some(out))
 }
 
-/// Variables of the plan and of its `Arguments` elements that are enabled; not the name of a counter, which counts.
+/// Returns the variables of all `Argument` elements that are enabled, except one with the name of a counter.
 fn variables(document: &Document<'_>) -> Vec<(String, String)> {
     let property = |node: Node<'_, '_>, name: &str| {
         let found = node.children().find(|child| child.attribute("name") == Some(name))?;

@@ -1,46 +1,46 @@
-//! What the cells are.
+//! Cells of a matrix without a file: three targets, each with and without reuse of connections.
 
 use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::tls::Secret;
 
 use crate::flags::{Extra, Flags, Job, MatrixFlags, TlsFlags, parse_url, resolve};
 
-/// One combination.
+/// Cell of a matrix: one combination of settings.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
-    /// Its name, such as `https-reuse`.
+    /// Name of the cell, such as `https-reuse`.
     pub(crate) name: String,
-    /// What is run, or why it is not.
+    /// Job of the cell, or the reason for skipping it.
     pub(crate) job: Result<Job, String>,
 }
 
-/// All combinations.
+/// All cells of a matrix.
 #[derive(Clone, Debug)]
 pub(crate) struct Cells {
-    /// What they are called together.
+    /// Label of the matrix in reports.
     pub(crate) label: String,
-    /// In order; at least one can run.
+    /// Cells in the order in which they run.
     pub(crate) cells: Vec<Cell>,
 }
 
-/// How the six cells are called, and what they speak.
+/// Names of the six cells, and the versions of HTTP that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// `mtls-reuse`; the version of HTTP that flags say.
+    /// Names such as `mtls-reuse`; the version of HTTP comes from the flags.
     Ours,
-    /// `https-mtls-reuse`; HTTP/2 where connections are reused over TLS, else 1.1: as the old load client has it.
+    /// Names such as `https-mtls-reuse`, as in Lite Gateway's load client; HTTP/2 over TLS with reuse, otherwise HTTP/1.1.
     Old,
 }
 
-/// Over http, https and mtls, each with and without reuse of connections.
+/// Makes the six cells: http, https and mtls, each with and without reuse of connections.
 ///
 /// # Errors
-/// Everything that is wrong, a line each.
+/// All problems, a line each.
 pub(crate) fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> {
     six(matrix, flags, Naming::Ours, None)
 }
 
-/// As [`usual`], with a password of the client's certificate.
+/// Makes the six cells like [`usual`], with these names and a password of the client's certificate.
 ///
 /// # Errors
 /// As [`usual`].
@@ -91,7 +91,7 @@ pub(crate) fn six(
             without_tls(&mut flags, url);
             match resolve(Some(url), &flags, extra()) {
                 Ok(job) => cells.push(Cell { name, job: Ok(job) }),
-                // Both cells of a target say the same.
+                // Both cells of a target have the same problems.
                 Err(err) if reuse => err.0.lines().for_each(|line| add(&mut problems, &name, line)),
                 Err(_) => {}
             }
@@ -108,7 +108,7 @@ fn add(problems: &mut Problems, name: &str, line: &str) {
     }
 }
 
-/// What is said of TLS for all cells holds for those that have it.
+/// Removes the TLS flags that hold for all cells if this URL is without TLS; `--tls-resume` stays.
 pub(super) fn without_tls(flags: &mut Flags, url: &str) {
     if url.starts_with("http://") || url.starts_with("ws://") {
         flags.tls = TlsFlags { tls_resume: flags.tls.tls_resume.clone(), ..TlsFlags::default() };

@@ -1,4 +1,4 @@
-//! A file of axes, in YAML: every combination of their values is a cell.
+//! Reads a file of axes, in YAML: every combination of their values is a cell.
 //!
 //! ```yaml
 //! label: gateway
@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A value of an axis is a flag's value, or several flags with a name. A combination that makes no sense is skipped and
-//! says why; a value that makes sense in no combination is a mistake.
+//! A value of an axis is the value of a flag, or several flags with a name. A combination that is rejected becomes a skipped cell
+//! with the reason; a value that is rejected in all its combinations is an error.
 
 use std::fmt;
 use std::path::Path;
@@ -28,21 +29,21 @@ use serde_json::Value;
 use super::cells::{Cell, Cells, without_tls};
 use crate::flags::{AutotuneFlags, Extra, Flags, resolve};
 
-/// The longest file.
+/// Upper bound of a file, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
-/// The most cells.
+/// Upper bound of the number of cells.
 const CELLS_MAX: usize = 500;
-/// The largest body that `body_size` makes.
+/// Largest body that `body_size` makes, in bytes.
 const BODY_SIZE_MAX: usize = 16 * 1024 * 1024;
 
-/// What a file says.
+/// Contents of a matrix file.
 #[derive(Clone, Debug)]
 pub(crate) struct Swept {
-    /// The cells.
+    /// Cells of all combinations of values.
     pub(crate) cells: Cells,
-    /// Whether each is tuned.
+    /// True if each cell is tuned; false if it runs at the load of its flags.
     pub(crate) tune: bool,
-    /// How a search goes, where the command line does not say it.
+    /// Flags of the search, for those that the command line does not give.
     pub(crate) search: AutotuneFlags,
 }
 
@@ -63,7 +64,7 @@ fn yes() -> bool {
     true
 }
 
-/// A map that keeps the order of its file.
+/// Map that keeps the order of its file.
 #[derive(Debug)]
 struct Ordered<T>(Vec<(String, T)>);
 
@@ -95,7 +96,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-/// One value of an axis: what it is called, and the flags it sets.
+/// One value of an axis: its name, and the flags that it sets.
 struct Choice {
     path: String,
     name: String,
@@ -104,10 +105,10 @@ struct Choice {
     refusal: String,
 }
 
-/// Reads a file. Flags of the command line hold for all cells and go before the file's `flags`.
+/// Reads a file. Flags of the command line hold for all cells and take precedence over the file's `flags`.
 ///
 /// # Errors
-/// Everything that is wrong, each with its path in the file.
+/// All problems, each with its path in the file.
 pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
     let text = read_bounded(path, FILE_LEN_MAX)?;
     let within = |err: ConfigError| {
@@ -117,7 +118,7 @@ pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
     parse(&text, flags).map_err(within)
 }
 
-/// As [`read`], of the file's text.
+/// Parses the text of a file, as [`read`] does.
 ///
 /// # Errors
 /// As [`read`].
@@ -157,7 +158,7 @@ pub(crate) fn parse(text: &str, flags: &Flags) -> Result<Swept, ConfigError> {
     Ok(Swept { cells: Cells { label, cells }, tune: raw.tune, search })
 }
 
-/// Every combination, the last axis changing fastest; notes which choices fit somewhere.
+/// Returns a cell for every combination, the last axis changing fastest, and marks the choices that fit in at least one.
 fn product(all: &Flags, axes: &mut [Vec<Choice>]) -> Vec<Cell> {
     let count: usize = axes.iter().map(Vec::len).product();
     let mut cells = Vec::with_capacity(count);
@@ -246,7 +247,7 @@ fn choice(problems: &mut Problems, axis: &str, index: usize, value: &Value) -> O
     Some(made(name?, sets))
 }
 
-/// A flag and its value; some names stand for others.
+/// Returns a flag and its value. `reuse` and `body_size` are short for other flags.
 fn set(name: &str, given: Vec<String>) -> Result<(String, Vec<String>), String> {
     match name {
         "url" => Ok((name.to_owned(), given)),
@@ -260,12 +261,12 @@ fn set(name: &str, given: Vec<String>) -> Result<(String, Vec<String>), String> 
             let size: usize = size.ok_or(format!("expected bytes, 0 to {BODY_SIZE_MAX}"))?;
             Ok(("body".into(), vec!["x".repeat(size)]))
         }
-        // Whether there is such a flag, and of which kind.
+        // Checks that the flag exists and takes such a value.
         _ => Flags::default().set(name, &given).map(|()| (name.to_owned(), given)),
     }
 }
 
-/// A scalar or a list of them, as they would be written on a command line.
+/// Returns a scalar or a list of scalars as texts, as on a command line.
 fn texts(value: &Value) -> Result<Vec<String>, String> {
     match value {
         Value::String(text) => Ok(vec![text.clone()]),

@@ -1,4 +1,5 @@
-//! Several combinations, each tuned or run at a fixed load: the six that are usual, or any product of axes in a file.
+//! Runs several combinations of settings, each tuned or at a fixed load: six fixed cells, or every combination of the axes in a
+//! file.
 
 mod cells;
 mod file;

@@ -1,10 +1,10 @@
-//! The table of the old load client's matrix.
+//! Formats a matrix as Lite Gateway's load client does.
 
 use std::fmt::Write;
 
 use crate::progress::{CellSummary, Offered};
 
-/// Tab-separated, as the old client has it; `attempts` are load points' runs.
+/// Formats the cells as tab-separated lines below a header; `attempts` is the number of runs.
 pub(crate) fn tabbed(cells: &[CellSummary]) -> String {
     let mut text =
         String::from("scenario\tstatus\tattempts\tbest_concurrency\tsuccess_rps\terror_pct\tavg_ms\tp95_ms\tnotes\n");
@@ -23,14 +23,14 @@ pub(crate) fn tabbed(cells: &[CellSummary]) -> String {
         if let Some(crate::engine::Limit::Generator(reason)) = &cell.limit {
             let _ = write!(notes, "client-limited: {reason}");
         }
-        // A stranger's words may hold anything.
+        // The reason may quote text of the server, which may hold any character.
         let notes: String = notes.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
         let _ = writeln!(
             text,
             "{}\t{status}\t{}\t{load}\t{:.1}\t{:.2}\t{:.1}\t{:.1}\t{notes}",
             cell.name,
             cell.runs,
-            cell.rate,
+            cell.rate.mean,
             cell.failed_share * 100.0,
             cell.mean_ns / 1e6,
             cell.p95_ns as f64 / 1e6,

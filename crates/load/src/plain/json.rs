@@ -1,19 +1,18 @@
-//! Lines for programs; their shape is in the module above.
+//! JSON lines for programs; the module above documents their fields.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::Form;
-use super::window::Window;
-use crate::engine::{Ended, Limit, Outcome};
+use super::window::Percentiles;
+use crate::engine::{Limit, Outcome};
 use crate::figures;
 use crate::plan::Plan;
 use crate::progress::{CellSummary, Event};
-use crate::record::Phase;
+use crate::record::{Phase, Second};
 
-/// What JSON lines are made with.
+/// Formatter of events as JSON lines.
 #[derive(Debug)]
 pub(super) struct Json;
 
@@ -32,45 +31,41 @@ impl Form for Json {
             Event::Tick(_) => return String::new(),
             Event::Outcome(outcome) => ended(outcome),
             Event::CellDone(summary) => cell_done(summary),
-            Event::Note(text) => json!({"type": "note", "text": text}),
         })
     }
 
-    fn second(&mut self, window: &Window) -> String {
-        let Some(last) = window.last() else { return String::new() };
-        let (counts, length) = (window.counts(), window.length().as_secs_f64());
-        let times = window.percentiles();
-        let per_second = |count: u64| if length > 0.0 { count as f64 / length } else { 0.0 };
-        let service = window.seconds.iter().map(|second| second.service).filter(|service| service.count > 0);
-        let faults: BTreeMap<_, _> = window.faults().into_iter().map(|(class, count)| (class.name(), count)).collect();
+    fn second(&mut self, sum: &Second, times: Option<Percentiles>) -> String {
+        let counts = &sum.counts;
+        let faults: BTreeMap<_, _> = sum.faults.iter().map(|(class, count)| (class.name(), *count)).collect();
+        let statuses: BTreeMap<_, _> = sum.statuses.iter().copied().collect();
         line(json!({
             "type": "second",
-            "second": last.index,
-            "at_s": last.at.as_secs_f64(),
-            "length_s": length,
-            "warm_up": last.warm_up,
+            "second": sum.index,
+            "at_s": sum.at.as_secs_f64(),
+            "length_s": sum.length.as_secs_f64(),
+            "warm_up": sum.warm_up,
             "due": counts.due,
             "started": counts.started,
             "succeeded": counts.succeeded,
             "failed": counts.failed,
-            "rate_per_s": per_second(counts.succeeded),
-            "failed_per_s": per_second(counts.failed),
+            "rate_per_s": sum.per_second(counts.succeeded),
+            "failed_per_s": sum.per_second(counts.failed),
             "p50_ms": times.map(|times| ms(times.p50)),
             "p95_ms": times.map(|times| ms(times.p95)),
             "p99_ms": times.map(|times| ms(times.p99)),
             "max_ms": times.map(|times| ms(times.max)),
-            "service_p99_ms": service.map(|service| service.p99_ns).max().map(ms),
-            "in_flight": last.in_flight,
-            "connections": last.connections,
+            "service_p99_ms": (sum.service.count > 0).then(|| ms(sum.service.p99_ns)),
+            "in_flight": sum.in_flight,
+            "connections": sum.connections,
             "connections_opened": counts.connections_opened,
             "handshakes_full": counts.handshakes_full,
             "handshakes_resumed": counts.handshakes_resumed,
             "bytes_sent": counts.bytes_sent,
             "bytes_received": counts.bytes_received,
-            "statuses": window.statuses(),
+            "statuses": statuses,
             "errors": faults,
-            "generator_cpu": window.seconds.iter().map(|second| second.cpu).fold(0.0, f64::max),
-            "generator_lag_max_ms": window.seconds.iter().map(|second| second.lag_max).max().map(length_ms),
+            "generator_cpu": sum.cpu,
+            "generator_lag_max_ms": sum.lag_max.as_secs_f64() * 1e3,
         }))
     }
 
@@ -85,10 +80,6 @@ fn line(value: Value) -> String {
 
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
-}
-
-fn length_ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }
 
 fn run(plan: &Plan) -> Value {
@@ -120,11 +111,7 @@ fn ended(outcome: &Outcome) -> Value {
     let response = sum.times(Phase::Response).quantiles();
     let time = |ns: u64| (response.count > 0).then(|| ms(ns));
     let (limit, limit_reason) = limit(Some(&outcome.limit));
-    let (ended, reason) = match &outcome.ended {
-        Ended::Done => ("done", None),
-        Ended::Stopped => ("stopped", None),
-        Ended::Failed(why) => ("failed", Some(why)),
-    };
+    let (ended, reason) = outcome.ended.told();
     json!({
         "type": "outcome",
         "ended": ended,
@@ -158,8 +145,8 @@ fn cell_done(summary: &CellSummary) -> Value {
         "name": summary.name,
         "missing": summary.missing,
         "knee": summary.knee,
-        "rate_per_s": figure(summary.rate),
-        "rate_error_per_s": figure(summary.rate_error),
+        "rate_per_s": figure(summary.rate.mean),
+        "rate_error_per_s": figure(summary.rate.half),
         "failed_share": figure(summary.failed_share),
         "mean_ms": figure(summary.mean_ns / 1e6),
         "p95_ms": figure(ms(summary.p95_ns)),

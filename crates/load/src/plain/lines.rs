@@ -1,25 +1,26 @@
-//! Lines for people: aligned, with a head now and then.
+//! Aligned lines for readers, with a repeated head.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use super::Form;
-use super::window::Window;
+use super::window::Percentiles;
 use crate::engine::{Ended, Limit, Outcome};
 use crate::figures;
 use crate::plan::Plan;
 use crate::progress::{CellSummary, Event};
+use crate::record::Second;
 use crate::report::wrap::{middle, put};
 
-/// Lines between two heads.
+/// Number of lines between two heads.
 const HEAD_EVERY: u32 = 30;
-/// Columns of the target in the first line, at most.
+/// Maximum width of the target in the first line, in columns.
 const TARGET_MAX: usize = 60;
 
-/// What lines are made with.
+/// Formatter of events as text lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// Lines until the next head.
+    /// Number of lines until the next head.
     until_head: u32,
     cell: String,
     point: String,
@@ -48,14 +49,12 @@ impl Form for Lines {
                 self.point.clear();
                 cell_done(summary)
             }
-            Event::Note(note) => format!("note: {}\n", figures::clean(note)),
         }
     }
 
-    fn second(&mut self, window: &Window) -> String {
-        let Some(last) = window.last() else { return String::new() };
-        let (counts, length) = (window.counts(), window.length().as_secs_f64().max(1e-3));
-        let times = match window.percentiles() {
+    fn second(&mut self, sum: &Second, times: Option<Percentiles>) -> String {
+        let (counts, length) = (&sum.counts, sum.length.as_secs_f64().max(1e-3));
+        let times = match times {
             Some(of) => [of.p50, of.p95, of.p99, of.max].map(figures::time),
             None => ["-"; 4].map(str::to_owned),
         };
@@ -65,12 +64,11 @@ impl Form for Lines {
             line.push_str(&row(["time", "ok/s", "p50", "p95", "p99", "max", "failed", "in flight", "conns", "CPU"]));
         }
         self.until_head -= 1;
-        let time = format!("{}{}", figures::moment(last.at), if last.warm_up { "*" } else { "" });
+        let time = format!("{}{}", figures::moment(sum.at), if sum.warm_up { "*" } else { "" });
         let ok = figures::rate(counts.succeeded as f64 / length);
         let failed = figures::count(counts.failed);
-        let (in_flight, connections) = (figures::count(last.in_flight), figures::count(last.connections));
-        let cpu = window.seconds.iter().map(|second| second.cpu).fold(0.0, f64::max);
-        let cpu = format!("{cpu:.2}");
+        let (in_flight, connections) = (figures::count(sum.in_flight), figures::count(sum.connections));
+        let cpu = format!("{:.2}", sum.cpu);
         let [p50, p95, p99, max] = times;
         line.push_str(&row([&time, &ok, &p50, &p95, &p99, &max, &failed, &in_flight, &connections, &cpu]));
         line
@@ -102,7 +100,7 @@ impl Lines {
     }
 }
 
-/// What begins.
+/// Describes the run that begins.
 fn run(plan: &Plan) -> String {
     let mut text = format!(
         "sealway load: {} {}, {}, {}",
@@ -131,8 +129,8 @@ fn cell_done(summary: &CellSummary) -> String {
     };
     format!(
         "{name}: {} ok/s ± {} at {}, p95 {}, p99 {}, failed {}, {}{limit}\n",
-        figures::rate(summary.rate),
-        figures::rate(summary.rate_error),
+        figures::rate(summary.rate.mean),
+        figures::rate(summary.rate.half),
         summary.knee.map(figures::offered).unwrap_or_else(|| "-".to_owned()),
         figures::time(summary.p95_ns),
         figures::time(summary.p99_ns),

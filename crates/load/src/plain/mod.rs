@@ -1,20 +1,20 @@
-//! The view of a run where there is no terminal: a line each second, for people or for programs.
+//! View of a run without a terminal: a line for each interval, as text or JSON.
 //!
-//! A reader who is slow holds no run back: lines wait in a queue, and where that is full, seconds are left out and the
-//! next line says how many. A reader who is gone, as `head` is after its lines, ends the run quietly.
+//! A slow reader delays no run: lines wait in a queue. If it is full, seconds are left out, and the next line says how many.
+//! If the reader closes the output, as `head` does after its lines, the run ends quietly.
 //!
 //! # JSON lines
 //!
-//! One object a line, flushed at once. `type` says which; a field without a value is `null`; units are in the names.
-//! Fields may be added, and never change their meaning.
+//! Each line is one object and flushed at once. `type` names its kind; a field without a value is `null`; names contain the
+//! units. New fields may be added; existing ones never change their meaning.
 //!
 //! * `run`: `label`, `method`, `target`, `protocol`, `offered` (text), `duration_s`, `warm_up_s`, `threads`.
-//! * `second`: `second` (from 0; the last one that is in the line), `at_s` and `length_s` (the line is of the `length_s`
-//!   before `at_s`), `warm_up`, `due`, `started`, `succeeded`, `failed`, `rate_per_s` (successes a second),
-//!   `failed_per_s`, `p50_ms`, `p95_ms`, `p99_ms`, `max_ms` (response times of this line alone, from when requests were
-//!   due), `service_p99_ms` (from when they were sent; of its worst second), `in_flight`, `connections`,
-//!   `connections_opened`, `handshakes_full`, `handshakes_resumed`, `bytes_sent`, `bytes_received`, `statuses` (code to
-//!   count), `errors` (class to count), `generator_cpu` (1.0 is one core), `generator_lag_max_ms`.
+//! * `second`: `second` (from 0; the last second in the line), `at_s` and `length_s` (the line covers the `length_s` before
+//!   `at_s`), `warm_up`, `due`, `started`, `succeeded`, `failed`, `rate_per_s` (successes per second), `failed_per_s`,
+//!   `p50_ms`, `p95_ms`, `p99_ms`, `max_ms` (response times of this line alone, from the due time), `service_p99_ms` (from
+//!   sending; of the worst second), `in_flight`, `connections`, `connections_opened`, `handshakes_full`,
+//!   `handshakes_resumed`, `bytes_sent`, `bytes_received`, `statuses` (code to count), `errors` (class to count),
+//!   `generator_cpu` (1.0 is one core), `generator_lag_max_ms`.
 //! * `outcome`: `ended` (`done`, `stopped`, `failed`), `reason`, `elapsed_s`, `measured_s`, `due`, `started`,
 //!   `succeeded`, `failed`, `unfinished`, `unsent`, `rate_per_s`, `p50_ms`, `p95_ms`, `p99_ms`, `max_ms`, `statuses`,
 //!   `errors` (a list of `class`, `count`, `example`), `limit` (`target`, `offered`, `generator`), `limit_reason`,
@@ -22,7 +22,7 @@
 //! * `point`: `offered` (`{"concurrency": n}` or `{"rate": n}`), `repeat`, `repeats`, `points_left_max`.
 //! * `cell`: `name`, `index` (from 0), `of`. `cell_done`: `name`, `missing`, `knee` (as `offered`), `rate_per_s`,
 //!   `rate_error_per_s`, `failed_share`, `mean_ms`, `p95_ms`, `p99_ms`, `runs`, `limit`, `limit_reason`.
-//! * `note`: `text`. `skipped`: `seconds` that were left out here, as the reader was slow.
+//! * `skipped`: `seconds` that were left out because the reader was slow.
 
 mod json;
 mod lines;
@@ -37,42 +37,43 @@ use tokio::sync::mpsc::Receiver;
 
 use self::json::Json;
 use self::lines::Lines;
-use self::window::Window;
+use self::window::{Percentiles, Window};
 use self::writer::Writer;
 use crate::engine::{Control, Tick};
 use crate::progress::Event;
-use crate::tui::{Left, Shown};
+use crate::record::Second;
+use crate::tui::Left;
 
-/// How lines are written.
+/// Output options of the view.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// From one line to the next, at least; whole seconds, from 1.
+    /// Minimum time from one line to the next; whole seconds, at least 1.
     pub(crate) interval: Duration,
-    /// Whether lines are JSON, for programs.
+    /// True if lines are JSON, for programs.
     pub(crate) json: bool,
 }
 
-/// What is made of events: lines, or nothing.
+/// Formatter of events as lines.
 trait Form: Send {
-    /// A line of an event that is no second of a run.
+    /// Formats an event other than a second; empty for no line.
     fn event(&mut self, event: &Event) -> String;
-    /// A line of a second or several.
-    fn second(&mut self, window: &Window) -> String;
-    /// A line that stands for so many that were left out.
+    /// Formats a second, or several merged, with their percentiles.
+    fn second(&mut self, sum: &Second, times: Option<Percentiles>) -> String;
+    /// Formats a line that stands for this many seconds left out.
     fn skipped(&mut self, seconds: u64) -> String;
 }
 
-/// Writes lines until the events end. SIGINT or SIGTERM stops the run, a second one everything at once; both are taken
-/// over for the rest of the process. A reader who is gone is no error: the run is stopped, and its events are taken in
-/// until they end.
+/// Writes lines until the events end. SIGINT or SIGTERM stops the run, a second signal ends everything at once; both are
+/// handled for the rest of the process. A closed output is no error: the run is stopped, and its events are read until they
+/// end.
 ///
 /// # Errors
-/// When `output` fails in another way.
+/// An I/O error if writing to `output` fails in another way.
 pub(crate) async fn show(
     mut events: Receiver<Event>,
     output: impl Write + Send + 'static,
     options: Options,
-) -> io::Result<Shown> {
+) -> io::Result<Left> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut view = View::new(Writer::new(output)?, &options);
@@ -87,13 +88,13 @@ pub(crate) async fn show(
             gone = view.writer.gone() => view.reader_is_gone(gone)?,
         }
         if view.left == Left::AtOnce {
-            // The queue may never be read: what is in it is given up.
-            return Ok(Shown { left: view.left, notes: Vec::new() });
+            // The queue may never be read: its lines are dropped.
+            return Ok(view.left);
         }
     }
     let left = view.left;
     view.close().await?;
-    Ok(Shown { left, notes: Vec::new() })
+    Ok(left)
 }
 
 struct View {
@@ -125,7 +126,7 @@ impl View {
             Event::Tick(tick) => return self.tick(tick),
             Event::Outcome(_) => self.flush(),
             Event::Run { control, .. } => {
-                // An end that was asked for is of the whole, not of the run that went on then.
+                // A requested end covers the whole job, not only the run that was active then.
                 if self.left != Left::Over {
                     control.stop();
                 }
@@ -139,18 +140,16 @@ impl View {
     }
 
     fn tick(&mut self, tick: &Tick) {
-        // Half a second's patience: lengths are measured, and never exact.
+        // A tolerance of half a second: lengths are measured, and never exact.
         if self.window.add(tick) + Duration::from_millis(500) > self.interval {
             self.flush();
         }
     }
 
-    /// Writes what has gathered since the last line.
+    /// Writes the seconds gathered since the last line.
     fn flush(&mut self) {
-        if self.window.is_empty() {
-            return;
-        }
-        let line = self.form.second(&self.window);
+        let Some(sum) = self.window.sum() else { return };
+        let line = self.form.second(sum, self.window.percentiles());
         self.write(line, self.window.seconds());
         self.window.restart();
     }

@@ -1,4 +1,4 @@
-//! Lines against generated runs, and readers who are slow or gone.
+//! Lines of generated runs, and readers that are slow or gone.
 
 use std::io::ErrorKind;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::tui::generated;
 
-/// Keeps what is written.
+/// Output that keeps the bytes written.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
@@ -35,7 +35,7 @@ async fn written(events: Vec<Event>, seconds: u64, json: bool) -> String {
         sender.send(event).await.unwrap();
     }
     drop(sender);
-    assert_eq!(view.await.unwrap().unwrap().left, Left::Over);
+    assert_eq!(view.await.unwrap().unwrap(), Left::Over);
     let bytes = kept.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
 }
@@ -96,7 +96,7 @@ async fn json_lines_have_stable_names_and_add_up() {
 
 #[tokio::test]
 async fn percentiles_of_a_longer_line_are_of_all_its_seconds_and_not_of_the_worst() {
-    // The 17th second has a stall: of the line that holds it and nine others it is a tenth.
+    // The 17th second has a stall: it is a tenth of the line that holds it and nine others.
     let lines = parsed(&written(generated::single(7, 20, 60), 10, true).await);
     let seconds: Vec<_> = lines.iter().filter(|line| line["type"] == "second").collect();
     assert_eq!(seconds.len(), 2);
@@ -106,7 +106,7 @@ async fn percentiles_of_a_longer_line_are_of_all_its_seconds_and_not_of_the_wors
     assert_eq!((at(1, "length_s"), at(1, "second")), (10.0, 19.0));
 }
 
-/// Fails as a pipe does whose reader is gone.
+/// Output that fails as a pipe without a reader does.
 struct Gone;
 
 impl Write for Gone {
@@ -135,10 +135,10 @@ async fn a_reader_who_is_gone_ends_the_run_quietly() {
         sender.send(event).await.unwrap();
     }
     drop(sender);
-    assert_eq!(view.await.unwrap().unwrap().left, Left::ReaderGone);
+    assert_eq!(view.await.unwrap().unwrap(), Left::ReaderGone);
 }
 
-/// Takes nothing until it is told to.
+/// Output that blocks until it is released.
 struct Slow(Receiver<()>, Kept);
 
 impl Write for Slow {
@@ -166,7 +166,7 @@ async fn a_reader_who_is_slow_holds_no_run_back_and_is_told_what_is_missing() {
         sender.send(Event::Tick(tick.clone())).await.unwrap();
     }
     assert!(begun.elapsed() < Duration::from_secs(30), "the run waited for the reader");
-    // From here on it reads at once: the sender is gone, and so is the wait.
+    // From here on the output does not block: its sender is dropped.
     drop(go);
     while kept.0.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,21 +1,23 @@
-//! The seconds that one line tells: counts added up, and percentiles of exactly these seconds.
+//! Seconds covered by one line: summed counts, and percentiles of exactly these seconds.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::engine::Tick;
-use crate::record::{Class, Counts, Phase, Second, Times};
+use crate::record::{Phase, Second, Times};
 
-/// What has gathered since the last line.
+/// Seconds gathered since the last line.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    pub(super) seconds: Vec<Second>,
-    /// Response times of the whole run as they were at the last line; kept only where a line is of several seconds.
+    /// All seconds merged; processor use is the largest.
+    sum: Option<Second>,
+    seconds: u64,
+    has_warm_up: bool,
+    /// Response times of the whole run at the last line, needed if a line covers several seconds.
     before: Option<Times>,
     now: Option<Times>,
 }
 
-/// Response times of a window, in nanoseconds; none where nothing was answered.
+/// Percentiles of a window's response times, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Percentiles {
     pub(super) p50: u64,
@@ -25,100 +27,51 @@ pub(super) struct Percentiles {
 }
 
 impl Window {
-    /// Adds a second; says how long all of them are together.
+    /// Adds a second and returns the total length.
     pub(super) fn add(&mut self, tick: &Tick) -> Duration {
-        self.seconds.push(tick.second.clone());
+        let second = &tick.second;
+        let sum = match &mut self.sum {
+            None => self.sum.insert(second.clone()),
+            Some(sum) => {
+                let cpu = sum.cpu.max(second.cpu);
+                sum.merge(second);
+                (sum.index, sum.warm_up, sum.cpu) = (second.index, second.warm_up, cpu);
+                sum
+            }
+        };
+        self.seconds += 1;
+        self.has_warm_up |= second.warm_up;
         self.now = Some(tick.totals.sum.times(Phase::Response).clone());
-        self.length()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.seconds.is_empty()
+        sum.length
     }
 
     pub(super) fn seconds(&self) -> u64 {
-        self.seconds.len() as u64
+        self.seconds
     }
 
-    /// Begins the next line.
+    /// Starts the window of the next line.
     pub(super) fn restart(&mut self) {
-        self.seconds.clear();
-        self.before = self.now.take();
+        *self = Window { before: self.now.take(), ..Window::default() };
     }
 
-    pub(super) fn length(&self) -> Duration {
-        self.seconds.iter().map(|second| second.length).sum()
+    /// Returns all seconds merged into one, with the index, time and gauges of the last.
+    pub(super) fn sum(&self) -> Option<&Second> {
+        self.sum.as_ref()
     }
 
-    /// The last second of it.
-    pub(super) fn last(&self) -> Option<&Second> {
-        self.seconds.last()
-    }
-
-    /// The sums of what is counted.
-    pub(super) fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
-        for counts in self.seconds.iter().map(|second| &second.counts) {
-            sum.due += counts.due;
-            sum.started += counts.started;
-            sum.succeeded += counts.succeeded;
-            sum.failed += counts.failed;
-            sum.unfinished += counts.unfinished;
-            sum.unsent += counts.unsent;
-            sum.bytes_sent += counts.bytes_sent;
-            sum.bytes_received += counts.bytes_received;
-            sum.connections_opened += counts.connections_opened;
-            sum.connections_tried += counts.connections_tried;
-            sum.handshakes_full += counts.handshakes_full;
-            sum.handshakes_resumed += counts.handshakes_resumed;
-            sum.sessions_agreed += counts.sessions_agreed;
-            sum.sessions_by_suite.add(counts.sessions_by_suite);
-        }
-        sum
-    }
-
-    /// Percentiles of these seconds alone. Those of one second are its own; of several, what the run's histogram has
-    /// more than at the last line. A warm-up is in no histogram of the run: then the worst second's are told.
+    /// Returns the percentiles of these seconds alone; `None` if nothing was answered. One second has its own; for several,
+    /// they come from the increase of the run's histogram since the last line. A warm-up is in no histogram of the run: then
+    /// those of the worst second are returned.
     pub(super) fn percentiles(&self) -> Option<Percentiles> {
-        if self.seconds.len() > 1 && self.seconds.iter().all(|second| !second.warm_up) {
-            let mut times = self.now.as_ref()?.histogram().clone();
-            if let Some(before) = &self.before {
-                // What is there now has everything that was there before, so that it cannot fail.
-                let _ = times.subtract(before.histogram());
-            }
-            let at = |share| times.value_at_quantile(share);
-            let max = self.seconds.iter().map(|second| second.response.max_ns).max()?;
+        let response = self.sum.as_ref()?.response;
+        let max = response.max_ns;
+        if self.seconds > 1 && !self.has_warm_up {
+            let mut times = self.now.clone()?;
+            self.before.iter().for_each(|before| times.take_away(before));
+            let at = |share| times.quantile_ns(share);
             return (!times.is_empty()).then(|| Percentiles { p50: at(0.5), p95: at(0.95), p99: at(0.99), max });
         }
-        let answered = self.seconds.iter().map(|second| second.response).filter(|response| response.count > 0);
-        answered
-            .map(|response| Percentiles {
-                p50: response.p50_ns,
-                p95: response.p95_ns,
-                p99: response.p99_ns,
-                max: response.max_ns,
-            })
-            .reduce(|one, other| Percentiles {
-                p50: one.p50.max(other.p50),
-                p95: one.p95.max(other.p95),
-                p99: one.p99.max(other.p99),
-                max: one.max.max(other.max),
-            })
-    }
-
-    pub(super) fn statuses(&self) -> BTreeMap<u16, u64> {
-        let mut sum = BTreeMap::new();
-        for (code, count) in self.seconds.iter().flat_map(|second| &second.statuses) {
-            *sum.entry(*code).or_default() += count;
-        }
-        sum
-    }
-
-    pub(super) fn faults(&self) -> BTreeMap<Class, u64> {
-        let mut sum = BTreeMap::new();
-        for (class, count) in self.seconds.iter().flat_map(|second| &second.faults) {
-            *sum.entry(*class).or_default() += count;
-        }
-        sum
+        let (p50, p95, p99) = (response.p50_ns, response.p95_ns, response.p99_ns);
+        (response.count > 0).then_some(Percentiles { p50, p95, p99, max })
     }
 }

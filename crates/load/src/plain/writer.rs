@@ -1,14 +1,14 @@
-//! Lines on their way to a reader: a bounded queue, and a thread that waits for the reader in place of the run.
+//! Output of lines: a bounded queue, and a thread that waits for the reader instead of the run.
 
 use std::io::{self, ErrorKind, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tokio::sync::oneshot;
 
-/// Lines that wait at most: two minutes of seconds.
+/// Maximum number of queued lines: about two minutes of seconds.
 const LINES_MAX: usize = 128;
 
-/// Where lines go.
+/// Queue to the thread that writes lines.
 #[derive(Debug)]
 pub(super) struct Writer {
     lines: SyncSender<String>,
@@ -26,12 +26,12 @@ impl Writer {
         Ok(Writer { lines, end, ended: false })
     }
 
-    /// Adds a line; says whether there was room. A reader who is gone has room for everything.
+    /// Queues a line and returns whether there was room. Always true if the output is closed.
     pub(super) fn push(&mut self, line: String) -> bool {
         !matches!(self.lines.try_send(line), Err(std::sync::mpsc::TrySendError::Full(_)))
     }
 
-    /// Resolves when nothing more can be written: without an error where the reader is gone. Once.
+    /// Resolves once, when nothing more can be written; without an error if the reader closed the output.
     pub(super) async fn gone(&mut self) -> io::Result<()> {
         if self.ended {
             return std::future::pending().await;
@@ -51,7 +51,7 @@ impl Writer {
 fn write_all(lines: &Receiver<String>, mut output: impl Write) -> io::Result<()> {
     for line in lines {
         match output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
-            // Whoever read has seen enough, as `head` does.
+            // The reader closed the output, as `head` does.
             Err(err) if err.kind() == ErrorKind::BrokenPipe => return Ok(()),
             written => written?,
         }

@@ -1,141 +1,111 @@
-//! The broker as a target: what is asked of it.
+//! A broker as the target, and the operation to call.
 
 use std::path::PathBuf;
 
-/// A broker on a Unix socket.
+use crate::named::named;
+
+/// Broker on a Unix socket, and the calls to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broker {
-    /// Where it listens.
+    /// Path of the socket that the broker listens on.
     pub socket: PathBuf,
-    /// What is spoken.
+    /// Wire protocol of the calls.
     pub wire: BrokerWire,
-    /// What is asked for.
+    /// Operation that each call asks for.
     pub operation: BrokerOperation,
-    /// The profile; empty for what needs none.
+    /// Name of the profile; empty for an operation without one.
     pub profile: String,
-    /// The key's id; empty for what needs none.
+    /// Id of the key in the broker's store; empty for an operation without one.
     pub key: String,
-    /// Bytes of each input; of each output where it is derived or random.
+    /// Bytes of each input; for `Derive` and `Random`, of each output.
     pub input_len: u32,
-    /// Inputs in a call.
+    /// Number of inputs in a call.
     pub batch: u32,
-    /// What a certificate is signed from.
+    /// Files for the operation `Sign`; `None` for all others.
     pub certificate: Option<BrokerCertificate>,
 }
 
-/// What is spoken to a broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerWire {
-    /// Sealway's own, `sealway.broker.v1`.
-    V1,
-    /// The Open Crypto Broker's, W3 and W4.
-    Open,
+named! {
+    /// Wire protocol of calls to a broker.
+    pub enum BrokerWire {
+        /// Sealway's own wire protocol, `sealway.broker.v1`.
+        V1 = "v1",
+        /// Protocol of the Open Crypto Broker, W3 and W4.
+        Open = "open",
+    }
 }
 
 /// Files that a certificate is signed from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerCertificate {
-    /// The request, in PEM.
+    /// Certificate request of the subject, in PEM.
     pub csr: PathBuf,
-    /// The authority's certificate, in PEM.
+    /// Certificate of the authority, in PEM.
     pub issuer: PathBuf,
-    /// The authority's private key, in PEM: the wire `open` sends it with each call.
+    /// Private key of the authority, in PEM: the wire `open` sends it with each call.
     pub issuer_key: Option<PathBuf>,
 }
 
-/// What is asked of a broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerOperation {
-    /// Digests.
-    Hash,
-    /// A certificate, of a request.
-    Sign,
-    /// Ciphertexts.
-    Encrypt,
-    /// Plaintexts, of ciphertexts that were made before.
-    Decrypt,
-    /// Ciphertexts under the current version of their key.
-    Rewrap,
-    /// Signatures.
-    SignData,
-    /// Whether signatures that were made before are right.
-    Verify,
-    /// Authentication tags.
-    Mac,
-    /// Whether tags that were made before are right.
-    VerifyMac,
-    /// Keys, of a key.
-    Derive,
-    /// Random bytes.
-    Random,
-    /// Shared secrets.
-    Encapsulate,
-    /// Shared secrets, of what was encapsulated before.
-    Decapsulate,
-    /// What it says of itself.
-    Information,
-    /// Whether it serves.
-    Health,
+named! {
+    /// Operation of a broker's service.
+    pub enum BrokerOperation {
+        /// Computes digests of the inputs.
+        Hash = "hash",
+        /// Signs a certificate for a request.
+        Sign = "sign",
+        /// Encrypts the inputs with a key.
+        Encrypt = "encrypt",
+        /// Decrypts ciphertexts that were made before the run.
+        Decrypt = "decrypt",
+        /// Encrypts ciphertexts anew under the current version of their key.
+        Rewrap = "rewrap",
+        /// Signs the inputs with a key.
+        SignData = "sign-data",
+        /// Verifies signatures that were made before the run.
+        Verify = "verify",
+        /// Computes authentication tags of the inputs.
+        Mac = "mac",
+        /// Verifies tags that were made before the run.
+        VerifyMac = "verify-mac",
+        /// Derives keys from a key.
+        Derive = "derive",
+        /// Draws random bytes from the broker.
+        Random = "random",
+        /// Encapsulates shared secrets to a key.
+        Encapsulate = "encapsulate",
+        /// Decapsulates shared secrets that were encapsulated before the run.
+        Decapsulate = "decapsulate",
+        /// Asks the broker for information about itself.
+        Information = "information",
+        /// Asks the broker if it serves.
+        Health = "health",
+    }
 }
 
 impl BrokerOperation {
-    /// All of them, by the names that flags and reports have for them.
-    pub const ALL: [(&'static str, BrokerOperation); 15] = [
-        ("hash", BrokerOperation::Hash),
-        ("sign", BrokerOperation::Sign),
-        ("encrypt", BrokerOperation::Encrypt),
-        ("decrypt", BrokerOperation::Decrypt),
-        ("rewrap", BrokerOperation::Rewrap),
-        ("sign-data", BrokerOperation::SignData),
-        ("verify", BrokerOperation::Verify),
-        ("mac", BrokerOperation::Mac),
-        ("verify-mac", BrokerOperation::VerifyMac),
-        ("derive", BrokerOperation::Derive),
-        ("random", BrokerOperation::Random),
-        ("encapsulate", BrokerOperation::Encapsulate),
-        ("decapsulate", BrokerOperation::Decapsulate),
-        ("information", BrokerOperation::Information),
-        ("health", BrokerOperation::Health),
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, operation)| *operation == self).map_or("", |(name, _)| name)
-    }
-
-    /// Whether it is done under a profile.
+    /// Returns whether the operation needs a profile.
     pub fn has_profile(self) -> bool {
         !matches!(self, BrokerOperation::Information | BrokerOperation::Health)
     }
 
-    /// Whether it is done with a key of the broker's store.
+    /// Returns whether the operation needs a key of the broker's store.
     pub fn has_key(self) -> bool {
         self.has_profile() && !matches!(self, BrokerOperation::Hash | BrokerOperation::Random)
     }
 
-    /// Whether a call has several inputs.
+    /// Returns whether a call can have several inputs.
     pub fn has_batch(self) -> bool {
         self.has_profile() && self != BrokerOperation::Sign
     }
 
-    /// Whether inputs or outputs have a length to be chosen.
+    /// Returns whether the length of inputs or outputs can be chosen.
     pub fn has_length(self) -> bool {
         self.has_batch() && !matches!(self, BrokerOperation::Encapsulate | BrokerOperation::Decapsulate)
     }
 
-    /// Whether the Open Crypto Broker has it.
+    /// Returns whether the Open Crypto Broker has the operation.
     pub fn is_open(self) -> bool {
         use BrokerOperation as Is;
         matches!(self, Is::Hash | Is::Sign | Is::Encrypt | Is::Decrypt | Is::Health)
-    }
-}
-
-impl BrokerWire {
-    /// All of them, by their names.
-    pub const ALL: [(&'static str, BrokerWire); 2] = [("v1", BrokerWire::V1), ("open", BrokerWire::Open)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, wire)| *wire == self).map_or("", |(name, _)| name)
     }
 }

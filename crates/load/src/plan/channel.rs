@@ -1,75 +1,58 @@
-//! Channels as a target: what is made of each, and what it is made with.
+//! Channels as a target: the stages of each, and its grants.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::channel::{Grants, Tally};
+use crate::named::named;
 
 /// Channels over a relay. One request of the run is one channel.
 #[derive(Clone, Debug)]
 pub struct Channels {
-    /// How far each goes.
+    /// Last stage of each channel.
     pub mode: ChannelMode,
-    /// Which of its ends are here.
+    /// Ends of each channel that this generator makes.
     pub role: ChannelRole,
-    /// Where grants come from.
+    /// Source of the grants of channels.
     pub grants: Arc<Grants>,
-    /// How long the call may take, opening its stream included.
+    /// Time limit of the call, opening its stream included.
     pub rpc_timeout: Duration,
-    /// How long an end that is here alone waits for the other one.
+    /// Longest time that an end waits for its peer at another generator.
     pub peer_timeout: Duration,
-    /// How often an open channel asks its peer for a sign of life; none for never.
+    /// Time between two pings of an open channel; `None` for no pings.
     pub ping_every: Option<Duration>,
-    /// How long all of them stay open after the last one was made.
+    /// Time for which all channels stay open after the last one was made.
     pub steady: Duration,
-    /// Where what became of them is counted.
+    /// Counters of results, shared by all threads.
     pub tally: Arc<Tally>,
 }
 
-/// How far a channel goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelMode {
-    /// Both ends attach, one message goes from the client to the server, and both leave.
-    Attach,
-    /// Up to the end of the handshake at both ends; it stays open.
-    Handshake,
-    /// Also a stream and a call on it; it stays open.
-    Full,
+named! {
+    /// Last stage that a channel reaches.
+    pub enum ChannelMode {
+        /// Both ends attach, one message goes from the client to the server, and both leave.
+        Attach = "attach",
+        /// Both ends complete the handshake; the channel stays open.
+        Handshake = "handshake",
+        /// After the handshake the client opens a stream and makes a call; the channel stays open.
+        Full = "full",
+    }
 }
 
-/// Which ends of a channel are here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChannelRole {
-    /// Both.
-    Both,
-    /// The client's; another generator has the servers'.
-    Client,
-    /// The server's; another generator has the clients'.
-    Server,
-}
-
-impl ChannelMode {
-    /// All of them, by their names.
-    pub const ALL: [(&'static str, ChannelMode); 3] =
-        [("attach", ChannelMode::Attach), ("handshake", ChannelMode::Handshake), ("full", ChannelMode::Full)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, mode)| *mode == self).map_or("", |(name, _)| name)
+named! {
+    /// Ends of a channel that this generator makes.
+    pub enum ChannelRole {
+        /// Both ends of each channel.
+        Both = "both",
+        /// The client's end; another generator has the servers' ends.
+        Client = "client",
+        /// The server's end; another generator has the clients' ends.
+        Server = "server",
     }
 }
 
 impl ChannelRole {
-    /// All of them, by their names.
-    pub const ALL: [(&'static str, ChannelRole); 3] =
-        [("both", ChannelRole::Both), ("client", ChannelRole::Client), ("server", ChannelRole::Server)];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, role)| *role == self).map_or("", |(name, _)| name)
-    }
-
-    /// Ends of each channel that are here.
+    /// Returns the number of ends of each channel that this generator makes.
     pub fn ends(self) -> u64 {
         if self == ChannelRole::Both { 2 } else { 1 }
     }

@@ -1,175 +1,210 @@
-//! What is asked for: a target, what is sent there, when, over which connections, and what counts as right.
+//! The plan of a run: target, request, arrival of requests, connections, and assertions.
 //!
-//! A [`Plan`] is checked: whoever makes one (flags, a preset, a matrix file, a JMeter plan) has said no to what makes no
-//! sense, so that the engine need not.
+//! A [`Plan`] is checked: its makers (flags, presets, matrix files, JMeter plans) reject contradictions, so that the engine need
+//! not.
 
 mod broker;
 mod channel;
 
-use sealway_client::sealed::{Suite, Trust};
+use sealway_client::{Suite, Trust};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use sealway_runtime::tls::ClientFiles;
+use serde::{Deserialize, Serialize};
 
 pub use self::broker::{Broker, BrokerCertificate, BrokerOperation, BrokerWire};
 pub use self::channel::{ChannelMode, ChannelRole, Channels};
+use crate::named::named;
+use crate::record::serial;
 
-/// A run.
+/// Complete description of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the run is called in reports.
+    /// Name of the run in reports.
     pub label: String,
-    /// Where requests go, and how.
+    /// Server, protocol and layers that requests go over.
     pub target: Target,
-    /// What is sent.
+    /// Request that each worker sends.
     pub request: Request,
-    /// When requests start.
+    /// Model and amount of the offered load.
     pub arrival: Arrival,
-    /// When the run ends.
+    /// Conditions that end the run.
     pub stop: Stop,
-    /// What is left out of the totals at its beginning.
+    /// Time at the beginning that is left out of the totals.
     pub warm_up: Duration,
-    /// Over which connections.
+    /// Use and number of connections.
     pub connections: Connections,
-    /// How long things may take.
+    /// Time limits of connections and requests.
     pub timeouts: Timeouts,
-    /// What an answer must be, beside whole and in time.
+    /// Conditions on a response, besides being complete and in time.
     pub assertions: Vec<Assertion>,
-    /// How long a worker of the closed model waits between an answer and its next request: nothing, or a time drawn
-    /// evenly from a range.
+    /// Pause of a worker of the closed model between a response and its next request: none, or a time drawn evenly from a range.
     pub think: Option<(Duration, Duration)>,
     /// Threads that offer the load, 1 to 256.
     pub threads: usize,
-    /// All that is drawn at random is drawn from it: the same seed, the same run.
+    /// Seed of all random values: the same seed gives the same values.
     pub seed: u64,
 }
 
-/// Where requests go.
+impl Plan {
+    /// Creates a plan that sends `GET` to this URL over HTTP/1.1, by one worker that reuses its connection, until it is stopped.
+    pub fn of(url: Uri) -> Plan {
+        let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        Plan {
+            label: String::new(),
+            target: Target {
+                url,
+                addresses: Vec::new(),
+                protocol: Protocol::Http1,
+                tls: None,
+                sealed: None,
+                broker: None,
+                channels: None,
+            },
+            request: Request { method: Method::GET, path, headers: Vec::new(), body: None, counter_start: 0 },
+            arrival: Arrival::Closed { concurrency: Steps::constant(1.0), ramp_share: 0.0, loops: 0 },
+            stop: Stop { duration: None, requests: None },
+            warm_up: Duration::ZERO,
+            connections: Connections { reuse: true, streams: 1, close_header: false, sources: Vec::new() },
+            timeouts: Timeouts { connect: Duration::from_secs(10), request: Duration::from_secs(30) },
+            assertions: Vec::new(),
+            think: None,
+            threads: 1,
+            seed: 1,
+        }
+    }
+}
+
+/// Server, protocol and layers that requests go over.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Scheme, host, port, path and query. `http`, `https`, `ws` or `wss`; the path may be a template, which
+    /// URL with the scheme `http`, `https`, `ws` or `wss`, host, port, path and query. The path may be a template, which
     /// [`Request::path`] holds.
     pub url: Uri,
-    /// Addresses that are connected to instead of those the name resolves to; taken in turn.
+    /// Addresses to connect to in turn, instead of those that the name resolves to.
     pub addresses: Vec<SocketAddr>,
-    /// What is spoken on a connection.
+    /// Protocol of the connections to the target.
     pub protocol: Protocol,
-    /// TLS, where the scheme asks for it.
+    /// TLS settings, if the scheme needs TLS.
     pub tls: Option<Tls>,
-    /// Sealed sessions on top.
+    /// Sealed sessions on top of HTTP.
     pub sealed: Option<Sealed>,
-    /// A broker, where the protocol is [`Protocol::Broker`]. Of the rest the URL alone counts then, and stands for the socket.
+    /// Broker, for [`Protocol::Broker`]. Then of the other fields only the URL counts, which stands for the socket.
     pub broker: Option<Broker>,
-    /// Channels over a relay, where the protocol is [`Protocol::Channel`]. The URL is the relay's.
+    /// Channels over a relay, for [`Protocol::Channel`]. The URL is the relay's.
     pub channels: Option<Channels>,
 }
 
-/// What is spoken on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// HTTP/1.1.
-    Http1,
-    /// HTTP/2; over plain TCP with prior knowledge.
-    Http2,
-    /// HTTP/3, over QUIC.
-    Http3,
-    /// WebSocket: a request is a message, its answer the next message.
-    WebSocket,
-    /// A broker's, over a Unix socket.
-    Broker,
-    /// End-to-end encrypted channels over a relay: a request is a channel, and it stays open.
-    Channel,
+named! {
+    /// Protocol of the connections to the target.
+    pub enum Protocol {
+        /// HTTP/1.1, one request at a time on a connection.
+        Http1 = "http/1.1",
+        /// HTTP/2; over plain TCP with prior knowledge.
+        Http2 = "http/2",
+        /// HTTP/3, which is always over QUIC.
+        Http3 = "http/3",
+        /// WebSocket: a request is a message, its response the next message.
+        WebSocket = "websocket",
+        /// A broker's wire over a Unix socket.
+        Broker = "broker",
+        /// End-to-end encrypted channels over a relay: a request is a channel, which stays open.
+        Channel = "channel",
+    }
 }
 
-/// TLS on the way to the target.
+/// Settings of TLS towards the target.
 #[derive(Clone, Debug)]
 pub struct Tls {
-    /// Whom to trust, and what to show.
+    /// Files of trusted authorities and of the client's certificate.
     pub files: ClientFiles,
-    /// Whether the server's certificate is looked at at all. The name in it is always checked, unless this is false.
+    /// True if the server's certificate is verified. If it is not, neither is its name.
     pub verify: bool,
-    /// Whether a certificate that is trusted must also be of the host's name.
+    /// True if a trusted certificate must also be for the host's name.
     pub verify_name: bool,
-    /// Whether sessions are resumed.
+    /// Use of TLS session resumption.
     pub resumption: Resumption,
-    /// The lowest version: `"1.2"` or `"1.3"`.
+    /// Lowest version to accept: `"1.2"` or `"1.3"`.
     pub min_version: TlsVersion,
 }
 
-/// A version of TLS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsVersion {
-    /// TLS 1.2.
-    V12,
-    /// TLS 1.3.
-    V13,
+named! {
+    /// Version of the TLS protocol.
+    pub enum TlsVersion {
+        /// TLS 1.2 of RFC 5246.
+        V12 = "1.2",
+        /// TLS 1.3 of RFC 8446.
+        V13 = "1.3",
+    }
 }
 
-/// Whether TLS sessions are resumed. What happened is counted in any case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Resumption {
-    /// Every handshake is a full one.
-    Off,
-    /// Whenever the server allows it.
-    On,
-    /// As `On`; and the times of full and resumed handshakes are kept apart.
-    Both,
+named! {
+    /// Use of TLS session resumption. Full and resumed handshakes are counted in any case.
+    pub enum Resumption {
+        /// Makes every handshake a full one.
+        Off = "off",
+        /// Resumes a session if the server allows it.
+        On = "on",
+        /// Resumes like `On`, and times full and resumed handshakes separately.
+        Both = "both",
+    }
 }
 
-/// Sealed sessions: `spec/session.md`, `spec/session-3.md`.
+/// Sealed sessions on top of HTTP: `spec/session.md`, `spec/session-3.md`.
 #[derive(Clone, Debug)]
 pub struct Sealed {
-    /// The wire, 1, 2 or 3.
+    /// Version of the wire: 1, 2 or 3.
     pub wire: u8,
-    /// When a session is agreed.
+    /// Lifetime of each sealed session.
     pub agree: Agree,
-    /// The path of the init endpoint, on the target's host; wire 3 has one of its own.
+    /// Path of the init endpoint on the target's host; wire 3 has a fixed path.
     pub init_path: String,
-    /// The client id; wire 1 sends none.
+    /// Id of the client; wire 1 sends none.
     pub client_id: String,
-    /// The file with a bearer token for the init.
+    /// File with a bearer token for the init.
     pub token_file: Option<PathBuf>,
-    /// Wire 3: whose word is taken for who the service is.
+    /// Verification of the service's identity, for wire 3.
     pub trust: Trust,
-    /// Wire 3: what is offered, the one that is liked most first; at least one.
+    /// Suites to offer, for wire 3, in order of preference; at least one.
     pub suites: Vec<Suite>,
 }
 
-/// When a session is agreed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agree {
-    /// For every request: an init and a sealed call are one request of the run.
-    PerRequest,
-    /// For every connection.
-    PerConnection,
-    /// Once for each worker, before the measured time.
-    Reuse,
-    /// Nothing but inits.
-    InitOnly,
+named! {
+    /// Lifetime of a sealed session.
+    pub enum Agree {
+        /// One session for each request: an init and a sealed call are one request of the run.
+        PerRequest = "per-request",
+        /// One session for each connection.
+        PerConnection = "per-connection",
+        /// One session for each worker, made before the measured time.
+        Reuse = "reuse",
+        /// Inits alone, without sealed calls.
+        InitOnly = "init-only",
+    }
 }
 
-/// What is sent.
+/// Request that each worker sends.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The method.
+    /// Method of each request, such as `GET`.
     pub method: Method,
     /// Path and query: text or a template.
     pub path: String,
-    /// Headers of the request's own, in order. Values may be templates.
+    /// Headers that the plan adds, in order. Values may be templates.
     pub headers: Vec<(HeaderName, Text)>,
-    /// The body.
+    /// Body of the request, if it has one.
     pub body: Option<Text>,
-    /// Where `{{counter}}` starts.
+    /// First value of `{{counter}}` in a run.
     pub counter_start: u64,
 }
 
-/// Bytes that are the same in every request, or made for each.
+/// Bytes that are the same in every request, or a template that is filled for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Text {
-    /// As they are.
+    /// Bytes that are sent unchanged.
     Fixed(Vec<u8>),
     /// A template: `{{uuid}}`, `{{counter}}`, `{{timestamp}}` (milliseconds since 1970), `{{random}}` (64 bits, in decimal).
     Template(String),
@@ -181,69 +216,91 @@ impl From<&HeaderValue> for Text {
     }
 }
 
-/// When requests start.
-#[derive(Clone, Debug, PartialEq)]
+/// Model and amount of the offered load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "model", rename_all = "snake_case")]
 pub enum Arrival {
-    /// The closed model: so many workers, each sends its next request when it has its answer.
+    /// Closed model: a number of workers, each of which sends its next request after its response.
     Closed {
-        /// Workers.
+        /// Number of workers over time.
         concurrency: Steps,
         /// Workers that start each second, as a share of all, 0.0 to 1.0; 0 starts all at once.
         ramp_share: f64,
-        /// Requests a worker makes at most; 0 for no bound.
+        /// Upper bound of the requests of a worker; 0 for no bound.
         loops: u64,
     },
-    /// The open model: requests start when they are due, whatever the target does.
+    /// Open model: requests start when they are due, however the target behaves.
     Open {
-        /// Requests a second.
+        /// Requests a second over time.
         rate: Steps,
-        /// How they lie within a second.
+        /// Distribution of arrivals over time.
         spacing: Spacing,
-        /// Requests under way at most; what is due beyond waits, and its wait is in its response time.
+        /// Upper bound of the requests under way. Requests beyond it wait, and the wait counts as response time.
         in_flight_max: usize,
     },
-    /// Bursts: so many requests at one moment, each over a connection of its own unless connections are reused.
+    /// Bursts: many requests at one moment, each over a connection of its own unless connections are reused.
     Bursts {
-        /// Requests in a burst.
+        /// Number of requests in a burst.
         burst: usize,
-        /// From one burst's start to the next.
+        /// Time from the start of one burst to the start of the next.
+        #[serde(rename = "every_s", with = "serial::seconds")]
         every: Duration,
-        /// How many bursts.
+        /// Number of bursts in the run.
         times: usize,
     },
 }
 
-/// How arrivals of the open model lie in time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Spacing {
-    /// At equal distances.
-    Even,
-    /// As a Poisson process: like users who know nothing of each other.
-    Poisson,
+impl Arrival {
+    /// Describes the load: `64 workers`, `1000 requests/s (poisson)`, `4 bursts of 3000, every 5 s`.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Arrival::Closed { concurrency, .. } => {
+                let workers = concurrency.words();
+                format!("{workers} {}", if workers == "1" { "worker" } else { "workers" })
+            }
+            Arrival::Open { rate, spacing, .. } => format!("{} requests/s ({})", rate.words(), spacing.name()),
+            Arrival::Bursts { burst, times: 1, .. } => format!("1 burst of {burst}"),
+            Arrival::Bursts { burst, every, times } => {
+                format!("{times} bursts of {burst}, every {} s", every.as_secs_f64())
+            }
+        }
+    }
 }
 
-/// A value over time: stages, one after another; the last one's value stays.
-#[derive(Clone, Debug, PartialEq)]
+named! {
+    /// Distribution of arrivals over time, in the open model.
+    pub enum Spacing {
+        /// Arrivals at equal distances in time.
+        Even = "even",
+        /// Arrivals of a Poisson process, as of many independent users.
+        Poisson = "poisson",
+    }
+}
+
+/// Value over time: stages in turn; after the last stage its value stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Steps(pub Vec<Stage>);
 
-/// One stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Stage of a value over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// What it reaches.
+    /// Value at the end of the stage.
     pub value: f64,
-    /// How long it takes; the last one's may be zero, for as long as the run goes.
+    /// Length of the stage. That of the last one may be zero, because its value stays to the end of the run.
+    #[serde(rename = "length_s", with = "serial::seconds")]
     pub length: Duration,
-    /// Whether the value goes there in a straight line from the stage before (from 0 in the first), or at once.
+    /// True if the value changes in a straight line from the stage before (from 0 in the first stage); false if it changes at
+    /// once.
     pub ramp: bool,
 }
 
 impl Steps {
-    /// The same value all the time.
+    /// Creates a value that never changes.
     pub fn constant(value: f64) -> Self {
         Steps(vec![Stage { value, length: Duration::ZERO, ramp: false }])
     }
 
-    /// The value at this time since the start.
+    /// Returns the value at this time since the start.
     pub fn at(&self, time: Duration) -> f64 {
         let (mut start, mut from) = (Duration::ZERO, 0.0);
         for stage in &self.0 {
@@ -257,58 +314,71 @@ impl Steps {
         from
     }
 
-    /// The largest value there is.
+    /// Describes the stages: `100, then 200`; of more than five only the first two and the last.
+    fn words(&self) -> String {
+        let all: Vec<_> = self.0.iter().map(|stage| stage.value.to_string()).collect();
+        match all.len() {
+            // A plan with many stages would fill the line.
+            6.. => format!("{}, {}, … {} ({} stages)", all[0], all[1], all[all.len() - 1], all.len()),
+            _ => all.join(", then "),
+        }
+    }
+
+    /// Returns the largest value of all stages, at least 0.
     pub fn max(&self) -> f64 {
         self.0.iter().fold(0.0, |max, stage| stage.value.max(max))
     }
 }
 
-/// When the run ends: whichever comes first.
+/// End of the run: at the first of these bounds, or when it is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Measured time, the warm-up not counted.
+    /// Bound of the measured time, without the warm-up.
     pub duration: Option<Duration>,
-    /// Requests, the warm-up's not counted.
+    /// Bound of the requests, without those of the warm-up.
     pub requests: Option<u64>,
 }
 
-/// Over which connections.
-#[derive(Clone, Debug)]
+/// Use and number of connections.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connections {
-    /// Whether a connection is used for more than one request.
+    /// True if a connection carries more than one request.
     pub reuse: bool,
-    /// Requests at a time over one connection; more than 1 needs HTTP/2 or 3.
+    /// Requests at a time over one connection; more than 1 needs HTTP/2, HTTP/3 or a broker.
     pub streams: usize,
-    /// Local addresses to come from, in turn; each has about 28,000 ports towards one server.
-    pub sources: Vec<IpAddr>,
-    /// Whether a request that asks for the connection's end says so in `Connection: close`, without reuse.
+    /// True if the last request on each connection carries `Connection: close`; for HTTP/1.1 without reuse.
     pub close_header: bool,
+    /// Local addresses to connect from, in turn; each has about 28,000 ports towards one server.
+    pub sources: Vec<IpAddr>,
 }
 
-/// How long things may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Time limits of connections and requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timeouts {
-    /// To open a connection, TLS included.
+    /// Limit for opening a connection, TLS included.
+    #[serde(rename = "connect_timeout_s", with = "serial::seconds")]
     pub connect: Duration,
-    /// From a request's start to the last byte of its answer.
+    /// Limit from the start of a request to the last byte of its response.
+    #[serde(rename = "request_timeout_s", with = "serial::seconds")]
     pub request: Duration,
 }
 
-/// What an answer must be.
+/// Condition on a response; a response that misses it is a failed request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Assertion {
-    /// Its status is one of these. Without such an assertion 200 to 299 is right.
+    /// The status is one of these. Without such an assertion, 200 to 299 passes.
     Status(Vec<u16>),
-    /// The body, as JSON, has this value at this JSONPath; the value may be a template, filled as the request was.
+    /// The body, as JSON, has this value at this JSONPath; the value may be a template, filled with the same values as the
+    /// request.
     JsonPath {
-        /// A path of RFC 9535: names, indices and wildcards.
+        /// JSONPath of RFC 9535: names, indices and wildcards.
         path: String,
-        /// The value, as text.
+        /// Expected value, compared as text.
         equals: String,
     },
-    /// The body holds this text.
+    /// The body contains this text.
     BodyHolds(String),
-    /// The body is this text.
+    /// The body equals this text.
     BodyIs(String),
 }
 

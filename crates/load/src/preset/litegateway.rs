@@ -1,8 +1,9 @@
-//! The flags and the environment of Lite Gateway's load client, and what they mean in ours.
+//! Translates the flags and the environment of Lite Gateway's load client.
 //!
-//! Names, defaults and exit codes are the old client's. Different on purpose: percentiles are those of a histogram and not
-//! the upper ends of 30 buckets; a request that is cut at the end is counted as unfinished; connections are always counted;
-//! a matrix looks for the knee, which may be below its least concurrency; HTTP/2 without TLS is spoken only where the server does.
+//! Names, defaults and exit codes are those of that client. These differ on purpose: percentiles come from a histogram and not
+//! from the upper ends of 30 buckets; a request that is cut at the end counts as unfinished; connections are always counted; a
+//! matrix searches for the knee, which may be below its least concurrency; HTTP/2 without TLS is used only if the server supports
+//! it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +14,10 @@ use sealway_runtime::tls::Secret;
 use crate::flags::values::{self, HOUR, parse_time, time_text};
 use crate::flags::{AutotuneFlags, Flags, MatrixFlags};
 
-/// What its variables begin with.
+/// Prefix of the client's environment variables.
 const PREFIX: &str = "LITEGATEWAY_LOADCLIENT_";
 
-/// Its flags, and whether each is followed by a value.
+/// Flags of the client, each with whether a value follows it.
 const FLAGS: [(&str, bool); 35] = [
     ("mode", true),
     ("url", true),
@@ -55,7 +56,7 @@ const FLAGS: [(&str, bool); 35] = [
     ("h", false),
 ];
 
-/// What is said of them.
+/// Help text for these flags.
 pub(crate) const HELP: &str = "\
 The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>; names in any case, --x v or --x=v:
 
@@ -90,44 +91,44 @@ The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>
   --autotune-binary-steps N          0 to 20, load points between two [5]
 ";
 
-/// What is to be done.
+/// Action that the client's flags ask for.
 #[derive(Debug)]
 pub(crate) enum Asked {
-    /// Show [`HELP`].
+    /// Prints [`HELP`] and nothing else.
     Help,
-    /// One run.
+    /// Runs one plan at a single URL.
     Single {
-        /// Where.
+        /// URL of the target, unchecked.
         url: String,
-        /// Everything else.
+        /// All other flags of the run.
         flags: Box<Flags>,
     },
-    /// Six cells, each tuned.
+    /// Tunes each of six cells.
     Matrix {
-        /// What the cells are.
+        /// Flags of the six cells.
         matrix: Box<MatrixFlags>,
-        /// How each is tuned.
+        /// Flags of the search in each cell.
         search: Box<AutotuneFlags>,
-        /// What they have in common.
+        /// Flags that all cells have in common.
         flags: Box<Flags>,
     },
 }
 
-/// What the old client's flags and variables ask for.
+/// Meaning of the client's flags and variables.
 #[derive(Debug)]
 pub(crate) struct Translated {
-    /// What is to be done.
+    /// Action to take, with its flags.
     pub(crate) asked: Asked,
-    /// The password of the client's certificate.
+    /// Password of the client's certificate.
     pub(crate) password: Option<Secret>,
-    /// What a user should know, a sentence each.
+    /// Warnings for the user, a sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads arguments and environment; `ours` are flags of our own, for output, that go before.
+/// Translates arguments and environment. `ours` are this program's own flags for output.
 ///
 /// # Errors
-/// Everything that is wrong, a line each.
+/// All problems, a line each.
 pub(crate) fn translate(
     arguments: &[String],
     variables: impl Iterator<Item = (String, String)>,
@@ -140,25 +141,22 @@ pub(crate) fn translate(
     Ok(translated)
 }
 
-/// Values by name, without dashes in front.
+/// Values by the name of their flag, without leading dashes.
 struct Given {
     values: BTreeMap<String, String>,
-    /// The password came by the command line, where others see it.
+    /// True if the password came by the command line, where other processes see it.
     password_seen: bool,
-    pfx: Option<String>,
-    pfx_password: Option<String>,
-    ca: Option<String>,
 }
 
 impl Given {
     fn read(arguments: &[String], variables: impl Iterator<Item = (String, String)>, problems: &mut Problems) -> Given {
-        let mut given =
-            Given { values: BTreeMap::new(), password_seen: false, pfx: None, pfx_password: None, ca: None };
+        let mut given = Given { values: BTreeMap::new(), password_seen: false };
+        let mut others = Vec::new();
         for (name, value) in variables.filter(|(_, value)| !value.is_empty()) {
             match name.as_str() {
-                "CLIENT_PFX" => given.pfx = Some(value),
-                "CLIENT_PFX_PASSWORD" => given.pfx_password = Some(value),
-                "CLIENT_CA_CERT" => given.ca = Some(value),
+                "CLIENT_PFX" => others.push(("cert-pfx", value)),
+                "CLIENT_PFX_PASSWORD" => others.push(("cert-password", value)),
+                "CLIENT_CA_CERT" => others.push(("custom-ca", value)),
                 _ => {
                     let Some(rest) = name.strip_prefix(PREFIX) else { continue };
                     let flag = rest.to_lowercase().replace('_', "-");
@@ -171,6 +169,8 @@ impl Given {
             }
         }
         given.arguments(arguments, problems);
+        // The variables that other programs share take effect only if the client's own flag or variable is absent.
+        others.into_iter().for_each(|(flag, value)| _ = given.values.entry(flag.to_owned()).or_insert(value));
         given
     }
 
@@ -245,7 +245,7 @@ impl Given {
             Asked::Single { url: self.value("url").cloned().unwrap_or_default(), flags: Box::new(flags) }
         } else {
             flags.arrival = crate::flags::ArrivalFlags { warm_up: Some("0".into()), ..Default::default() };
-            // Reuse and versions are the cells'.
+            // The cells set reuse and the version.
             flags.connection.connection_close = false;
             Asked::Matrix {
                 matrix: Box::new(self.matrix()),
@@ -253,7 +253,7 @@ impl Given {
                 flags: Box::new(flags),
             }
         };
-        let password = self.value("cert-password").or(self.pfx_password.as_ref());
+        let password = self.value("cert-password");
         Translated { asked, password: password.map(|word| Secret::from(word.clone())), warnings }
     }
 
@@ -281,8 +281,8 @@ impl Given {
         flags.connection.timeout = or("max-request-time", "10");
         let is_tls = !is_single || self.value("url").is_some_and(|url| url.to_lowercase().starts_with("https:"));
         if is_tls {
-            flags.tls.cert = self.value("cert-pfx").cloned().or_else(|| self.pfx.clone());
-            flags.tls.ca = self.value("custom-ca").cloned().or_else(|| self.ca.clone());
+            flags.tls.cert = self.value("cert-pfx").cloned();
+            flags.tls.ca = self.value("custom-ca").cloned();
             flags.tls.no_verify_name = flags.tls.ca.is_some();
         }
         flags.output.interval = flags.output.interval.take().or_else(|| self.value("refresh-interval").cloned());
@@ -292,7 +292,7 @@ impl Given {
         flags
     }
 
-    /// `{{correlationId}}` is the prefix and the counter, in the body, the query and the expected answer.
+    /// Replaces `{{correlationId}}` by the prefix and the counter, in the body, the query and the expected value.
     fn correlation(&self, flags: &mut Flags, problems: &mut Problems) {
         let prefix = self.value("correlation-prefix").map_or("5ac318d4-5e88-4b37-8ed1-", |prefix| prefix.as_str());
         let id = format!("{prefix}{{{{counter}}}}");
@@ -350,7 +350,7 @@ impl Given {
         if least > most {
             problems.add(format!("--autotune-max-concurrency {most}"), format!("is below the least, {least}"));
         }
-        // As many as growing alone needs from the least to the most.
+        // Allow as many points as growing alone needs from the lowest load to the highest.
         let strides = (most / least).ln() / number("autotune-growth-factor", 2.0).ln();
         let grown = (strides.ceil() + 1.0).clamp(1.0, 80.0);
         let duration = self.value("matrix-run-duration").map_or("20", |time| time.as_str());
@@ -426,7 +426,7 @@ mod tests {
             problems.into_result().unwrap();
             (settings.points_max, settings.points_between)
         };
-        // 256, 512, 1024, 2048, 4096 and 8192, and so many between.
+        // 256, 512, 1024, 2048, 4096 and 8192, and the points between.
         assert_eq!(search(&["--autotune-binary-steps", "0"]), (6, 0));
         assert_eq!(search(&["--autotune-binary-steps=2"]), (8, 2));
         assert_eq!(search(&[]), (11, 3));

@@ -1,5 +1,5 @@
-//! Runs that others know by a name: Lite Gateway's load client, the session clients' benchmark, the acceptance test of a
-//! proxy. Each is flags, and an ending of its own.
+//! Presets: Lite Gateway's load client, the session clients' benchmark, and the acceptance test of a proxy. Each has flags and a
+//! final output of its own.
 
 pub(crate) mod litegateway;
 pub(crate) mod poc;

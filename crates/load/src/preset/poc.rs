@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
+use crate::channel::Cost;
 use crate::engine::{Limit, Outcome};
 use crate::flags::Flags;
 use crate::plan::{Arrival, Plan};
 use crate::record::Phase;
 use crate::report::wrap::put;
 
-/// The mean time of a request, at most.
+/// Upper bound of the mean response time.
 const MEAN_MAX: Duration = Duration::from_millis(6500);
-/// Above this share of a core of its busiest thread the generator, and not the proxy, may be what is measured.
+/// Share of a core from which on the generator's busiest thread, and not the proxy, may be the bottleneck.
 const BUSY_MAX: f64 = 0.85;
 
-/// What holds where flags do not say otherwise. Every connection is new, and its handshake a full one.
+/// Returns the defaults of the preset. Every connection is new, with a full handshake.
 pub(crate) fn flags() -> Flags {
     let mut flags = Flags::default();
     flags.arrival.burst = Some("3000".into());
@@ -25,24 +26,24 @@ pub(crate) fn flags() -> Flags {
     flags
 }
 
-/// The verdict on a run.
+/// Verdict of the acceptance test on a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// What was asked and what was measured, and whether it was met; none for what is not judged.
+    /// Requirements, each with the measured value and whether it was met; `None` for a figure that is not judged.
     pub(crate) bars: Vec<(String, Option<bool>)>,
-    /// Why nothing is judged: the generator was the limit, and the figures say nothing of the proxy.
+    /// Reason for judging nothing: the generator was the bottleneck, so that the figures say nothing about the proxy.
     pub(crate) unjudged: Option<String>,
 }
 
-/// Holds a run against the bars. A run whose limit was the generator is not judged.
-pub(crate) fn verdict(outcome: &Outcome, watched: Option<&Usage>) -> Verdict {
+/// Compares a run with the requirements. A run whose bottleneck was the generator is not judged.
+pub(crate) fn verdict(outcome: &Outcome, watched: Option<&Cost>) -> Verdict {
     let sum = &outcome.totals.sum;
     let counts = sum.counts;
     let expected = requests(&outcome.plan);
     let busy = outcome.generator.cpu_busiest;
     let unjudged = match &outcome.limit {
         Limit::Generator(why) => Some(why.clone()),
-        // Refused connections keep no thread busy for long, and are the target's.
+        // Refused connections keep no thread busy for long, and their cause is the target.
         Limit::Unmeasured(_) => None,
         _ if busy >= BUSY_MAX => Some(format!("its busiest thread used {:.0} % of a core", busy * 100.0)),
         _ => None,
@@ -60,9 +61,9 @@ pub(crate) fn verdict(outcome: &Outcome, watched: Option<&Usage>) -> Verdict {
     let mean_ms = sum.times(Phase::Response).quantiles().mean_ns / 1e6;
     let is_kept = mean_ms <= MEAN_MAX.as_secs_f64() * 1000.0 && counts.succeeded > 0;
     bar(format!("{mean_ms:.0} ms on average, at most {}", MEAN_MAX.as_millis()), is_kept);
-    if let Some(usage) = watched {
-        let per_request = usage.cpu_ms / expected.max(1) as f64;
-        let rss = usage.rss_max as f64 / f64::from(1 << 20);
+    if let Some(cost) = watched {
+        let per_request = cost.cpu_setup_ms / expected.max(1) as f64;
+        let rss = cost.rss_max_bytes as f64 / f64::from(1 << 20);
         bars.push((
             format!("the watched process: {rss:.0} MiB at its peak, {per_request:.3} ms of processor a request"),
             None,
@@ -79,7 +80,7 @@ fn requests(plan: &Plan) -> u64 {
 }
 
 impl Verdict {
-    /// Why the proxy is not accepted, in a line; none where it is.
+    /// Returns a line with the reason for not accepting the proxy; `None` if it is accepted.
     pub(crate) fn refusal(&self) -> Option<String> {
         if let Some(why) = &self.unjudged {
             return Some(format!("not judged: the generator was the limit: {why}"));
@@ -87,7 +88,7 @@ impl Verdict {
         self.bars.iter().any(|(_, met)| *met == Some(false)).then(|| "not accepted".to_owned())
     }
 
-    /// As text.
+    /// Formats the verdict for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = String::from("\n  verdict\n");
         for (bar, met) in &self.bars {
@@ -112,69 +113,6 @@ impl Verdict {
         }
         text
     }
-}
-
-/// What a process used while it was watched.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Usage {
-    /// Processor time, in milliseconds.
-    pub(crate) cpu_ms: f64,
-    /// Resident memory at its peak, in bytes.
-    pub(crate) rss_max: u64,
-}
-
-/// Watches a process of this machine.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    pid: u32,
-    start_ms: f64,
-    usage: Usage,
-}
-
-impl Watch {
-    /// From now on.
-    ///
-    /// # Errors
-    /// When there is no such process, or it cannot be looked at.
-    pub(crate) fn start(pid: u32) -> std::io::Result<Self> {
-        let start_ms = cpu_ms(pid)?;
-        let usage = Usage { cpu_ms: 0.0, rss_max: rss(pid)? };
-        Ok(Watch { pid, start_ms, usage })
-    }
-
-    /// Looks again. Of a process that has ended what was seen last stays.
-    pub(crate) fn look(&mut self) {
-        if let Ok(now) = cpu_ms(self.pid) {
-            self.usage.cpu_ms = now - self.start_ms;
-        }
-        if let Ok(bytes) = rss(self.pid) {
-            self.usage.rss_max = self.usage.rss_max.max(bytes);
-        }
-    }
-
-    /// What was seen.
-    pub(crate) fn usage(&self) -> Usage {
-        self.usage
-    }
-}
-
-/// Processor time of a process, its threads that have ended too, in milliseconds.
-pub(crate) fn cpu_ms(pid: u32) -> std::io::Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let odd = || std::io::Error::other(format!("/proc/{pid}/stat is not as expected"));
-    // The name in brackets may hold anything.
-    let (_, fields) = stat.rsplit_once(')').ok_or_else(odd)?;
-    let mut fields = fields.split_ascii_whitespace().skip(11);
-    let mut next = || fields.next().and_then(|field| field.parse::<u64>().ok()).ok_or_else(odd);
-    let ticks = next()? + next()?;
-    Ok(ticks as f64 * 1000.0 / rustix::param::clock_ticks_per_second() as f64)
-}
-
-pub(crate) fn rss(pid: u32) -> std::io::Result<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    Ok(kib.unwrap_or(0) * 1024)
 }
 
 #[cfg(test)]
@@ -229,13 +167,5 @@ mod tests {
                 assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             }
         }
-    }
-
-    #[test]
-    fn this_process_can_be_watched_and_one_that_is_not_there_cannot() {
-        let mut watch = Watch::start(std::process::id()).unwrap();
-        watch.look();
-        assert!(watch.usage().rss_max > 1 << 20);
-        assert!(Watch::start(u32::MAX - 1).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! The benchmark of the session clients: flows of an init and a sealed purchase, by several workers, and their block of
-//! figures. Percentiles are a histogram's, over all flows that succeeded.
+//! The benchmark of the session clients: flows of an init and a sealed purchase by several workers, and the clients' block of
+//! figures. Percentiles come from a histogram of all flows that succeeded.
 //!
 //! `BENCHMARK_CONCURRENCY`, `SESSION_URL`, `SERVER_URL` and `CLIENT_REQUEST_TIMEOUT_MS` are the clients' own variables.
 
@@ -8,45 +8,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use http::Uri;
-use sealway_client::exchange::Wire;
-use sealway_client::{Client, Options};
+use http::{Request, Uri};
+use sealway_client::{Body, Client, Wire};
 use sealway_runtime::config::{ConfigError, Problems};
 use tokio::sync::mpsc;
 
 use crate::flags::values;
 use crate::record::Times;
 
-/// Where the service is, unless said.
+/// Default URL of the service.
 const URL_DEFAULT: &str = "http://localhost:3000";
-/// The paths of a flow.
+/// Paths of the two requests of a flow.
 const INIT_PATH: &str = "/session/init";
 const PURCHASE_PATH: &str = "/transaction/purchase";
-/// Flows before the clock runs.
+/// Number of flows before the measured time.
 const WARM_UP: u64 = 5;
-/// Flows between two lines of progress.
+/// Number of flows between two lines of progress.
 const PROGRESS: u64 = 100;
-/// What is sealed.
+/// Plaintext body of each purchase.
 const PURCHASE: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
 
-/// What is asked for.
+/// Settings of the session clients' benchmark.
 #[derive(Clone, Debug)]
 pub(crate) struct Benchmark {
-    /// The service.
+    /// URL of the session service.
     pub(crate) url: Uri,
-    /// Flows.
+    /// Number of flows in total.
     pub(crate) flows: u64,
-    /// Workers.
+    /// Number of workers, at most the number of flows.
     pub(crate) workers: u64,
-    /// For one exchange.
+    /// Time limit of one exchange.
     pub(crate) timeout: Duration,
 }
 
 impl Benchmark {
-    /// As flags and the clients' variables have it; a flag goes before a variable.
+    /// Reads the settings from flags and the clients' variables; a flag takes precedence over its variable.
     ///
     /// # Errors
-    /// Everything that is wrong.
+    /// All problems, a line each.
     pub(crate) fn new(
         url: Option<&str>,
         flows: Option<&String>,
@@ -78,29 +77,29 @@ impl Benchmark {
     }
 }
 
-/// The times of flows that succeeded, and what failed.
+/// Times of the flows that succeeded, and the failures.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// Inits.
+    /// Times of the inits alone.
     pub(crate) init: Times,
-    /// Purchases.
+    /// Times of the purchases alone.
     pub(crate) purchase: Times,
-    /// Both together.
+    /// Times of an init and its purchase together.
     pub(crate) combined: Times,
-    /// Flows that failed.
+    /// Number of flows that failed.
     pub(crate) failed: u64,
-    /// The first failure.
+    /// Text of the first failure.
     pub(crate) example: Option<String>,
-    /// From the first flow's start to the last one's end.
+    /// Time from the start of the first flow to the end of the last.
     pub(crate) elapsed: Duration,
 }
 
 type Flow = Result<(Duration, Duration), String>;
 
-/// Runs all flows; `progress` is given a line now and then. A stop ends it after the flows that are under way.
+/// Runs all flows, and passes lines of progress to `progress`. `stop` ends the benchmark after the flows under way.
 ///
 /// # Errors
-/// When no client can be made, or the warm-up fails.
+/// If no client can be made, or the warm-up fails.
 pub(crate) async fn run(
     benchmark: &Benchmark,
     stop: Arc<tokio::sync::Notify>,
@@ -145,9 +144,8 @@ pub(crate) async fn run(
 }
 
 fn client(benchmark: &Benchmark) -> Result<Client, String> {
-    let options =
-        Options { wire: Wire::Two, init_path: INIT_PATH.into(), timeout: benchmark.timeout, ..Options::default() };
-    Client::new(benchmark.url.clone(), options).map_err(|err| err.to_string())
+    let settings = Client::builder(benchmark.url.clone()).wire(Wire::Two).init_path(INIT_PATH);
+    settings.timeout(benchmark.timeout).build().map_err(|err| err.to_string())
 }
 
 async fn worker(client: Client, next: Arc<AtomicU64>, flows: u64, send: mpsc::Sender<Flow>) {
@@ -161,11 +159,12 @@ async fn worker(client: Client, next: Arc<AtomicU64>, flows: u64, send: mpsc::Se
 async fn flow(client: &Client) -> Flow {
     client.forget().await;
     let begin = Instant::now();
-    client.connect().await.map_err(|err| err.to_string())?;
+    client.session().await.map_err(|err| err.to_string())?;
     let init = begin.elapsed();
-    let answer = client.post(PURCHASE_PATH, PURCHASE).await.map_err(|err| err.to_string())?;
-    if !answer.status.is_success() {
-        return Err(format!("the purchase was answered with {}", answer.status));
+    let purchase = Request::post(PURCHASE_PATH).body(Body::from(PURCHASE)).map_err(|err| err.to_string())?;
+    let answer = client.send(purchase).await.map_err(|err| err.to_string())?;
+    if !answer.status().is_success() {
+        return Err(format!("the purchase was answered with {}", answer.status()));
     }
     Ok((init, begin.elapsed() - init))
 }
@@ -185,7 +184,7 @@ impl Figures {
         }
     }
 
-    /// The block that the session clients print.
+    /// Formats the figures as the session clients print them.
     pub(crate) fn block(&self, workers: u64) -> String {
         let seconds = self.elapsed.as_secs_f64();
         let mut text = format!("\nTest Duration: {seconds:.2} s\n");

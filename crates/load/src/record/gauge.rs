@@ -1,23 +1,23 @@
-//! How many there are of something, within one thread.
+//! Gauge of things that exist at a time, within one thread.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A number that goes up and down. Clones are the same gauge.
+/// Number that goes up and down. Clones share the value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gauge(Rc<Cell<u64>>);
 
-/// One that is counted, until it is dropped.
+/// One unit of a gauge, counted until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Entered(Gauge);
 
 impl Gauge {
-    /// How many there are.
+    /// Returns the current value of the gauge.
     pub(crate) fn get(&self) -> u64 {
         self.0.get()
     }
 
-    /// One more.
+    /// Counts one more until the returned value is dropped.
     pub(crate) fn enter(&self) -> Entered {
         self.0.set(self.0.get() + 1);
         Entered(self.clone())

@@ -1,19 +1,20 @@
-//! What was seen of a run: counts, classes of failures, times by phase, second by second and in all.
+//! Measurements of a run: counts, failures by class, and times by phase, for each second and in total.
 //!
-//! A shard writes to an [`Interval`] of its own without a lock or an allocation; once a second the intervals of all
-//! shards are merged into one [`Second`] and into the [`Totals`]. Memory does not grow with the number of requests.
+//! A shard writes to its own [`Interval`] without a lock or an allocation. Once a second the intervals of all shards are
+//! merged into one [`Second`] and into the [`Totals`]. Memory does not grow with the number of requests.
 
 mod fault;
 mod gauge;
 mod phase;
 mod recorder;
 mod seconds;
+pub(crate) mod serial;
 mod since;
 mod times;
 
 use std::time::Duration;
 
-use sealway_client::sealed::Suite;
+use sealway_client::Suite;
 use serde::{Deserialize, Serialize};
 
 pub use self::fault::{Class, Fault};
@@ -23,60 +24,60 @@ pub(crate) use self::recorder::{Cut, Recorder, Timeline, Usage};
 pub(crate) use self::seconds::Seconds;
 pub use self::times::{HEAT_BUCKETS, Heat, Quantiles, TIME_MAX_NS, Times};
 
-/// Counts; of an interval or of a whole run.
+/// Counters of an interval or of a whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests that were meant to start.
+    /// Requests that were scheduled to start.
     pub due: u64,
-    /// Requests that did start.
+    /// Requests that started, on time or late.
     pub started: u64,
-    /// Requests whose answer was whole, in time, and as asserted.
+    /// Requests whose answer was complete, in time, and met all assertions.
     pub succeeded: u64,
     /// Requests that failed, for any reason.
     pub failed: u64,
-    /// Requests that were under way when the run ended, and cut then. Only at the end of a run.
+    /// Requests that were under way when the run ended, and were cut then. Only at the end of a run.
     pub unfinished: u64,
-    /// Requests that were due and never started: the open model found no free connection for them. Only at the end.
+    /// Requests that were due and never started, because no worker was free in time, or the run paused or ended first.
     pub unsent: u64,
-    /// Bytes written, TLS not counted.
+    /// Bytes written, without TLS overhead (HTTP/3: bytes of datagrams).
     pub bytes_sent: u64,
-    /// Bytes read, TLS not counted.
+    /// Bytes read, without TLS overhead (HTTP/3: bytes of datagrams).
     pub bytes_received: u64,
-    /// Connections that stood, their handshake included.
+    /// Connections established, including their handshake.
     pub connections_opened: u64,
-    /// Connections that were tried.
+    /// Connection attempts, successful or not.
     pub connections_tried: u64,
-    /// Requests that found their connection closed by the server between requests, and opened another before they sent
-    /// anything. No failure.
+    /// Requests that found their connection closed by the server between requests, and opened another before sending
+    /// anything. These are no failures.
     pub reconnections: u64,
-    /// Full TLS handshakes.
+    /// Full TLS handshakes, with certificates.
     pub handshakes_full: u64,
-    /// Resumed TLS handshakes.
+    /// TLS handshakes that resumed a session.
     pub handshakes_resumed: u64,
-    /// Sessions agreed.
+    /// Sessions agreed, on any wire.
     pub sessions_agreed: u64,
-    /// Those of wire 3 among them, by suite.
+    /// Sessions agreed on wire 3, by suite.
     #[serde(default)]
     pub sessions_by_suite: BySuite,
 }
 
-/// Sessions of wire 3 by their suite.
+/// Sessions of wire 3, counted by suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BySuite {
-    /// ML-KEM-768 and X25519.
+    /// Suite of ML-KEM-768 and X25519.
     #[serde(rename = "X25519MLKEM768")]
     pub x25519_ml_kem: u64,
-    /// P-256 and ML-KEM-768.
+    /// Suite of P-256 and ML-KEM-768.
     #[serde(rename = "SecP256r1MLKEM768")]
     pub secp256r1_ml_kem: u64,
-    /// P-256 alone.
+    /// Suite of P-256 without ML-KEM.
     #[serde(rename = "P256")]
     pub p256: u64,
 }
 
 impl BySuite {
-    /// The count of one suite.
+    /// Returns the count of one suite.
     pub fn of(&mut self, suite: Suite) -> &mut u64 {
         match suite {
             Suite::X25519MlKem768 => &mut self.x25519_ml_kem,
@@ -85,7 +86,7 @@ impl BySuite {
         }
     }
 
-    /// In words, such as `3 X25519MLKEM768, 1 P256`; empty for none.
+    /// Formats the counts above zero, such as `3 X25519MLKEM768, 1 P256`; empty if there are none.
     pub fn words(mut self) -> String {
         let told = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
         let told = Suite::ALL.map(told).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
@@ -101,77 +102,82 @@ impl BySuite {
     }
 }
 
-/// What one shard saw in one second, or several merged. Its size is constant.
+/// Measurements of one shard in one second, or several such merged. Its size is constant.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Counts.
+    /// Counters of requests, bytes and connections.
     pub counts: Counts,
-    /// Answers by status code; the index is the code, 0 for what is none.
+    /// Answers by status code, which is the index; index 0 is unused.
     pub statuses: Box<[u64; 600]>,
     /// Failures by class; the index is [`Class::index`].
     pub faults: [u64; Class::ALL.len()],
-    /// The first failure of each class.
+    /// First failure of each class.
     pub examples: [Option<String>; Class::ALL.len()],
     /// Times by phase; the index is [`Phase::index`].
     pub times: Vec<Times>,
-    /// How late the generator itself was: from when a timer was due to when its task ran.
+    /// Delay of the generator itself: from a timer's due time to its task running.
     pub lag: Times,
-    /// Requests under way at the end.
+    /// Requests under way at the interval's end.
     pub in_flight: u64,
-    /// Connections open at the end.
+    /// Connections open at the interval's end.
     pub connections: u64,
 }
 
-/// One second of a run, small enough to keep all of them.
-#[derive(Clone, Debug)]
+/// One second of a run, small enough to keep all seconds. Reports hold it unchanged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Second {
-    /// Which it is, from 0; warm-up counts.
+    /// Index of the second, from 0, warm-up included.
+    #[serde(skip)]
     pub index: u32,
-    /// Since the run's start, at its end.
+    /// End of the second, since the run's start.
+    #[serde(rename = "at_s", with = "serial::seconds")]
     pub at: Duration,
-    /// How long it was: the last one may be shorter.
+    /// Length of the second: the last one, and the last of the warm-up, may be shorter, merged ones are longer.
+    #[serde(rename = "length_s", with = "serial::seconds")]
     pub length: Duration,
-    /// Whether it is part of the warm-up, and so in no total.
+    /// True if the second is part of the warm-up, which no total includes.
     pub warm_up: bool,
-    /// Counts of this second.
+    /// Counters of this second alone.
     pub counts: Counts,
-    /// [`Phase::Response`] of this second.
+    /// Quantiles of [`Phase::Response`] in this second.
     pub response: Quantiles,
-    /// [`Phase::Service`] of this second.
+    /// Quantiles of [`Phase::Service`] in this second.
     pub service: Quantiles,
-    /// How the response times lie.
+    /// Distribution of the response times.
     pub heat: Heat,
-    /// Answers by status code, those that came.
+    /// Answers by status code, only codes that occurred.
     pub statuses: Vec<(u16, u64)>,
-    /// Failures by class, those that happened.
+    /// Failures by class, only classes that occurred.
     pub faults: Vec<(Class, u64)>,
-    /// Requests under way at its end.
+    /// Requests under way at the second's end.
     pub in_flight: u64,
-    /// Connections open at its end.
+    /// Connections open at the second's end.
     pub connections: u64,
-    /// How late the generator was at most.
+    /// Longest delay of the generator itself.
+    #[serde(rename = "lag_max_ns", with = "serial::nanoseconds")]
     pub lag_max: Duration,
-    /// Processor time of the generator in this second, over its length: 1.0 is one core.
+    /// Processor time of the generator in this second, divided by its length: 1.0 is one core.
+    #[serde(rename = "cpu_cores", serialize_with = "serial::finite")]
     pub cpu: f64,
 }
 
-/// One class of failures in a whole run.
+/// Failures of one class in a whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FaultCount {
-    /// The class.
+    /// Class that all these failures have.
     pub class: Class,
-    /// How many.
+    /// Number of failures in this class.
     pub count: u64,
-    /// The first one's words.
+    /// Description of the first failure.
     pub example: String,
 }
 
-/// A whole run until now, without its warm-up.
+/// Totals of a run so far, without its warm-up.
 #[derive(Clone, Debug)]
 pub struct Totals {
-    /// How long it has been measured.
+    /// Measured time, without the warm-up.
     pub measured: Duration,
-    /// Everything of all shards together.
+    /// Sum of the intervals of all shards.
     pub sum: Interval,
 }
 
@@ -190,29 +196,51 @@ impl Default for Interval {
     }
 }
 
+impl Second {
+    /// Converts a count of this second into a rate per second.
+    pub(crate) fn per_second(&self, count: u64) -> f64 {
+        let length = self.length.as_secs_f64();
+        if length > 0.0 { count as f64 / length } else { 0.0 }
+    }
+}
+
 impl Counts {
-    /// Adds all of another's.
+    /// Returns all counters except those by suite.
+    fn each(&mut self) -> [&mut u64; 14] {
+        [
+            &mut self.due,
+            &mut self.started,
+            &mut self.succeeded,
+            &mut self.failed,
+            &mut self.unfinished,
+            &mut self.unsent,
+            &mut self.bytes_sent,
+            &mut self.bytes_received,
+            &mut self.connections_opened,
+            &mut self.connections_tried,
+            &mut self.reconnections,
+            &mut self.handshakes_full,
+            &mut self.handshakes_resumed,
+            &mut self.sessions_agreed,
+        ]
+    }
+
+    /// Adds all counters of another instance.
     pub fn add(&mut self, other: &Counts) {
-        self.due += other.due;
-        self.started += other.started;
-        self.succeeded += other.succeeded;
-        self.failed += other.failed;
-        self.unfinished += other.unfinished;
-        self.unsent += other.unsent;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.connections_opened += other.connections_opened;
-        self.connections_tried += other.connections_tried;
-        self.reconnections += other.reconnections;
-        self.handshakes_full += other.handshakes_full;
-        self.handshakes_resumed += other.handshakes_resumed;
-        self.sessions_agreed += other.sessions_agreed;
+        let mut other = *other;
+        self.each().into_iter().zip(other.each()).for_each(|(mine, more)| *mine += *more);
         self.sessions_by_suite.add(other.sessions_by_suite);
+    }
+
+    /// Subtracts an earlier reading of the same counters.
+    fn take_away(&mut self, mut before: Counts) {
+        self.each().into_iter().zip(before.each()).for_each(|(mine, less)| *mine = mine.saturating_sub(*less));
+        self.sessions_by_suite.take(before.sessions_by_suite);
     }
 }
 
 impl Interval {
-    /// Adds what another shard saw, or this one a second later. Gauges are added too, as of several shards.
+    /// Adds another shard's interval, or a later one of this shard. Gauges are added too, as if of several shards.
     pub fn add(&mut self, other: &Interval) {
         self.counts.add(&other.counts);
         for (mine, more) in self.statuses.iter_mut().zip(other.statuses.iter()) {
@@ -234,7 +262,7 @@ impl Interval {
         self.connections += other.connections;
     }
 
-    /// Forgets everything and keeps its memory.
+    /// Resets all values and keeps the memory.
     pub fn clear(&mut self) {
         self.counts = Counts::default();
         self.statuses.fill(0);
@@ -246,18 +274,38 @@ impl Interval {
         self.connections = 0;
     }
 
-    /// The times of this phase.
+    /// Converts this interval into a measured second of a run that ends at `at`.
+    pub(crate) fn second(&self, index: u32, at: Duration, length: Duration) -> Second {
+        Second {
+            index,
+            at,
+            length,
+            warm_up: false,
+            counts: self.counts,
+            response: self.times(Phase::Response).quantiles(),
+            service: self.times(Phase::Service).quantiles(),
+            heat: self.times(Phase::Response).heat(),
+            statuses: self.statuses(),
+            faults: self.faults().into_iter().map(|fault| (fault.class, fault.count)).collect(),
+            in_flight: self.in_flight,
+            connections: self.connections,
+            lag_max: Duration::from_nanos(self.lag.quantile_ns(1.0)),
+            cpu: 0.0,
+        }
+    }
+
+    /// Returns the times of this phase.
     pub fn times(&self, phase: Phase) -> &Times {
         &self.times[phase.index()]
     }
 
-    /// Answers by status code, those that came, in the order of the codes.
+    /// Returns the answers by status code, only codes that occurred, in ascending order.
     pub fn statuses(&self) -> Vec<(u16, u64)> {
         let came = self.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         came.map(|(code, count)| (code as u16, *count)).collect()
     }
 
-    /// Failures by class, the most frequent first.
+    /// Returns the failures by class, the most frequent first.
     pub fn faults(&self) -> Vec<FaultCount> {
         let mut faults: Vec<_> = Class::ALL
             .into_iter()
@@ -272,7 +320,7 @@ impl Interval {
         faults
     }
 
-    /// Share of requests that failed, of those that ended; 0.0 to 1.0.
+    /// Returns the share of failed requests among those that ended, 0.0 to 1.0.
     pub fn failed_share(&self) -> f64 {
         let ended = self.counts.succeeded + self.counts.failed;
         if ended == 0 { 0.0 } else { self.counts.failed as f64 / ended as f64 }

@@ -1,9 +1,9 @@
-//! Where one shard writes what it sees: into an [`Interval`] of its own, which is handed on at the end of each second
-//! and replaced by an empty one that comes back. Nothing here locks, and nothing is allocated for a request, but for the
-//! first failure of each class in a second.
+//! Recorder of one shard: it writes to its own [`Interval`], hands it over at the end of each second, and continues with an
+//! empty one that the collector returns. Nothing here locks, and a request allocates nothing, except for the first failure
+//! of each class in a second.
 //!
-//! What belongs to which second is decided by the moment an event has, not by when the thread came to it: a thread that
-//! was held up attributes what it finds to the second in which it finds it, never to a later one.
+//! The time of an event decides its second, not the time at which the thread gets to it. If that second has already been handed
+//! over, the event counts in the current one.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -13,69 +13,69 @@ use crate::target::{Handshake, Sample};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// When the seconds of a run end: the warm-up is cut into seconds of its own, so that none is half warm-up.
+/// Boundaries of a run's seconds: the warm-up has seconds of its own, so that no second is partly warm-up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeline {
-    /// When the run starts.
+    /// Time at which the run starts.
     pub(crate) start: Instant,
-    /// How long nothing counts.
+    /// Length of the warm-up, which no total includes.
     pub(crate) warm_up: Duration,
-    /// When its time is over, if it has one. What a thread sees a moment later belongs to the last second.
+    /// End of the run's time, if it has one. Events that a thread sees shortly after it belong to the last second.
     pub(crate) end: Option<Instant>,
 }
 
 impl Timeline {
-    /// Where a second begins, since the start.
+    /// Returns the beginning of a second, since the run's start.
     pub(crate) fn begin(&self, index: u32) -> Duration {
         let warm = self.warm_seconds();
         if index < warm { SECOND * index } else { self.warm_up + SECOND * (index - warm) }
     }
 
-    /// Whether a second is part of the warm-up.
+    /// Returns whether a second is part of the warm-up.
     pub(crate) fn is_warm_up(&self, index: u32) -> bool {
         index < self.warm_seconds()
     }
 
-    /// Seconds of the warm-up, the last of which may be a shorter one.
+    /// Returns the number of seconds of the warm-up, the last of which may be shorter.
     fn warm_seconds(&self) -> u32 {
         let whole = self.warm_up.as_secs() + u64::from(self.warm_up.subsec_nanos() > 0);
         u32::try_from(whole).unwrap_or(u32::MAX)
     }
 
-    /// The moment the warm-up ends.
+    /// Returns the end of the warm-up.
     pub(crate) fn measured_from(&self) -> Instant {
         self.start + self.warm_up
     }
 }
 
-/// What one shard hands on at the end of a second.
+/// Measurements that one shard hands over at the end of a second.
 pub(crate) struct Cut {
-    /// Whose it is.
+    /// Index of the shard, from 0.
     pub(crate) shard: usize,
-    /// Which second, from 0.
+    /// Index of the second, from 0.
     pub(crate) index: u32,
-    /// What was seen in it.
+    /// Measurements of the shard in this second.
     pub(crate) interval: Box<Interval>,
-    /// What the thread cost, in this second.
+    /// Processor time of the thread in this second.
     pub(crate) usage: Usage,
-    /// Requests that waited for another one to end.
+    /// Number of requests that waited for another to end.
     pub(crate) waited: u64,
-    /// How long after its moment the last request of a burst started.
+    /// Longest delay of the last request of a burst.
     pub(crate) spread: Duration,
-    /// The moment of its end, if it is the shard's last.
+    /// End of the shard, if this is its last second.
     pub(crate) last: Option<Instant>,
 }
 
 /// Processor time of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
-    /// How long it ran.
+    /// Time that the thread ran.
     pub(crate) ran: Duration,
-    /// How long it was ready to run and did not get a core.
+    /// Time that the thread was ready to run and had no core.
     pub(crate) waited: Duration,
 }
 
-/// One shard's recorder.
+/// Recorder of one shard.
 pub(crate) struct Recorder {
     shard: usize,
     timeline: Timeline,
@@ -85,19 +85,19 @@ pub(crate) struct Recorder {
     waited: u64,
     spread: Duration,
     usage: Box<dyn FnMut() -> Usage>,
-    /// Whether full and resumed handshakes are timed apart.
+    /// True if full and resumed handshakes are timed separately.
     apart: bool,
     in_flight: Gauge,
     connections: Gauge,
-    /// Both as they were before what is under way was cut.
+    /// Values of both gauges before the requests under way were cut.
     at_end: Option<(u64, u64)>,
     full: Sender<Cut>,
     spare: Receiver<Box<Interval>>,
 }
 
 impl Recorder {
-    /// For this shard; intervals go out by `full` and come back by `spare`. `usage` tells what the thread cost since it
-    /// was last asked; `apart` is whether full and resumed handshakes are timed apart.
+    /// Creates the recorder of this shard. Intervals leave through `full` and return through `spare`. `usage` reports the
+    /// thread's processor time since its last call; `apart` tells whether full and resumed handshakes are timed separately.
     pub(crate) fn new(
         shard: usize,
         timeline: Timeline,
@@ -123,12 +123,12 @@ impl Recorder {
         }
     }
 
-    /// Requests under way.
+    /// Returns the gauge of requests under way.
     pub(crate) fn in_flight(&self) -> &Gauge {
         &self.in_flight
     }
 
-    /// Hands on the seconds that have ended.
+    /// Hands over the seconds that have ended.
     pub(crate) fn roll(&mut self, now: Instant) {
         while now >= self.next_cut && self.timeline.end.is_none_or(|end| self.next_cut < end) {
             self.cut(None);
@@ -142,7 +142,7 @@ impl Recorder {
         let (usage, waited, spread) =
             ((self.usage)(), std::mem::take(&mut self.waited), std::mem::take(&mut self.spread));
         let cut = Cut { shard: self.shard, index: self.index, interval, usage, waited, spread, last };
-        // Nobody listens any more when the whole run was dropped; the shard is told to end by other means.
+        // The send fails once the whole run was dropped; the shard learns of that by other means.
         let _ = self.full.send(cut);
         self.index += 1;
         self.next_cut = self.timeline.start + self.timeline.begin(self.index + 1);
@@ -152,65 +152,65 @@ impl Recorder {
         (self.in_flight.get(), self.connections.get())
     }
 
-    /// What is under way is about to be cut: the last second tells how much that was.
+    /// Keeps the gauges for the last second, just before the requests under way are cut.
     pub(crate) fn before_cut(&mut self, now: Instant) {
         self.roll(now);
         self.at_end = Some(self.gauges());
     }
 
-    /// Hands on what is left.
+    /// Hands over the last second.
     pub(crate) fn end(&mut self, now: Instant) {
         self.roll(now);
         self.cut(Some(self.timeline.end.map_or(now, |end| end.min(now))));
     }
 
-    /// Where something of a request goes that was due then; nowhere if it is a late part of the warm-up.
+    /// Returns the interval that counts a request with this due time; `None` if it is a late part of the warm-up.
     fn of(&mut self, due: Instant, now: Instant) -> Option<&mut Interval> {
         self.roll(now);
         let warm_up = self.timeline.is_warm_up(self.index);
         (warm_up || due >= self.timeline.measured_from()).then_some(&mut *self.current)
     }
 
-    /// So many requests were due at this moment.
+    /// Records that `count` requests were due at this time.
     pub(crate) fn due(&mut self, due: Instant, now: Instant, count: u64) {
         if let Some(interval) = self.of(due, now) {
             interval.counts.due += count;
         }
     }
 
-    /// A request starts.
+    /// Records that a request starts.
     pub(crate) fn started(&mut self, due: Instant, now: Instant) {
         if let Some(interval) = self.of(due, now) {
             interval.counts.started += 1;
         }
     }
 
-    /// A request that was due then will never start.
+    /// Records that a request with this due time will never start.
     pub(crate) fn unsent(&mut self, due: Instant, now: Instant) {
         if let Some(interval) = self.of(due, now) {
             interval.counts.unsent += 1;
         }
     }
 
-    /// A timer of the generator, or a request that nothing but the generator held up, was so late.
+    /// Records the delay of a timer, or of a request that only the generator held up.
     pub(crate) fn lag(&mut self, now: Instant, lag: Duration) {
         self.roll(now);
         self.current.lag.record(lag);
     }
 
-    /// A request starts that had to wait for another to end.
+    /// Records that a request starts which waited for another to end.
     pub(crate) fn waited(&mut self, now: Instant) {
         self.roll(now);
         self.waited += 1;
     }
 
-    /// A request of a burst starts so long after the burst's moment.
+    /// Records the delay of a request after its burst's time.
     pub(crate) fn spread(&mut self, now: Instant, late: Duration) {
         self.roll(now);
         self.spread = self.spread.max(late);
     }
 
-    /// A request has ended.
+    /// Records the end of a request.
     pub(crate) fn ended(&mut self, sample: &Sample, now: Instant, result: Result<(), Fault>) {
         let apart = self.apart;
         if let Some(interval) = self.of(sample.due, now) {
@@ -222,7 +222,7 @@ impl Recorder {
         }
     }
 
-    /// A request was cut by the run's end.
+    /// Records that the run's end cut a request.
     pub(crate) fn cut_off(&mut self, sample: &Sample, now: Instant) {
         if let Some(interval) = self.of(sample.due, now) {
             interval.passed(sample);
@@ -232,7 +232,7 @@ impl Recorder {
 }
 
 impl Interval {
-    /// What happened on the way, whatever came of it.
+    /// Adds the events of a request, independent of its result.
     fn passed(&mut self, sample: &Sample) {
         let counts = &mut self.counts;
         counts.bytes_sent += sample.bytes_sent;
@@ -293,7 +293,7 @@ impl Interval {
 }
 
 impl Class {
-    /// Whether it is a failure to open a connection, so that no request was sent.
+    /// Returns whether the failure happened while a connection was opened, so that no request was sent.
     pub(crate) fn is_connecting(self) -> bool {
         use Class::*;
         let opening = matches!(self, Resolve | Refused | Unreachable | ConnectTimeout | Connect);
@@ -328,7 +328,7 @@ mod tests {
             self.start + Duration::from_millis(ms)
         }
 
-        /// A whole request.
+        /// Records a request from start to end.
         fn request(&mut self, due_ms: u64, ended_ms: u64, result: Result<(), Fault>) {
             let (due, ended) = (self.at(due_ms), self.at(ended_ms));
             self.recorder.due(due, due, 1);

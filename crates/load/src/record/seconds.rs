@@ -1,22 +1,23 @@
-//! The seconds of a run, in bounded memory.
+//! Seconds of a run in bounded memory.
 
 use super::{Quantiles, Second};
 
-/// As many are kept one by one: an hour. Beyond, neighbours are merged, so that all are of two seconds, then of four…
+/// Maximum number of seconds kept: an hour. Beyond it neighbours are merged, first into two seconds each, then into four,
+/// and so on.
 const SECONDS_MAX: usize = 3600;
 
-/// All seconds of a run until now.
+/// Seconds of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Seconds {
     kept: Vec<Second>,
-    /// How many seconds are merged into one.
+    /// Number of seconds merged into one entry; 0 counts as 1.
     grain: u32,
-    /// What the last of those kept holds of them.
+    /// Number of seconds merged into the last entry so far.
     filled: u32,
 }
 
 impl Seconds {
-    /// Adds the next one.
+    /// Adds the next second of the run.
     pub(crate) fn push(&mut self, second: Second) {
         let grain = self.grain.max(1);
         match self.kept.last_mut() {
@@ -51,20 +52,20 @@ impl Seconds {
             }
         }
         self.kept = halved;
-        // What is half full is left as it is: the next second begins another.
+        // A partly filled entry is left as it is: the next second begins another.
         self.filled = u32::MAX;
     }
 
-    /// All of them, in order.
+    /// Returns all entries in order.
     pub(crate) fn into_all(self) -> Vec<Second> {
         self.kept
     }
 }
 
 impl Second {
-    /// Adds the one that follows it. Counts, shortest, longest, mean and deviation are exact; of two quantiles the larger
-    /// one stays, which that of both together is never above. Gauges are those at the end.
-    fn merge(&mut self, next: &Second) {
+    /// Adds the second that follows. Counts, minimum, maximum, mean and deviation are exact. Of two quantiles the larger one
+    /// stays, which is an upper bound of the combined one. Gauges are those at the end.
+    pub(crate) fn merge(&mut self, next: &Second) {
         let (mine, more) = (self.length.as_secs_f64(), next.length.as_secs_f64());
         if mine + more > 0.0 {
             self.cpu = (self.cpu * mine + next.cpu * more) / (mine + more);
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
     use crate::record::{Counts, Heat, Times};
 
-    /// One second in which each of these times was seen once.
+    /// Second in which each of these times occurred once.
     fn second(index: u32, warm_up: bool, times_ms: &[u64]) -> Second {
         let mut times = Times::default();
         times_ms.iter().for_each(|ms| times.record(Duration::from_millis(*ms)));

@@ -1,10 +1,10 @@
-//! What came after a moment: totals less those of before.
+//! Difference of two readings of a run's totals.
 
 use super::{Interval, Totals};
 
 impl Totals {
-    /// What was counted and timed since an earlier reading of the same run. Gauges and examples are the later one's; the
-    /// shortest and longest times are told to the width of a histogram's step.
+    /// Returns the counts and times since an earlier reading of the same run. Gauges and examples are those of the later
+    /// reading; minimum and maximum are exact to the width of a histogram step.
     pub fn since(&self, before: &Totals) -> Totals {
         Totals { measured: self.measured.saturating_sub(before.measured), sum: self.sum.since(&before.sum) }
     }
@@ -13,26 +13,7 @@ impl Totals {
 impl Interval {
     fn since(&self, before: &Interval) -> Interval {
         let mut rest = self.clone();
-        let (mine, old) = (&mut rest.counts, &before.counts);
-        for (count, less) in [
-            (&mut mine.due, old.due),
-            (&mut mine.started, old.started),
-            (&mut mine.succeeded, old.succeeded),
-            (&mut mine.failed, old.failed),
-            (&mut mine.unfinished, old.unfinished),
-            (&mut mine.unsent, old.unsent),
-            (&mut mine.bytes_sent, old.bytes_sent),
-            (&mut mine.bytes_received, old.bytes_received),
-            (&mut mine.connections_opened, old.connections_opened),
-            (&mut mine.connections_tried, old.connections_tried),
-            (&mut mine.reconnections, old.reconnections),
-            (&mut mine.handshakes_full, old.handshakes_full),
-            (&mut mine.handshakes_resumed, old.handshakes_resumed),
-            (&mut mine.sessions_agreed, old.sessions_agreed),
-        ] {
-            *count = count.saturating_sub(less);
-        }
-        mine.sessions_by_suite.take(old.sessions_by_suite);
+        rest.counts.take_away(before.counts);
         for (count, less) in rest.statuses.iter_mut().zip(before.statuses.iter()) {
             *count = count.saturating_sub(*less);
         }

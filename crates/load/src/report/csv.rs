@@ -1,11 +1,12 @@
-//! The seconds of a run as CSV (RFC 4180): a line each, units in the names of the columns. There is a column for each
-//! status and each class of failures that occurred.
+//! Seconds of a run as CSV (RFC 4180): one line each, with the units in the column names. Each status and each class of
+//! failure that occurred has a column.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::document::{Report, SecondRow, Times};
-use crate::record::Class;
+use super::document::Report;
+use super::units::finite;
+use crate::record::{Class, Quantiles, Second};
 
 const FIRST: &str = "at_s,length_s,warm_up,due,started,succeeded,failed,bytes_sent,bytes_received,connections_tried,\
                      connections_opened,reconnections,handshakes_full,handshakes_resumed,sessions_agreed,in_flight,connections,\
@@ -38,7 +39,7 @@ pub(super) fn render(report: &Report) -> String {
     out
 }
 
-fn second(out: &mut String, row: &SecondRow) {
+fn second(out: &mut String, row: &Second) {
     let counts = &row.counts;
     let numbers = [
         counts.due,
@@ -55,15 +56,15 @@ fn second(out: &mut String, row: &SecondRow) {
         counts.sessions_agreed,
         row.in_flight,
         row.connections,
-        row.lag_max_ns,
+        u64::try_from(row.lag_max.as_nanos()).unwrap_or(u64::MAX),
     ];
-    let _ = write!(out, "{:.3},{:.3},{}", row.at_s, row.length_s, row.warm_up);
+    let _ = write!(out, "{:.3},{:.3},{}", row.at.as_secs_f64(), row.length.as_secs_f64(), row.warm_up);
     numbers.iter().for_each(|number| _ = write!(out, ",{number}"));
-    let _ = write!(out, ",{:.3}", row.cpu_cores);
+    let _ = write!(out, ",{:.3}", finite(row.cpu));
 }
 
-/// In the order of `TIMES`. Where there are no times the cells are empty, so that nobody takes the mean of zeros.
-fn times(out: &mut String, of: &Times) {
+/// Appends the columns of `TIMES` in their order. Without times the cells are empty, so that no reader averages zeros.
+fn times(out: &mut String, of: &Quantiles) {
     if of.count == 0 {
         out.push_str(",0,,,,,,,,,,");
         return;

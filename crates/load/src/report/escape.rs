@@ -1,10 +1,10 @@
-//! Strangers' text made harmless for the form it is put in. What a server said is in reports, and whoever reads them has
-//! a terminal, a browser or a spreadsheet that would do as it says.
+//! Escaping of untrusted text for each form. Reports contain text of a server, and the reader's terminal, browser or
+//! spreadsheet would act on it.
 
-/// Characters of a stranger's text that are shown.
+/// Maximum number of characters of untrusted text shown.
 const SHOWN_MAX: usize = 400;
 
-/// One line without control characters, marks that turn the direction of writing, or more than 400 characters.
+/// Reduces text to one line of at most 400 characters, without control characters and direction marks.
 pub(crate) fn line(text: &str) -> String {
     let mut out = String::with_capacity(text.len().min(SHOWN_MAX * 4));
     for (index, char) in text.chars().enumerate() {
@@ -21,12 +21,12 @@ pub(crate) fn line(text: &str) -> String {
     out
 }
 
-/// Characters that turn the direction of writing or do not show: a text could look like another.
+/// Returns whether a character is invisible or turns the direction of writing, which makes one text look like another.
 fn turns(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}')
 }
 
-/// For HTML and XML, as text or in an attribute with quotes.
+/// Escapes text for HTML and XML, as content or as a quoted attribute.
 pub(crate) fn markup(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in line(text).chars() {
@@ -42,7 +42,7 @@ pub(crate) fn markup(text: &str) -> String {
     out
 }
 
-/// For Markdown, as code, which neither links nor mentions nor marks up; in a cell of a table too.
+/// Escapes text for Markdown as code, which neither links, mentions nor marks up, also in a table cell.
 pub(crate) fn markdown(text: &str) -> String {
     let text = line(text);
     let (mut longest, mut run) = (0, 0);
@@ -51,11 +51,11 @@ pub(crate) fn markdown(text: &str) -> String {
         longest = longest.max(run);
     }
     let fence = "`".repeat(longest + 1);
-    // The blanks are taken away again by Markdown; without them a text could not begin with a backtick.
+    // Markdown removes the blanks; without them a text could not begin with a backtick.
     format!("{fence} {} {fence}", text.replace('|', "\\|"))
 }
 
-/// For a cell of CSV: in quotes, and never a formula.
+/// Escapes text for a CSV cell: quoted, and never a formula.
 pub(crate) fn csv(text: &str) -> String {
     let text = line(text).replace('"', "\"\"");
     let formula = text.starts_with(['=', '+', '-', '@']);

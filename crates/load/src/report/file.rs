@@ -1,4 +1,4 @@
-//! Reports on disk: read within a bound, written whole or not at all.
+//! Report files: read up to a maximum size, written whole or not at all.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,23 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::document::{Made, Report};
 
-/// Larger than any report of ours: a day of seconds is about 100 MB.
+/// Maximum size of a report, in bytes; a day of seconds is about 100 MB.
 const REPORT_LEN_MAX: u64 = 256 * 1024 * 1024;
 
-/// Why a report cannot be read or written.
+/// Failure to read or write a report.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReportError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("cannot {doing} {path}: {error}")]
     Io {
-        /// `read`, `write`, …
+        /// Operation that failed: `read`, `write` and so on.
         doing: &'static str,
-        /// Which file.
+        /// Path of the report's file.
         path: PathBuf,
-        /// What it said.
+        /// Error of the file system.
         error: std::io::Error,
     },
-    /// What is in it makes no sense.
+    /// The content or the request is invalid; the message says why.
     #[error("{0}")]
     Content(String),
 }
@@ -38,7 +38,8 @@ impl ReportError {
 /// Reads the JSON report of a run.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than 256 MiB, is no JSON, or not the report of a run in a version that is known.
+/// [`ReportError`] if the file cannot be read, is larger than 256 MiB, is not JSON, or is not the report of a run in a known
+/// version.
 pub(crate) fn read(path: &Path) -> Result<Report, ReportError> {
     let length = std::fs::metadata(path).map_err(ReportError::io("read", path))?.len();
     let fault = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
@@ -49,7 +50,7 @@ pub(crate) fn read(path: &Path) -> Result<Report, ReportError> {
     parse(&text).map_err(fault)
 }
 
-/// What tells the documents apart; read first, so that a reader is told what it is instead of which field is missing.
+/// Kind and version of a document. Read first, so that an error names the document and not a missing field.
 #[derive(serde::Deserialize)]
 struct Head {
     kind: Made,
@@ -67,17 +68,17 @@ fn parse(text: &[u8]) -> Result<Report, String> {
     serde_json::from_slice(text).map_err(|err| err.to_string())
 }
 
-/// Writes these bytes to a file, or with `-` to standard output. A file has its old content or the new, never a part:
-/// they are written beside it, brought to the disk, and renamed.
+/// Writes bytes to a file, or to standard output for `-`. A file keeps its old content or has the new, never a part: the
+/// bytes are written to a temporary file beside it, synced to disk, and renamed.
 ///
 /// # Errors
-/// When the file or its folder cannot be written; nothing is left beside it then.
+/// [`ReportError`] if the file or its folder cannot be written; the temporary file is removed then.
 pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     if path == Path::new("-") {
         let mut out = std::io::stdout().lock();
         return out.write_all(bytes).and_then(|()| out.flush()).map_err(ReportError::io("write", path));
     }
-    // A pipe or a terminal is written to as it is: it cannot be replaced.
+    // A pipe or a terminal cannot be replaced and is written to directly.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
         return std::fs::write(path, bytes).map_err(ReportError::io("write", path));
     }
@@ -91,10 +92,11 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     written.map_err(ReportError::io("write", path))
 }
 
-/// Whether [`write`] can place a file at this path: creates one beside it and removes it again. What is there stays as it is.
+/// Checks that [`write`] can place a file at this path: creates a temporary file beside it and removes it. An existing file
+/// stays unchanged.
 ///
 /// # Errors
-/// What is wrong and what to do, without the path.
+/// A message with the problem and a remedy, without the path.
 pub(crate) fn check(path: &Path) -> Result<(), String> {
     if path == Path::new("-") {
         return Ok(());
@@ -103,7 +105,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     if path.is_dir() {
         return Err("is a folder; name a file in it".to_owned());
     }
-    // A pipe or a terminal: to open it would be to write to it.
+    // A pipe or a terminal is only checked for access: opening it may have side effects.
     if found.is_ok_and(|found| !found.is_file()) {
         return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
             .map_err(|err| format!("cannot be written: {}; name another", std::io::Error::from(err)));
@@ -121,7 +123,7 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     })
 }
 
-/// A name for a file beside this one, and the folder of both; none for a path that names no file.
+/// Returns a name for a temporary file beside this one, and their folder; `None` if the path names no file.
 fn beside(path: &Path) -> Option<(PathBuf, &Path)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let name = path.file_name().filter(|_| !path.as_os_str().as_encoded_bytes().ends_with(b"/"))?;
@@ -138,7 +140,7 @@ fn place(beside: &Path, path: &Path, folder: &Path, bytes: &[u8]) -> std::io::Re
     file.sync_all()?;
     drop(file);
     std::fs::rename(beside, path)?;
-    // The new name is in the folder, which is brought to the disk too; some file systems refuse, and it is there anyway.
+    // Syncs the folder, which holds the new name. Some file systems reject this; the file is there anyway.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Each form of each kind of run: well-formed, whole, and deaf to what a server says.
+//! Each form of each kind of run is well-formed, complete, and immune to a server's text.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
 use super::sample::{self, Shape};
 use super::*;
-use crate::engine::{Ended as EndedSo, Limit, Outcome};
-use crate::progress::{CellSummary, Offered};
+use crate::engine::{Ended, Limit, Outcome};
+use crate::progress::{CellSummary, Estimate, Offered};
 use crate::record::Phase;
 use crate::thresholds::Threshold;
 
@@ -21,13 +21,13 @@ fn report(outcome: &Outcome) -> Report {
     Report::new(outcome, &bars, sample::machine())
 }
 
-/// All that a stranger may have a say in is hostile.
+/// Report with hostile text in each field that untrusted input can reach.
 fn hostile() -> Report {
     let mut outcome = sample::outcome(3, Shape::Usual, 5, 1.0);
     outcome.plan.label = sample::HOSTILE.to_owned();
     outcome.warnings = vec![sample::HOSTILE.to_owned()];
     outcome.limit = Limit::Generator(sample::HOSTILE.to_owned());
-    outcome.ended = EndedSo::Failed(sample::HOSTILE.to_owned());
+    outcome.ended = Ended::Failed(sample::HOSTILE.to_owned());
     let mut report = report(&outcome);
     report.machine.processor = sample::HOSTILE.to_owned();
     report.asked.assertions = vec![sample::HOSTILE.to_owned()];
@@ -39,8 +39,7 @@ fn matrix(name: &str) -> MatrixReport {
         name: name.to_owned(),
         missing: missing.map(str::to_owned),
         knee: missing.is_none().then_some(Offered::Concurrency(512)),
-        rate: 18_234.0,
-        rate_error: 211.0,
+        rate: Estimate::new(18_234.0, 211.0),
         failed_share: 0.000_2,
         mean_ns: 21e6,
         p95_ns: 44_000_000,
@@ -49,10 +48,14 @@ fn matrix(name: &str) -> MatrixReport {
         limit: missing.is_none().then_some(Limit::Target),
     };
     let cells = [cell(name, None), cell("https-mtls-reuse", Some("skipped: no client certificate was given"))];
-    MatrixReport::new("gateways", &cells, sample::machine(), 1_795_233_780_000, 800.0)
+    MatrixReport::new("gateways", cells.into(), sample::machine(), 1_795_233_780_000, 800.0)
 }
 
-/// Where the samples are kept, for who wants to look at them: `SEALWAY_REPORT_SAMPLES=folder`.
+fn render(document: &impl Document, format: Format) -> Result<String, file::ReportError> {
+    document.render(format)
+}
+
+/// Folder that keeps the samples for inspection: `SEALWAY_REPORT_SAMPLES=folder`.
 fn folder() -> (PathBuf, Option<tempfile::TempDir>) {
     match std::env::var_os("SEALWAY_REPORT_SAMPLES") {
         Some(folder) => (folder.into(), None),
@@ -83,7 +86,7 @@ fn every_kind_of_run_is_written_in_every_form_by_extension() {
         let report = report(&sample::outcome(11, shape, seconds, 1.0));
         for format in Format::ALL {
             let path = folder.join(name).with_extension(extension(format));
-            write(&path, &report, None).unwrap();
+            write(&path, &report, Format::of(&path).unwrap()).unwrap();
             let text = std::fs::read_to_string(&path).unwrap();
             assert_eq!(text, render(&report, format).unwrap());
             assert!(!text.contains("s3cret"), "{name} {format:?}");
@@ -92,9 +95,9 @@ fn every_kind_of_run_is_written_in_every_form_by_extension() {
             assert!(histograms || !text.contains("NaN"), "{name} {format:?}");
         }
     }
-    write(&folder.join("hostile.html"), &hostile(), None).unwrap();
-    write(&folder.join("matrix.html"), &matrix("https-reuse"), None).unwrap();
-    let error = write(&folder.join("a.pdf"), &hostile(), None).unwrap_err().to_string();
+    write(&folder.join("hostile.html"), &hostile(), Format::Html).unwrap();
+    write(&folder.join("matrix.html"), &matrix("https-reuse"), Format::Html).unwrap();
+    let error = Format::of(&folder.join("a.pdf")).unwrap_err().to_string();
     assert!(error.contains(".pdf is no form of a report: .json, .csv, .hlog"), "{error}");
 }
 
@@ -221,7 +224,7 @@ fn a_matrix_is_a_table_in_each_form_it_has_and_says_which_it_has_not() {
     );
 }
 
-/// Large numbers in all places, long names, a long limit.
+/// Report with large numbers everywhere, long names and a long limit.
 fn large() -> Report {
     let mut outcome = sample::outcome(3, Shape::AllFailed, 5, 1.0);
     outcome.plan.label = "label/".repeat(40);
@@ -261,7 +264,7 @@ fn a_search_shows_its_points_and_its_knee() {
     search.points = vec![Point {
         offered: Offered::Concurrency(64),
         repeats_per_s: vec![100.0, 101.5, 99.0],
-        succeeded_per_s: Interval::around(100.2, 3.1),
+        succeeded_per_s: Estimate::new(100.2, 3.1),
         failed_share: 0.0,
         mean_ns: 5e6,
         p50_ns: 1_000_000,
@@ -269,9 +272,9 @@ fn a_search_shows_its_points_and_its_knee() {
         p99_ns: 3_000_000,
         healthy: true,
         verdict: "throughput grows".to_owned(),
-        limit: LimitTold::Target,
+        limit: Limit::Target,
     }];
-    search.knee = Some(Knee { offered: Offered::Concurrency(64), succeeded_per_s: Interval::around(100.2, 3.1) });
+    search.knee = Some(Knee { offered: Offered::Concurrency(64), succeeded_per_s: Estimate::new(100.2, 3.1) });
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = render(&search, format).unwrap();
         assert!(text.contains("The knee is at 64 workers: 100/s ± 3.10/s."), "{text}");

@@ -1,4 +1,4 @@
-//! Histograms as text: HdrHistogram's V2 format, compressed, in base64, as its interval logs hold them too.
+//! Histograms as text: HdrHistogram's V2 format, compressed, in base64, as in its interval logs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,23 +7,23 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 
 use super::file::ReportError;
 
-/// A text longer than this is no histogram of ours: 4 MiB.
+/// Maximum length of a histogram's text: 4 MiB.
 const TEXT_LEN_MAX: usize = 4 * 1024 * 1024;
 
-/// The text of this histogram.
+/// Encodes a histogram as text.
 pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
     let mut bytes = Vec::new();
-    // Writing to memory cannot fail, and a counter cannot exceed what the format holds: both are 63 bits.
+    // Writing to memory cannot fail, and a counter fits the format: both have 63 bits.
     match V2DeflateSerializer::new().serialize(histogram, &mut bytes) {
         Ok(_) => STANDARD.encode(bytes),
         Err(_) => String::new(),
     }
 }
 
-/// The histogram of this text.
+/// Decodes a histogram from its text.
 ///
 /// # Errors
-/// When it is no text that [`encode`] could have made.
+/// [`ReportError::Content`] if [`encode`] cannot have produced the text.
 pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, ReportError> {
     let fault = |why: String| ReportError::Content(format!("a histogram cannot be read: {why}"));
     if text.len() > TEXT_LEN_MAX {

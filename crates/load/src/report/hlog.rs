@@ -1,7 +1,7 @@
-//! HdrHistogram's interval log, version 1.3, as its own log processors and plotters read it.
+//! HdrHistogram interval log, version 1.3, for its log processors and plotters.
 //!
-//! A run keeps full histograms of its totals alone, because one of each second would not be of constant memory. So there
-//! is one line for each phase, tagged with its name, and its interval is the whole measured time.
+//! A run keeps full histograms of its totals only, because one for each second would need unbounded memory. So there is one
+//! line for each phase, tagged with its name, and its interval is the whole measured time.
 
 use std::fmt::Write;
 

@@ -1,12 +1,14 @@
-//! JUnit's XML, as build servers read it: each threshold is a test case, and so is the run itself; classes of failures are
-//! listed with their first example.
+//! JUnit XML for build servers: each threshold is a test case, and so is the run itself. Classes of failures are listed with
+//! their first example.
 
 use std::fmt::Write;
 
-use super::document::{Checked, Ended, Report};
+use super::document::Report;
 use super::escape::markup;
 use super::units::{count, in_unit, share};
 use super::words;
+use crate::engine::Ended;
+use crate::thresholds::Check;
 
 pub(super) fn render(report: &Report) -> String {
     let failures = report.missed().count();
@@ -57,17 +59,17 @@ fn case(out: &mut String, label: &str, name: &str, seconds: f64, inner: Option<&
     };
 }
 
-/// Why the figures mean nothing, where they do.
+/// Returns the reason if the run's figures are meaningless.
 fn error(report: &Report) -> Option<String> {
-    if let Ended::Failed { why } = &report.ended {
+    if let Ended::Failed(why) = &report.ended {
         return Some(format!("the run was given up: {why}"));
     }
     report.is_generator_limited().then(|| words::limit(&report.limit))
 }
 
-fn missed(checked: &Checked) -> String {
+fn missed(checked: &Check) -> String {
     match checked.measured {
-        Some(measured) => format!("{} was missed: {}", checked.threshold, in_unit(measured, &checked.unit)),
+        Some(measured) => format!("{} was missed: {}", checked.threshold, in_unit(measured, checked.unit)),
         None => format!("{} was missed: there was nothing to measure", checked.threshold),
     }
 }

@@ -1,26 +1,26 @@
-//! The machine that a run was measured from.
+//! Machine that generated the load of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// What of the machine a reader must know to compare two reports. No name of a host, user or folder.
+/// Properties of the machine that a reader needs to compare two reports, without names of a host, user or folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// Cores that this process may use.
+    /// Number of cores this process may use.
     pub(crate) cores: usize,
-    /// The operating system, such as `linux`.
+    /// Name of the operating system, such as `linux`.
     pub(crate) os: String,
-    /// The kernel's release, such as `6.1.0-18-amd64`; empty where it does not say.
+    /// Release of the kernel, such as `6.1.0-18-amd64`; empty if unknown.
     pub(crate) kernel: String,
-    /// The processor's architecture, such as `x86_64`.
+    /// Architecture of the processor, such as `x86_64`.
     pub(crate) architecture: String,
-    /// The processor's name; empty where the kernel does not say.
+    /// Name of the processor; empty if unknown.
     pub(crate) processor: String,
-    /// Sealway's version.
+    /// Version of Sealway that generated the load.
     pub(crate) sealway: String,
 }
 
 impl Machine {
-    /// This one.
+    /// Reads the properties of this machine.
     pub(crate) fn here() -> Machine {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();

@@ -1,16 +1,16 @@
-//! Markdown for a pull request: the verdict, what must be known first, and the figures that are talked about.
+//! Markdown for a pull request: the verdict, the cautions, and the main figures.
 
 use std::fmt::Write;
 
 use super::document::{PhaseTimes, Report};
 use super::escape::markdown as code;
-use super::units::{bytes, count, digits, in_unit, rate, share, time};
+use super::units::{bytes, count, digits, in_unit, length, rate, share, time};
 use super::words;
 
 pub(super) fn render(report: &Report) -> String {
     let mut out = format!("## Load test {}: {}\n\n", code(&report.label), words::verdict(report));
     for (grave, notice) in words::notices(report) {
-        // The sentence may hold a stranger's words.
+        // The sentence may contain untrusted text.
         let _ = writeln!(out, "> **{}:** {}\n", if grave { "Not to be relied on" } else { "Note" }, code(&notice));
     }
     let _ = writeln!(out, "{}\n", code(&words::headline(report)));
@@ -43,7 +43,7 @@ fn thresholds(out: &mut String, report: &Report) {
     out.push_str("| threshold | measured | |\n| --- | ---: | --- |\n");
     for checked in &report.thresholds {
         let measured =
-            checked.measured.map_or("nothing".to_owned(), |value| in_unit(value, &checked.unit).replace('<', "\\<"));
+            checked.measured.map_or("nothing".to_owned(), |value| in_unit(value, checked.unit).replace('<', "\\<"));
         let word = if checked.passed { "met" } else { "**missed**" };
         let _ = writeln!(out, "| {} | {measured} | {word} |", code(&checked.threshold));
     }
@@ -84,12 +84,12 @@ fn machine(out: &mut String, report: &Report) {
         machine.sealway,
         machine.cores,
         code(&machine.processor),
-        digits(generator.cpu_cores),
-        time(generator.lag_p99_ns as f64)
+        digits(generator.cpu),
+        length(generator.lag_p99)
     );
 }
 
-/// `<` would begin HTML.
+/// Formats a share for a table cell; a bare `<` would begin HTML.
 fn cell_share(value: f64) -> String {
     share(value).replace('<', "\\<")
 }

@@ -1,8 +1,8 @@
-//! What is left of a run: a [`Report`] of plain values, and the forms it is written in.
+//! Reports of runs: a [`Report`] of plain values, and the forms it is written in.
 //!
-//! It knows an [`Outcome`](crate::engine::Outcome) and nothing of how it was measured. Nothing secret is in a report: no
-//! password, no token, no header's value. Whatever a server said (the examples of faults) is a stranger's text and is
-//! escaped by each form in its own way.
+//! This module depends on an [`Outcome`](crate::engine::Outcome) and not on the measurement. A report contains no secret: no
+//! password, no token, no header's value. Text of a server (the examples of faults) is untrusted, and each form escapes it
+//! in its own way.
 
 mod asked;
 mod compare;
@@ -32,12 +32,12 @@ mod words;
 pub(crate) mod wrap;
 
 pub(crate) use self::compare::compare;
-pub(crate) use self::document::{LimitTold, Report};
+pub(crate) use self::document::Report;
 pub(crate) use self::file::{check, read};
-pub(crate) use self::format::{Document, Format, render, write};
+pub(crate) use self::format::{Document, Format, write};
 pub(crate) use self::machine::Machine;
-pub(crate) use self::tuned::{AutotuneReport, Interval, Knee, MatrixReport, Point};
+pub(crate) use self::tuned::{AutotuneReport, Knee, MatrixReport, Point};
 
-/// The version of the documents, in each of them. It grows when a field changes its meaning or goes; a new field alone
+/// Version of the documents, contained in each of them. It grows when a field is removed or changes its meaning; a new field
 /// does not change it.
 pub(crate) const VERSION: u32 = 1;

@@ -1,4 +1,4 @@
-//! What is really written, against the published schema, by a validator that is not ours.
+//! Written documents checked against the published schema by an independent validator.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,8 +9,8 @@ use super::document::*;
 use super::histogram::decode as decode_histogram;
 use super::sample::{self, Shape};
 use super::*;
-use crate::engine::{Ended as EndedSo, Limit, Outcome};
-use crate::progress::{CellSummary, Offered};
+use crate::engine::{Ended, Limit, Outcome};
+use crate::progress::{CellSummary, Estimate, Offered};
 use crate::record::{Interval as Measured, Phase};
 use crate::thresholds::Threshold;
 
@@ -32,7 +32,7 @@ fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// What the validator says of each document.
+/// Results of the validator, one for each document.
 fn validated(documents: &[Value]) -> Vec<String> {
     let python = root().join(".venv/bin/python");
     assert!(python.exists(), "the validator is missing: run scripts/setup-tests.sh");
@@ -55,7 +55,7 @@ fn value(document: &impl serde::Serialize) -> Value {
     serde_json::from_str(&serde_json::to_string(document).unwrap()).unwrap()
 }
 
-/// Every number as large, or as little of a number, as its type allows.
+/// Outcome whose numbers are as large as their types allow, or not finite.
 fn extreme() -> Outcome {
     let mut outcome = sample::outcome(1, Shape::Usual, 2, 1.0);
     let counts = &mut outcome.totals.sum.counts;
@@ -69,7 +69,7 @@ fn extreme() -> Outcome {
     outcome.totals.sum.statuses[0] = u64::MAX;
     outcome.totals.sum.times[Phase::Response.index()].record(std::time::Duration::MAX);
     outcome.limit = Limit::Generator("its two cores were busy".to_owned());
-    outcome.ended = EndedSo::Failed(sample::HOSTILE.to_owned());
+    outcome.ended = Ended::Failed(sample::HOSTILE.to_owned());
     outcome
 }
 
@@ -78,7 +78,7 @@ fn tuned() -> Vec<Value> {
     let point = Point {
         offered: Offered::Concurrency(64),
         repeats_per_s: vec![100.0, 101.5, 99.0],
-        succeeded_per_s: Interval::around(100.2, 3.1),
+        succeeded_per_s: Estimate::new(100.2, 3.1),
         failed_share: 0.0,
         mean_ns: 5e6,
         p50_ns: 1,
@@ -86,17 +86,16 @@ fn tuned() -> Vec<Value> {
         p99_ns: 3,
         healthy: true,
         verdict: "grows".to_owned(),
-        limit: LimitTold::Target,
+        limit: Limit::Target,
     };
-    let knee = Knee { offered: Offered::Rate(12.5), succeeded_per_s: Interval::around(f64::NAN, f64::NAN) };
+    let knee = Knee { offered: Offered::Rate(12.5), succeeded_per_s: Estimate::new(f64::NAN, f64::NAN) };
     let without = value(&search);
-    (search.points, search.knee, search.limit) = (vec![point], Some(knee), Some(LimitTold::Offered));
+    (search.points, search.knee, search.limit) = (vec![point], Some(knee), Some(Limit::Offered));
     let cell = |missing: Option<&str>| CellSummary {
         name: "https-reuse".to_owned(),
         missing: missing.map(str::to_owned),
         knee: missing.is_none().then_some(Offered::Rate(f64::INFINITY)),
-        rate: 1e4,
-        rate_error: 2e5,
+        rate: Estimate::new(1e4, 2e5),
         failed_share: f64::NAN,
         mean_ns: 1.0,
         p95_ns: 1,
@@ -105,7 +104,7 @@ fn tuned() -> Vec<Value> {
         limit: missing.is_none().then(|| Limit::Generator("no".to_owned())),
     };
     let cells = [cell(None), cell(Some("skipped: no certificate"))];
-    vec![without, value(&search), value(&MatrixReport::new("all", &cells, sample::machine(), 0, f64::NAN))]
+    vec![without, value(&search), value(&MatrixReport::new("all", cells.into(), sample::machine(), 0, f64::NAN))]
 }
 
 #[test]

@@ -1,14 +1,14 @@
-//! The summary for a terminal, at most 80 columns; no colours, no control characters.
+//! Summary for a terminal, at most 80 columns wide, without colours and control characters.
 
 use std::fmt::Write;
 
 use super::document::{PhaseTimes, Report};
 use super::escape::line;
-use super::units::{bytes, count, counted, digits, in_unit, rate, share, short, time};
+use super::units::{bytes, count, counted, digits, in_unit, length, rate, share, short};
 use super::words;
 use super::wrap::{middle, put};
 
-/// Columns of a URL or a label, at most.
+/// Maximum number of columns of a URL or a label.
 const NAME_MAX: usize = 60;
 
 pub(super) fn render(report: &Report) -> String {
@@ -27,7 +27,7 @@ pub(super) fn render(report: &Report) -> String {
         for checked in &report.thresholds {
             let word = if checked.passed { "met" } else { "MISSED" };
             let measured =
-                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, &checked.unit));
+                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, checked.unit));
             put(&mut out, &format!("    {word:<8}"), &format!("{:<24}{measured}", line(&checked.threshold)));
         }
     }
@@ -76,10 +76,10 @@ fn figures(out: &mut String, report: &Report) {
         "generator",
         format!(
             "{} of {} cores, timers late by up to {} (99 %) and {} (all), {}",
-            digits(generator.cpu_cores),
+            digits(generator.cpu),
             generator.cores,
-            time(generator.lag_p99_ns as f64),
-            time(generator.lag_max_ns as f64),
+            length(generator.lag_p99),
+            length(generator.lag_max),
             bytes(generator.memory_bytes as f64)
         ),
     );

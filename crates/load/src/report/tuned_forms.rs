@@ -1,18 +1,19 @@
-//! The forms of a search for the knee and of a matrix: tables, all of them.
+//! Forms of a search for the knee and of a matrix, all of them tables.
 
 use std::fmt::Write;
 
-use super::document::LimitTold;
 use super::escape::{csv, line, markdown};
 use super::file::ReportError;
 use super::format::Format;
 use super::html;
-use super::tuned::{AutotuneReport, Cell, Interval, MatrixReport, Point};
+use super::tuned::{AutotuneReport, MatrixReport, Point};
 use super::units::{rate, share, time};
 use super::words;
 use super::wrap::{WIDTH, put};
+use crate::engine::Limit;
+use crate::progress::{CellSummary, Estimate, Offered};
 
-/// A heading, sentences, and a table: what all forms are made of.
+/// Common content of all forms: a heading, sentences and a table.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) title: String,
@@ -65,17 +66,17 @@ pub(super) fn matrix(report: &MatrixReport, format: Format) -> Result<String, Re
     )
 }
 
-fn interval(of: Interval) -> String {
-    format!("{} ± {}", rate(of.mean), rate(of.high - of.mean))
+fn interval(of: Estimate) -> String {
+    format!("{} ± {}", rate(of.mean), rate(of.half))
 }
 
-fn limit(limit: Option<&LimitTold>) -> String {
+fn limit(limit: Option<&Limit>) -> String {
     limit
         .map_or("", |limit| match limit {
-            LimitTold::Target => "target",
-            LimitTold::Offered => "none",
-            LimitTold::Generator { .. } => "generator",
-            LimitTold::Unmeasured { .. } => "unmeasured",
+            Limit::Target => "target",
+            Limit::Offered => "none",
+            Limit::Generator(_) => "generator",
+            Limit::Unmeasured(_) => "unmeasured",
         })
         .to_owned()
 }
@@ -94,7 +95,7 @@ fn point(point: &Point) -> Vec<String> {
     ]
 }
 
-fn cell(cell: &Cell) -> Vec<String> {
+fn cell(cell: &CellSummary) -> Vec<String> {
     if let Some(missing) = &cell.missing {
         let mut row = vec![cell.name.clone(), missing.clone()];
         row.resize(9, String::new());
@@ -102,8 +103,8 @@ fn cell(cell: &Cell) -> Vec<String> {
     }
     vec![
         cell.name.clone(),
-        cell.offered.map(words::offered).unwrap_or_default(),
-        interval(cell.succeeded_per_s),
+        cell.knee.map(words::offered).unwrap_or_default(),
+        interval(cell.rate),
         share(cell.failed_share),
         time(cell.mean_ns),
         time(cell.p95_ns as f64),
@@ -139,7 +140,7 @@ fn as_markdown(table: &Table) -> String {
     out
 }
 
-/// Columns that do not fit a terminal of 80 go below their row, each with its name.
+/// Renders the table as text. Columns that do not fit into 80 go below their row, each with its name.
 fn as_text(table: &Table) -> String {
     let mut out = String::new();
     put(&mut out, "", &line(&table.title));
@@ -193,8 +194,8 @@ fn points_csv(report: &AutotuneReport) -> String {
             "{unit},{load},{},{:.3},{:.3},{:.3},{:.6},{:.0},{},{},{},{},{},{}\r\n",
             point.repeats_per_s.len(),
             of.mean,
-            of.low,
-            of.high,
+            of.low(),
+            of.high(),
             point.failed_share,
             point.mean_ns,
             point.p50_ns,
@@ -219,14 +220,14 @@ fn cells_csv(report: &MatrixReport) -> String {
             let _ = write!(out, ",,,,,,,,,{},\r\n", cell.runs);
             continue;
         }
-        let (unit, load) = cell.offered.map_or(("", String::new()), load);
-        let of = &cell.succeeded_per_s;
+        let (unit, load) = cell.knee.map_or(("", String::new()), load);
+        let of = &cell.rate;
         let _ = write!(
             out,
             "{unit},{load},{:.3},{:.3},{:.3},{:.6},{:.0},{},{},{},{}\r\n",
             of.mean,
-            of.low,
-            of.high,
+            of.low(),
+            of.high(),
             cell.failed_share,
             cell.mean_ns,
             cell.p95_ns,
@@ -238,9 +239,9 @@ fn cells_csv(report: &MatrixReport) -> String {
     out
 }
 
-fn load(offered: crate::progress::Offered) -> (&'static str, String) {
+fn load(offered: Offered) -> (&'static str, String) {
     match offered {
-        crate::progress::Offered::Concurrency(workers) => ("concurrency", workers.to_string()),
-        crate::progress::Offered::Rate(rate) => ("rate_per_s", format!("{rate:.3}")),
+        Offered::Concurrency(workers) => ("concurrency", workers.to_string()),
+        Offered::Rate(rate) => ("rate_per_s", format!("{rate:.3}")),
     }
 }

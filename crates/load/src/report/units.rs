@@ -1,11 +1,15 @@
-//! Numbers as people read them: three digits, a unit that fits.
+//! Numbers for readers: three digits and a fitting unit.
 
-/// A number that JSON can hold: 0 for what is none.
+use std::time::Duration;
+
+use crate::thresholds::Unit;
+
+/// Returns a number that JSON can hold: 0 for one that is not finite.
 pub(crate) fn finite(value: f64) -> f64 {
     if value.is_finite() { value } else { 0.0 }
 }
 
-/// A time in nanoseconds: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`, `12 min 5 s`.
+/// Formats a time in nanoseconds: `850 ns`, `12.3 µs`, `4.56 ms`, `1.20 s`, `12 min 5 s`.
 pub(crate) fn time(ns: f64) -> String {
     match finite(ns).max(0.0) {
         ns if ns < 999.5 => format!("{ns:.0} ns"),
@@ -23,7 +27,12 @@ pub(crate) fn time(ns: f64) -> String {
     }
 }
 
-/// As [`time`], in at most seven columns: `12 min`, `2.50 h`.
+/// Formats a duration as [`time`] does.
+pub(crate) fn length(time_: Duration) -> String {
+    time(time_.as_nanos() as f64)
+}
+
+/// Formats a time as [`time`] does, in at most seven columns: `12 min`, `2.50 h`.
 pub(crate) fn short(ns: f64) -> String {
     let ns = finite(ns);
     match ns {
@@ -33,7 +42,7 @@ pub(crate) fn short(ns: f64) -> String {
     }
 }
 
-/// A number with three digits, and no exponent.
+/// Formats a number with three digits and no exponent.
 pub(crate) fn digits(value: f64) -> String {
     let value = finite(value);
     match value.abs() {
@@ -44,7 +53,7 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
-/// A count: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub(crate) fn count(value: u64) -> String {
     let plain = value.to_string();
     let mut out = String::with_capacity(plain.len() + plain.len() / 3);
@@ -57,31 +66,31 @@ pub(crate) fn count(value: u64) -> String {
     out
 }
 
-/// A number of things: `1 worker`, `1,500 workers`.
+/// Formats a number of things: `1 worker`, `1,500 workers`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A rate: `12,345/s`, `1.23/s`.
+/// Formats a rate per second: `12,345/s`, `1.23/s`.
 pub(crate) fn rate(per_s: f64) -> String {
     let per_s = finite(per_s);
     if per_s >= 1000.0 { format!("{}/s", count(per_s.round() as u64)) } else { format!("{}/s", digits(per_s)) }
 }
 
-/// A share of 0.0 to 1.0 in per cent; what is not nothing is not shown as nothing.
+/// Formats a share of 0.0 to 1.0 in per cent; a share above zero is never shown as zero.
 pub(crate) fn share(share: f64) -> String {
     let percent = finite(share) * 100.0;
     match percent {
         0.0 => "0 %".to_owned(),
         percent if percent < 0.001 => "< 0.001 %".to_owned(),
         percent if percent < 0.0995 => format!("{percent:.3} %"),
-        // 99.99 % is not all.
+        // 99.99 % must not be shown as 100 %.
         percent if percent > 99.9 && percent < 100.0 => format!("{:.3} %", percent.min(99.999)),
         percent => format!("{} %", digits(percent)),
     }
 }
 
-/// Bytes: `512 B`, `1.50 KiB`, `3.20 MiB`, `4.00 GiB`.
+/// Formats a number of bytes: `512 B`, `1.50 KiB`, `3.20 MiB`, `4.00 GiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     let bytes = finite(bytes);
     match bytes {
@@ -92,12 +101,12 @@ pub(crate) fn bytes(bytes: f64) -> String {
     }
 }
 
-/// A value of a threshold, in its unit.
-pub(crate) fn in_unit(value: f64, unit: &str) -> String {
+/// Formats a threshold's value in its unit.
+pub(crate) fn in_unit(value: f64, unit: Unit) -> String {
     match unit {
-        "ns" => time(value),
-        "share" => share(value),
-        _ => rate(value),
+        Unit::Nanoseconds => time(value),
+        Unit::Share => share(value),
+        Unit::PerSecond => rate(value),
     }
 }
 

@@ -1,32 +1,33 @@
-//! The sentences that all readable forms of a report share.
+//! Sentences that all readable forms of a report share.
 
-use super::document::{Ended, LimitTold, Report};
+use super::document::Report;
 use super::units::{rate, time};
+use crate::engine::{Ended, Limit};
 use crate::progress::Offered;
 use crate::record::{Class, Phase};
 
-/// What was asked for, in one line.
+/// Describes the plan of the run in one line.
 pub(crate) fn headline(report: &Report) -> String {
     headline_of(report, &report.asked.url)
 }
 
-/// As [`headline`], with the URL as it is given here.
+/// Describes the plan as [`headline`] does, with the given URL.
 pub(crate) fn headline_of(report: &Report, url: &str) -> String {
     let asked = &report.asked;
     let warm_up =
         if asked.warm_up_s > 0.0 { format!(" after {} s of warm-up", asked.warm_up_s) } else { String::new() };
-    let reuse = if asked.reuse { "" } else { ", a new connection for each request" };
+    let reuse = if asked.connections.reuse { "" } else { ", a new connection for each request" };
     format!(
         "{} {} over {}: {}{reuse}; {} measured{warm_up}",
         asked.method,
         url,
-        asked.protocol,
+        asked.protocol.name(),
         asked.arrival.words(),
         time(report.measured_s * 1e9)
     )
 }
 
-/// What a reader must see first, the weightiest first; each a sentence, with whether it takes away the figures' meaning.
+/// Returns the cautions, most important first: each one sentence, with a flag if it makes the figures meaningless.
 pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
     let mut notices = Vec::new();
     match &report.ended {
@@ -34,9 +35,9 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
         Ended::Stopped => {
             notices.push((false, "Somebody stopped the run: the figures are of what was until then.".to_owned()))
         }
-        Ended::Failed { why } => notices.push((true, format!("The run was given up: {why}"))),
+        Ended::Failed(why) => notices.push((true, format!("The run was given up: {why}"))),
     }
-    if let LimitTold::Generator { why } = &report.limit {
+    if let Limit::Generator(why) = &report.limit {
         notices.push((true, format!("The generator was the limit, and the figures say nothing of the target: {why}")));
     }
     if report.counts.succeeded == 0 {
@@ -44,7 +45,7 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
             if report.counts.failed > 0 { "Every request failed" } else { "No request was made or came to its end" };
         notices.push((true, format!("{what}: there are no times of successful requests.")));
     }
-    // What limited the run is told above, and not twice.
+    // The bottleneck is named above and not repeated here.
     let told =
         |warning: &&String| !(report.is_generator_limited() && warning.starts_with("The generator was the limit"));
     notices.extend(report.warnings.iter().filter(told).map(|warning| (false, warning.clone())));
@@ -52,17 +53,17 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
     notices
 }
 
-/// What held the rate back, in words.
-pub(crate) fn limit(limit: &LimitTold) -> String {
+/// Describes the bottleneck of a run in words.
+pub(crate) fn limit(limit: &Limit) -> String {
     match limit {
-        LimitTold::Target => "the target: the generator had time to spare, and waited for answers".to_owned(),
-        LimitTold::Offered => "none: the offered rate was met".to_owned(),
-        LimitTold::Generator { why } => format!("the generator: {why}"),
-        LimitTold::Unmeasured { why } => format!("nothing was measured: {why}"),
+        Limit::Target => "the target: the generator had time to spare, and waited for answers".to_owned(),
+        Limit::Offered => "none: the offered rate was met".to_owned(),
+        Limit::Generator(why) => format!("the generator: {why}"),
+        Limit::Unmeasured(why) => format!("nothing was measured: {why}"),
     }
 }
 
-/// Whether the run passed, in words. Thresholds that were met by figures that mean nothing are no pass.
+/// Returns the verdict of a run in words. Thresholds met by meaningless figures are no pass.
 pub(crate) fn verdict(report: &Report) -> &'static str {
     match (report.passed, notices(report).iter().any(|(grave, _)| *grave)) {
         (Some(false), _) => "failed",
@@ -72,7 +73,7 @@ pub(crate) fn verdict(report: &Report) -> &'static str {
     }
 }
 
-/// A load, in words.
+/// Describes a load in words.
 pub(crate) fn offered(offered: Offered) -> String {
     match offered {
         Offered::Concurrency(1) => "1 worker".to_owned(),
@@ -81,7 +82,7 @@ pub(crate) fn offered(offered: Offered) -> String {
     }
 }
 
-/// A phase as people call it.
+/// Returns the readable name of a phase.
 pub(crate) fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Response => "response (from due)",
@@ -99,7 +100,7 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// A class of failures as people call it.
+/// Returns the readable name of a class of failures.
 pub(crate) fn class(class: Class) -> &'static str {
     match class {
         Class::Resolve => "name without address",

@@ -1,10 +1,9 @@
-//! Text that fits a terminal of 80 columns.
+//! Wrapping of text for a terminal of 80 columns.
 
-/// Columns of a line, at most.
+/// Maximum number of columns in a line.
 pub(crate) const WIDTH: usize = 80;
 
-/// Appends a line: `first`, then `text`, which goes on below its own beginning where the line is full. A word that is wider
-/// than a line is cut.
+/// Appends a line: `first`, then `text`, which wraps below its own beginning. A word wider than a line is cut.
 pub(crate) fn put(out: &mut String, first: &str, text: &str) {
     let indent = first.chars().count();
     let room = WIDTH.saturating_sub(indent).max(1);
@@ -34,7 +33,7 @@ pub(crate) fn put(out: &mut String, first: &str, text: &str) {
     out.push('\n');
 }
 
-/// The text, without its middle where it has more characters than this.
+/// Shortens a text to at most `max` characters by cutting its middle.
 pub(crate) fn middle(text: &str, max: usize) -> String {
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= max {

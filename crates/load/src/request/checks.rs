@@ -1,4 +1,4 @@
-//! What an answer must be, taken apart once.
+//! Checks of a response, parsed once for a run.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use super::template::{Name, Template, Values};
 use crate::plan::Assertion;
 use crate::record::{Class, Fault};
 
-/// How much of an answer stands in the words of a failure, in characters.
+/// Length of the excerpt of a response in a failure's message, in characters.
 const EXCERPT: usize = 120;
 
-/// All that is asserted of an answer.
+/// All assertions about a response, parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Checks {
-    /// Empty: 200 to 299.
+    /// Statuses that pass; empty for 200 to 299.
     statuses: Vec<u16>,
     bodies: Vec<BodyCheck>,
 }
@@ -30,10 +30,10 @@ enum BodyCheck {
 }
 
 impl Checks {
-    /// Takes assertions apart.
+    /// Parses the assertions of a plan.
     ///
     /// # Errors
-    /// [`RequestError`], of the first that makes no sense.
+    /// [`RequestError`], of the first assertion that is not valid.
     pub(crate) fn new(assertions: &[Assertion]) -> Result<Self, RequestError> {
         let mut checks = Checks::default();
         let template = |text: &str| Template::parse(text).map_err(|err| RequestError::new("assertion", err));
@@ -57,12 +57,12 @@ impl Checks {
         Ok(checks)
     }
 
-    /// Whether the body must be kept to be looked at.
+    /// Returns whether a check needs the body of the response.
     pub(crate) fn want_body(&self) -> bool {
         !self.bodies.is_empty()
     }
 
-    /// Whether a value is compared with an answer.
+    /// Returns whether a check uses this template value.
     pub(crate) fn has(&self, name: Name) -> bool {
         self.bodies.iter().any(|check| match check {
             BodyCheck::Json { equals, .. } => equals.has(name),
@@ -70,7 +70,7 @@ impl Checks {
         })
     }
 
-    /// Looks at the status.
+    /// Checks the status of a response.
     pub(crate) fn status(&self, status: u16) -> Result<(), Fault> {
         let right = match self.statuses.as_slice() {
             [] => (200..300).contains(&status),
@@ -79,7 +79,7 @@ impl Checks {
         if right { Ok(()) } else { Err(Fault::new(Class::Status, format!("the answer has the status {status}"))) }
     }
 
-    /// Looks at the body.
+    /// Checks the body of a response against all assertions about it.
     pub(crate) fn body(&self, body: &[u8], values: &Values) -> Result<(), Fault> {
         let mut json = None;
         for check in &self.bodies {
@@ -124,7 +124,7 @@ impl Checks {
     }
 }
 
-/// Takes a JSONPath of RFC 9535 apart.
+/// Parses a JSONPath of RFC 9535.
 pub(crate) fn json_path(text: &str) -> Result<JsonPath, RequestError> {
     JsonPath::parse(text).map_err(|err| {
         let at = err.position() + 1;
@@ -143,7 +143,7 @@ fn filled<'a>(template: &'a Template, values: &Values) -> Cow<'a, [u8]> {
     }
 }
 
-/// A text without its quotes, anything else as JSON writes it.
+/// Returns a string without its quotes, and any other value as JSON.
 fn as_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -162,7 +162,7 @@ fn json_fault(path: &str, found: Option<&Value>, expected: &[u8]) -> Fault {
     Fault::new(Class::Assertion, detail)
 }
 
-/// The beginning, in one line.
+/// Returns the beginning of a body on one line, in quotes.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     let body = &body[..body.len().min(EXCERPT * 4)];
     let text = String::from_utf8_lossy(body);

@@ -1,7 +1,7 @@
-//! What a worker sends: texts and templates that are taken apart once for a run ([`Program`]), and the bytes of one
-//! request made of them ([`Prepared`]); and what its answer must be.
+//! Requests of a worker: texts and templates that are parsed once for a run ([`Program`]), the bytes of one request made of them
+//! ([`Prepared`]), and the checks of its response.
 //!
-//! It may not know over what a request goes.
+//! This module must not know the connections that requests go over.
 
 mod checks;
 mod prepared;
@@ -26,16 +26,16 @@ pub(crate) use self::template::Template;
 use self::template::{Name, Values, write};
 use crate::plan::{Plan, Protocol};
 
-/// What asks for the end of a connection of HTTP/1.1.
+/// Header line that asks the peer to close an HTTP/1.1 connection.
 const CLOSE: &[u8] = b"connection: close\r\n";
 
-/// Why what is to be sent cannot be.
+/// Reason why a request cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{part}: {message}")]
 pub(crate) struct RequestError {
-    /// `path`, `header NAME`, `body` or `assertion`.
+    /// Part of the request: `path`, `header NAME`, `body` or `assertion`.
     pub(crate) part: String,
-    /// What is wrong, in one line.
+    /// Problem with this part, in one line.
     pub(crate) message: String,
 }
 
@@ -45,44 +45,44 @@ impl RequestError {
     }
 }
 
-/// Whether this is a JSONPath of RFC 9535; for those who check flags.
+/// Checks that a text is a JSONPath of RFC 9535, for flags.
 ///
 /// # Errors
-/// [`RequestError`], with the place.
+/// [`RequestError`], with the position of the mistake.
 pub(crate) fn check_json_path(path: &str) -> Result<(), RequestError> {
     checks::json_path(path).map(|_| ())
 }
 
-/// Whether a plan's request and assertions make sense: templates, paths, header values.
+/// Checks the templates, path, header values and assertions of a plan.
 ///
 /// # Errors
-/// [`RequestError`], of the first that does not.
+/// [`RequestError`], of the first problem.
 pub(crate) fn check(plan: &Plan) -> Result<(), RequestError> {
     Program::new(plan).map(|_| ())
 }
 
-/// What all workers of a run send, taken apart.
+/// Request and checks of a run, parsed; all workers share them.
 pub(crate) struct Program {
     pub(crate) method: Method,
     path: Template,
     headers: Vec<(HeaderName, Template)>,
     pub(crate) body: Option<Template>,
-    /// `Host`, and what else HTTP/1.1 needs before the request's own headers, in bytes.
+    /// Bytes of the headers that HTTP/1.1 adds before the request's own: `Host` and `User-Agent`, if those are absent.
     http1_first: Vec<u8>,
     checks: Checks,
-    /// What `{{counter}}` is next: one for all workers of all shards, so that no two requests have the same. It is
-    /// touched only by requests that have it in them.
+    /// Next value of `{{counter}}`, shared by all workers of all shards, so that no two requests have the same. Only requests
+    /// that use it change it.
     counter: AtomicU64,
     uses: Uses,
-    /// The whole request of HTTP/1.1, where it is always the same.
+    /// Whole HTTP/1.1 request, if it never changes.
     http1_fixed: Option<Bytes>,
-    /// The path of the other protocols, where it is always the same.
+    /// Path and query for the other protocols, if they never change.
     path_fixed: Option<PathAndQuery>,
-    /// The headers of the other protocols, where they are always the same.
+    /// Headers for the other protocols, if they never change.
     headers_fixed: Option<HeaderMap>,
     body_fixed: Option<Bytes>,
     is_http1: bool,
-    /// Whether a request of HTTP/1.1 asks for its connection's end.
+    /// True if the last request on each HTTP/1.1 connection asks to close it.
     says_close: bool,
 }
 
@@ -95,10 +95,10 @@ struct Uses {
 }
 
 impl Program {
-    /// Takes a plan's request apart.
+    /// Parses the request and the assertions of a plan.
     ///
     /// # Errors
-    /// [`RequestError`].
+    /// [`RequestError`], of the first part that is not valid.
     pub(crate) fn new(plan: &Plan) -> Result<Arc<Program>, RequestError> {
         let request = &plan.request;
         let path = Template::parse(&request.path).map_err(|err| RequestError::new("path", err))?;
@@ -138,7 +138,7 @@ impl Program {
         Ok(Arc::new(program))
     }
 
-    /// Tries everything once, and keeps what never changes.
+    /// Fills every template once to check it, and keeps the results that never change.
     fn fix(&mut self) -> Result<(), RequestError> {
         let values = Values::default();
         let path = self.filled_path(&values)?;
@@ -175,7 +175,7 @@ impl Program {
         for (name, text) in &self.headers {
             let mut out = Vec::new();
             text.fill(values, &mut out);
-            // What it holds is not told: it may be a token.
+            // The value may be a token and is not shown.
             let value = HeaderValue::from_maybe_shared(Bytes::from(out));
             let value = value.map_err(|err| RequestError::new(format_args!("header {name}"), err))?;
             headers.append(name, value);
@@ -183,7 +183,7 @@ impl Program {
         Ok(headers)
     }
 
-    /// Everything before the body.
+    /// Appends the head of an HTTP/1.1 request, its empty line included.
     fn http1_head(&self, values: &Values, body_len: usize, out: &mut Vec<u8>) {
         write(out, format_args!("{} ", self.method));
         self.path.fill(values, out);
@@ -203,7 +203,7 @@ impl Program {
 
     fn end_head(&self, body_len: usize, out: &mut Vec<u8>) {
         let says_length = self.headers.iter().any(|(name, _)| name == CONTENT_LENGTH || name == TRANSFER_ENCODING);
-        // A server waits for the body of these methods, unless it is told that there is none.
+        // Servers wait for a body after these methods, unless a length says that there is none.
         let asks = self.body.is_some() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
         if asks && !says_length {
             write(out, format_args!("content-length: {body_len}\r\n"));
@@ -213,19 +213,19 @@ impl Program {
 }
 
 impl std::fmt::Debug for Program {
-    /// Without headers and body: they may hold a token.
+    /// Formats without headers and body, which may hold a token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Program").field("method", &self.method).field("uses", &self.uses).finish_non_exhaustive()
     }
 }
 
-/// The headers that a request of HTTP/1.1 has beside its own.
+/// Returns the headers that an HTTP/1.1 request gets before its own.
 fn http1_first(plan: &Plan, headers: &[(HeaderName, Template)]) -> Vec<u8> {
     let has = |wanted: &HeaderName| headers.iter().any(|(name, _)| name == wanted);
     let mut out = Vec::new();
     if !has(&HOST) {
         let authority = plan.target.url.authority().map_or("localhost", |authority| authority.as_str());
-        // Who asks is told by other means than the address.
+        // `Host` has no user and password.
         let host = authority.rsplit('@').next().unwrap_or_default();
         write(&mut out, format_args!("host: {host}\r\n"));
     }

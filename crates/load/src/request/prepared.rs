@@ -1,4 +1,4 @@
-//! One request after another of one worker, into memory that it keeps.
+//! Makes the requests of one worker in turn, in memory that the worker reuses.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use super::{CLOSE, Program, Random};
 use crate::record::{Class, Fault};
 use crate::target::Agreed;
 
-/// Memory for an answer that is kept from one request to the next, in bytes; what was needed beyond is given back.
+/// Memory for a response that is kept from one request to the next, in bytes; the rest is released.
 const ANSWER_KEPT: usize = 64 * 1024;
 
-/// What one worker sends: made anew for each request, into memory that it keeps.
+/// Current request of one worker: made anew each time, in memory that is reused.
 pub(crate) struct Prepared {
     program: Arc<Program>,
     random: Random,
     values: Values,
-    /// The request as HTTP/1.1 has it, where it is not always the same.
+    /// Bytes of the request over HTTP/1.1, unless they are always the same.
     buffer: Vec<u8>,
     body: Vec<u8>,
     answer: Vec<u8>,
     raw: Option<Box<Raw>>,
-    /// The session of this worker, where one is used for all its requests.
+    /// Session of this worker, if one serves all its requests.
     pub(crate) session: Option<Rc<Agreed>>,
 }
 
-/// A request that is made by who carries others in it: a sealed one. Its answer is kept whole, and not judged.
+/// Outer request of a sealed exchange, made by the sealing layer. Its response is kept whole and not checked here.
 #[derive(Default)]
 pub(crate) struct Raw {
-    /// The method.
+    /// Method of the outer request.
     pub(crate) method: Method,
-    /// Path and query.
+    /// Path and query of the outer request.
     pub(crate) path: Option<PathAndQuery>,
-    /// All headers but those of the protocol.
+    /// All headers except those that the protocol sets.
     pub(crate) headers: HeaderMap,
-    /// The body.
+    /// Body of the outer request.
     pub(crate) body: Bytes,
-    /// Whether nothing follows it on a connection that is used for one request.
+    /// True for the last request on a connection without reuse.
     pub(crate) is_last: bool,
-    /// The answer's headers.
+    /// Headers of the response, after its arrival.
     pub(crate) answer_headers: HeaderMap,
 }
 
 impl Prepared {
-    /// What a worker with this seed sends.
+    /// Creates the requests of a worker, whose random values follow from `seed`.
     pub(crate) fn new(program: &Arc<Program>, seed: u64) -> Self {
         Prepared {
             program: program.clone(),
@@ -63,12 +63,12 @@ impl Prepared {
         }
     }
 
-    /// Carries what others put into it.
+    /// Creates an empty carrier of outer requests; [`Prepared::carry`] sets each of them.
     pub(crate) fn raw(program: &Arc<Program>) -> Self {
         Prepared { raw: Some(Box::default()), ..Prepared::new(program, 0) }
     }
 
-    /// What is to be carried next; a new one for each request.
+    /// Sets the next outer request and makes its bytes for HTTP/1.1; called once for each request.
     pub(crate) fn carry(&mut self, raw: Raw) {
         self.answer.clear();
         self.buffer.clear();
@@ -92,13 +92,13 @@ impl Prepared {
         self.raw = Some(Box::new(raw));
     }
 
-    /// The answer to what was carried: its headers and its body.
+    /// Takes the headers and the body of the response to the outer request.
     pub(crate) fn take_answer(&mut self) -> (HeaderMap, Vec<u8>) {
         let headers = self.raw.as_mut().map(|raw| std::mem::take(&mut raw.answer_headers)).unwrap_or_default();
         (headers, std::mem::take(&mut self.answer))
     }
 
-    /// Makes the next request: values are drawn anew.
+    /// Makes the next request, with new values for its templates.
     pub(crate) fn renew(&mut self) {
         let uses = self.program.uses;
         if uses.uuid {
@@ -126,7 +126,7 @@ impl Prepared {
         }
     }
 
-    /// The request as HTTP/1.1 has it.
+    /// Returns the bytes of the request over HTTP/1.1.
     pub(crate) fn http1(&self) -> &[u8] {
         match &self.program.http1_fixed {
             Some(fixed) if self.raw.is_none() => fixed,
@@ -134,12 +134,12 @@ impl Prepared {
         }
     }
 
-    /// The method of what is carried, or else of the request.
+    /// Returns the method of the outer request, or else of the plan's request.
     pub(crate) fn method(&self) -> &Method {
         self.raw.as_ref().map_or(&self.program.method, |raw| &raw.method)
     }
 
-    /// Path and query, for who does not send [`Prepared::http1`].
+    /// Returns path and query, for protocols that do not send [`Prepared::http1`].
     pub(crate) fn path(&self) -> Result<PathAndQuery, Fault> {
         if let Some(path) = self.raw.as_ref().and_then(|raw| raw.path.as_ref()).or(self.program.path_fixed.as_ref()) {
             return Ok(path.clone());
@@ -147,7 +147,7 @@ impl Prepared {
         self.program.filled_path(&self.values).map_err(|err| Fault::new(Class::Internal, err))
     }
 
-    /// The request's own headers, for who does not send [`Prepared::http1`].
+    /// Returns the request's own headers, for protocols that do not send [`Prepared::http1`].
     pub(crate) fn headers(&self) -> Result<HeaderMap, Fault> {
         if let Some(headers) = self.raw.as_ref().map(|raw| &raw.headers).or(self.program.headers_fixed.as_ref()) {
             return Ok(headers.clone());
@@ -155,7 +155,7 @@ impl Prepared {
         self.program.filled_headers(&self.values).map_err(|err| Fault::new(Class::Internal, err))
     }
 
-    /// The request's body, empty where there is none, for who does not send [`Prepared::http1`].
+    /// Returns the request's body, which may be empty, for protocols that do not send [`Prepared::http1`].
     pub(crate) fn sent(&self) -> Bytes {
         if let Some(body) = self.raw.as_ref().map(|raw| &raw.body).or(self.program.body_fixed.as_ref()) {
             return body.clone();
@@ -167,23 +167,23 @@ impl Prepared {
         out.into()
     }
 
-    /// Whether it is a HEAD, whose answer has no body.
+    /// Returns whether the method is HEAD, whose response has no body.
     pub(crate) fn is_head(&self) -> bool {
         *self.method() == Method::HEAD
     }
 
-    /// Where the answer's body is to be put, if anybody wants to look at it. Empty at first.
+    /// Returns the empty buffer for the body of the response; `None` if nothing needs the body.
     pub(crate) fn body(&mut self) -> Option<&mut Vec<u8>> {
         (self.raw.is_some() || self.program.checks.want_body()).then_some(&mut self.answer)
     }
 
-    /// Where the answer's headers are to be put, if anybody wants to look at them.
+    /// Returns the map for the headers of the response; `None` if nothing needs them.
     pub(crate) fn answer_headers(&mut self) -> Option<&mut HeaderMap> {
         self.raw.as_mut().map(|raw| &mut raw.answer_headers)
     }
 
-    /// Whether an answer with this status, and the body that was put into [`Prepared::body`], is right. A status of 0 is
-    /// none: that of a message.
+    /// Checks the status of a response, and the body in the buffer of [`Prepared::body`]. A status of 0 stands for a message
+    /// without a status, and is not checked.
     ///
     /// # Errors
     /// A fault of class `Status` or `Assertion`.
@@ -197,7 +197,7 @@ impl Prepared {
         if self.program.checks.want_body() { self.program.checks.body(&self.answer, &self.values) } else { Ok(()) }
     }
 
-    /// As [`Prepared::check`], of a body that is elsewhere.
+    /// Checks a response like [`Prepared::check`], with a body that is elsewhere.
     pub(crate) fn check_other(&self, status: u16, body: &[u8]) -> Result<(), Fault> {
         self.program.checks.status(status)?;
         self.program.checks.body(body, &self.values)
@@ -205,7 +205,7 @@ impl Prepared {
 }
 
 impl std::fmt::Debug for Prepared {
-    /// Without what is sent: it may hold a token.
+    /// Formats without the request, which may hold a token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Prepared").field("program", &self.program).finish_non_exhaustive()
     }
@@ -214,7 +214,6 @@ impl std::fmt::Debug for Prepared {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use http::HeaderName;
 
@@ -222,34 +221,15 @@ mod tests {
     use crate::plan::{self, Plan, Text};
 
     fn plan(path: &str, body: Option<Text>) -> Plan {
-        Plan {
-            label: String::new(),
-            target: plan::Target {
-                url: "http://a.example:8080/".parse().unwrap(),
-                addresses: Vec::new(),
-                protocol: plan::Protocol::Http1,
-                tls: None,
-                sealed: None,
-                broker: None,
-                channels: None,
-            },
-            request: plan::Request {
-                method: Method::POST,
-                path: path.into(),
-                headers: vec![(HeaderName::from_static("x-id"), Text::Template("{{counter}}".into()))],
-                body,
-                counter_start: 30,
-            },
-            arrival: plan::Arrival::Closed { concurrency: plan::Steps::constant(1.0), ramp_share: 0.0, loops: 0 },
-            stop: plan::Stop { duration: None, requests: Some(1) },
-            warm_up: Duration::ZERO,
-            connections: plan::Connections { reuse: true, streams: 1, sources: Vec::new(), close_header: false },
-            timeouts: plan::Timeouts { connect: Duration::from_secs(1), request: Duration::from_secs(1) },
-            assertions: Vec::new(),
-            think: None,
-            threads: 1,
-            seed: 1,
-        }
+        let mut plan = Plan::of(http::Uri::from_static("http://a.example:8080/"));
+        plan.request = plan::Request {
+            method: Method::POST,
+            path: path.into(),
+            headers: vec![(HeaderName::from_static("x-id"), Text::Template("{{counter}}".into()))],
+            body,
+            counter_start: 30,
+        };
+        plan
     }
 
     #[test]

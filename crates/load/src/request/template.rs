@@ -1,40 +1,40 @@
-//! Texts with `{{names}}` in them: taken apart once, filled for each request into a buffer that is used again.
+//! Templates with `{{names}}`: parsed once, and filled for each request into a buffer that is reused.
 
 use std::fmt::{self, Write};
 
 use crate::plan::Text;
 
-/// Why a template cannot be used.
+/// Reason why a template is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TemplateError {
-    /// There is no such name.
+    /// Name that is none of the four.
     #[error(
         "{{{{{name}}}}} at character {at} is none of {{{{uuid}}}}, {{{{counter}}}}, {{{{timestamp}}}}, {{{{random}}}}"
     )]
     Unknown {
-        /// What stands between the braces.
+        /// Text between the braces, at most 64 characters of it.
         name: String,
-        /// Where they begin, from 1.
+        /// Position of the opening braces, in characters from 1.
         at: usize,
     },
-    /// Braces that are not closed.
+    /// Opening braces without closing ones.
     #[error("{{{{ at character {at} is never closed by }}}}")]
     Open {
-        /// Where they begin, from 1.
+        /// Position of the opening braces, in characters from 1.
         at: usize,
     },
 }
 
-/// What is drawn anew for each request; the same name gives the same value everywhere in it.
+/// Values of one request; a name has the same value everywhere in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
-    /// A UUID of version 4, as a number.
+    /// UUID of version 4, as a number.
     pub(crate) uuid: u128,
-    /// A number that no other request of the run has.
+    /// Number that no other request of the run has.
     pub(crate) counter: u64,
-    /// Milliseconds since 1970.
+    /// Milliseconds since the beginning of 1970.
     pub(crate) timestamp: u64,
-    /// 64 random bits.
+    /// Random number of 64 bits.
     pub(crate) random: u64,
 }
 
@@ -52,17 +52,17 @@ enum Part {
     Value(Name),
 }
 
-/// A text whose names are known.
+/// Parsed text: fixed bytes, and names whose values are filled in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
     parts: Vec<Part>,
 }
 
 impl Template {
-    /// Takes a text apart.
+    /// Parses a text that may hold names.
     ///
     /// # Errors
-    /// [`TemplateError`], with the place.
+    /// [`TemplateError`], with the position of the mistake.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let (mut parts, mut rest) = (Vec::new(), text);
         while let Some(open) = rest.find("{{") {
@@ -88,13 +88,13 @@ impl Template {
         Ok(Template { parts })
     }
 
-    /// Of bytes that are taken as they are.
+    /// Creates a template of bytes that are not parsed.
     pub(crate) fn fixed(bytes: &[u8]) -> Self {
         let parts = if bytes.is_empty() { Vec::new() } else { vec![Part::Bytes(bytes.to_vec())] };
         Template { parts }
     }
 
-    /// Of a text of a plan.
+    /// Creates the template of a plan's text.
     pub(crate) fn of(text: &Text) -> Result<Self, TemplateError> {
         match text {
             Text::Fixed(bytes) => Ok(Template::fixed(bytes)),
@@ -102,7 +102,7 @@ impl Template {
         }
     }
 
-    /// Its bytes, if they are the same in every request.
+    /// Returns the template's bytes, if they are the same in every request.
     pub(crate) fn as_fixed(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             [] => Some(&[]),
@@ -111,12 +111,12 @@ impl Template {
         }
     }
 
-    /// Whether this name is in it.
+    /// Returns whether the template uses this name.
     pub(crate) fn has(&self, name: Name) -> bool {
         self.parts.contains(&Part::Value(name))
     }
 
-    /// Appends it to a buffer, filled.
+    /// Appends the filled template to a buffer.
     pub(crate) fn fill(&self, values: &Values, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -146,7 +146,7 @@ impl Write for Out<'_> {
     }
 }
 
-/// Appends what is formatted; memory takes any text.
+/// Appends formatted text; writing to memory cannot fail.
 pub(crate) fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
     let _ = Out(out).write_fmt(text);
 }

@@ -1,4 +1,4 @@
-//! `sealway load channel`: a relay where none is there, one size after the other, and what came of each.
+//! Runs `sealway load channel`: starts a relay if none is given, runs the sizes in turn, and reports each of them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::engine::Outcome;
 use crate::flags::{ChannelArgs, ChannelJob};
 use crate::report::{Machine, Report};
 
-/// How often processes are looked at.
+/// Time between two samples of the processes.
 const LOOK: Duration = Duration::from_millis(200);
-/// The largest file of a key or token.
+/// Upper bound of a file with a key or token, in bytes.
 const SECRET_LEN_MAX: u64 = 256 * 1024;
-/// The name of a key that is made for a relay of the run.
+/// Name of the key that is made for a relay of the run.
 const KEY_NAME: &str = "load";
 
-/// Does it.
+/// Runs the job of these arguments: writes grants, sweeps several sizes, or runs one size.
 pub(super) async fn run(args: &ChannelArgs) -> Result<(), Failure> {
     let job = args.resolve().map_err(Failure::usage)?;
     if let Some(file) = &job.grants_out {
@@ -36,7 +36,7 @@ pub(super) async fn run(args: &ChannelArgs) -> Result<(), Failure> {
     if job.is_sweep { sweep(&job).await } else { single(&job).await }
 }
 
-/// One size.
+/// Runs a single size, and prints and writes its reports.
 async fn single(job: &ChannelJob) -> Result<(), Failure> {
     let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
     let stage = Stage::set(&job.settings, size).await.map_err(|err| err.failure())?;
@@ -61,7 +61,8 @@ async fn single(job: &ChannelJob) -> Result<(), Failure> {
     ended(&reasons)
 }
 
-/// Several sizes, each with a relay of its own where one is started, until one fails.
+/// Runs several sizes in turn, each with a relay of its own if relays are started. A size that fails ends the sweep, unless the
+/// sizes are those of a preset.
 async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
     let (mut points, mut stopped) = (Vec::new(), Vec::new());
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
@@ -117,7 +118,7 @@ fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(document).map_err(Failure::failed)
 }
 
-/// Why the run is a failed one, a sentence each.
+/// Returns the reasons why the run failed, a sentence each.
 fn why(report: &ChannelReport) -> Vec<String> {
     let mut reasons = Vec::new();
     let (succeeded, failed, asked) = report.counts();
@@ -132,13 +133,13 @@ fn why(report: &ChannelReport) -> Vec<String> {
     reasons
 }
 
-/// Why a size cannot be run.
+/// Reason why a size cannot be run.
 enum Unset {
-    /// It is larger than this machine.
+    /// The size does not fit into this machine.
     Unfit(String),
-    /// The command line is wrong.
+    /// The command line or one of its files is wrong.
     Usage(String),
-    /// Something failed.
+    /// Starting the relay or getting the grants failed.
     Failed(String),
 }
 
@@ -152,7 +153,7 @@ impl Unset {
     }
 }
 
-/// Everything that one size needs.
+/// Prepared run of one size, with its grants, relay and local addresses.
 struct Stage<'a> {
     settings: &'a Settings,
     size: &'a Size,
@@ -193,7 +194,7 @@ impl<'a> Stage<'a> {
         Ok(Stage { settings, size, grants: Arc::new(grants), url, sources, relay, suite })
     }
 
-    /// Runs it; with lines on standard error meanwhile.
+    /// Runs the size; with `has_lines`, prints progress on standard error.
     async fn run(mut self, driver: &mut Driver, has_lines: bool) -> Result<(ChannelReport, Outcome), Failure> {
         let tally = Arc::new(Tally::default());
         let mut settings = self.settings.clone();
@@ -240,7 +241,7 @@ impl<'a> Stage<'a> {
             warnings,
         };
         let report = ChannelReport::new(&facts);
-        // A relay has to be waited for, and this thread has others to serve.
+        // Dropping the relay waits for its process to end, and must not block this thread.
         if let Some((relay, _)) = self.relay.take() {
             let _ = tokio::task::spawn_blocking(move || drop(relay)).await;
         }
@@ -264,7 +265,7 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Where channels come from, if they fit.
+/// Returns the local addresses to connect from, if the size fits into this machine.
 fn fits(settings: &Settings, size: &Size, relay: Option<IpAddr>, has_relay: bool) -> Result<Vec<IpAddr>, Unset> {
     let sources = match settings.sources.as_slice() {
         [] => sources(relay, size, settings.role),
@@ -274,7 +275,7 @@ fn fits(settings: &Settings, size: &Size, relay: Option<IpAddr>, has_relay: bool
     Ok(sources)
 }
 
-/// Starts a relay and mints for it.
+/// Starts a relay, and makes an issuer of grants that it accepts.
 async fn started(settings: &Settings, limits: RelayLimits) -> Result<(Grants, Relay), String> {
     let key = mint::draw_key(KEY_NAME).map_err(|err| err.to_string())?;
     let (keyset, aud, iss) = (key.keyset_text(), settings.aud.clone(), settings.iss.clone());
@@ -285,7 +286,7 @@ async fn started(settings: &Settings, limits: RelayLimits) -> Result<(Grants, Re
     Ok((Grants::minted(issuer.map_err(|err| err.to_string())?), relay))
 }
 
-/// Of a relay that is there. `lasting` are those that are written down.
+/// Returns the grants for a relay that runs already. `lasting` is the validity of grants that are written to a file.
 fn grants(settings: &Settings, lasting: Option<Duration>) -> Result<Grants, String> {
     let read = |path: &std::path::Path| {
         read_bounded(path, SECRET_LEN_MAX).map(zeroize::Zeroizing::new).map_err(|err| err.to_string())
@@ -311,11 +312,11 @@ fn grants(settings: &Settings, lasting: Option<Duration>) -> Result<Grants, Stri
     }
 }
 
-/// The processes that are looked at.
+/// Processes that are sampled during the run.
 struct Watches {
     generator: Watch,
     relay: Option<Watch>,
-    /// Whether threads and descriptors were counted when all channels were open.
+    /// True after threads and descriptors were counted with all channels open.
     is_counted: bool,
 }
 
@@ -330,7 +331,7 @@ impl Watches {
 
     fn look(&mut self, tally: &Tally) {
         let at = tally.standing();
-        // Letting go is no part of what is measured.
+        // Closing the channels is not measured.
         if at.is_over {
             return;
         }

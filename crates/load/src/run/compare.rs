@@ -1,4 +1,4 @@
-//! `sealway load compare`: two reports read, compared, shown, judged.
+//! Runs `sealway load compare`: reads two reports, compares them, and prints the comparison and its verdict.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use super::{Failure, print};
 use crate::flags::{CompareArgs, values};
 use crate::report::{Format, compare, read};
 
-/// What is called a regression in words, where no flag says what is one.
+/// Default share by which a figure must be worse to be called a regression.
 const REGRESSION: f64 = 0.05;
 
-/// Compares two reports. With `--regression` a figure that is significantly worse by more than that is a failure, and so is
-/// a pair of reports of which nothing can be said: a gate that cannot judge lets nothing through.
+/// Compares two reports. With `--regression`, a figure that is significantly worse by more than that share fails the command. Two
+/// reports that cannot be compared fail it too, because nothing shows that there is no regression.
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let mut problems = Problems::default();
     let words = [("text", Format::Text), ("markdown", Format::Markdown), ("json", Format::Json)];

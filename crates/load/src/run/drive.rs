@@ -1,4 +1,4 @@
-//! Runs plans one after another, tells whoever watches, and listens for signals that end it.
+//! Runs plans one after another, reports events to displays and exports, and stops on signals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::plan::Plan;
 use crate::progress::Event;
 use crate::record::Totals;
 
-/// News that wait for one who watches.
+/// Upper bound of the events that wait for a display.
 pub(super) const NEWS_MAX: usize = 256;
-/// How long one who watches may hold up news that must not be lost. A second's figures are dropped at once.
+/// Longest time that a display may delay an event that must not be lost. Figures of a second are dropped at once instead.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Runs plans one after another.
+/// Runner of plans, one after another.
 pub(crate) struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
     signals: StopSignals,
@@ -25,20 +25,21 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// One that is ended by SIGTERM, SIGINT and whoever notifies `asked`, and tells these.
+    /// Creates a driver that reports to these displays and exports. SIGTERM, SIGINT and a notification of `asked` stop its run.
     ///
     /// # Errors
-    /// When a signal's handler cannot be installed.
+    /// If the handler of a signal cannot be installed.
     pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
         Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
     }
 
-    /// Whether somebody stopped a run: then no other is to be started.
+    /// Returns whether a run was stopped: then the caller must not start another.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
-    /// Tells all who watch. Nobody holds up the run for long: who does not take news is told no more.
+    /// Sends an event to all displays and exports. One that does not take an event in time gets no more events, so that none of
+    /// them delays the run for long.
     pub(crate) async fn tell(&mut self, event: Event) {
         let is_second = matches!(event, Event::Tick(_));
         let mut gone = Vec::new();
@@ -58,10 +59,11 @@ impl Driver {
         }
     }
 
-    /// Runs a plan to its end, and returns what came of it and the totals at `mark` after its start.
+    /// Runs a plan to its end. Returns its outcome, and the totals of the first second that ends at `mark` after the start or
+    /// later.
     ///
     /// # Errors
-    /// When it cannot start.
+    /// If the run cannot start.
     pub(crate) async fn run(&mut self, plan: Plan, mark: Duration) -> Result<(Outcome, Option<Totals>), StartError> {
         let shared = Arc::new(plan.clone());
         let started = tokio::task::spawn_blocking(move || Run::start(plan)).await;

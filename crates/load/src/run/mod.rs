@@ -1,7 +1,7 @@
-//! The whole job for the command line: what was asked for, run, shown, judged, written down. Returns the exit code.
+//! Runs the jobs of `sealway load`: resolves the arguments, runs the plan, displays and judges it, and writes reports.
 //!
-//! 0: the run went as it must. 1: it did not: requests, assertions or thresholds failed, or it could not be measured. 2: the
-//! command line is wrong.
+//! Exit codes: 0, the run passed; 1, requests, assertions or thresholds failed, or nothing could be measured; 2, the command line
+//! is wrong.
 
 mod channel;
 mod compare;
@@ -17,28 +17,28 @@ use std::process::ExitCode;
 pub(crate) use self::drive::Driver;
 use crate::flags::{Action, Extra, Job, LoadArgs, resolve};
 
-/// Why a job did not end well.
+/// Reason why a job failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line is wrong; everything that is, a line each.
+    /// Problems with the command line, a line each.
     Usage(String),
-    /// What was asked for failed; what has to be said, if it was not said yet.
+    /// Failure of the job, with its message unless the message was printed already.
     Failed(Option<String>),
 }
 
 impl Failure {
-    /// The command line is wrong.
+    /// Creates the failure of a wrong command line.
     pub(crate) fn usage(what: impl Display) -> Self {
         Failure::Usage(what.to_string())
     }
 
-    /// Something failed that nobody has said yet.
+    /// Creates a failure whose message was not printed yet.
     pub(crate) fn failed(what: impl Display) -> Self {
         Failure::Failed(Some(what.to_string()))
     }
 }
 
-/// `sealway load`.
+/// Runs `sealway load` and returns its exit code.
 pub async fn load(args: LoadArgs) -> ExitCode {
     raise_descriptor_limit();
     match job(args).await {
@@ -70,27 +70,27 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
     }
 }
 
-/// Resolves flags, or says everything that is wrong with them.
+/// Resolves flags to a job, or returns all problems with them.
 fn checked(url: Option<&str>, flags: &crate::flags::Flags, extra: Extra) -> Result<Job, Failure> {
     resolve(url, flags, extra).map_err(Failure::usage)
 }
 
-/// A connection is a descriptor, and the usual limit is that of a program with few of them.
+/// Raises the soft limit of descriptors to the hard limit, because each connection needs a descriptor.
 fn raise_descriptor_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it cannot be, the run says of what it runs out.
+    // If the limit stays low, the run names it as soon as descriptors run out.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// A line on standard error. A reader who has gone, as after `2>&1 | head`, changes neither the run nor its exit code.
+/// Prints a line on standard error. A reader that has gone, as after `2>&1 | head`, changes neither the run nor its exit code.
 pub(crate) fn say(line: impl Display) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Text on standard output; a reader who has gone is no failure of the run.
+/// Prints text on standard output; a reader that has gone does not fail the run.
 pub(crate) fn print(text: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();

@@ -1,4 +1,4 @@
-//! One run: shown, summed up, judged, written down.
+//! Runs a single plan: displays and judges it, prints a summary, and writes reports.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use super::{Failure, print, say, view};
 use crate::engine::{Ended, Limit, Outcome};
 use crate::flags::{Job, Output, Verdict};
 use crate::record::Class;
-use crate::report::{Document, Format, Machine, Report, render, write};
+use crate::report::{Document, Format, Machine, Report, write};
 
-/// Runs a job to its end.
+/// Runs a job to its end and reports it.
 pub(super) async fn run(job: Job) -> Result<(), Failure> {
     let Job { plan, verdict, output } = job;
     let (mut driver, views) = view::start(&output)?;
@@ -23,7 +23,7 @@ pub(super) async fn run(job: Job) -> Result<(), Failure> {
     ended(&reasons)
 }
 
-/// The end of a job: what made it fail is said, a line each.
+/// Ends a job: prints the reasons for its failure, a line each. Without a reason the job has passed.
 pub(super) fn ended(reasons: &[String]) -> Result<(), Failure> {
     for reason in reasons {
         say(format_args!("sealway load: {reason}"));
@@ -31,24 +31,24 @@ pub(super) fn ended(reasons: &[String]) -> Result<(), Failure> {
     if reasons.is_empty() { Ok(()) } else { Err(Failure::Failed(None)) }
 }
 
-/// Shows the summary and writes all reports; one that cannot be written holds up no other.
-pub(super) fn leave<'a>(document: impl Into<Document<'a>>, output: &Output, reasons: &mut Vec<String>) {
-    let document = document.into();
+/// Prints the summary, unless standard output is in use, and writes all reports. A report that cannot be written adds a reason
+/// and does not stop the others.
+pub(super) fn leave(document: &impl Document, output: &Output, reasons: &mut Vec<String>) {
     let is_taken = output.json_lines || output.out.iter().any(|(file, _)| file.as_os_str() == "-");
     if !is_taken {
-        match render(document, Format::Text) {
+        match document.render(Format::Text) {
             Ok(text) => print(&text),
             Err(err) => reasons.push(err.to_string()),
         }
     }
     for (file, format) in &output.out {
-        if let Err(err) = write(file, document, Some(*format)) {
+        if let Err(err) = write(file, document, *format) {
             reasons.push(err.to_string());
         }
     }
 }
 
-/// Why the run is a failed one, a sentence each; thresholds apart.
+/// Returns the reasons why the run failed, a sentence each; thresholds are judged elsewhere.
 fn judge(outcome: &Outcome, verdict: &Verdict) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Ended::Failed(reason) = &outcome.ended {

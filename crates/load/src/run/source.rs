@@ -1,4 +1,4 @@
-//! Runs that come from elsewhere: a preset, a JMeter plan, the old load client's flags.
+//! Runs plans of other sources: a preset, a JMeter plan, or the flags of Lite Gateway's load client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,18 @@ use tokio::sync::Notify;
 use super::single::{ended, leave};
 use super::sweep::{How, run_cells};
 use super::{Failure, checked, print, say, single, view};
+use crate::channel::{Cost, Watch};
 use crate::flags::values::whole;
-use crate::flags::{Extra, Flags, LoadArgs};
+use crate::flags::{Extra, Flags, LoadArgs, given};
 use crate::matrix::{Naming, six, tabbed};
 use crate::preset::litegateway::{Asked, HELP, translate};
 use crate::preset::{poc, session};
 use crate::report::{Machine, Report};
 
-/// How often a watched process is looked at.
+/// Time between two samples of a watched process.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// One run, wherever its plan comes from.
+/// Runs a single plan, from flags, a preset, a JMeter plan or the flags of Lite Gateway's load client.
 pub(super) async fn run(mut args: LoadArgs) -> Result<(), Failure> {
     if let Some(words) = &args.source.litegateway {
         return litegateway(words, &args.flags).await;
@@ -46,10 +47,10 @@ pub(super) async fn run(mut args: LoadArgs) -> Result<(), Failure> {
     single::run(checked(args.url.as_deref(), &args.flags, Extra::default())?).await
 }
 
-/// `--preset poc`.
+/// Runs the acceptance test of `--preset poc`.
 async fn proof(args: &LoadArgs) -> Result<(), Failure> {
     let mut problems = Problems::default();
-    let pid = whole(&mut problems, "--watch-pid", args.source.watch_pid.as_ref(), 1..=u64::from(u32::MAX));
+    let pid = whole(&mut problems, "--watch-pid", &args.source.watch_pid, 1..=u64::from(u32::MAX));
     problems.into_result().map_err(Failure::usage)?;
     let mut flags = args.flags.clone();
     flags.fill(&poc::flags()).map_err(Failure::failed)?;
@@ -59,7 +60,7 @@ async fn proof(args: &LoadArgs) -> Result<(), Failure> {
             "sealway load: no certificate is shown (--cert): these are not the mTLS connections of the acceptance test",
         );
     }
-    let watch = pid.map(|pid| poc::Watch::start(pid as u32)).transpose();
+    let watch = pid.map(|pid| Watch::start(pid as u32)).transpose();
     let watch = watch.map_err(|err| Failure::usage(format!("--watch-pid: {err}")))?;
     let (mut driver, views) = view::start(&job.output)?;
     let stop = Arc::new(Notify::new());
@@ -88,24 +89,24 @@ async fn proof(args: &LoadArgs) -> Result<(), Failure> {
     ended(&reasons)
 }
 
-/// Looks at a process until told to stop.
-async fn look(mut watch: poc::Watch, stop: Arc<Notify>) -> poc::Usage {
+/// Samples a process until `stop` is notified, and returns its cost.
+async fn look(mut watch: Watch, stop: Arc<Notify>) -> Cost {
     loop {
-        watch.look();
+        watch.look(false);
         tokio::select! {
             () = stop.notified() => {
-                watch.look();
-                return watch.usage();
+                watch.look(false);
+                return watch.cost();
             }
             () = tokio::time::sleep(LOOK) => {}
         }
     }
 }
 
-/// `--preset session`.
+/// Runs the benchmark of `--preset session`.
 async fn benchmark(args: &LoadArgs) -> Result<(), Failure> {
     let taken = ["--concurrency"];
-    let others: Vec<_> = args.flags.given().into_iter().filter(|flag| !taken.contains(&flag.as_str())).collect();
+    let others: Vec<_> = given(&args.flags).into_iter().filter(|flag| !taken.contains(&flag.as_str())).collect();
     if let Some(flag) = others.first() {
         return Err(Failure::usage(format!("{flag}: the preset session takes --benchmark and --concurrency alone")));
     }
@@ -125,12 +126,12 @@ async fn benchmark(args: &LoadArgs) -> Result<(), Failure> {
     if figures.failed > 0 { Err(Failure::Failed(None)) } else { Ok(()) }
 }
 
-/// `--litegateway`.
+/// Runs the job of the arguments after `--litegateway`.
 async fn litegateway(words: &[String], ours: &Flags) -> Result<(), Failure> {
     let named = |err: ConfigError| {
         Failure::Usage(err.0.lines().map(|line| format!("--litegateway: {line}")).collect::<Vec<_>>().join("\n"))
     };
-    // A variable that is no text is none of the old client's.
+    // A variable that is not UTF-8 does not belong to Lite Gateway's client.
     let variables =
         std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));
     let translated = translate(words, variables, ours).map_err(named)?;

@@ -1,4 +1,4 @@
-//! Runs that lead from one to the next: the search for a knee, and a matrix.
+//! Runs plans in sequence: the search for a knee, and the cells of a matrix.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use sealway_runtime::config::Problems;
 
 use super::single::{ended, leave};
 use super::{Driver, Failure, view};
-use crate::autotune::{Found, Measured, Model, Settings, Tuning, Why, tune};
+use crate::autotune::{Found, Model, Settings, Tuning, Why, tune};
 use crate::engine::Ended;
 use crate::flags::values::parse_time;
-use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, Output, resolve};
+use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, Output, given, resolve};
 use crate::matrix::{Cells, usual};
 use crate::plan::Arrival;
-use crate::progress::{CellSummary, Event, Offered};
+use crate::progress::{CellSummary, Estimate, Event, Offered};
 use crate::record::Phase;
-use crate::report::{AutotuneReport, Format, Interval, Knee, LimitTold, Machine, MatrixReport, Point};
+use crate::report::{AutotuneReport, Format, Knee, Machine, MatrixReport, Point};
 
-/// What is left out at the beginning of each run, unless said.
+/// Default length of the warm-up of each run, in whole seconds.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// `sealway load autotune`.
+/// Runs the search of `sealway load autotune`.
 pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), Failure> {
     let (tuning, job) = tuning(url, search, flags)?;
     has_form(&job.output)?;
@@ -41,7 +41,7 @@ pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &
     ended(&reasons)
 }
 
-/// What is tuned, from flags that say everything but the load.
+/// Resolves a search and the job that it tunes, from flags for everything but the load.
 fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(Tuning, Job), Failure> {
     let mut problems = Problems::default();
     let how = How::new(search, flags, &mut problems);
@@ -54,7 +54,7 @@ fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(T
     }
 }
 
-/// How searches go.
+/// Settings of a search, and the times of each of its runs.
 pub(super) struct How {
     settings: Settings,
     warm_up: Duration,
@@ -62,30 +62,23 @@ pub(super) struct How {
 }
 
 impl How {
-    /// By these flags; what only a single run can have is a problem.
+    /// Resolves the settings. Each flag that the search sets itself, such as `--concurrency`, adds a problem.
     pub(super) fn new(search: &AutotuneFlags, flags: &Flags, problems: &mut Problems) -> Self {
         let (settings, run_time) = search.resolve(problems);
         let arrival = &flags.arrival;
-        let given = [
-            ("--concurrency", arrival.concurrency.is_some()),
-            ("--rate", arrival.rate.is_some()),
-            ("--stage", !arrival.stage.is_empty()),
-            ("--burst", arrival.burst.is_some()),
-            ("--ramp-percent-per-second", arrival.ramp_percent_per_second.is_some()),
-            ("--duration", arrival.duration.is_some()),
-            ("--requests", arrival.requests.is_some()),
-            ("--loops", arrival.loops.is_some()),
-        ];
-        for (flag, _) in given.into_iter().filter(|(_, given)| *given) {
+        let set = ArrivalFlags { every: None, times: None, ..arrival.clone() };
+        let set = ArrivalFlags { warm_up: None, think: None, threads: None, seed: None, ..set };
+        for flag in given(&ArrivalFlags { spacing: None, in_flight_max: None, ..set }) {
             problems.add(flag, "the search sets it: see --search, --search-min, --search-max and --run-time");
         }
-        // Figures are told by the second, so that a warm-up ends with one. A wrong value is named with the plan.
+        // Figures are counted by the second, so that the warm-up ends with a whole second. The plan's check reports a wrong
+        // value.
         let asked = arrival.warm_up.as_deref().and_then(parse_time);
         let whole = asked.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
         How { settings, warm_up: whole, run_time }
     }
 
-    /// The flags of a plan, whose load the search sets.
+    /// Returns the flags of a plan without those of the load, which the search sets.
     pub(super) fn flags(&self, flags: &Flags) -> Flags {
         let (mut flags, arrival) = (flags.clone(), flags.arrival.clone());
         flags.arrival = ArrivalFlags {
@@ -99,7 +92,7 @@ impl How {
         };
         if self.settings.model == Model::Open {
             flags.arrival.rate = Some(self.settings.min.to_string());
-            // What an overloaded target leaves waiting needs a connection each.
+            // Each request that an overloaded target leaves waiting needs a connection.
             flags.arrival.in_flight_max.get_or_insert_with(|| "1000".into());
         }
         flags
@@ -116,7 +109,7 @@ impl How {
     }
 }
 
-/// A search and a matrix have no form of those that are of one run alone.
+/// Checks that no report has a format of single runs alone, which are the histogram log and JUnit.
 fn has_form(output: &Output) -> Result<(), Failure> {
     let mut problems = Problems::default();
     for (file, format) in output.out.iter().filter(|(_, format)| matches!(format, Format::Hlog | Format::Junit)) {
@@ -129,10 +122,9 @@ fn has_form(output: &Output) -> Result<(), Failure> {
     problems.into_result().map_err(Failure::usage)
 }
 
-/// Puts what was found into the report.
+/// Adds the result of a search to the report.
 fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
     let model = tuning.settings.model;
-    let interval = |point: &Measured| Interval::around(point.rate(), point.rate_error());
     for point in &found.points {
         let generator = point.generator();
         let verdict = if generator.is_some() {
@@ -147,7 +139,7 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
         report.points.push(Point {
             offered: model.offered(point.load),
             repeats_per_s: point.runs.iter().map(|run| run.rate).collect(),
-            succeeded_per_s: interval(point),
+            succeeded_per_s: point.estimate(),
             failed_share: point.failed_share(),
             mean_ns: point.mean(|run| run.mean_ns),
             p50_ns: point.mean(|run| run.p50_ns as f64) as u64,
@@ -155,16 +147,16 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
             p99_ns: point.mean(|run| run.p99_ns as f64) as u64,
             healthy: point.failed_share() <= tuning.settings.errors_max && point.missed().is_none(),
             verdict,
-            limit: LimitTold::from(&point.limit()),
+            limit: point.limit(),
         });
     }
     let summary = found.summary(&report.label, model);
     report.knee =
-        found.knee.as_ref().map(|knee| Knee { offered: model.offered(knee.load), succeeded_per_s: interval(knee) });
+        found.knee.as_ref().map(|knee| Knee { offered: model.offered(knee.load), succeeded_per_s: knee.estimate() });
     report.missing = summary.missing;
-    report.limit = summary.limit.as_ref().map(LimitTold::from);
+    report.limit = summary.limit;
     report.warnings.push(found.why.to_string());
-    // More than this, and the knee may as well be the load beside.
+    // With a larger error, the knee could as well be the load next to it.
     let noisy = found.knee.as_ref().filter(|knee| knee.rate_error() > 0.1 * knee.rate());
     if let Some(knee) = noisy {
         let share = knee.rate_error() / knee.rate() * 100.0;
@@ -175,14 +167,14 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
     }
 }
 
-/// `sealway load matrix`.
+/// Runs the cells of `sealway load matrix`.
 pub(super) async fn matrix(
     file: Option<&str>,
     matrix: &MatrixFlags,
     search: &AutotuneFlags,
     flags: &Flags,
 ) -> Result<(), Failure> {
-    // Once, and not by each cell.
+    // Resolved here once, and not again by each cell.
     let output = flags.output().map_err(Failure::usage)?;
     has_form(&output)?;
     let mut problems = Problems::default();
@@ -205,7 +197,7 @@ pub(super) async fn matrix(
     sweep(cells, how, &output).await
 }
 
-/// What the command line says, else what the file does.
+/// Returns the search flags of the command line; those that are absent come from `defaults`, the file's flags.
 fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFlags, serde_json::Error> {
     let mut all = serde_json::to_value(defaults)?;
     if let (Some(all), Some(given)) = (all.as_object_mut(), serde_json::to_value(search)?.as_object()) {
@@ -224,19 +216,19 @@ async fn sweep(cells: Cells, how: Option<How>, output: &Output) -> Result<(), Fa
     views.end().await;
     let summaries = ran?;
     let elapsed = started.elapsed().as_secs_f64();
-    let report = MatrixReport::new(&cells.label, &summaries, Machine::here(), started_ms, elapsed);
+    let report = MatrixReport::new(&cells.label, summaries, Machine::here(), started_ms, elapsed);
     let mut reasons = Vec::new();
     leave(&report, output, &mut reasons);
     let failed = |cell: &&CellSummary| cell.missing.as_deref().is_some_and(|why| why.starts_with("failed"));
-    let named = summaries.iter().filter(failed);
+    let named = report.cells.iter().filter(failed);
     reasons.extend(named.map(|cell| format!("{}: {}", cell.name, cell.missing.as_deref().unwrap_or_default())));
-    if summaries.iter().all(|cell| cell.missing.is_some()) && reasons.is_empty() {
+    if report.cells.iter().all(|cell| cell.missing.is_some()) && reasons.is_empty() {
         reasons.push("no cell was run".to_owned());
     }
     ended(&reasons)
 }
 
-/// Runs or tunes each cell; those that are left when somebody stops it are skipped.
+/// Runs or tunes each cell. After a stop, the remaining cells are skipped.
 pub(super) async fn run_cells(
     driver: &mut Driver,
     cells: &Cells,
@@ -282,7 +274,8 @@ async fn run_cell(
         Arrival::Open { rate, .. } => Some(Offered::Rate(rate.max())),
         Arrival::Bursts { burst, .. } => Some(Offered::Concurrency(*burst as u64)),
     };
-    (summary.rate, summary.failed_share) = (outcome.rate(), outcome.totals.sum.failed_share());
+    summary.rate = Estimate::new(outcome.rate(), 0.0);
+    summary.failed_share = outcome.totals.sum.failed_share();
     (summary.mean_ns, summary.p95_ns, summary.p99_ns) = (times.mean_ns, times.p95_ns, times.p99_ns);
     (summary.runs, summary.limit) = (1, Some(outcome.limit));
     Ok(summary)

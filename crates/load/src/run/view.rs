@@ -1,4 +1,4 @@
-//! Who watches a run: the full screen where standard output is a terminal, else plain lines or JSON lines.
+//! Displays of a run: the full screen if standard output is a terminal, otherwise plain lines or JSON lines.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use crate::flags::Output;
 use crate::progress::Event;
 use crate::{plain, tui};
 
-/// News that wait for exports.
+/// Upper bound of the events that wait for exports.
 const EXPORT_NEWS_MAX: usize = 4;
 
-/// Those who watch, until they have shown all.
+/// Tasks of the displays and exports of a job.
 pub(super) struct Views {
     tasks: Vec<JoinHandle<()>>,
     is_full_screen: bool,
 }
 
-/// Starts those who watch, and what tells them.
+/// Starts the displays and exports, and a driver that reports to them.
 ///
 /// # Errors
-/// [`Failure`], when one of them cannot start.
+/// [`Failure`], if one of them cannot start.
 pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
     open(output, false, false)
 }
 
-/// As [`start`], for one who has lines of its own: where there is no full screen and no JSON lines, nothing is shown. With
-/// `is_silent` there is no full screen.
+/// Starts the displays like [`start`], for a job that prints lines of its own: plain lines are left out. With `is_silent` nothing
+/// is displayed.
 ///
 /// # Errors
 /// As [`start`].
@@ -45,7 +45,7 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
     let mut tasks = Vec::new();
     if output.exports.is_any() {
         let exporter = Exporter::start(&output.exports).map_err(Failure::usage)?;
-        // Few news wait for it: it wants the newest, and each holds the histograms of a whole run.
+        // Exports need the newest figures alone, and each event holds the histograms of a whole run: few events may wait.
         let (send, news) = mpsc::channel(EXPORT_NEWS_MAX);
         watchers.push(send);
         tasks.push(tokio::spawn(export(exporter, news)));
@@ -53,7 +53,7 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
     let stop = Arc::new(Notify::new());
     let driver = Driver::new(watchers, Arc::clone(&stop))
         .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
-    // What is written to standard output by others would be written into the picture.
+    // A report on standard output would be written into the full screen.
     let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
     let is_full_screen =
         std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared && !is_silent;
@@ -70,12 +70,12 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
 }
 
 impl Views {
-    /// Whether the terminal is taken, so that nothing else may be written to it.
+    /// Returns whether a full screen owns the terminal, so that nothing else may be written to it.
     pub(super) fn is_full_screen(&self) -> bool {
         self.is_full_screen
     }
 
-    /// Waits until all is shown; to be called when no news come any more.
+    /// Waits until all events are shown; call it after the driver was dropped.
     pub(super) async fn end(self) {
         for task in self.tasks {
             let _ = task.await;
@@ -83,36 +83,32 @@ impl Views {
     }
 }
 
-/// The full screen. Who leaves it at once ends the run.
+/// Shows the full screen. A user who quits it at once stops the run.
 async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
     match tui::show(news, tui::Options::from_environment()).await {
-        Ok(shown) => {
-            if shown.left == tui::Left::AtOnce {
-                stop.notify_one();
-            }
-            shown.notes.iter().for_each(say);
-        }
+        Ok(tui::Left::AtOnce) => stop.notify_one(),
+        Ok(_) => {}
         Err(err) => say(format_args!("sealway load: the screen cannot be used: {err}; see --no-tui")),
     }
 }
 
-/// A line a second, for people or for programs.
+/// Prints plain lines or JSON lines; stops the run if their reader has gone.
 async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<Notify>) {
     match plain::show(news, std::io::stdout(), options).await {
-        Ok(shown) if matches!(shown.left, tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
+        Ok(tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
         Ok(_) => {}
         Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
     }
 }
 
-/// To Prometheus and collectors; what could not be pushed is said at the end.
+/// Sends figures to Prometheus and collectors; prints the problems at the end.
 async fn export(exporter: Exporter, news: mpsc::Receiver<Event>) {
     for problem in exporter.follow(news).await {
         say(format_args!("sealway load: {problem}"));
     }
 }
 
-/// Nothing: standard output is a report's.
+/// Discards all events, for a run without a display.
 async fn silent(mut news: mpsc::Receiver<Event>) {
     while news.recv().await.is_some() {}
 }

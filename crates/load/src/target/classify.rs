@@ -1,6 +1,6 @@
-//! What an error of a library is counted as, and how it is told: one line that names what happened and where.
+//! Classification of library errors: the class that an error counts as, and one line that says what happened and where.
 //!
-//! The way down an error's sources is walked, for each layer wraps what the one below it said.
+//! Each layer wraps the error of the layer below, so the functions here follow the chain of sources.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -13,16 +13,16 @@ use sealway_runtime::clock::iso8601;
 
 use crate::record::{Class, Fault};
 
-/// What was being done when an error came.
+/// Phase in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// A TLS handshake.
+    /// The TLS handshake, before any request.
     Handshake,
-    /// A request, or its answer.
+    /// A request or its answer.
     Exchange,
 }
 
-/// Of a TCP connection that could not be opened.
+/// Classifies a TCP connection attempt that failed.
 pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Fault {
     if let Some(fault) = descriptors(err) {
         return fault;
@@ -41,7 +41,7 @@ pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Fault {
     }
 }
 
-/// Of a socket that could not be made, or not come from this address.
+/// Classifies a socket that could not be created or bound to this source address.
 pub(crate) fn source(err: &io::Error, source: std::net::IpAddr) -> Fault {
     if let Some(fault) = descriptors(err) {
         return fault;
@@ -71,7 +71,7 @@ fn descriptors(err: &io::Error) -> Option<Fault> {
     Some(Fault::new(Class::OutOfDescriptors, what))
 }
 
-/// Of a connection that stood, to this address: any error of any library, by what lies under it.
+/// Classifies any error of an established connection to `to`, by its root cause.
 pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault {
     let mut next = Some(err);
     while let Some(err) = next {
@@ -80,7 +80,7 @@ pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault
         }
         if let Some(io) = err.downcast_ref::<io::Error>() {
             match io.get_ref() {
-                // An io::Error does not name what it wraps as its source, but the source of that.
+                // The source of an `io::Error` is not the error it wraps, but that error's source.
                 Some(inner) if !is_plain(inner) => {
                     next = Some(inner);
                     continue;
@@ -97,7 +97,7 @@ pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault
     Fault::new(broken, format!("{} ({to})", chain(err)))
 }
 
-/// Whether it is words alone, which say less than the kind of the error around them.
+/// Returns whether the error is text only, which says less than the kind of the `io::Error` around it.
 fn is_plain(err: &(dyn Error + Send + Sync + 'static)) -> bool {
     !err.is::<rustls::Error>() && !err.is::<io::Error>() && err.source().is_none()
 }
@@ -124,7 +124,7 @@ fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Fault {
     }
 }
 
-/// What HTTP/2 says of itself: hyper's and h2's errors, which hold no more than words of what lay below.
+/// Classifies an error of hyper, which holds only the text of its cause.
 fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Fault> {
     let err = err.downcast_ref::<hyper::Error>()?;
     if err.is_incomplete_message() || err.is_closed() || err.is_canceled() {
@@ -133,7 +133,7 @@ fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Fault> {
     None
 }
 
-/// Of TLS, by the alert or by what is wrong with the certificate.
+/// Classifies a TLS error by its alert or its certificate error.
 pub(crate) fn of_tls(err: &rustls::Error, to: &dyn Display) -> Fault {
     use rustls::Error as Tls;
     match err {
@@ -184,7 +184,7 @@ fn certificate(err: &CertificateError, to: &dyn Display) -> String {
     }
 }
 
-/// As the documents on TLS write it: `certificate required`.
+/// Returns the alert's name as RFC 8446 writes it, with spaces: `certificate required`.
 fn alert_name(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::UnknownCA => "unknown ca".to_owned(),
@@ -196,7 +196,7 @@ fn alert_name(alert: AlertDescription) -> String {
     }
 }
 
-/// `CertificateRequired` as `certificate required`.
+/// Turns camel case into words: `CertificateRequired` becomes `certificate required`.
 fn words(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 8);
     for (index, letter) in name.chars().enumerate() {
@@ -208,7 +208,7 @@ fn words(name: &str) -> String {
     text
 }
 
-/// The whole story of an error, in one line.
+/// Joins an error and its sources into one line of at most 300 characters.
 pub(crate) fn chain(err: &(dyn Error + 'static)) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();

@@ -1,4 +1,4 @@
-//! How a connection is opened: to the next address, over TLS where the plan says so, for the protocol of the plan.
+//! Opening of connections: to the next address, over TLS if the plan says so, for the plan's protocol.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,8 +25,8 @@ use crate::plan::{Plan, Protocol};
 use crate::record::{Class, Fault, Gauge};
 use crate::request::{Prepared, Program};
 
-/// What is done once for a run and shared by all shards: the request is taken apart, the target's name is looked up,
-/// files are read.
+/// Preparation done once for a run and shared by all shards: the request is parsed, the target's name is resolved and files
+/// are read.
 #[derive(Debug)]
 pub(crate) struct Ground {
     program: Arc<Program>,
@@ -37,10 +37,10 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Of a plan. Blocks for as long as the name of the target's host takes.
+    /// Prepares a plan's run. Blocks while the target's host name is resolved.
     ///
     /// # Errors
-    /// Where the plan asks for what cannot be done.
+    /// [`StartError::Target`] if the plan's target cannot be prepared.
     pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
         warm::up(plan);
         let unfit = StartError::Target;
@@ -59,13 +59,13 @@ impl Ground {
         })
     }
 
-    /// What every worker sends.
+    /// Program that every worker sends.
     pub(crate) fn program(&self) -> &Arc<Program> {
         &self.program
     }
 }
 
-/// Opens connections to the target; each thread has one.
+/// Opens connections to the target; each thread has one connector.
 #[derive(Debug)]
 pub(crate) struct Connector {
     lines: Rc<Lines>,
@@ -73,7 +73,7 @@ pub(crate) struct Connector {
     program: Arc<Program>,
 }
 
-/// Connections without what is sealed over them.
+/// Connections without the sealed sessions above them.
 pub(crate) struct Lines {
     opener: Rc<Opener>,
     protocol: Protocol,
@@ -84,11 +84,11 @@ pub(crate) struct Lines {
     #[cfg(feature = "http3")]
     http3: Option<Rc<Http3Lines>>,
     buffer: ReadBuffer,
-    /// What a WebSocket's upgrade asks for.
+    /// Request of a WebSocket upgrade.
     upgrade: RefCell<Prepared>,
 }
 
-/// Opens streams.
+/// Opens TCP and TLS streams.
 pub(crate) struct Opener {
     pub(super) dial: Dial,
     tls: Option<Handshakes>,
@@ -97,15 +97,15 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    /// The host and port that are asked for.
+    /// Host and port of the request.
     pub(crate) fn authority(&self) -> Option<&Authority> {
         self.authority.as_ref()
     }
 
-    /// Connects, and shakes hands where there is TLS; both within the connect timeout.
+    /// Connects over TCP and performs the TLS handshake if there is one, both within the connect timeout.
     ///
     /// # Errors
-    /// Why there is no stream.
+    /// A fault that says why there is no stream.
     pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<Opened, Fault> {
         sample.connections_tried += 1;
         let opened = tokio::time::timeout(self.dial.timeout(), async {
@@ -125,10 +125,10 @@ impl Opener {
 }
 
 impl Lines {
-    /// Opens a connection, or takes a place on one.
+    /// Opens a connection, or takes a seat on a shared one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// A fault that says why there is no connection.
     pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
         match self.protocol {
             Protocol::Http2 => Ok(Connection::Http2(Box::new(self.http2.open(sample).await?))),
@@ -169,7 +169,7 @@ impl std::fmt::Debug for Lines {
     }
 }
 
-/// Host and port as they are asked for. Who asks is told by other means than the address.
+/// Returns the URL's host and port without its user information, which is sent by other means than the authority.
 fn authority(url: &Uri) -> Option<Authority> {
     let authority = url.authority()?;
     let bare = authority.as_str().rsplit('@').next()?;
@@ -177,10 +177,11 @@ fn authority(url: &Uri) -> Option<Authority> {
 }
 
 impl Connector {
-    /// For the shard of this number, from 0.
+    /// Creates the connector of the shard with this number, counted from 0.
     ///
     /// # Errors
-    /// Where the plan asks for what cannot be done here.
+    /// [`StartError::Target`] if the plan asks for HTTP/3 without https or in a build without it, or its channels cannot be
+    /// set up.
     pub(crate) fn new(plan: &Plan, ground: &Ground, shard: usize) -> Result<Self, StartError> {
         let protocol = plan.target.protocol;
         let opener = Rc::new(Opener {
@@ -190,7 +191,7 @@ impl Connector {
             open: Gauge::default(),
         });
         let scheme = if ground.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
-        // A place that is left after one request is of no use to others: each would take it in turn.
+        // Without reuse a connection serves one request: other workers would only take a spent seat.
         let streams = if plan.connections.reuse { plan.connections.streams } else { 1 };
         #[cfg(feature = "http3")]
         let http3 = match (&ground.material, protocol) {
@@ -220,20 +221,20 @@ impl Connector {
         Ok(Connector { lines: Rc::new(lines), seals: ground.seals.clone(), program: ground.program.clone() })
     }
 
-    /// Counts the connections that are open.
+    /// Returns the gauge of open connections.
     pub(crate) fn gauge(&self) -> Gauge {
         self.lines.opener.open.clone()
     }
 
-    /// Channels that stay open when no more are made.
+    /// Channels that stay open after the last one is made.
     pub(crate) fn channels(&self) -> Option<&Rc<ChannelLines>> {
         self.lines.channels.as_ref()
     }
 
-    /// Opens a connection, and says in the sample how long it took.
+    /// Opens a connection and records the durations in the sample.
     ///
     /// # Errors
-    /// Why there is none.
+    /// A fault that says why there is no connection.
     pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
         let connection = self.lines.open(sample).await?;
         let Some(seals) = &self.seals else { return Ok(connection) };

@@ -1,4 +1,4 @@
-//! TCP connections to the target: to addresses that are looked up once for a run, from source addresses in turn.
+//! TCP connections to the target: to addresses resolved once for a run, from source addresses in turn.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -12,26 +12,27 @@ use super::classify;
 use crate::plan::Plan;
 use crate::record::{Class, Fault};
 
-/// How often another port of a source address is tried: the one that was drawn may have been used towards this target a
-/// moment ago.
+/// Maximum attempts with other ports of a source address: a port that the kernel picks may have been used towards this
+/// target just before.
 const PORTS_TRIED: usize = 8;
-/// Addresses of a name that are used.
+/// Maximum number of a name's addresses that are used.
 const ADDRESSES_MAX: usize = 64;
 
-/// Where the target is: looked up once, so that no request waits for a name server, and none moves elsewhere meanwhile.
+/// Addresses of the target, resolved once: no request waits for a name server, and none moves to another host during the
+/// run.
 #[derive(Clone, Debug)]
 pub(crate) struct Addresses {
     all: Arc<[SocketAddr]>,
-    /// Whether a family of addresses that was never reached may give way to the other: `localhost` is two addresses, and
-    /// most servers listen on one of them. Addresses that somebody named stay.
+    /// True if an address family that was never reached may give way to the other: `localhost` has two addresses, and most
+    /// servers listen on one of them. Addresses given in the plan stay.
     may_narrow: bool,
 }
 
 impl Addresses {
-    /// Looks up the target's name, unless the plan names addresses.
+    /// Resolves the target's name, unless the plan gives addresses.
     ///
     /// # Errors
-    /// In one line.
+    /// A one-line message if the name has no address.
     pub(crate) fn of(plan: &Plan) -> Result<Addresses, String> {
         if !plan.target.addresses.is_empty() {
             return Ok(Addresses { all: plan.target.addresses.clone().into(), may_narrow: false });
@@ -56,24 +57,24 @@ impl Addresses {
     }
 }
 
-/// The host without brackets, and the port, which the scheme says where the URL does not.
+/// Returns the host without brackets, and the port; the scheme's port if the URL has none.
 pub(crate) fn host_and_port(url: &Uri) -> (&str, u16) {
     let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let port = if matches!(url.scheme_str(), Some("https" | "wss")) { 443 } else { 80 };
     (host, url.port_u16().unwrap_or(port))
 }
 
-/// Which addresses are used.
+/// Address family that connections use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Family {
     Any,
-    /// As `Any`, and one of them has been reached.
+    /// Both families, and one address has been reached.
     Settled,
     V4,
     V6,
 }
 
-/// Opens the connections of one shard.
+/// Opens the TCP connections of one shard.
 #[derive(Debug)]
 pub(crate) struct Dial {
     addresses: Addresses,
@@ -84,7 +85,7 @@ pub(crate) struct Dial {
 }
 
 impl Dial {
-    /// For the shard of this number: shards begin with different addresses.
+    /// Creates the dialer of this shard; each shard begins with a different address.
     pub(crate) fn new(plan: &Plan, addresses: Addresses, shard: usize) -> Self {
         Dial {
             family: Cell::new(if addresses.may_narrow { Family::Any } else { Family::Settled }),
@@ -95,12 +96,12 @@ impl Dial {
         }
     }
 
-    /// How long opening a connection may take, the TLS handshake included.
+    /// Maximum time to open a connection, including the TLS handshake.
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// The address and the source that are next in turn.
+    /// Returns the next address and source address in turn.
     pub(crate) fn next(&self) -> Result<(SocketAddr, Option<IpAddr>), Fault> {
         let turn = self.next.get();
         self.next.set(turn.wrapping_add(1));
@@ -114,16 +115,16 @@ impl Dial {
         let address = self.addresses.all.iter().filter(fits).nth(turn % count).copied();
         let address = address.ok_or_else(|| Fault::new(Class::Resolve, "the host has no address"))?;
         let fits = |source: &&IpAddr| source.is_ipv4() == address.is_ipv4();
-        // The next source when all addresses have had this one: each address gets every source.
+        // The source advances after all addresses have had it: each address is paired with every source.
         let sources = self.sources.iter().filter(fits).count().max(1);
         let source = self.sources.iter().filter(fits).nth(turn / count % sources).copied();
         Ok((address, source))
     }
 
-    /// Opens a connection; how the deadline is kept is the caller's.
+    /// Opens a TCP connection. The caller enforces the deadline.
     ///
     /// # Errors
-    /// A fault of why there is none.
+    /// A fault that says why there is no connection.
     pub(crate) async fn tcp(&self) -> Result<(TcpStream, SocketAddr), Fault> {
         loop {
             let (address, source) = self.next()?;
@@ -141,26 +142,26 @@ impl Dial {
         }
     }
 
-    /// What the words of a fault say when the deadline has passed.
+    /// Returns the fault of a connection that exceeded the deadline.
     pub(crate) fn late(&self) -> Fault {
         let to = self.addresses.all.first().map_or_else(String::new, |address| format!(" to {address}"));
         Fault::new(Class::ConnectTimeout, format!("no connection{to} within {:?}", self.timeout))
     }
 
-    /// An address has been reached: from now on a refusal is one.
+    /// Records that an address has been reached: from now on a refusal is reported.
     pub(crate) fn settle(&self) {
         if self.family.get() == Family::Any {
             self.family.set(Family::Settled);
         }
     }
 
-    /// Gives up on the family of this address, if none of its addresses was ever reached and there is another family.
+    /// Switches away from this address's family if none of its addresses was ever reached and the other family exists.
     fn narrow(&self, address: SocketAddr) -> bool {
         let other = if address.is_ipv4() { Family::V6 } else { Family::V4 };
         let has_other = self.addresses.all.iter().any(|other| other.is_ipv4() != address.is_ipv4());
         match self.family.get() {
             Family::Any if has_other => self.family.set(other),
-            // Somebody else narrowed while this one was on its way.
+            // Another connection attempt switched the family meanwhile.
             family if family == other => {}
             _ => return false,
         }
@@ -175,7 +176,7 @@ async fn open(address: SocketAddr, source: Option<IpAddr>) -> Result<TcpStream, 
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() };
         let socket = socket.map_err(|err| classify::connect(&err, address))?;
         if let Some(source) = source {
-            // A port whose connection has ended may be taken again while the kernel still remembers it.
+            // Allows the port of an ended connection again while the kernel still remembers it.
             let bound = socket.set_reuseaddr(true).and_then(|()| socket.bind((source, 0).into()));
             bound.map_err(|err| classify::source(&err, source))?;
         }

@@ -1,7 +1,7 @@
-//! HTTP/2 by hyper: one connection for one worker, or for as many as there are streams.
+//! HTTP/2 over hyper: each connection is shared by at most `streams` workers.
 //!
-//! A server may end a connection at any time by `GOAWAY`, and says with it which requests it never looked at. Those are
-//! sent once more over another connection; all others fail.
+//! A server may end a connection at any time with `GOAWAY`, which names the last request it processed. Requests after that
+//! one are retried once over another connection; all others fail.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -24,15 +24,15 @@ use super::{Sample, classify, server_timing};
 use crate::record::{Class, Fault};
 use crate::request::Prepared;
 
-/// What a server may send ahead on one stream, and on all streams of a connection, in bytes.
+/// Flow control windows of one stream and of a connection, in bytes.
 const STREAM_WINDOW: u32 = 1024 * 1024;
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
-/// All headers of an answer, in bytes.
+/// Maximum size of an answer's headers, in bytes.
 const HEADERS_LEN_MAX: u32 = 256 * 1024;
-/// A body that is looked at may be no longer, in bytes.
+/// Maximum size of a body kept for assertions, in bytes.
 const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// The connections of one shard.
+/// HTTP/2 connections of one shard.
 pub(crate) struct Http2Lines {
     opener: Rc<Opener>,
     scheme: Scheme,
@@ -43,7 +43,7 @@ pub(crate) struct Http2Lines {
 struct Line {
     sender: SendRequest<Full<Bytes>>,
     seen: Arc<Seen>,
-    /// Whether an answer has come over it.
+    /// True if this connection has received an answer.
     has_served: Rc<Cell<bool>>,
 }
 
@@ -53,30 +53,30 @@ impl Live for Line {
     }
 }
 
-/// A connection, or a share of one.
+/// Seat of one worker on an HTTP/2 connection.
 pub(crate) struct Http2 {
     lines: Rc<Http2Lines>,
     line: Line,
     _seat: Seat<Line>,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 enum Broken {
-    /// The server never looked at the request.
+    /// The server did not process the request.
     Unseen(Fault),
     Failed(Fault),
 }
 
 impl Http2Lines {
-    /// Connections that are opened so, each for so many workers at a time.
+    /// Creates an empty pool of connections, each shared by at most `streams` workers.
     pub(crate) fn new(opener: Rc<Opener>, scheme: Scheme, streams: usize) -> Rc<Self> {
         Rc::new(Http2Lines { opener, scheme, pool: Pool::new(streams) })
     }
 
-    /// Takes a place on a connection that has one, or opens another.
+    /// Takes a seat on a connection with a free one, or opens a new connection.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// A fault that says why there is no connection.
     pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http2, Fault> {
         let (seat, line) = self.pool.seat(self.connect(sample)).await?;
         Ok(Http2 { lines: self.clone(), line, _seat: seat })
@@ -94,7 +94,7 @@ impl Http2Lines {
             .handshake(io);
         let (sender, connection) = handshake.await.map_err(|err| told(&err, &seen))?;
         tokio::task::spawn_local(async move {
-            // What it ends with was seen by the stream.
+            // The stream has recorded the error, if there is one.
             let _ = connection.await;
             drop(open);
         });
@@ -103,18 +103,18 @@ impl Http2Lines {
 }
 
 impl Http2 {
-    /// Whether another request can be sent over it.
+    /// Returns whether another request can be sent over this connection.
     pub(crate) fn is_open(&self) -> bool {
         !self.line.sender.is_closed()
     }
 
-    /// Sends a request, and reads its answer to the end.
+    /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
-    /// What went wrong on the way, or with the answer.
+    /// A fault of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         let asked = match self.ask(prepared, sample).await {
-            // A connection that was of use once: others failed because there is none, and that is to be told.
+            // Retries only on a connection that has served before: otherwise the failure to connect must be reported.
             Err(Broken::Unseen(_)) if self.line.has_served.get() => {
                 self.line.seen.tell(sample);
                 *self = self.lines.clone().open(sample).await?;
@@ -159,7 +159,7 @@ impl Http2 {
         *request.method_mut() = prepared.method().clone();
         *request.headers_mut() = prepared.headers()?;
         *request.version_mut() = Version::HTTP_2;
-        // The host that is asked for stands in `:authority` alone.
+        // The host goes into `:authority` only.
         let host = request.headers_mut().remove(http::header::HOST);
         request.headers_mut().remove(http::header::CONNECTION);
         let authority = host.and_then(|host| http::uri::Authority::from_maybe_shared(host).ok());
@@ -198,7 +198,8 @@ impl Http2 {
         Ok(())
     }
 
-    /// What broke the connection says more than what became of a stream by that; it is seen by the task that drives it.
+    /// Returns the connection's error if there is one: it says more than the stream's. The connection's task must run first
+    /// to see it.
     async fn fault(&self, err: &hyper::Error) -> Fault {
         tokio::task::yield_now().await;
         told(err, &self.line.seen)
@@ -211,7 +212,7 @@ impl std::fmt::Debug for Http2 {
     }
 }
 
-/// Keeps a piece of a body that is looked at.
+/// Appends a piece of a body kept for assertions.
 pub(super) fn keep(kept: &mut Vec<u8>, data: &[u8]) -> Result<(), Fault> {
     if kept.len() + data.len() > BODY_LEN_MAX {
         return Err(Fault::new(Class::Assertion, "a body of more than 64 MiB, which is not looked at"));
@@ -220,8 +221,8 @@ pub(super) fn keep(kept: &mut Vec<u8>, data: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether the server says that it never looked at the request: a stream beyond the last one of its `GOAWAY`, or one that
-/// it refused. hyper hands on the words of the protocol's library alone.
+/// Returns whether the server says that it did not process the request: a stream after the last one of its `GOAWAY`, or a
+/// refused stream. hyper passes on only the text of h2's error.
 fn is_unseen(err: &hyper::Error) -> bool {
     let words = classify::chain(err);
     words.contains("refused stream") || (words.contains("not a result of an error") && !words.contains("stream error"))

@@ -1,7 +1,7 @@
-//! HTTP/3 by quinn and h3: one connection for one worker, or for as many as there are streams.
+//! HTTP/3 over quinn and h3: each connection is shared by at most `streams` workers.
 //!
-//! Opening a connection and the TLS handshake are one thing in QUIC; it is told as the handshake. Bytes are those of
-//! datagrams.
+//! QUIC opens a connection and performs the TLS handshake in one step; the sample records it as the handshake. Byte counts
+//! are those of UDP datagrams.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -27,17 +27,17 @@ use super::{Handshake, Sample, classify, server_timing};
 use crate::record::{Class, Fault};
 use crate::request::Prepared;
 
-/// All headers of an answer, in bytes.
+/// Maximum size of an answer's headers, in bytes.
 const HEADERS_LEN_MAX: u64 = 256 * 1024;
-/// Errors of TLS begin here among those of QUIC: RFC 9001, section 4.8.
+/// QUIC error codes that carry a TLS alert (RFC 9001, section 4.8).
 const CRYPTO_ERRORS: std::ops::Range<u64> = 0x100..0x200;
 
-/// The connections of one shard.
+/// HTTP/3 connections of one shard.
 pub(crate) struct Http3Lines {
     opener: Rc<Opener>,
     material: Material,
     tickets: Option<Arc<Tickets>>,
-    /// By the address that they come from: all connections from one address share a socket.
+    /// Endpoints by source address: all connections from one address share a socket.
     endpoints: RefCell<Vec<(IpAddr, Endpoint)>>,
     pool: Pool<Line>,
 }
@@ -47,9 +47,9 @@ struct Line {
     sender: SendRequest<OpenStreams, Bytes>,
     connection: quinn::Connection,
     to: SocketAddr,
-    /// Bytes sent and received that some sample was told of.
+    /// Bytes sent and received that samples already count.
     told: Rc<Cell<(u64, u64)>>,
-    /// Whether an answer has come over it.
+    /// True if this connection has received an answer.
     has_served: Rc<Cell<bool>>,
 }
 
@@ -59,7 +59,7 @@ impl Live for Line {
     }
 }
 
-/// A connection, or a share of one.
+/// Seat of one worker on an HTTP/3 connection.
 pub(crate) struct Http3 {
     lines: Rc<Http3Lines>,
     line: Line,
@@ -67,16 +67,16 @@ pub(crate) struct Http3 {
 }
 
 impl Http3Lines {
-    /// Connections by this TLS material, each for so many workers at a time.
+    /// Creates an empty pool of connections with this TLS material, each shared by at most `streams` workers.
     pub(crate) fn new(opener: Rc<Opener>, material: Material, streams: usize) -> Rc<Self> {
         let (tickets, pool) = (material.tickets(), Pool::new(streams));
         Rc::new(Http3Lines { opener, tickets, material, endpoints: RefCell::default(), pool })
     }
 
-    /// Takes a place on a connection that has one, or opens another.
+    /// Takes a seat on a connection with a free one, or opens a new connection.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// A fault that says why there is no connection.
     pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http3, Fault> {
         let (seat, line) = self.pool.seat(self.connect(sample)).await?;
         Ok(Http3 { lines: self.clone(), line, _seat: seat })
@@ -114,14 +114,14 @@ impl Http3Lines {
         sample.connections_opened += 1;
         let open = self.opener.open.enter();
         tokio::task::spawn_local(async move {
-            // What it ends with is asked of the connection.
+            // The connection keeps its close reason.
             let _ = std::future::poll_fn(|cx| driver.poll_close(cx)).await;
             drop(open);
         });
         Ok(Line { sender, connection, to, told: Rc::default(), has_served: Rc::default() })
     }
 
-    /// The socket that comes from this address, or from any.
+    /// Returns the endpoint bound to this source address, or to any address.
     fn endpoint(&self, to: SocketAddr, source: Option<IpAddr>) -> Result<Endpoint, Fault> {
         let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
         let from = source.unwrap_or(any);
@@ -135,9 +135,9 @@ impl Http3Lines {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 enum Broken {
-    /// The server never looked at the request.
+    /// The server did not process the request.
     Unseen(Fault),
     Failed(Fault),
 }
@@ -149,18 +149,18 @@ impl From<Fault> for Broken {
 }
 
 impl Http3 {
-    /// Whether another request can be sent over it.
+    /// Returns whether another request can be sent over this connection.
     pub(crate) fn is_open(&self) -> bool {
         !self.line.is_closed()
     }
 
-    /// Sends a request, and reads its answer to the end.
+    /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
-    /// What went wrong on the way, or with the answer.
+    /// A fault of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         let asked = match self.ask(prepared, sample).await {
-            // A connection that was of use once: others failed because there is none, and that is to be told.
+            // Retries only on a connection that has served before: otherwise the failure to connect must be reported.
             Err(Broken::Unseen(_)) if self.line.has_served.get() => {
                 self.tell(sample);
                 *self = self.lines.clone().open(sample).await?;
@@ -220,7 +220,7 @@ impl Http3 {
         *request.method_mut() = prepared.method().clone();
         *request.headers_mut() = prepared.headers()?;
         *request.version_mut() = Version::HTTP_3;
-        // The host that is asked for stands in `:authority` alone.
+        // The host goes into `:authority` only.
         let host = request.headers_mut().remove(http::header::HOST);
         request.headers_mut().remove(http::header::CONNECTION);
         let authority = host.and_then(|host| http::uri::Authority::from_maybe_shared(host).ok());
@@ -232,7 +232,7 @@ impl Http3 {
         Ok(request)
     }
 
-    /// Adds the bytes that were not told yet to a sample: of all streams, to whoever ends first.
+    /// Adds the bytes transferred since the last call: those of all streams, in the sample of the request that ends first.
     fn tell(&self, sample: &mut Sample) {
         let stats = self.line.connection.stats();
         let (sent, received) = self.line.told.replace((stats.udp_tx.bytes, stats.udp_rx.bytes));
@@ -247,7 +247,7 @@ impl std::fmt::Debug for Http3 {
     }
 }
 
-/// Whether the server says that it never looked at the request.
+/// Returns whether the server says that it did not process the request.
 fn is_unseen(err: &StreamError) -> bool {
     matches!(err, StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED)
 }

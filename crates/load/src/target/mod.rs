@@ -1,4 +1,4 @@
-//! How one request is made: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
+//! Making of one request: a [`Connector`] opens connections, a [`Connection`] exchanges one request at a time.
 
 mod broker;
 mod channel;
@@ -30,33 +30,33 @@ pub(crate) use self::h3::Http3;
 pub(crate) use self::sealed::Agreed;
 pub(crate) use self::sealed::Sealed;
 pub(crate) use self::ws::WebSocket;
-use sealway_client::sealed::Suite;
+use sealway_client::Suite;
 
 use crate::record::Fault;
 use crate::request::Prepared;
 
-/// A connection that stands.
+/// Established connection of any protocol.
 #[derive(Debug)]
 pub(crate) enum Connection {
-    /// HTTP/1.1.
+    /// HTTP/1.1 connection, used by one worker.
     Http1(Http1),
-    /// HTTP/2, or a share of a connection of it.
+    /// HTTP/2 connection, or a share of one.
     Http2(Box<Http2>),
-    /// HTTP/3, or a share of a connection of it.
+    /// HTTP/3 connection, or a share of one.
     #[cfg(feature = "http3")]
     Http3(Box<Http3>),
-    /// WebSocket.
+    /// WebSocket connection, used by one worker.
     WebSocket(Box<WebSocket>),
-    /// Sealed sessions, over one of the others.
+    /// Sealed sessions over one of the other kinds.
     Sealed(Box<Sealed>),
-    /// A broker's.
+    /// Broker connection, or a share of one.
     Broker(Box<Broker>),
-    /// A place that channels are made from.
+    /// Handle that makes channels over a relay.
     Channel(Box<Channel>),
 }
 
 impl Connection {
-    /// Whether its last answer allows another request.
+    /// Returns whether the last answer allows another request.
     pub(crate) fn keeps(&self) -> bool {
         match self {
             Connection::Http1(connection) => connection.keeps(),
@@ -70,11 +70,12 @@ impl Connection {
         }
     }
 
-    /// Whether another request can be sent over it: its protocol allows it, and the server has not closed it since.
+    /// Returns whether another request can be sent: the protocol allows it, and the server has not closed the connection
+    /// since.
     ///
     /// # Errors
     ///
-    /// A fault if the server did between requests what it must not.
+    /// A fault if the server violated the protocol between requests.
     pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
         match self {
             Connection::Http1(connection) => connection.is_open().await,
@@ -88,16 +89,16 @@ impl Connection {
         }
     }
 
-    /// Sends a request, and reads its answer to the end. It may be dropped at any await: then it is as if it had failed.
+    /// Sends a request and reads its answer to the end. Dropping the future at any await counts as a failure.
     ///
     /// # Errors
     ///
-    /// What went wrong on the way, or with the answer. After a fault of another class than `Status` and `Assertion` the
-    /// connection is of no use, and is dropped.
+    /// A fault of the transport, or of the answer. After a fault of a class other than `Status` and `Assertion` the
+    /// connection is unusable and must be dropped.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
-            // Their futures are large, and every worker would carry the largest along.
+            // These futures are large, and every worker would carry the size of the largest.
             Connection::Http2(connection) => Box::pin(connection.exchange(prepared, sample)).await,
             #[cfg(feature = "http3")]
             Connection::Http3(connection) => Box::pin(connection.exchange(prepared, sample)).await,
@@ -108,11 +109,12 @@ impl Connection {
         }
     }
 
-    /// Ends it after its last request. With `wait`, the server was asked to close it, and has so long to do so.
+    /// Closes the connection after its last request. With `wait`, the server was asked to close it and has that long to do
+    /// so.
     pub(crate) async fn finish(self, wait: Option<Duration>) {
         match self {
             Connection::Http1(connection) => connection.finish(wait).await,
-            // It says goodbye by itself when its last share is gone.
+            // The connection closes itself when its last share is dropped.
             Connection::Http2(_) | Connection::Broker(_) | Connection::Channel(_) => {}
             #[cfg(feature = "http3")]
             Connection::Http3(_) => {}
@@ -122,61 +124,61 @@ impl Connection {
     }
 }
 
-/// What one request told; filled as it goes on. A new one is made for each request, on the stack.
+/// Measurements of one request, filled as it proceeds. Created on the stack for each request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// When it was meant to start.
+    /// Time at which the request was scheduled to start.
     pub(crate) due: Instant,
-    /// When it did.
+    /// Time at which the request started.
     pub(crate) started: Instant,
-    /// When its answer was whole, where the connection looked at the clock then; otherwise the engine does.
+    /// Time at which the answer was complete, if the connection read the clock then; otherwise the engine reads it.
     pub(crate) ended: Option<Instant>,
-    /// Connections that were tried for it.
+    /// Number of connection attempts for this request.
     pub(crate) connections_tried: u32,
-    /// Connections that stood, their handshake included.
+    /// Number of connections established, including their handshake.
     pub(crate) connections_opened: u32,
-    /// Whether its connection was found closed by the server before anything was sent.
+    /// True if the server had closed the connection before anything was sent.
     pub(crate) reconnected: bool,
-    /// Sessions that were agreed for it.
+    /// Number of sessions agreed for this request.
     pub(crate) sessions_agreed: u32,
-    /// The suite of the last of them, on wire 3.
+    /// Suite of the last session agreed, on wire 3.
     pub(crate) suite: Option<Suite>,
-    /// Opening a TCP connection, where that was part of it.
+    /// Time to open a TCP connection, if one was opened.
     pub(crate) connect: Option<Duration>,
-    /// The TLS handshake, where that was part of it.
+    /// Time and kind of the TLS handshake, if one was performed.
     pub(crate) tls: Option<(Duration, Handshake)>,
-    /// From the request's first byte to its answer's.
+    /// Time from the request's first byte to the answer's first byte.
     pub(crate) first_byte: Option<Duration>,
-    /// What was done at its start and is no part of it: agreeing the session that its worker uses from then on. Response
-    /// and service times are without it.
+    /// Setup time at the request's start that is not part of it: agreeing the session that its worker uses from then on.
+    /// Response and service times exclude it.
     pub(crate) aside: Duration,
-    /// Agreeing a session, where that was part of it.
+    /// Time to agree a session, if one was agreed.
     pub(crate) key_agreement: Option<Duration>,
-    /// Sealing the request.
+    /// Time to seal the request.
     pub(crate) seal: Option<Duration>,
-    /// Opening the answer.
+    /// Time to open the sealed answer.
     pub(crate) open: Option<Duration>,
-    /// What the server says it took.
+    /// Processing time that the server reports.
     pub(crate) server: Option<Duration>,
-    /// The answer's status; 0 for none.
+    /// Status of the answer; 0 if there is none.
     pub(crate) status: u16,
-    /// Bytes written.
+    /// Number of bytes written for this request.
     pub(crate) bytes_sent: u64,
-    /// Bytes read.
+    /// Number of bytes read for this request.
     pub(crate) bytes_received: u64,
 }
 
-/// Which kind of TLS handshake it was.
+/// Kind of a TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Handshake {
-    /// With certificates.
+    /// Full handshake that uses certificates.
     Full,
-    /// By a ticket.
+    /// Resumption of a session by a ticket.
     Resumed,
 }
 
 impl Sample {
-    /// Of a request that starts now.
+    /// Creates the empty sample of a request.
     pub(crate) fn new(due: Instant, started: Instant) -> Self {
         Sample {
             due,

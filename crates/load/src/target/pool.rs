@@ -1,4 +1,4 @@
-//! Connections that several workers of a shard use at a time, each by streams of its own.
+//! Connections that several workers of a shard share, each worker with a stream of its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -7,15 +7,15 @@ use tokio::sync::OnceCell;
 
 use crate::record::Fault;
 
-/// A connection that stands; its clones are the same one.
+/// Established connection; its clones share it.
 pub(super) trait Live: Clone {
-    /// Whether no more requests can be sent over it.
+    /// Returns whether the connection accepts no more requests.
     fn is_closed(&self) -> bool;
 }
 
-/// The connections of one shard.
+/// Shared connections of one shard.
 pub(super) struct Pool<L> {
-    /// Workers on one connection.
+    /// Maximum number of workers on one connection.
     streams: usize,
     shared: RefCell<Vec<Weak<Line<L>>>>,
 }
@@ -25,7 +25,7 @@ struct Line<L> {
     live: OnceCell<L>,
 }
 
-/// A place on a connection, until it is dropped.
+/// Seat of one worker on a connection, held until it is dropped.
 pub(super) struct Seat<L>(Rc<Line<L>>);
 
 impl<L> Drop for Seat<L> {
@@ -35,15 +35,16 @@ impl<L> Drop for Seat<L> {
 }
 
 impl<L: Live> Pool<L> {
-    /// Connections for so many workers each, 1 or more.
+    /// Creates an empty pool with this many workers a connection, at least 1.
     pub(super) fn new(streams: usize) -> Self {
         Pool { streams: streams.max(1), shared: RefCell::default() }
     }
 
-    /// Takes a place on a connection that has one, or opens another. Who comes while it is being opened waits for it.
+    /// Takes a seat on a connection with a free one, or opens a new connection. Workers that arrive while it is being opened
+    /// wait for it.
     ///
     /// # Errors
-    /// Why it was not opened. Others that waited for it try themselves.
+    /// A fault that says why the connection was not opened. Each waiting worker then tries to open it.
     pub(super) async fn seat(&self, open: impl Future<Output = Result<L, Fault>>) -> Result<(Seat<L>, L), Fault> {
         let seat = self.place();
         let live = seat.0.live.get_or_try_init(|| open).await?.clone();

@@ -1,7 +1,7 @@
 //! Sealed sessions over a connection of another kind: `spec/session.md`, `spec/session-3.md`.
 //!
-//! What is sealed is [`sealway_client::exchange`]'s and [`sealway_client::sealed`]'s; here stands when a session is agreed, and
-//! what that cost.
+//! [`sealway_client::compat`] and [`sealway_client::native`] seal and open; this module decides when a session is agreed and
+//! measures the cost.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::uri::PathAndQuery;
 use http::{Method, StatusCode, Uri};
-use sealway_client::exchange::{Agreement, Outgoing, Session, Wire};
-use sealway_client::sealed::{self, KEY_SET_PATH, Keyring, suite_required};
-use sealway_client::{Error, Options};
+use sealway_client::compat::{Agreement, Session};
+use sealway_client::native::{self, KEY_SET_PATH, Keyring, suite_required};
+use sealway_client::{Error, Message, Offer, Wire};
 use sealway_runtime::config::read_secret;
 
 use super::connect::Lines;
@@ -22,29 +22,30 @@ use crate::plan::{self, Agree};
 use crate::record::{Class, Fault};
 use crate::request::{Prepared, Program, Raw};
 
-/// How a run's sessions are agreed.
+/// Settings by which a run agrees its sessions.
 #[derive(Clone, Debug)]
 pub(crate) struct Seals {
-    options: Arc<Options>,
+    wire: Wire,
+    offer: Arc<Offer>,
     init_path: PathAndQuery,
     agree: Agree,
     three: Option<Arc<Three>>,
 }
 
-/// What all workers know of a service of wire 3.
+/// Knowledge about a service of wire 3, shared by all workers.
 #[derive(Debug)]
 struct Three {
     keyring: Keyring,
-    /// Which of the offered suites the service takes.
+    /// Index of the offered suite that the service accepts.
     suite: AtomicUsize,
     url: String,
 }
 
-/// An agreed session of any wire.
+/// Agreed session of any wire.
 #[derive(Debug)]
 pub(crate) enum Agreed {
     Old(Session),
-    Three(Box<sealed::Session>),
+    Three(Box<native::Session>),
 }
 
 impl Agreed {
@@ -57,10 +58,10 @@ impl Agreed {
 }
 
 impl Seals {
-    /// As a plan asks for it; reads the file of its token.
+    /// Prepares the plan's sessions and reads the file with the token.
     ///
     /// # Errors
-    /// In one line.
+    /// A one-line message if an init message cannot be built from the plan, or the token file cannot be read.
     pub(crate) fn new(sealed: &plan::Sealed, url: &Uri) -> Result<Self, String> {
         let wire = match sealed.wire {
             1 => Wire::One,
@@ -71,43 +72,36 @@ impl Seals {
         let init_path: PathAndQuery =
             sealed.init_path.parse().map_err(|err| format!("the init path {} is none: {err}", sealed.init_path))?;
         let token = sealed.token_file.as_deref().map(read_secret).transpose().map_err(|err| err.to_string())?;
-        let options = Options {
-            wire,
-            init_path: init_path.path().to_owned(),
-            client_id: sealed.client_id.clone(),
-            token,
-            trust: sealed.trust.clone(),
-            suites: sealed.suites.clone(),
-            ..Options::default()
-        };
-        // What no init can be made of fails here, and not in each request.
-        let three = match options.suites.first() {
+        let offer =
+            Offer { client_id: sealed.client_id.clone(), token, suites: sealed.suites.clone(), ..Offer::default() };
+        // Settings that allow no init message fail here instead of in each request.
+        let three = match offer.suites.first() {
             _ if wire != Wire::Three => {
-                Agreement::begin(&options).map_err(|err| err.to_string())?;
+                Agreement::begin(wire, init_path.path(), &offer, &mut |_| ()).map_err(|err| err.to_string())?;
                 None
             }
             None => return Err("no suite is offered".into()),
             Some(suite) => {
-                let origin = sealed::trust::origin(url);
-                let keyring = Keyring::new(options.trust.clone(), &origin).map_err(|err| err.to_string())?;
+                let origin = native::origin(url);
+                let keyring = Keyring::new(sealed.trust.clone(), &origin).map_err(|err| err.to_string())?;
                 let url = format!("{origin}{init_path}");
-                sealed::Agreement::begin(&options, *suite, keyring.pinned(), &url, None)
+                native::Agreement::begin(&offer, *suite, keyring.pinned(), &url, None)
                     .map_err(|err| err.to_string())?;
                 Some(Arc::new(Three { keyring, suite: 0.into(), url }))
             }
         };
-        Ok(Seals { options: Arc::new(options), init_path, agree: sealed.agree, three })
+        Ok(Seals { wire, offer: Arc::new(offer), init_path, agree: sealed.agree, three })
     }
 }
 
-/// A connection whose requests are sealed.
+/// Connection whose requests are sealed.
 #[derive(Debug)]
 pub(crate) struct Sealed {
     inner: Connection,
     lines: Rc<Lines>,
     seals: Seals,
     carrier: Prepared,
-    /// The session of this connection, where each has its own.
+    /// Session of this connection, if each connection has its own.
     session: Option<Rc<Agreed>>,
 }
 
@@ -128,11 +122,11 @@ impl Sealed {
         self.inner.finish(wait).await;
     }
 
-    /// Agrees a session where it is time for one, seals a request and opens its answer.
+    /// Agrees a session if one is due, seals a request and opens its answer.
     ///
     /// # Errors
-    /// What went wrong on the way; of class `Session` in an init that was answered, `Unsealed` for an answer that does not
-    /// open.
+    /// A fault of class `Session` if no session can be agreed, `Unsealed` if the answer does not open, or any fault of the
+    /// connection.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         if self.seals.agree == Agree::InitOnly {
             self.agree(sample, true).await?;
@@ -140,7 +134,7 @@ impl Sealed {
         }
         let session = self.session(prepared, sample).await?;
         match self.call(&session, prepared, sample).await {
-            // It does not know the session any more: the client agrees another, once.
+            // The service does not know the session any more: the client agrees another, once.
             Err(Refusal::Unknown(_)) if self.seals.agree != Agree::PerRequest => {
                 let session = Rc::new(self.agree(sample, false).await?);
                 self.keep(&session, prepared);
@@ -150,7 +144,7 @@ impl Sealed {
         }
     }
 
-    /// The session to use now.
+    /// Returns the session to use now, agreed first if there is none.
     async fn session(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<Rc<Agreed>, Fault> {
         let known = match self.seals.agree {
             Agree::PerConnection => self.session.clone(),
@@ -162,7 +156,7 @@ impl Sealed {
         }
         let before = Instant::now();
         let session = Rc::new(self.agree(sample, false).await?);
-        // A worker's first session is agreed before its first request is due; a later one because the first has ended.
+        // The time of a worker's first session is no part of its first request. A later session is: the first has ended.
         if self.seals.agree == Agree::Reuse && known.is_none() {
             sample.aside += before.elapsed();
         }
@@ -183,10 +177,12 @@ impl Sealed {
         let agreed = match self.seals.three.clone() {
             Some(three) => Agreed::Three(Box::new(self.agree_three(&three, sample, is_last).await?)),
             None => {
-                let (agreement, message) = Agreement::begin(&self.seals.options).map_err(not_agreed)?;
+                let Seals { wire, offer, init_path, .. } = &self.seals;
+                let begun = Agreement::begin(*wire, init_path.path(), offer, &mut |_| ());
+                let (agreement, message) = begun.map_err(not_agreed)?;
                 let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
                 let (status, _, body) = self.send(raw, sample).await?;
-                Agreed::Old(agreement.finish(status, &body).map_err(not_agreed)?)
+                Agreed::Old(agreement.finish(status, &body, &mut |_| ()).map_err(not_agreed)?)
             }
         };
         sample.key_agreement = Some(sample.key_agreement.unwrap_or_default() + before.elapsed());
@@ -199,12 +195,12 @@ impl Sealed {
         three: &Three,
         sample: &mut Sample,
         is_last: bool,
-    ) -> Result<sealed::Session, Fault> {
-        let options = self.seals.options.clone();
+    ) -> Result<native::Session, Fault> {
+        let offer = self.seals.offer.clone();
         let mut may_change = true;
         loop {
-            let suite = options.suites.get(three.suite.load(Ordering::Relaxed)).copied().unwrap_or(options.suites[0]);
-            let begun = sealed::Agreement::begin(&options, suite, three.keyring.pinned(), &three.url, None);
+            let suite = offer.suites.get(three.suite.load(Ordering::Relaxed)).copied().unwrap_or(offer.suites[0]);
+            let begun = native::Agreement::begin(&offer, suite, three.keyring.pinned(), &three.url, None);
             let (agreement, message) = begun.map_err(not_agreed)?;
             let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
             let (status, _, body) = self.send(raw, sample).await?;
@@ -212,8 +208,8 @@ impl Sealed {
             let signer = match agreement.claimed(status, &body) {
                 Ok(signer) => signer,
                 Err(err) => {
-                    let wanted = suite_required(&err, &options.suites).filter(|_| std::mem::take(&mut may_change));
-                    let index = options.suites.iter().position(|suite| Some(*suite) == wanted);
+                    let wanted = suite_required(&err, &offer.suites).filter(|_| std::mem::take(&mut may_change));
+                    let index = offer.suites.iter().position(|suite| Some(*suite) == wanted);
                     three.suite.store(index.ok_or_else(|| not_agreed(err))?, Ordering::Relaxed);
                     continue;
                 }
@@ -252,7 +248,7 @@ impl Sealed {
 
     async fn call_three(
         &mut self,
-        session: &sealed::Session,
+        session: &native::Session,
         prepared: &Prepared,
         sample: &mut Sample,
     ) -> Result<(), Refusal> {
@@ -265,7 +261,7 @@ impl Sealed {
         let before = Instant::now();
         let opened = pending.open(status, &headers, &body);
         sample.open = Some(before.elapsed());
-        let opened = match opened {
+        let (_, plaintext) = match opened {
             Ok(opened) => opened,
             Err(err @ Error::Problem { .. }) => {
                 let is_over = matches!(&err, Error::Problem { code, .. } if code == "session_expired");
@@ -278,7 +274,7 @@ impl Sealed {
             Err(err) => return Err(Fault::new(Class::Unsealed, err).into()),
         };
         sample.ended = Some(Instant::now());
-        prepared.check_other(sample.status, &opened.body)?;
+        prepared.check_other(sample.status, &plaintext)?;
         Ok(())
     }
 
@@ -286,7 +282,7 @@ impl Sealed {
         let path = prepared.path()?;
         let body = prepared.sent();
         let before = Instant::now();
-        let sealed = session.seal(path.as_str(), &body);
+        let sealed = session.seal(path.as_str(), &body, &mut |_| ());
         let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
         sample.seal = Some(before.elapsed());
         let mut raw = raw(Method::POST, path, message, true);
@@ -298,7 +294,7 @@ impl Sealed {
         }
         let (status, headers, body) = self.send(raw, sample).await?;
         let before = Instant::now();
-        let opened = pending.open(status, &headers, body.into());
+        let opened = pending.open(status, &headers, body.into(), &mut |_| ());
         sample.open = Some(before.elapsed());
         let plaintext = match opened {
             Ok(plaintext) => plaintext,
@@ -316,14 +312,14 @@ impl Sealed {
         Ok(())
     }
 
-    /// Sends over the connection, or over another where the last answer ended it.
+    /// Sends over the current connection, or over a new one if the last answer ended it.
     async fn send(&mut self, raw: Raw, sample: &mut Sample) -> Result<(StatusCode, http::HeaderMap, Vec<u8>), Fault> {
         if !self.inner.is_open().await? {
             self.inner = self.lines.open(sample).await?;
         }
         self.carrier.carry(raw);
         let (started, server) = (sample.started, sample.server.take());
-        // What is told of the first byte is told of each message, and the last one's stays.
+        // Each message has a first byte of its own; the sample keeps the last one.
         (sample.first_byte, sample.started) = (None, Instant::now());
         let sent = Box::pin(self.inner.exchange(&mut self.carrier, sample)).await;
         sample.started = started;
@@ -342,13 +338,13 @@ fn not_agreed(err: Error) -> Fault {
     Fault::new(Class::Session, format!("no session could be agreed: {err}"))
 }
 
-fn raw(method: Method, path: PathAndQuery, message: Outgoing, is_last: bool) -> Raw {
+fn raw(method: Method, path: PathAndQuery, message: Message, is_last: bool) -> Raw {
     Raw { method, path: Some(path), headers: message.headers, body: message.body, is_last, ..Raw::default() }
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 enum Refusal {
-    /// The service does not know the session.
+    /// The service does not know the session; the client may agree another.
     Unknown(Fault),
     Other(Fault),
 }

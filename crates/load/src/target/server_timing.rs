@@ -1,12 +1,12 @@
-//! `Server-Timing`: what the server says it took.
+//! `Server-Timing` header: the processing time that the server reports.
 
 use std::time::Duration;
 
-/// An entry may say no more than an hour, in milliseconds.
+/// Maximum duration of an entry: one hour, in milliseconds.
 const ENTRY_MS_MAX: f64 = 3_600_000.0;
 
-/// Adds what one header says to what others said: its entry `total` where it has one, which covers the others, or else all of its
-/// entries.
+/// Adds the duration in one header to that of the others: its entry `total`, which covers the other entries, or else the sum
+/// of all its entries.
 pub(crate) fn add(known: Option<Duration>, value: &[u8]) -> Option<Duration> {
     let Ok(value) = std::str::from_utf8(value) else { return known };
     let entries = || value.split(',').filter_map(duration);
@@ -18,7 +18,7 @@ pub(crate) fn add(known: Option<Duration>, value: &[u8]) -> Option<Duration> {
     }
 }
 
-/// The name of an entry and its duration, if it has one.
+/// Returns the name and the duration of an entry, if it has a duration.
 fn duration(entry: &str) -> Option<(&str, Duration)> {
     let (name, parameters) = entry.split_once(';')?;
     let ms = parameters.split(';').find_map(|parameter| {

@@ -1,4 +1,4 @@
-//! Bytes to and from the target.
+//! Byte streams to and from the target, plain or over TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,22 +11,22 @@ use tokio_rustls::client::TlsStream;
 
 use crate::record::Entered;
 
-/// A stream that stands.
+/// Established stream to the target.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) stream: Stream,
-    /// Where it goes; a socket that was reset does not know it any more.
+    /// Peer address; a socket that was reset does not know it any more.
     pub(crate) to: SocketAddr,
-    /// Counted as open until this is dropped.
+    /// Counts the stream as open until it is dropped.
     pub(crate) open: Entered,
 }
 
-/// One connection.
+/// One connection, plain or over TLS.
 #[derive(Debug)]
 pub(crate) enum Stream {
-    /// TCP.
+    /// TCP stream without TLS over it.
     Plain(TcpStream),
-    /// TLS over it.
+    /// TLS over a TCP stream.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

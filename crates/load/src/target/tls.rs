@@ -1,7 +1,7 @@
-//! TLS towards the target, as a plan asks for it: whom to trust and how far, what to show, whether sessions are resumed.
+//! TLS towards the target, as the plan asks for it: trust in the server, client certificate, and session resumption.
 //!
-//! Files are read once for a run ([`Material`]); each shard has a configuration of its own ([`Material::config`]), with a
-//! store of tickets of its own, so that no lock is shared between threads.
+//! Files are read once for a run ([`Material`]). Each shard has its own configuration ([`Material::config`]) with its own
+//! ticket store, so that threads share no lock.
 
 mod store;
 mod verify;
@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use rustls::client::Resumption as Resuming;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::ServerName;
 use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, HandshakeKind, SupportedProtocolVersion};
@@ -22,34 +21,34 @@ use tokio_rustls::client::TlsStream;
 #[cfg(feature = "http3")]
 pub(crate) use self::store::Offered;
 pub(crate) use self::store::Tickets;
-use self::verify::{AnyName, Anybody, Refused, Told};
+use self::verify::{Refused, Trust, Verifier};
 use super::{Handshake, classify};
 use crate::plan::{Plan, Protocol, Resumption, Tls, TlsVersion};
 use crate::record::{Class, Fault};
 
-/// What files hold, and what follows from it for every handshake of a run.
+/// Contents of the TLS files, and the settings derived from them for every handshake of a run.
 #[derive(Clone)]
 pub(crate) struct Material {
     base: Arc<ClientConfig>,
     resumption: Resumption,
     name: ServerName<'static>,
-    /// Why a certificate was refused last; kept for QUIC, whose library hands on words alone.
+    /// Reason of the last rejected certificate, kept for QUIC, whose library passes on text only.
     #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "QUIC alone asks"))]
     refused: Refused,
 }
 
 impl Material {
-    /// Reads the files of the plan's TLS, if it has any.
+    /// Reads the files of the plan's TLS settings, if it has any.
     ///
     /// # Errors
-    /// In one line, with the file.
+    /// A one-line message that names the file.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Material>, String> {
         let Some(tls) = &plan.target.tls else { return Ok(None) };
         let host = plan.target.url.host().unwrap_or_default();
         Material::load(tls, host, plan.target.protocol).map(Some)
     }
 
-    /// For this host.
+    /// Loads the TLS settings for this host.
     pub(crate) fn load(tls: &Tls, host: &str, protocol: Protocol) -> Result<Material, String> {
         let name = tls.files.server_name.as_deref().unwrap_or(host);
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -64,43 +63,46 @@ impl Material {
         if tls.verify && roots.is_empty() {
             return Err("ca: this machine has no trusted authorities; name a file".to_owned());
         }
-        let verifier: Arc<dyn ServerCertVerifier> = match (tls.verify, tls.verify_name) {
-            (true, true) => WebPkiServerVerifier::builder_with_provider(roots, provider)
-                .build()
-                .map_err(|err| format!("ca: cannot be used: {err}"))?,
-            (true, false) => Arc::new(AnyName::new(roots, &provider)),
-            (false, _) => Arc::new(Anybody::new(&provider)),
+        let trust = match (tls.verify, tls.verify_name) {
+            (true, true) => {
+                let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider.clone()).build();
+                Trust::Whole(verifier.map_err(|err| format!("ca: cannot be used: {err}"))?)
+            }
+            (true, false) => Trust::AnyName(roots),
+            (false, _) => Trust::Anybody,
         };
         let refused = Refused::default();
-        let builder = builder.dangerous().with_custom_certificate_verifier(Told::by(verifier, &refused, protocol));
+        let verifier = Arc::new(Verifier::new(trust, &provider, &refused));
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match parts.certified {
             None => builder.with_no_client_auth(),
             Some(certified) => builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))),
         };
-        // This protocol and no other: a run that says HTTP/2 and measures HTTP/1.1 would mislead.
+        // Offers this protocol only: a run that says HTTP/2 and measures HTTP/1.1 would mislead.
         config.alpn_protocols = vec![alpn(protocol).to_vec()];
         Ok(Material { base: Arc::new(config), resumption: tls.resumption, name, refused })
     }
 
-    /// Whom the server's certificate must be of, as a handshake of QUIC wants it.
+    /// Expected name in the server's certificate, as a QUIC handshake takes it.
     #[cfg(feature = "http3")]
     pub(crate) fn name(&self) -> String {
         self.name.to_str().into_owned()
     }
 
-    /// Why a certificate was refused last, if one was.
+    /// Reason of the last rejected certificate, if one was rejected.
     #[cfg(feature = "http3")]
     pub(crate) fn last_refusal(&self) -> Option<rustls::Error> {
         self.refused.last()
     }
 
-    /// Where a shard's tickets are kept, if they are.
+    /// Creates a ticket store for a shard, if resumption is on.
     #[cfg(feature = "http3")]
     pub(crate) fn tickets(&self) -> Option<Arc<Tickets>> {
         (self.resumption != Resumption::Off).then(Arc::default)
     }
 
-    /// As [`Material::config`], with these tickets; they tell afterwards whether one was taken.
+    /// Returns a configuration as [`Material::config`] does, with these tickets; the second value records whether a ticket
+    /// was used.
     #[cfg(feature = "http3")]
     pub(crate) fn config_with(&self, tickets: Option<&Arc<Tickets>>) -> (ClientConfig, Option<Arc<Offered>>) {
         let mut config = ClientConfig::clone(&self.base);
@@ -112,7 +114,7 @@ impl Material {
         (config, offered)
     }
 
-    /// A configuration with tickets of its own, or with none.
+    /// Returns a configuration with its own ticket store, or without one if resumption is off.
     pub(crate) fn config(&self) -> ClientConfig {
         let mut config = ClientConfig::clone(&self.base);
         config.resumption = match self.resumption {
@@ -129,7 +131,7 @@ impl std::fmt::Debug for Material {
     }
 }
 
-/// Shakes hands over TCP connections of one shard.
+/// Performs TLS handshakes over the TCP connections of one shard.
 #[derive(Clone)]
 pub(crate) struct Handshakes {
     connector: TlsConnector,
@@ -138,16 +140,16 @@ pub(crate) struct Handshakes {
 }
 
 impl Handshakes {
-    /// With a configuration of the shard's own.
+    /// Creates the shard's own configuration.
     pub(crate) fn new(material: &Material, protocol: Protocol) -> Self {
         let connector = TlsConnector::from(Arc::new(material.config()));
         Handshakes { connector, name: material.name.clone(), protocol }
     }
 
-    /// Shakes hands; which kind of handshake it was.
+    /// Performs a handshake and returns the stream with the kind of the handshake.
     ///
     /// # Errors
-    /// A fault of class `TlsAlert`, `Certificate` or `Tls`, or of a connection that broke.
+    /// A fault of class `TlsAlert`, `Certificate` or `Tls`, or of a failed connection.
     pub(crate) async fn shake(
         &self,
         tcp: TcpStream,
@@ -175,7 +177,7 @@ fn kind(kind: Option<HandshakeKind>) -> Handshake {
     }
 }
 
-/// HTTP/1.1 is what a server that says nothing speaks; the others must be agreed.
+/// Checks the negotiated protocol. A server without ALPN speaks HTTP/1.1; other protocols must be agreed.
 fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result<(), Fault> {
     match (told, protocol) {
         (None, Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel) => Ok(()),
@@ -187,7 +189,7 @@ fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result
     }
 }
 
-/// The protocol's name in a handshake.
+/// Name of the protocol in ALPN.
 fn alpn(protocol: Protocol) -> &'static [u8] {
     match protocol {
         Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel => b"http/1.1",
@@ -196,7 +198,7 @@ fn alpn(protocol: Protocol) -> &'static [u8] {
     }
 }
 
-/// QUIC has TLS 1.3 alone.
+/// Returns the TLS versions to offer; QUIC requires TLS 1.3.
 fn versions(min: TlsVersion, protocol: Protocol) -> &'static [&'static SupportedProtocolVersion] {
     static BOTH: [&SupportedProtocolVersion; 2] = [&rustls::version::TLS13, &rustls::version::TLS12];
     match (min, protocol) {

@@ -1,5 +1,5 @@
-//! A stream under a protocol that a library speaks: counts its bytes, and remembers what broke it. Libraries hand on no
-//! more than words of that, and an alert of TLS would become a closed connection.
+//! Stream below a protocol library: counts its bytes and remembers the error that broke it. Libraries pass on only the
+//! error's text, and a TLS alert would be reported as a closed connection.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::{Sample, classify};
 use crate::record::{Class, Fault};
 
-/// What was seen of a stream. It is shared with whoever drives the stream, which may be another task.
+/// Observations of a stream, shared with the task that drives the stream.
 #[derive(Debug)]
 pub(crate) struct Seen {
     to: String,
@@ -23,7 +23,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Of a stream to this address.
+    /// Creates the empty observations of a stream to this address.
     pub(crate) fn new(to: String) -> Arc<Self> {
         Arc::new(Seen {
             to,
@@ -34,19 +34,19 @@ impl Seen {
         })
     }
 
-    /// Where it goes.
+    /// Address of the stream's peer.
     pub(crate) fn to(&self) -> &str {
         &self.to
     }
 
-    /// Adds the bytes that were not told yet to a sample. Of a connection with several streams each byte is told once,
-    /// to whoever ends first.
+    /// Adds the bytes not yet reported to a sample. On a connection with several streams each byte is reported once, in the
+    /// sample of the request that ends first.
     pub(crate) fn tell(&self, sample: &mut Sample) {
         sample.bytes_sent += self.sent.swap(0, Ordering::Relaxed);
         sample.bytes_received += self.received.swap(0, Ordering::Relaxed);
     }
 
-    /// What broke it, if anything did; else whether its other side ended it.
+    /// Returns the error that broke the stream, if any, or else a fault if the peer closed it.
     pub(crate) fn fault(&self) -> Option<Fault> {
         if let Some((class, detail)) = &*self.broken.lock().unwrap_or_else(PoisonError::into_inner) {
             return Some(Fault::new(*class, detail));
@@ -59,7 +59,7 @@ impl Seen {
     fn breaks(&self, err: &io::Error) {
         let fault = classify::of(err, classify::At::Exchange, &self.to);
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        // A write fails first where the other side has gone; what it said before it went is read after that.
+        // A write fails first when the peer has closed the stream; the alert that the peer sent before is read afterwards.
         let is_better = |known: &(Class, String)| known.0 == Class::Reset && fault.class == Class::TlsAlert;
         if broken.as_ref().is_none_or(is_better) {
             *broken = Some((fault.class, fault.detail));
@@ -67,7 +67,7 @@ impl Seen {
     }
 }
 
-/// A stream that is watched.
+/// Stream whose bytes and errors are observed.
 #[derive(Debug)]
 pub(crate) struct Watched<S> {
     stream: S,
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
         }
     }
 
-    /// Reads what is there already once a write has failed: it may be the alert that says why.
+    /// Reads the buffered input after a failed write: it may hold the alert that gives the reason.
     fn last_words(&mut self, cx: &mut Context<'_>) {
         let mut bytes = [0; 1024];
         for _ in 0..64 {

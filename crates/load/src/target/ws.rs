@@ -1,4 +1,4 @@
-//! WebSocket: opening is the upgrade, a request is a message, its answer the next message.
+//! WebSocket: opening performs the upgrade, a request is one message, and its answer is the next message.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,14 +19,14 @@ use super::{Sample, classify};
 use crate::record::{Class, Entered, Fault};
 use crate::request::Prepared;
 
-/// A message, in bytes; and one frame of it.
+/// Maximum size of a message and of a frame, in bytes.
 const MESSAGE_LEN_MAX: usize = 64 * 1024 * 1024;
-/// Memory that a connection holds for reading, in bytes.
+/// Size of a connection's read buffer, in bytes.
 const BUFFER_LEN: usize = 4 * 1024;
-/// How long the goodbye may take.
+/// Maximum time of the closing handshake.
 const FINISH_MAX: Duration = Duration::from_secs(2);
 
-/// A connection that was upgraded.
+/// Connection that was upgraded to WebSocket.
 pub(crate) struct WebSocket {
     socket: WebSocketStream<Watched<Stream>>,
     seen: Arc<Seen>,
@@ -35,10 +35,10 @@ pub(crate) struct WebSocket {
 }
 
 impl WebSocket {
-    /// Opens a connection and has it upgraded.
+    /// Opens a connection and upgrades it.
     ///
     /// # Errors
-    /// Why there is none; class `Status` where the server answers and does not upgrade.
+    /// A fault that says why there is no connection; of class `Status` if the server answers without upgrading.
     pub(crate) async fn open(opener: &Opener, request: http::Request<()>, sample: &mut Sample) -> Result<Self, Fault> {
         let Opened { stream, to, open } = opener.stream(sample).await?;
         let seen = Seen::new(to.to_string());
@@ -62,12 +62,12 @@ impl WebSocket {
         }
     }
 
-    /// Whether the last exchange ended well.
+    /// Returns whether the last exchange succeeded.
     pub(crate) fn keeps(&self) -> bool {
         !self.is_closed
     }
 
-    /// Whether another message can be sent. Messages that came unasked are passed over.
+    /// Returns whether another message can be sent. Discards unsolicited messages.
     pub(crate) async fn is_open(&mut self) -> bool {
         if self.is_closed {
             return false;
@@ -85,10 +85,10 @@ impl WebSocket {
         .await
     }
 
-    /// Sends a message and waits for the next.
+    /// Sends a message and waits for the next one.
     ///
     /// # Errors
-    /// What went wrong on the way, or with the answer.
+    /// A fault of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         self.is_closed = true;
         let told = self.talk(prepared, sample).await;
@@ -131,7 +131,7 @@ impl WebSocket {
         }
     }
 
-    /// Says goodbye and waits for the server's.
+    /// Closes the connection and waits for the server's close frame.
     pub(crate) async fn finish(mut self) {
         let goodbye = async {
             if self.socket.close(None).await.is_ok() {
@@ -148,7 +148,7 @@ impl std::fmt::Debug for WebSocket {
     }
 }
 
-/// The request for the upgrade; with the headers of the plan's request.
+/// Builds the upgrade request with the headers of the plan's request.
 pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()>, Fault> {
     let internal = |err: &dyn std::fmt::Display| Fault::new(Class::Internal, err);
     let mut parts = url.clone().into_parts();

@@ -1,33 +1,35 @@
-//! Bars that a run must clear: `p99<50ms,errors<1%,rate>1000`. A run that misses one has failed.
+//! Thresholds of a run: `p99<50ms,errors<1%,rate>1000`. A run that misses one has failed.
 //!
-//! A threshold without anything to measure (no request succeeded, say, so that there is no percentile) is missed: what was
-//! not shown was not met.
+//! A threshold without a measured value is missed, for example a percentile of a run in which no request succeeded.
 
 mod parse;
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::named::named;
 use crate::record::{Phase, Times, Totals};
 
 pub(crate) use self::parse::ThresholdError;
 
-/// One bar.
+/// Threshold: a figure, a relation and a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Threshold {
-    /// What is measured.
+    /// Figure that is compared with the bound.
     pub(crate) figure: Figure,
-    /// How it is compared.
+    /// Relation that must hold between figure and bound.
     pub(crate) relation: Relation,
-    /// With what: nanoseconds, a share of 0.0 to 1.0, or requests a second, by [`Figure::unit`].
+    /// Bound, in the unit of [`Figure::unit`]: nanoseconds, a share of 0.0 to 1.0, or requests a second.
     pub(crate) bound: f64,
-    /// As it was written.
+    /// Text of the threshold, as the user wrote it.
     pub(crate) text: String,
 }
 
-/// What a threshold looks at.
+/// Figure that a threshold bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Figure {
-    /// A time of a phase.
+    /// Statistic of the times of a phase.
     Time(Phase, Statistic),
     /// Failed requests, as a share of those that ended.
     Errors,
@@ -35,68 +37,74 @@ pub(crate) enum Figure {
     Rate,
 }
 
-/// A figure of a histogram.
+/// Statistic of a histogram of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Statistic {
-    /// The time within which this share lies, 0.0 to 1.0.
+    /// Time within which this share of requests lies, 0.0 to 1.0.
     Quantile(f64),
-    /// The mean.
+    /// Mean of all recorded times.
     Mean,
-    /// The shortest.
+    /// Shortest of all recorded times.
     Min,
-    /// The longest.
+    /// Longest of all recorded times.
     Max,
 }
 
-/// How a figure is compared with its bound.
+/// Relation between a figure and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
-    /// `<`
+    /// Less than the bound: `<`.
     Below,
-    /// `<=`
+    /// At most the bound: `<=`.
     AtMost,
-    /// `>`
+    /// More than the bound: `>`.
     Above,
-    /// `>=`
+    /// At least the bound: `>=`.
     AtLeast,
 }
 
-/// What a figure is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Nanoseconds.
-    Nanoseconds,
-    /// A share of 0.0 to 1.0.
-    Share,
-    /// Requests a second.
-    PerSecond,
+named! {
+    /// Unit of a figure and its bound.
+    pub(crate) enum Unit {
+        /// Nanoseconds, for times of a phase.
+        Nanoseconds = "ns",
+        /// Share of 0.0 to 1.0.
+        Share = "share",
+        /// Requests a second of measured time.
+        PerSecond = "per_s",
+    }
 }
 
-/// What came of a threshold.
-#[derive(Clone, Debug, PartialEq)]
+/// Threshold with its result, as reports hold it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Check {
-    /// Which.
-    pub(crate) threshold: Threshold,
-    /// What was measured, in the unit of its figure; `None` where there was nothing to measure.
+    /// Text of the threshold, as the user wrote it.
+    pub(crate) threshold: String,
+    /// Unit of `measured` and `bound`.
+    pub(crate) unit: Unit,
+    /// Bound, in the unit of `unit`.
+    pub(crate) bound: f64,
+    /// Measured value; `None` if nothing was measured.
     pub(crate) measured: Option<f64>,
-    /// Whether it was met.
+    /// True if the threshold was met.
     pub(crate) passed: bool,
 }
 
 impl Threshold {
-    /// Reads one or several, with commas between. `flag` is named in errors.
+    /// Parses one or several thresholds with commas between. `flag` is named in errors.
     ///
     /// # Errors
-    /// What is wrong, at which character, and what is allowed there.
+    /// States the problem, its position in characters, and what is allowed there.
     pub(crate) fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
         parse::list(flag, text)
     }
 
-    /// Looks at a run.
+    /// Compares the totals of a run with the threshold.
     pub(crate) fn check(&self, totals: &Totals) -> Check {
         let measured = self.figure.measure(totals).filter(|value| value.is_finite());
         let passed = measured.is_some_and(|value| self.relation.holds(value, self.bound));
-        Check { threshold: self.clone(), measured, passed }
+        let (threshold, unit) = (self.text.clone(), self.figure.unit());
+        Check { threshold, unit, bound: self.bound, measured, passed }
     }
 }
 
@@ -107,7 +115,7 @@ impl fmt::Display for Threshold {
 }
 
 impl Figure {
-    /// What it is counted in.
+    /// Returns the unit of the figure.
     pub(crate) fn unit(self) -> Unit {
         match self {
             Figure::Time(..) => Unit::Nanoseconds,
@@ -116,7 +124,7 @@ impl Figure {
         }
     }
 
-    /// Its value in this run; `None` where nothing was measured.
+    /// Returns the value of the figure in this run; `None` if nothing was measured.
     pub(crate) fn measure(self, totals: &Totals) -> Option<f64> {
         let counts = &totals.sum.counts;
         match self {

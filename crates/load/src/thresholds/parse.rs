@@ -1,27 +1,27 @@
-//! The text form: `FIGURE RELATION BOUND`, several with commas between, blanks anywhere around the parts.
+//! Parses thresholds: `FIGURE RELATION BOUND`, several with commas between, blanks anywhere around the parts.
 
 use std::fmt;
 
 use super::{Figure, Relation, Statistic, Threshold, Unit};
 use crate::record::Phase;
 
-/// Thresholds in one flag at most.
+/// Upper bound of the thresholds in one flag.
 const THRESHOLDS_MAX: usize = 64;
 
-/// Nanoseconds of each unit of time; longer names first, so that `ms` is not read as `m`.
+/// Units of time in nanoseconds, by their exact names.
 const TIME_UNITS: [(&str, f64); 8] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 6e10), ("s", 1e9), ("m", 6e10), ("h", 3.6e12)];
 
-/// Why a text is no threshold.
+/// Reason why a text is rejected as a threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ThresholdError {
-    /// The flag it came from.
+    /// Name of the flag that held the text.
     pub(crate) flag: String,
-    /// The whole text.
+    /// Whole text of the flag.
     pub(crate) text: String,
-    /// The character at fault, counted from 1.
+    /// Position of the mistake, in characters from 1.
     pub(crate) position: usize,
-    /// What is wrong, and what is allowed there.
+    /// Problem, and what is allowed there.
     pub(crate) message: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for ThresholdError {
 
 impl std::error::Error for ThresholdError {}
 
-/// What is wrong, and at which byte of the text.
+/// Position of a mistake in bytes from 0, and its description.
 type Fault = (usize, String);
 
 pub(super) fn list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
@@ -108,7 +108,8 @@ fn statistic(name: &str) -> Option<Statistic> {
     if !digits.starts_with(|c: char| c.is_ascii_digit()) || !digits.chars().all(|c| c.is_ascii_digit() || c == '.') {
         return None;
     }
-    // `p999` is 99.9 %, as everybody writes it; so digits after the second are decimals, and `p100` would be 10.0.
+    // By convention `p999` is 99.9 %: digits after `99` are decimals. Any other number of more than two digits, such as `p100`,
+    // is rejected.
     let percent: f64 = match digits.len() {
         _ if digits.contains('.') => digits.parse().ok()?,
         0..=2 => digits.parse().ok()?,

@@ -1,4 +1,5 @@
-//! The screen: what goes on at the top, panels, keys at the foot. What does not fit is left out, the least important first.
+//! Screen layout: status lines at the top, panels below, keys at the foot. If room is short, the least important parts are
+//! left out first.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::state::{Quit, Running, State};
 use crate::figures;
 use crate::record::Phase;
 
-/// Draws everything, `now` after the beginning.
+/// Draws the whole screen; `now` is the time since the view's start.
 pub fn draw(frame: &mut Frame<'_>, state: &State, now: Duration) {
     let area = frame.area();
     let pane = &mut Pane::new(frame.buffer_mut(), area, state.theme);
@@ -35,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, now: Duration) {
     }
 }
 
-/// A line above the panels.
+/// Status line above the panels.
 #[derive(Clone, Copy, Debug)]
 enum Line {
     Title,
@@ -46,7 +47,7 @@ enum Line {
     Warning,
 }
 
-/// Those that there is room for, from the top.
+/// Returns the status lines that fit, from the top.
 fn lines(state: &State, height: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     if height >= 3 {
@@ -78,8 +79,7 @@ impl Line {
             }
             (Line::Tuned, _) => tuned(pane, state, now),
             (Line::Now, None) => {
-                let waits = state.notes.back().map_or("waiting for the first run", String::as_str);
-                pane.fitted(0, 0, waits, Look::Plain);
+                pane.fitted(0, 0, "waiting for the first run", Look::Plain);
             }
             (_, None) => {}
             (Line::Progress, Some(run)) => progress(pane, run),
@@ -109,7 +109,7 @@ fn title(pane: &mut Pane<'_>, state: &State, run: Option<&Running>) {
         let target = format!("{} {}", plan.request.method, figures::target(plan));
         let target = left.fitted(end + 2, 0, &target, Look::Strong);
         let mut more = vec![(figures::protocol(plan), Look::Plain), (figures::arrival(plan), Look::Plain)];
-        // A label that nobody chose is the target once more.
+        // A default label only repeats the target.
         if !figures::target(plan).ends_with(&plan.label) {
             more.push((figures::clean(&plan.label), Look::Faint));
         }
@@ -207,7 +207,7 @@ fn of_whole(pane: &mut Pane<'_>, run: &Running) {
     pane.parts(0, 0, &parts);
 }
 
-/// A rate in a column of its own, so that what follows stands still.
+/// Formats a rate with a fixed width, so that the text after it does not move.
 fn per_second(name: &str, rate: f64, pane: &Pane<'_>) -> String {
     let unit = if pane.width() >= 100 { " ok/s" } else { "/s" };
     format!("{name} {:>6}{unit}", figures::rate(rate))
@@ -230,13 +230,10 @@ fn footer(pane: &mut Pane<'_>, state: &State) {
         keys.push((String::from("+/- load"), Look::Plain));
     }
     keys.push((format!("tab, 1-{last} panels{all}"), Look::Plain));
-    if let Some(note) = state.notes.back() {
-        keys.push((note.clone(), Look::Faint));
-    }
     pane.parts(0, 0, &keys);
 }
 
-/// The keys, over everything else.
+/// Draws the keys over everything else.
 fn help(pane: &mut Pane<'_>) {
     let keys = HELP.iter().map(|(key, _)| cells(key)).max().unwrap_or(0);
     let inside = HELP.iter().map(|(_, what)| keys + 2 + cells(what)).max().unwrap_or(0);

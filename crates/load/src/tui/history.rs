@@ -1,73 +1,42 @@
-//! The seconds of a run as columns of a chart: their number is bounded, and old ones are merged, not forgotten.
+//! Seconds of a run as columns of a chart. Their number is bounded; old columns are merged instead of dropped.
 //!
-//! Percentiles cannot be merged: of a column of several seconds the worst second's are kept, and the chart says so.
+//! Percentiles cannot be merged: a column of several seconds keeps those of its worst second, and the chart says so.
 
-use crate::record::{Heat, Second};
+use crate::record::Second;
 
-/// Columns that are kept at most; even.
+/// Maximum number of columns kept; an even number.
 const COLUMNS_MAX: usize = 512;
 
-/// One second, or several.
+/// Column of one second, or of several merged.
 #[derive(Clone, Debug)]
 pub(super) struct Column {
-    /// Seconds in it.
+    /// Number of seconds in the column.
     pub(super) seconds: u32,
-    /// How long they were together, in seconds.
-    pub(super) length: f64,
-    /// Requests that were due.
-    pub(super) due: u64,
-    /// Requests that succeeded.
-    pub(super) succeeded: u64,
-    /// Requests that failed.
-    pub(super) failed: u64,
-    /// The 50th, 95th and 99th percentile of the response time in its worst second; none where nothing was answered.
-    pub(super) worst: Option<[u64; 3]>,
-    /// How the response times lie.
-    pub(super) heat: Heat,
-    /// Whether a run begins in it.
+    /// Merged seconds; percentiles are those of the worst second.
+    pub(super) sum: Second,
+    /// True if a run begins in this column.
     pub(super) begins: bool,
 }
 
 impl Column {
-    fn new(second: &Second, begins: bool) -> Self {
-        let response = second.response;
-        Column {
-            seconds: 1,
-            length: second.length.as_secs_f64(),
-            due: second.counts.due,
-            succeeded: second.counts.succeeded,
-            failed: second.counts.failed,
-            worst: (response.count > 0).then_some([response.p50_ns, response.p95_ns, response.p99_ns]),
-            heat: second.heat,
-            begins,
-        }
-    }
-
     fn add(&mut self, other: &Column) {
         self.seconds = self.seconds.saturating_add(other.seconds);
-        self.length += other.length;
-        self.due = self.due.saturating_add(other.due);
-        self.succeeded = self.succeeded.saturating_add(other.succeeded);
-        self.failed = self.failed.saturating_add(other.failed);
-        self.worst = match (self.worst, other.worst) {
-            (Some(mine), Some(more)) => Some(std::array::from_fn(|at| mine[at].max(more[at]))),
-            (mine, more) => mine.or(more),
-        };
-        self.heat.add(&other.heat);
+        self.sum.merge(&other.sum);
         self.begins |= other.begins;
     }
 
-    /// Of a count, how many a second.
-    pub(super) fn per_second(&self, count: u64) -> f64 {
-        if self.length > 0.0 { count as f64 / self.length } else { 0.0 }
+    /// Returns the 50th, 95th and 99th percentile of response times in the worst second; `None` if nothing was answered.
+    pub(super) fn worst(&self) -> Option<[u64; 3]> {
+        let response = &self.sum.response;
+        (response.count > 0).then_some([response.p50_ns, response.p95_ns, response.p99_ns])
     }
 }
 
-/// All seconds since the beginning, at most [`COLUMNS_MAX`] columns of them.
+/// Seconds since the beginning, in at most [`COLUMNS_MAX`] columns.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     columns: Vec<Column>,
-    /// Seconds in a column that is full.
+    /// Number of seconds in a full column.
     step: u32,
 }
 
@@ -77,21 +46,21 @@ impl Default for History {
     }
 }
 
-/// Columns as wide as a chart has room for.
+/// Columns fitted to the width of a chart.
 #[derive(Debug)]
 pub(super) struct Fitted {
-    /// From the oldest to the newest.
+    /// Columns from the oldest to the newest.
     pub(super) columns: Vec<Column>,
-    /// Seconds in each of them, but perhaps the last.
+    /// Number of seconds in each column; the last may have fewer.
     pub(super) step: u32,
-    /// Cells that each of them is wide.
+    /// Width of each column, in cells.
     pub(super) wide: usize,
 }
 
 impl History {
-    /// Adds a second; `begins` when it is the first of a run.
+    /// Adds a second; `begins` marks the first of a run.
     pub(super) fn push(&mut self, second: &Second, begins: bool) {
-        let column = Column::new(second, begins);
+        let column = Column { seconds: 1, sum: second.clone(), begins };
         match self.columns.last_mut() {
             Some(last) if last.seconds < self.step => last.add(&column),
             _ => self.columns.push(column),
@@ -102,12 +71,12 @@ impl History {
         }
     }
 
-    /// Seconds that it holds.
+    /// Returns the number of seconds in the history.
     pub(super) fn seconds(&self) -> u64 {
         self.columns.iter().map(|column| u64::from(column.seconds)).sum()
     }
 
-    /// As many columns as fit into `width` cells, where room is kept for a run of `planned` seconds in all.
+    /// Merges columns to fit into `width` cells, with room for a run of `planned` seconds.
     pub(super) fn fitted(&self, width: usize, planned: u64) -> Fitted {
         let planned = usize::try_from(planned.div_ceil(u64::from(self.step))).unwrap_or(usize::MAX);
         let all = self.columns.len().max(planned).max(1);
@@ -118,7 +87,7 @@ impl History {
     }
 }
 
-/// Groups of so many columns, each made one.
+/// Merges each `group` columns into one.
 fn merged(columns: &[Column], group: usize) -> Vec<Column> {
     let groups = columns.chunks(group.max(1));
     let merge = |group: &[Column]| {
@@ -144,7 +113,7 @@ mod tests {
             assert!(history.columns.len() <= COLUMNS_MAX);
         }
         assert_eq!(history.seconds(), 5_000);
-        let total: u64 = history.columns.iter().map(|column| column.succeeded).sum();
+        let total: u64 = history.columns.iter().map(|column| column.sum.counts.succeeded).sum();
         assert_eq!(total, 5_000 * second.counts.succeeded);
         for width in [1, 7, 60, 512, 1_000] {
             let fitted = history.fitted(width, 0);
@@ -162,7 +131,7 @@ mod tests {
             history.push(&second, false);
         }
         let fitted = history.fitted(2, 0);
-        let worst: Vec<_> = fitted.columns.iter().map(|column| column.worst.unwrap()[2]).collect();
+        let worst: Vec<_> = fitted.columns.iter().map(|column| column.worst().unwrap()[2]).collect();
         assert_eq!((worst, fitted.step), (vec![90, 30], 2));
     }
 

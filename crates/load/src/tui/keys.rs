@@ -1,16 +1,16 @@
-//! What keys do.
+//! Key bindings of the view.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::panel::Panel;
 use super::state::{Quit, State};
 
-/// What a press of `+` multiplies the load by.
+/// Factor by which one press of `+` multiplies the load.
 const STEP: f64 = 1.1;
-/// Presses of `+` or `-` in one direction at most: a factor of 1000, which is what a control takes.
+/// Maximum number of presses of `+` or `-` in one direction: a factor of about 1000, the bound of a control.
 const STEPS_MAX: i32 = 72;
 
-/// Keys and what they do, for the help.
+/// Keys and their descriptions, for the help.
 pub(super) const HELP: [(&str, &str); 8] = [
     ("p, space", "pause, and go on"),
     ("+, -", "10 % more or less load"),
@@ -23,7 +23,7 @@ pub(super) const HELP: [(&str, &str); 8] = [
 ];
 
 impl State {
-    /// Takes in a key; says whether anything changed.
+    /// Handles a key. Returns whether anything changed.
     pub fn key(&mut self, key: KeyEvent) -> bool {
         if key.kind == KeyEventKind::Release {
             return false;
@@ -51,7 +51,7 @@ impl State {
         true
     }
 
-    /// Ends everything at once.
+    /// Ends the run and the view at once.
     pub fn quit_now(&mut self) {
         self.quit = Quit::Now;
         if let Some(run) = &self.run {
@@ -59,7 +59,7 @@ impl State {
         }
     }
 
-    /// Ends the run; the second time, at once.
+    /// Ends the run; the second call ends the view at once.
     pub fn quit_asked(&mut self) {
         if self.quit >= Quit::Asked {
             return self.quit_now();
@@ -89,9 +89,9 @@ impl State {
         }
     }
 
-    /// Whether the load is not to be touched; the reason is shown.
+    /// Returns whether the load must stay unchanged, and then shows the reason.
     fn is_fixed(&mut self) -> bool {
-        // A point that was paused or scaled is not the load that it says it is, and the knee would be wrong in silence.
+        // A paused or scaled point would not have the load it states, and the knee would be wrong without notice.
         let is_fixed = self.tuning.is_on();
         if is_fixed {
             self.notice = Some("A tuned run sets its own load: it is not paused or scaled by hand".to_owned());
@@ -99,7 +99,7 @@ impl State {
         is_fixed
     }
 
-    /// The panel so many places after the one that is shown, where all of them together are a place too.
+    /// Returns the panel `places` after the current one in the cycle of all panels and the overview, which is `None`.
     fn beside(&self, places: isize) -> Option<Panel> {
         let panels = self.panels();
         let places_all = panels.len() + 1;

@@ -1,8 +1,8 @@
-//! The view of a run on a terminal: graphs, tables, and keys that pause, scale and end it.
+//! Terminal view of a run: charts, tables, and keys that pause, scale and end it.
 //!
-//! It is told what happens by [`Event`]s and acts on a run only by its [`Control`](crate::engine::Control). Three parts
-//! work beside each other, so that none waits for another: a task takes in events, one thread reads keys, one draws. A
-//! terminal that takes nothing holds only the drawing back; what it misses is in the next picture.
+//! The view receives [`Event`]s and acts on a run only through its [`Control`](crate::engine::Control). Three parts run in
+//! parallel, so that none waits for another: a task handles events, one thread reads keys, one draws. A blocked terminal
+//! delays only the drawing; the next picture shows the current state.
 
 mod draw;
 #[cfg(test)]
@@ -29,52 +29,43 @@ use self::screen::Screen;
 pub use self::state::State;
 use crate::progress::Event;
 
-/// How a view is shown.
+/// Display options of a view.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether colours are used. Nothing is told by colour alone.
+    /// True if colours are used. Colour alone carries no meaning.
     pub colours: bool,
 }
 
 impl Options {
-    /// Colours, unless `NO_COLOR` is set to something, as <https://no-color.org> has it.
+    /// Reads the environment: colours are on unless `NO_COLOR` is set and not empty, see <https://no-color.org>.
     pub fn from_environment() -> Self {
         Options { colours: std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) }
     }
 }
 
-/// Why a view is over.
+/// Reason why a view has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// There was no more to show.
+    /// The events ended by themselves.
     Over,
-    /// The run was told to end, and did.
+    /// The run was asked to end, and did.
     Asked,
-    /// Nobody reads what is written: the run was told to end, and nothing more is to be written there.
+    /// The reader of the output is gone: the run was asked to end, and the output must not be written any more.
     ReaderGone,
-    /// The user or the system wants the view gone at once. Whoever shows it ends the run, and may print its summary.
+    /// The user or a signal ended the view at once. The caller ends the run and may print its summary.
     AtOnce,
 }
 
-/// What was shown.
-#[derive(Clone, Debug)]
-pub struct Shown {
-    /// Why it is over.
-    pub left: Left,
-    /// The last notes, which left the screen with the view; to be printed beside the summary.
-    pub notes: Vec<String>,
-}
-
-/// Shows a run until its events end or the user has enough. Then the terminal is as it was, and the summary may be
-/// printed. `q` stops the current run, and each that begins later; whoever starts them looks at
-/// [`Control::is_stopped`](crate::engine::Control::is_stopped) and ends the channel. After [`Left::AtOnce`] nobody
-/// receives any more.
+/// Shows a run until its events end or the user leaves. Then the terminal is restored, and the summary may be printed. `q`
+/// stops the current run and each later one; the caller that starts the runs checks
+/// [`Control::is_stopped`](crate::engine::Control::is_stopped) and closes the channel. After [`Left::AtOnce`] no events are
+/// received any more.
 ///
-/// SIGINT and SIGTERM are taken over for the rest of the process: both are [`Left::AtOnce`].
+/// Handles SIGINT and SIGTERM for the rest of the process: both cause [`Left::AtOnce`].
 ///
 /// # Errors
-/// When standard output is no terminal, or cannot be set up.
-pub async fn show(mut events: Receiver<Event>, options: Options) -> io::Result<Shown> {
+/// An I/O error if standard output is no terminal, or cannot be set up.
+pub async fn show(mut events: Receiver<Event>, options: Options) -> io::Result<Left> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut screen = Screen::open(State::new(options.colours))?;

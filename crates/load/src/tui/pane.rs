@@ -1,11 +1,11 @@
-//! A part of the screen: what is drawn there is cut at its edges, so that no panel can write over another.
+//! Part of the screen. Drawing is clipped at its edges, so that no panel writes over another.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 
-/// What text means. Colours are of the sixteen that each terminal has in tones that fit its background, and no meaning is
-/// told by colour alone.
+/// Meaning of a text. Colours are among the sixteen that each terminal adapts to its background, and colour alone carries no
+/// meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Plain,
@@ -16,11 +16,11 @@ pub(super) enum Look {
     Good,
     Bad,
     Warning,
-    /// The three percentiles, from the lowest.
+    /// Percentile by its index: 0 is p50, 1 is p95, 2 is p99.
     Series(usize),
 }
 
-/// How things look.
+/// Styles of the meanings, with or without colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Theme {
     pub(super) colours: bool,
@@ -46,7 +46,7 @@ impl Theme {
     }
 }
 
-/// A rectangle to draw in; places are counted from its upper left corner.
+/// Rectangle to draw in; coordinates count from its upper left corner.
 #[derive(Debug)]
 pub(super) struct Pane<'a> {
     buffer: &'a mut Buffer,
@@ -68,7 +68,7 @@ impl<'a> Pane<'a> {
         usize::from(self.area.height)
     }
 
-    /// A part of it; what would be outside is not in it.
+    /// Returns a part of the pane, clipped at its edges.
     pub(super) fn part(&mut self, x: usize, y: usize, width: usize, height: usize) -> Pane<'_> {
         let clamp = |value: usize, max: u16| u16::try_from(value).unwrap_or(u16::MAX).min(max);
         let (x, y) = (clamp(x, self.area.width), clamp(y, self.area.height));
@@ -78,7 +78,7 @@ impl<'a> Pane<'a> {
         Pane { buffer: self.buffer, area, theme: self.theme }
     }
 
-    /// Writes text and says where it ends.
+    /// Writes text and returns the position of its end.
     pub(super) fn text(&mut self, x: usize, y: usize, text: &str, look: Look) -> usize {
         if x >= self.width() || y >= self.height() {
             return x;
@@ -95,13 +95,13 @@ impl<'a> Pane<'a> {
         self.text(x, y, text, look);
     }
 
-    /// Writes text, with `…` in the place of what does not fit.
+    /// Writes text, shortened with `…` if it does not fit. Returns the position of its end.
     pub(super) fn fitted(&mut self, x: usize, y: usize, text: &str, look: Look) -> usize {
         let text = shortened(text, self.width().saturating_sub(x));
         self.text(x, y, &text, look)
     }
 
-    /// Writes as many of the parts, from the first, as fit whole, with room between them.
+    /// Writes the parts in order with two blanks between them, and skips those that do not fit whole.
     pub(super) fn parts(&mut self, x: usize, y: usize, parts: &[(String, Look)]) {
         let mut at = x;
         for (text, look) in parts {
@@ -113,7 +113,7 @@ impl<'a> Pane<'a> {
         }
     }
 
-    /// Empties it.
+    /// Clears all cells of the pane.
     pub(super) fn clear(&mut self) {
         for y in self.area.top()..self.area.bottom() {
             for x in self.area.left()..self.area.right() {
@@ -123,12 +123,12 @@ impl<'a> Pane<'a> {
     }
 }
 
-/// Cells that a text takes.
+/// Returns the number of cells that a text occupies.
 pub(super) fn cells(text: &str) -> usize {
     ratatui::text::Span::raw(text).width()
 }
 
-/// A text of at most so many cells, with `…` in the place of what was cut.
+/// Shortens a text to at most `room` cells, with `…` in place of the rest.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     if cells(text) <= room {
         return text.to_owned();
@@ -144,47 +144,39 @@ pub(super) fn shortened(text: &str, room: usize) -> String {
     if room > 0 { short + "…" } else { short }
 }
 
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Field {
-    /// Its head.
-    pub(super) name: &'static str,
-    /// Whether it stands at the right of its column, as figures do.
-    pub(super) right: bool,
-    /// Those with a higher one go first when there is no room.
-    pub(super) rank: u8,
-}
+/// Column of a table: its head, whether it is aligned right, and its rank. If room is short, columns of higher rank are left
+/// out first.
+pub(super) type Field = (&'static str, bool, u8);
 
-/// Cells that the last column of a table needs at least; longer words there are cut.
+/// Minimum width of a table's last column, in cells; longer text there is cut.
 const LAST_MIN: usize = 14;
 
-/// Writes a table at the left of a pane, without the columns that do not fit; the last one that is there is shortened.
+/// Writes a table at the left of a pane, without the columns that do not fit; the last column shown is shortened.
 pub(super) fn table(pane: &mut Pane<'_>, top: usize, fields: &[Field], rows: &[(Vec<String>, Look)]) {
     let widths: Vec<usize> = fields
         .iter()
         .enumerate()
-        .map(|(at, field)| {
-            rows.iter().filter_map(|(row, _)| row.get(at)).map(|text| cells(text)).fold(cells(field.name), usize::max)
+        .map(|(at, (name, ..))| {
+            rows.iter().filter_map(|(row, _)| row.get(at)).map(|text| cells(text)).fold(cells(name), usize::max)
         })
         .collect();
     let mut shown: Vec<usize> = (0..fields.len()).collect();
     let last = fields.len().saturating_sub(1);
-    let needs =
-        |at: &usize| if *at == last && !fields[last].right { widths[*at].min(LAST_MIN) } else { widths[*at] } + 2;
+    let needs = |at: &usize| if *at == last && !fields[last].1 { widths[*at].min(LAST_MIN) } else { widths[*at] } + 2;
     while shown.len() > 1 && shown.iter().map(needs).sum::<usize>() > pane.width() + 2 {
-        let Some(worst) = (0..shown.len()).max_by_key(|at| fields[shown[*at]].rank) else { break };
+        let Some(worst) = (0..shown.len()).max_by_key(|at| fields[shown[*at]].2) else { break };
         shown.remove(worst);
     }
     let mut line = |y: usize, texts: &dyn Fn(usize) -> String, look: Look| {
         let mut x = 0;
         for at in &shown {
             let (text, width) = (texts(*at), widths[*at]);
-            let indent = if fields[*at].right { width.saturating_sub(cells(&text)) } else { 0 };
+            let indent = if fields[*at].1 { width.saturating_sub(cells(&text)) } else { 0 };
             pane.fitted(x + indent, y, &text, look);
             x += width + 2;
         }
     };
-    line(top, &|at| fields[at].name.to_owned(), Look::Faint);
+    line(top, &|at| fields[at].0.to_owned(), Look::Faint);
     for (y, (row, look)) in rows.iter().enumerate() {
         line(top + 1 + y, &|at| row.get(at).cloned().unwrap_or_default(), *look);
     }
@@ -228,7 +220,6 @@ mod tests {
     #[test]
     fn a_table_loses_its_least_important_columns_first() {
         let fields = [("name", false, 0), ("p50", true, 2), ("p99", true, 1)];
-        let fields = fields.map(|(name, right, rank)| Field { name, right, rank });
         let rows = [(vec!["tls".to_owned(), "1 ms".to_owned(), "2 ms".to_owned()], Look::Plain)];
         let drawn = |width| lines(width, 2, |pane| table(pane, 0, &fields, &rows));
         assert_eq!(drawn(16), ["name   p50   p99", "tls   1 ms  2 ms"]);

@@ -3,10 +3,10 @@
 use super::pane::{Look, Pane, cells};
 use crate::figures;
 
-/// Eighths of a cell, from none.
+/// Eighths of a cell, starting at none.
 const EIGHTHS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
 
-/// The smallest round value that is not below.
+/// Returns the smallest round value that is at least this one.
 pub(super) fn round_up(value: f64) -> f64 {
     if !(value.is_finite() && value > 0.0) {
         return 1.0;
@@ -16,7 +16,7 @@ pub(super) fn round_up(value: f64) -> f64 {
     steps.into_iter().map(|step| step * power).find(|step| *step >= value * 0.9999).unwrap_or(value)
 }
 
-/// A logarithmic scale of times.
+/// Logarithmic scale of times in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     low: f64,
@@ -24,7 +24,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// One that holds both, from and to 1, 2 or 5 times a power of ten.
+    /// Creates a scale that holds both times, with ends at 1, 2 or 5 times a power of ten.
     pub(super) fn new(low_ns: u64, high_ns: u64) -> Self {
         let (low, high) = (low_ns.max(1) as f64, high_ns.max(low_ns).max(1) as f64);
         let low = [5.0, 2.0, 1.0].map(|step| step * 10f64.powf(low.log10().floor())).into_iter().find(|at| *at <= low);
@@ -35,13 +35,13 @@ impl Scale {
         Scale { low, high: if high > low { high } else { low * 2.0 } }
     }
 
-    /// Where a time lies, 0.0 to 1.0.
+    /// Returns the position of a time, 0.0 to 1.0.
     pub(super) fn place(self, ns: u64) -> f64 {
         let (low, high) = (self.low.log10(), self.high.log10());
         (((ns.max(1) as f64).log10() - low) / (high - low)).clamp(0.0, 1.0)
     }
 
-    /// Round times on it, at most `most`, the lowest first.
+    /// Returns at most `most` round times on the scale, ascending.
     pub(super) fn marks(self, most: usize) -> Vec<u64> {
         let first = self.low.log10().floor() as i32;
         let last = self.high.log10().ceil() as i32;
@@ -55,7 +55,7 @@ impl Scale {
                 return inside;
             }
         }
-        // Powers of ten, as many apart as it takes.
+        // Powers of ten, spaced as far apart as needed.
         let tens = (first..=last).map(|power| 10f64.powi(power)).filter(|at| *at >= self.low && *at <= self.high);
         let tens: Vec<u64> = tens.map(|at| at.round() as u64).collect();
         let apart = tens.len().div_ceil(most.max(1)).max(1);
@@ -63,14 +63,14 @@ impl Scale {
     }
 }
 
-/// A round time, without digits that say nothing: `100 µs`, `2 s`.
+/// Formats a round time without trailing zeros: `100 µs`, `2 s`.
 pub(super) fn round_time(ns: u64) -> String {
     let told = figures::time(ns);
     let Some((value, unit)) = told.split_once(' ') else { return told };
     format!("{} {unit}", without_zeros(value))
 }
 
-/// A round number in little room: `10k`, `2.5M`.
+/// Formats a round number briefly: `10k`, `2.5M`.
 pub(super) fn round_short(value: f64) -> String {
     let told = figures::short(value);
     let digits = told.trim_end_matches(char::is_alphabetic);
@@ -81,7 +81,8 @@ fn without_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Writes labels of a vertical axis, each at its row, and says how wide they are, the line at their right included.
+/// Writes the labels of a vertical axis at their rows, and returns their width including the line at the right; 0 if the
+/// pane is too narrow.
 pub(super) fn labels(pane: &mut Pane<'_>, rows: usize, labels: &[(usize, String)]) -> usize {
     let wide = labels.iter().map(|(_, label)| cells(label)).max().unwrap_or(0);
     if wide + 12 > pane.width() {
@@ -97,7 +98,7 @@ pub(super) fn labels(pane: &mut Pane<'_>, rows: usize, labels: &[(usize, String)
     wide + 1
 }
 
-/// Writes a bar that stands on the lowest of `rows` rows; its height is 0.0 to 1.0 of them.
+/// Draws a bar that stands on the lowest of `rows` rows; `height` is a share of them, 0.0 to 1.0.
 pub(super) fn bar(pane: &mut Pane<'_>, x: usize, wide: usize, rows: usize, height: f64, look: Look) {
     let eighths = eighths(rows, height);
     for row in 0..rows {
@@ -108,19 +109,19 @@ pub(super) fn bar(pane: &mut Pane<'_>, x: usize, wide: usize, rows: usize, heigh
     }
 }
 
-/// Eighths of a cell that a height takes: something is never nothing.
+/// Returns the height in eighths of a cell: a height above zero is at least one.
 fn eighths(rows: usize, height: f64) -> usize {
     let eighths = (height.clamp(0.0, 1.0) * rows as f64 * 8.0).round() as usize;
     if height > 0.0 { eighths.max(1) } else { 0 }
 }
 
-/// A bar that lies: `width` cells of which a share of 0.0 to 1.0 is full.
+/// Returns a horizontal bar of `width` cells, of which `share` (0.0 to 1.0) is full.
 pub(super) fn lying(width: usize, share: f64) -> String {
     let full = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
     "█".repeat(full) + &"░".repeat(width - full)
 }
 
-/// Lines of dots, two columns and four rows to a cell.
+/// Lines of Braille dots, two columns and four rows to a cell.
 #[derive(Debug)]
 pub(super) struct Dots {
     width: usize,
@@ -129,12 +130,12 @@ pub(super) struct Dots {
 }
 
 impl Dots {
-    /// Nothing yet, in so many cells.
+    /// Creates an empty drawing of this many cells.
     pub(super) fn new(width: usize, height: usize) -> Self {
         Dots { width, height, cells: vec![(0, Look::Plain); width * height] }
     }
 
-    /// Sets a dot; `y` is counted from the top.
+    /// Sets a dot; `y` counts from the top.
     fn set(&mut self, x: usize, y: usize, look: Look) {
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
         if x / 2 < self.width && y / 4 < self.height {
@@ -143,7 +144,7 @@ impl Dots {
         }
     }
 
-    /// A line through heights of 0.0 to 1.0, each so many dots wide; where there is none, a gap.
+    /// Draws a line through heights of 0.0 to 1.0, each `wide` dots wide; `None` leaves a gap.
     pub(super) fn line(&mut self, heights: &[Option<f64>], wide: usize, look: Look) {
         let rows = self.height * 4;
         let at = |height: f64| ((1.0 - height.clamp(0.0, 1.0)) * rows.saturating_sub(1) as f64).round() as usize;
@@ -161,7 +162,7 @@ impl Dots {
         }
     }
 
-    /// Writes them, where there are some.
+    /// Writes the cells that contain dots.
     pub(super) fn draw(&self, pane: &mut Pane<'_>) {
         for (index, (bits, look)) in self.cells.iter().enumerate().filter(|(_, (bits, _))| *bits != 0) {
             let symbol = char::from_u32(0x2800 + u32::from(*bits)).unwrap_or('.');

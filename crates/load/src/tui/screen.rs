@@ -1,4 +1,4 @@
-//! The threads of a view, and what they share.
+//! Threads of a view and their shared state.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,17 +8,17 @@ use tokio::sync::{Notify, oneshot};
 
 use super::draw::draw;
 use super::state::{Quit, State};
-use super::{Left, Shown, terminal};
+use super::{Left, terminal};
 use crate::progress::Event;
 
-/// From one picture to the next at least.
+/// Minimum time between two pictures.
 const REDRAW: Duration = Duration::from_millis(100);
-/// How long the thread of the keys waits before it looks whether all is over.
+/// Interval at which the key thread checks for the end of the view.
 const KEY_WAIT: Duration = Duration::from_millis(50);
-/// How long the end waits for a terminal that takes nothing.
+/// Maximum time that closing waits for a blocked terminal.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
 
-/// A view that is open. Dropped, it gives the terminal back.
+/// Open view. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
     shared: Arc<Shared>,
@@ -27,7 +27,7 @@ pub(super) struct Screen {
 #[derive(Debug)]
 struct Shared {
     inner: Mutex<Inner>,
-    /// Something changed.
+    /// Notified when the state changes.
     changed: Condvar,
     at_once: Notify,
     begun: Instant,
@@ -58,7 +58,7 @@ impl Shared {
 }
 
 impl Screen {
-    /// Takes the terminal and begins to draw.
+    /// Takes the terminal and starts to draw.
     pub(super) fn open(state: State) -> io::Result<Self> {
         let output = terminal::take()?;
         let inner = Mutex::new(Inner { state, is_dirty: true, is_over: false });
@@ -90,10 +90,10 @@ impl Screen {
         self.shared.at_once.notified().await;
     }
 
-    /// Gives the terminal back.
-    pub(super) async fn close(self) -> Shown {
+    /// Restores the terminal and returns why the view ended.
+    pub(super) async fn close(self) -> Left {
         let (done, is_done) = oneshot::channel();
-        // In a thread of its own: the terminal may take nothing, and then the process ends without it.
+        // Runs in a thread of its own: if the terminal blocks, the process ends without it.
         let closing = std::thread::Builder::new().name("load-close".to_owned()).spawn(move || {
             terminal::give_back();
             let _ = done.send(());
@@ -101,13 +101,11 @@ impl Screen {
         if closing.is_ok() {
             let _ = tokio::time::timeout(CLOSE_WAIT, is_done).await;
         }
-        let inner = self.shared.lock();
-        let left = match inner.state.quit {
+        match self.shared.lock().state.quit {
             Quit::No => Left::Over,
             Quit::Asked => Left::Asked,
             Quit::Now => Left::AtOnce,
-        };
-        Shown { left, notes: inner.state.notes.iter().cloned().collect() }
+        }
     }
 }
 
@@ -131,11 +129,11 @@ fn draw_all(shared: &Shared, mut output: terminal::Output) {
         inner.is_dirty = false;
         drop(inner);
         let begun = Instant::now();
-        // The state is locked while the picture is made, not while the terminal takes it.
+        // The state is locked while the picture is made, not while the terminal receives it.
         let now = shared.begun.elapsed();
         let drawn = terminal::draw(&mut output, |frame| draw(frame, &shared.lock().state, now));
         if drawn.is_err() {
-            // The terminal is gone. The run is not: its events go on being taken in.
+            // The terminal is gone, but the run continues: its events are still handled.
             terminal::give_back();
             break;
         }

@@ -1,4 +1,4 @@
-//! Pictures at the sizes that people use, compared exactly with files; and all other sizes, for panics.
+//! Snapshots at common sizes, compared exactly with files; all other sizes are tested for panics.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-use super::generated::{self, Dice};
+use super::generated::{self, below};
 use super::panel::Panel;
 use super::state::State;
 use crate::progress::Event;
+use crate::request::Random;
 
-/// Set to anything, pictures that differ are written anew instead of told.
+/// If set, differing snapshots are rewritten instead of reported.
 const REWRITE: &str = "SEALWAY_WRITE_SNAPSHOTS";
 
 fn state(events: Vec<Event>, colours: bool) -> State {
@@ -78,7 +79,7 @@ fn a_run_that_is_over_a_long_one_the_help_and_one_panel_alone_look_as_kept() {
     }
 }
 
-/// 100 seconds of 300, so that a column is several seconds.
+/// State after 100 of 300 seconds, so that a column holds several seconds.
 fn long() -> State {
     let mut events = generated::single(11, 20, 300);
     let mut state = State::new(true);
@@ -120,28 +121,28 @@ fn no_color_is_obeyed() {
 
 #[test]
 fn no_size_and_no_state_panics() {
-    let mut dice = Dice(2026);
+    let mut dice = Random::new(2026);
     let mut states = Vec::new();
     for seed in 0..6 {
         let mut events = if seed % 2 == 0 { generated::single(seed, 40, 40) } else { generated::matrix(seed) };
-        events.truncate(dice.below(events.len() as u64 + 1) as usize);
+        events.truncate(below(&mut dice, events.len() as u64 + 1) as usize);
         let mut state = state(events, seed % 3 == 0);
-        state.apply(Event::Note("a note\u{1b}[2J that is long ".repeat(9)), Duration::ZERO);
+        state.notice = Some("a notice that is long ".repeat(9));
         states.push(state);
     }
     states.push(extremes());
     for width in 1..=220_u16 {
-        for height in [1 + width % 12, 1 + dice.below(60) as u16, 60] {
-            let at = dice.below(states.len() as u64) as usize;
+        for height in [1 + width % 12, 1 + below(&mut dice, 60) as u16, 60] {
+            let at = below(&mut dice, states.len() as u64) as usize;
             let state = &mut states[at];
-            state.panel = Panel::numbered(dice.below(14) as usize).filter(|panel| state.panels().contains(panel));
-            state.help = dice.below(4) == 0;
+            state.panel = Panel::numbered(below(&mut dice, 14) as usize).filter(|panel| state.panels().contains(panel));
+            state.help = below(&mut dice, 4) == 0;
             picture(state, width, height);
         }
     }
 }
 
-/// Figures that no run has.
+/// State with figures that no run has.
 fn extremes() -> State {
     let mut state = State::new(true);
     for event in generated::single(1, 12, 12) {

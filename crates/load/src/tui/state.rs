@@ -1,4 +1,5 @@
-//! What is known of a run, and what of it is looked at. Fed by events and keys; reads no clock and writes nowhere.
+//! State of the view: the run's figures and the selected panel. Changed by events and keys; reads no clock and writes no
+//! output.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,59 +15,56 @@ use crate::plan::{Arrival, Plan};
 use crate::progress::Event;
 use crate::record::{Counts, FaultCount, Heat, Phase, Quantiles, Second, Totals};
 
-/// Notes that are kept.
-const NOTES_MAX: usize = 64;
-/// Seconds of which the generator's own strain is looked at.
+/// Number of last seconds that decide whether the generator is strained.
 const STRAIN_SECONDS: usize = 3;
-/// A processor share from which a generator is taken to be at its end.
+/// Processor share from which a generator counts as strained.
 const CPU_STRAINED: f64 = 0.9;
-/// Lateness of timers from which their times are doubtful.
+/// Timer delay from which the measured times are doubtful.
 const LAG_STRAINED: Duration = Duration::from_millis(20);
 
-/// Whether the end was asked for.
+/// Progress of a requested end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quit {
-    /// No.
+    /// The user requested no end.
     No,
-    /// With a summary.
+    /// The run ends with a summary.
     Asked,
-    /// At once.
+    /// The view ends at once, without waiting.
     Now,
 }
 
-/// Everything that is shown.
+/// State shown by the view.
 #[derive(Debug)]
 pub struct State {
     pub(super) theme: Theme,
     pub(super) run: Option<Running>,
     pub(super) history: History,
     pub(super) tuning: Tuning,
-    pub(super) notes: VecDeque<String>,
-    /// An answer to a key, until the next key.
+    /// Notice in response to a key, shown until the next key.
     pub(super) notice: Option<String>,
-    /// The panel that has all the room, if one has.
+    /// Panel that is shown alone, if any.
     pub(super) panel: Option<Panel>,
     pub(super) help: bool,
     pub(super) quit: Quit,
-    /// How often `+` was pressed, less how often `-` was.
+    /// Number of presses of `+` minus those of `-`.
     pub(super) scale_steps: i32,
 }
 
-/// The run that goes on, or the last one.
+/// Current run, or the last one.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) plan: Arc<Plan>,
     pub(super) control: Control,
     pub(super) last: Option<Second>,
     pub(super) whole: Option<Whole>,
-    /// Lateness and processor share of the last seconds.
+    /// Timer delay and processor use of the last seconds.
     strain: VecDeque<(Duration, f64)>,
     pub(super) end: Option<End>,
-    /// Whether it has no figures yet: those that are there are of the run before.
+    /// True if the run has no figures yet: those shown are of the previous run.
     pub(super) is_new: bool,
 }
 
-/// How a run ended.
+/// End of a run with its result.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) ended: Ended,
@@ -75,14 +73,14 @@ pub(super) struct End {
     pub(super) lag_p99: Duration,
 }
 
-/// A run until now, in figures; without its warm-up.
+/// Figures of a run so far, without its warm-up.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) measured: Duration,
     pub(super) counts: Counts,
     pub(super) statuses: Vec<(u16, u64)>,
     pub(super) faults: Vec<FaultCount>,
-    /// Those that have times.
+    /// Quantiles of the phases that have times.
     pub(super) phases: Vec<(Phase, Quantiles)>,
     pub(super) heat: Heat,
     pub(super) lag_p99: Duration,
@@ -103,12 +101,12 @@ impl Whole {
         }
     }
 
-    /// Figures of a phase, all zero where there are none.
+    /// Returns the quantiles of a phase, all zero if it has no times.
     pub(super) fn phase(&self, phase: Phase) -> Quantiles {
         self.phases.iter().find(|(of, _)| *of == phase).map(|(_, figures)| *figures).unwrap_or_default()
     }
 
-    /// Requests that succeeded, a second.
+    /// Returns the successful requests per second.
     pub(super) fn rate(&self) -> f64 {
         let seconds = self.measured.as_secs_f64();
         if seconds > 0.0 { self.counts.succeeded as f64 / seconds } else { 0.0 }
@@ -116,14 +114,13 @@ impl Whole {
 }
 
 impl State {
-    /// Nothing is known yet.
+    /// Creates the state of a view without a run.
     pub fn new(colours: bool) -> Self {
         State {
             theme: Theme { colours },
             run: None,
             history: History::default(),
             tuning: Tuning::default(),
-            notes: VecDeque::new(),
             notice: None,
             panel: None,
             help: false,
@@ -132,7 +129,7 @@ impl State {
         }
     }
 
-    /// Takes in what happened, `now` after the beginning.
+    /// Applies an event; `now` is the time since the view's start.
     pub fn apply(&mut self, event: Event, now: Duration) {
         match event {
             Event::Cell { name, index, of } => {
@@ -146,17 +143,11 @@ impl State {
             Event::Tick(tick) => self.tick(&tick),
             Event::Outcome(outcome) => self.end(*outcome),
             Event::CellDone(summary) => self.tuning.cell_done(summary, now),
-            Event::Note(note) => {
-                if self.notes.len() == NOTES_MAX {
-                    self.notes.pop_front();
-                }
-                self.notes.push_back(figures::clean(&note));
-            }
         }
     }
 
     fn begin(&mut self, plan: Arc<Plan>, control: Control) {
-        // An end that was asked for is of the whole, not of the run that went on then.
+        // A requested end covers the whole job, not only the run that was active then.
         if self.quit > Quit::No {
             control.stop();
         }
@@ -164,7 +155,7 @@ impl State {
             self.history = History::default();
         }
         self.scale_steps = 0;
-        // Of runs that follow each other, the figures of the one before stay until there are others.
+        // In a series of runs, the figures of the previous run stay until there are new ones.
         let before = self.run.take().filter(|_| self.tuning.is_on());
         let (last, whole) = before.map(|run| (run.last, run.whole)).unwrap_or_default();
         let (strain, end) = (VecDeque::new(), None);
@@ -189,7 +180,7 @@ impl State {
         });
     }
 
-    /// Seconds that the chart should have room for; 0 where nobody knows.
+    /// Returns the seconds that the chart reserves room for; 0 if unknown.
     pub(super) fn planned_seconds(&self) -> u64 {
         match &self.run {
             Some(run) if !self.tuning.is_on() => {
@@ -199,7 +190,7 @@ impl State {
         }
     }
 
-    /// How long everything will take at most from now on, if that can be said.
+    /// Returns the maximum time and the number of runs that are left, if known.
     pub(super) fn left(&self, now: Duration) -> Option<Left> {
         let run = self.run.as_ref()?;
         let planned = run.planned();
@@ -207,7 +198,7 @@ impl State {
         self.tuning.left(here, planned, now)
     }
 
-    /// Why the figures may be the generator's own, in one sentence.
+    /// Returns a sentence if the figures may describe the generator instead of the target.
     pub(super) fn strained(&self) -> Option<String> {
         let run = self.run.as_ref()?;
         if let Some(End { limit: Limit::Generator(why), .. }) = &run.end {
@@ -217,14 +208,14 @@ impl State {
     }
 }
 
-/// What is left of a tuned run, at most.
+/// Maximum work left of a tuned run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
-    /// Of this cell, or of the one there is.
+    /// Time left in this cell, or in the only one.
     pub(super) here: Duration,
-    /// Of all cells, this one included; guessed.
+    /// Time left in all cells, this one included; an estimate.
     pub(super) all: Option<Duration>,
-    /// Runs of this cell, the one that goes on included.
+    /// Runs left in this cell, the current one included.
     pub(super) runs: u64,
 }
 
@@ -238,12 +229,12 @@ impl Running {
         self.last = Some(tick.second.clone());
     }
 
-    /// Since its beginning.
+    /// Returns the time since the run's start.
     pub(super) fn at(&self) -> Duration {
         self.last.as_ref().filter(|_| !self.is_new).map(|second| second.at).unwrap_or_default()
     }
 
-    /// How long it is meant to take, if that is known.
+    /// Returns the planned length of the run, if known.
     pub(super) fn planned(&self) -> Option<Duration> {
         let bursts = match self.plan.arrival {
             Arrival::Bursts { every, times, .. } => {
@@ -258,7 +249,7 @@ impl Running {
         }
     }
 
-    /// Requests it is meant to make, if there is a number.
+    /// Returns the planned number of requests, if there is one.
     fn requests(&self) -> Option<u64> {
         let own = match &self.plan.arrival {
             Arrival::Closed { concurrency, loops, .. } if *loops > 0 => {
@@ -273,7 +264,7 @@ impl Running {
         }
     }
 
-    /// How much of it is done, 0.0 to 1.0, and how long the rest will take; by whichever of its ends comes first.
+    /// Returns the share that is done, 0.0 to 1.0, and the time left; by the bound that is reached first.
     pub(super) fn progress(&self) -> Option<(f64, Duration)> {
         if self.end.is_some() {
             return Some((1.0, Duration::ZERO));
@@ -337,7 +328,7 @@ mod tests {
         let state = fed(generated::single(3, 17, 60));
         let run = state.run.as_ref().unwrap();
         let (now, whole) = (run.last.as_ref().unwrap().response, run.whole.as_ref().unwrap().phase(Phase::Response));
-        // The 17th second has a stall, which the run as a whole has not.
+        // The 17th second has a stall, which the run as a whole does not show.
         assert!(now.p50_ns > 10 * whole.p50_ns, "{} {}", now.p50_ns, whole.p50_ns);
         assert_eq!(run.progress().unwrap(), (17.0 / 60.0, Duration::from_secs(43)));
     }

@@ -1,4 +1,4 @@
-//! The terminal's state: taken once, and given back however it ends.
+//! State of the terminal: taken once, and restored however the view ends.
 
 use std::io::{self, BufWriter, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,25 +11,25 @@ use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_ra
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
-/// Whether the terminal is ours. A process has one.
+/// True if this process has taken the terminal. A process has one.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
-/// Held while a picture is written.
+/// Locked while a picture is written.
 static WRITING: Mutex<()> = Mutex::new(());
-/// How long a panic waits for a picture that is being written, in steps of 10 ms.
+/// Number of 10 ms steps that restoring waits for a picture being written.
 const PATIENCE: u32 = 20;
 
-/// What pictures are drawn with.
+/// Terminal that pictures are drawn on.
 pub(super) type Output = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
-/// Takes the terminal: keys come one by one and unechoed, and the screen is another one than that of the shell.
+/// Takes the terminal: raw mode without echo, on the alternate screen.
 ///
 /// # Errors
-/// When there is none.
+/// An I/O error if there is no terminal.
 pub(super) fn take() -> io::Result<Output> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = std::panic::take_hook();
-        // The terminal first, or the words of the panic are on a screen that is about to vanish.
+        // Restore the terminal first, or the panic message is written to a screen that vanishes.
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
             previous(panic);
@@ -45,19 +45,19 @@ pub(super) fn take() -> io::Result<Output> {
     Ok(output)
 }
 
-/// Gives it back, if it is ours still. From then on nothing is drawn.
+/// Restores the terminal if it is still taken. From then on nothing is drawn.
 pub(super) fn give_back() {
     if !IS_OURS.swap(false, Ordering::SeqCst) {
         return;
     }
-    // Raw mode ends by a call that does not wait; what follows may, on a terminal that takes nothing.
+    // The call that ends raw mode does not block; the writes after it may, on a blocked terminal.
     let _ = disable_raw_mode();
     let _writing = patiently();
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = io::stdout().flush();
 }
 
-/// Waits for whoever writes, but not for ever: it may be the thread that panics.
+/// Waits for the writer of a picture, but at most 200 ms: it may be the thread that panics.
 fn patiently() -> Option<MutexGuard<'static, ()>> {
     for _ in 0..PATIENCE {
         match WRITING.try_lock() {
@@ -69,10 +69,10 @@ fn patiently() -> Option<MutexGuard<'static, ()>> {
     None
 }
 
-/// Draws, unless the terminal was given back.
+/// Draws a picture, unless the terminal was restored.
 ///
 /// # Errors
-/// When the terminal is gone.
+/// An I/O error if the terminal is gone.
 pub(super) fn draw(output: &mut Output, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     if IS_OURS.load(Ordering::SeqCst) {

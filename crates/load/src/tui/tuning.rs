@@ -1,4 +1,4 @@
-//! A tuned run or a matrix of them: what is done, what goes on, what is left.
+//! Progress of a tuned run or a matrix: work done, in progress and left.
 
 use std::time::Duration;
 
@@ -8,53 +8,53 @@ use crate::figures;
 use crate::progress::{CellSummary, Offered};
 use crate::record::Phase;
 
-/// Cells and load points that are kept at most.
+/// Maximum number of cells and load points kept.
 const KEPT_MAX: usize = 256;
 
-/// A matrix, or the one cell of a tuned run.
+/// Progress of a matrix, or of the one cell of a tuned run.
 #[derive(Debug, Default)]
 pub(super) struct Tuning {
     pub(super) cells: Vec<Cell>,
-    /// Cells there will be; 0 without a matrix.
+    /// Total number of cells; 0 without a matrix.
     pub(super) cells_of: usize,
     /// Load points of the current cell.
     pub(super) points: Vec<Point>,
     left_max: u32,
 }
 
-/// A cell of a matrix.
+/// Cell of a matrix.
 #[derive(Debug)]
 pub(super) struct Cell {
     pub(super) name: String,
     pub(super) begun: Duration,
-    /// How long it took and what came of it, once it is done.
+    /// Duration and summary of the cell, once it is done.
     pub(super) done: Option<(Duration, CellSummary)>,
 }
 
-/// A load point.
+/// Load point of the current cell.
 #[derive(Debug)]
 pub(super) struct Point {
     pub(super) offered: Offered,
-    /// The repeat that goes on or was the last, from 1.
+    /// Current or last repeat, from 1.
     pub(super) repeat: u32,
     pub(super) repeats: u32,
-    /// Successful requests a second, of each repeat that has ended.
+    /// Successful requests per second of each finished repeat.
     pub(super) rates: Vec<f64>,
-    /// The largest of the repeats' 99th percentiles.
+    /// Largest 99th percentile among the repeats, in nanoseconds.
     pub(super) p99_ns: u64,
-    /// The largest of the repeats' shares of failures.
+    /// Largest share of failures among the repeats, 0.0 to 1.0.
     pub(super) failed_share: f64,
 }
 
 impl Point {
-    /// The mean of its repeats, successful requests a second; none before the first has ended.
+    /// Returns the mean rate of the repeats in successful requests per second; `None` before the first has ended.
     pub(super) fn rate(&self) -> Option<f64> {
         (!self.rates.is_empty()).then(|| self.rates.iter().sum::<f64>() / self.rates.len() as f64)
     }
 }
 
 impl Tuning {
-    /// Whether there are several runs.
+    /// Returns whether there are several runs.
     pub(super) fn is_on(&self) -> bool {
         self.cells_of > 0 || !self.points.is_empty()
     }
@@ -98,12 +98,12 @@ impl Tuning {
         point.failed_share = point.failed_share.max(outcome.totals.sum.failed_share());
     }
 
-    /// The cell that goes on.
+    /// Returns the cell in progress.
     pub(super) fn current(&self) -> Option<&Cell> {
         self.cells.last().filter(|cell| cell.done.is_none())
     }
 
-    /// What is left, where a run takes `planned` and the one that goes on `run_left` more.
+    /// Returns the work left, if a run takes `planned` and the current one `run_left` more.
     pub(super) fn left(&self, run_left: Option<Duration>, planned: Option<Duration>, now: Duration) -> Option<Left> {
         let point = self.points.last()?;
         let done = u64::from(point.repeat.saturating_sub(1));
@@ -113,7 +113,8 @@ impl Tuning {
         Some(Left { here, all: self.all_left(here, now), runs })
     }
 
-    /// All cells: those to come take as long as those that are done did, or as this one may.
+    /// Estimates the time left for all cells: cells to come take the mean time of the finished ones, or as long as this one
+    /// may.
     fn all_left(&self, here: Duration, now: Duration) -> Option<Duration> {
         let to_come = u32::try_from(self.cells_of.checked_sub(self.cells.len())?).ok()?;
         let current = self.current()?;
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!((tuning.cells.len(), tuning.cells_of, tuning.points.len()), (3, 6, 3));
         assert_eq!((point.repeat, point.repeats, point.rates.len()), (2, 3, 1));
         let left = state.left(Duration::from_secs(200)).unwrap();
-        // Ten points of three repeats, of which one is over and one has just ended its 3 seconds.
+        // Ten points of three repeats; one repeat is over and one has just ended its 3 seconds.
         assert_eq!((left.runs, left.here), (29, Duration::from_secs(28 * 3)));
         let took = tuning.cells[0].done.as_ref().unwrap().0;
         assert_eq!(left.all.unwrap(), left.here + took * 3);

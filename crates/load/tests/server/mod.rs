@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server within the test's process: a thread for each connection, and counts of its own.
+//! Small HTTP/1.1 server in the test's process, with a thread for each connection and counters.
 #![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
 
 use std::io::{Read, Write};
@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sealway_load::plan::{Arrival, Connections, Plan, Protocol, Request, Steps, Stop, Target, Timeouts};
+use sealway_load::plan::{Arrival, Plan, Steps, Timeouts};
 
-/// What the server saw.
+/// Counters of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
 }
 
-/// Accepts for as long as the process lives. `answer` gets the number of the request, from 0, and gives the answer's bytes
-/// and whether the connection stays open.
+/// Starts a server that accepts for as long as the process lives. `answer` gets the number of the request, from 0, and
+/// returns the answer's bytes and whether the connection stays open.
 pub(crate) fn start(answer: impl Fn(u64) -> (Vec<u8>, bool) + Send + Sync + 'static) -> (SocketAddr, Arc<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -50,39 +50,17 @@ fn serve(mut stream: TcpStream, seen: &Seen, answer: &dyn Fn(u64) -> (Vec<u8>, b
     }
 }
 
-/// A whole answer with this status and body.
+/// Complete answer with this status and body.
 pub(crate) fn answer(status: u16, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status} Said\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// `GET /` there, by two workers on two threads, without an end.
+/// Plan of `GET /` with two workers on two threads, without an end.
 pub(crate) fn plan(address: SocketAddr) -> Plan {
-    Plan {
-        label: "test".into(),
-        target: Target {
-            url: format!("http://{address}/").parse().unwrap(),
-            addresses: Vec::new(),
-            protocol: Protocol::Http1,
-            tls: None,
-            sealed: None,
-            broker: None,
-            channels: None,
-        },
-        request: Request {
-            method: http::Method::GET,
-            path: "/".into(),
-            headers: Vec::new(),
-            body: None,
-            counter_start: 0,
-        },
-        arrival: Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 },
-        stop: Stop { duration: None, requests: None },
-        warm_up: Duration::ZERO,
-        connections: Connections { reuse: true, streams: 1, sources: Vec::new(), close_header: false },
-        timeouts: Timeouts { connect: Duration::from_secs(5), request: Duration::from_secs(5) },
-        assertions: Vec::new(),
-        think: None,
-        threads: 2,
-        seed: 1,
-    }
+    let mut plan = Plan::of(format!("http://{address}/").parse().unwrap());
+    plan.label = "test".into();
+    plan.arrival = Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 };
+    plan.timeouts = Timeouts { connect: Duration::from_secs(5), request: Duration::from_secs(5) };
+    plan.threads = 2;
+    plan
 }

@@ -53,3 +53,14 @@ pub struct HealthListResponse {
     #[prost(btree_map = "string, message", tag = "1")]
     pub statuses: ::prost::alloc::collections::BTreeMap<::prost::alloc::string::String, HealthCheckResponse>,
 }
+
+/// Methods of the service `grpc.health.v1.Health`.
+pub mod health {
+    use super::super::Method;
+    pub const CHECK: Method<super::HealthCheckRequest, super::HealthCheckResponse> =
+        Method::new("/grpc.health.v1.Health/Check");
+    pub const LIST: Method<super::HealthListRequest, super::HealthListResponse> =
+        Method::new("/grpc.health.v1.Health/List");
+    pub const WATCH: Method<super::HealthCheckRequest, super::HealthCheckResponse> =
+        Method::new("/grpc.health.v1.Health/Watch");
+}

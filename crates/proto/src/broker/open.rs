@@ -578,3 +578,35 @@ impl ::core::fmt::Debug for SignRequest {
         f.debug_struct("SignRequest").finish_non_exhaustive()
     }
 }
+
+/// Methods of the service `CryptoBroker.CryptoGrpc`.
+pub mod crypto_grpc {
+    use super::super::Method;
+    pub const HASH_DATA: Method<super::HashDataRequest, super::HashDataResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/HashData");
+    pub const SIGN_CERTIFICATE: Method<super::SignCertificateRequest, super::SignCertificateResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/SignCertificate");
+    pub const ENCRYPT_DATA: Method<super::EncryptDataRequest, super::EncryptDataResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/EncryptData");
+    pub const DECRYPT_DATA: Method<super::DecryptDataRequest, super::DecryptDataResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/DecryptData");
+    pub const SIGN_DATA: Method<super::SignDataRequest, super::SignDataResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/SignData");
+    pub const VERIFY_DATA: Method<super::VerifyDataRequest, super::VerifyDataResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/VerifyData");
+    pub const HASH: Method<super::HashRequest, super::HashResponse> = Method::new("/CryptoBroker.CryptoGrpc/Hash");
+    pub const SIGN: Method<super::SignRequest, super::SignResponse> = Method::new("/CryptoBroker.CryptoGrpc/Sign");
+    pub const BENCHMARK: Method<super::BenchmarkRequest, super::BenchmarkResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/Benchmark");
+    pub const FAKE_ENDPOINT: Method<super::FakeEndpointRequest, super::FakeEndpointResponse> =
+        Method::new("/CryptoBroker.CryptoGrpc/FakeEndpoint");
+}
+
+/// Methods of the service `CryptoBroker.CryptoGrpcDev`.
+pub mod crypto_grpc_dev {
+    use super::super::Method;
+    pub const BENCHMARK: Method<super::BenchmarkRequest, super::BenchmarkResponse> =
+        Method::new("/CryptoBroker.CryptoGrpcDev/Benchmark");
+    pub const FAKE_ENDPOINT: Method<super::FakeEndpointRequest, super::FakeEndpointResponse> =
+        Method::new("/CryptoBroker.CryptoGrpcDev/FakeEndpoint");
+}

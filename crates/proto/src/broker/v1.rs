@@ -676,3 +676,48 @@ impl ::core::fmt::Debug for PublicKeyResponse {
         f.debug_struct("PublicKeyResponse").finish_non_exhaustive()
     }
 }
+
+/// Methods of the service `sealway.broker.v1.Broker`.
+pub mod broker {
+    use super::super::Method;
+    pub const HASH: Method<super::HashRequest, super::HashResponse> = Method::new("/sealway.broker.v1.Broker/Hash");
+    pub const SIGN_CERTIFICATE: Method<super::SignCertificateRequest, super::SignCertificateResponse> =
+        Method::new("/sealway.broker.v1.Broker/SignCertificate");
+    pub const ENCRYPT: Method<super::EncryptRequest, super::EncryptResponse> =
+        Method::new("/sealway.broker.v1.Broker/Encrypt");
+    pub const DECRYPT: Method<super::DecryptRequest, super::DecryptResponse> =
+        Method::new("/sealway.broker.v1.Broker/Decrypt");
+    pub const REWRAP: Method<super::RewrapRequest, super::RewrapResponse> =
+        Method::new("/sealway.broker.v1.Broker/Rewrap");
+    pub const SIGN: Method<super::SignRequest, super::SignResponse> = Method::new("/sealway.broker.v1.Broker/Sign");
+    pub const VERIFY: Method<super::VerifyRequest, super::VerifyResponse> =
+        Method::new("/sealway.broker.v1.Broker/Verify");
+    pub const MAC: Method<super::MacRequest, super::MacResponse> = Method::new("/sealway.broker.v1.Broker/Mac");
+    pub const VERIFY_MAC: Method<super::VerifyMacRequest, super::VerifyMacResponse> =
+        Method::new("/sealway.broker.v1.Broker/VerifyMac");
+    pub const DERIVE: Method<super::DeriveRequest, super::DeriveResponse> =
+        Method::new("/sealway.broker.v1.Broker/Derive");
+    pub const RANDOM: Method<super::RandomRequest, super::RandomResponse> =
+        Method::new("/sealway.broker.v1.Broker/Random");
+    pub const ENCAPSULATE: Method<super::EncapsulateRequest, super::EncapsulateResponse> =
+        Method::new("/sealway.broker.v1.Broker/Encapsulate");
+    pub const DECAPSULATE: Method<super::DecapsulateRequest, super::DecapsulateResponse> =
+        Method::new("/sealway.broker.v1.Broker/Decapsulate");
+    pub const INFORMATION: Method<super::InformationRequest, super::InformationResponse> =
+        Method::new("/sealway.broker.v1.Broker/Information");
+}
+
+/// Methods of the service `sealway.broker.v1.Keys`.
+pub mod keys {
+    use super::super::Method;
+    pub const GENERATE: Method<super::GenerateRequest, super::KeyResponse> =
+        Method::new("/sealway.broker.v1.Keys/Generate");
+    pub const IMPORT: Method<super::ImportRequest, super::KeyResponse> = Method::new("/sealway.broker.v1.Keys/Import");
+    pub const LIST: Method<super::ListRequest, super::ListResponse> = Method::new("/sealway.broker.v1.Keys/List");
+    pub const ROTATE: Method<super::RotateRequest, super::KeyResponse> = Method::new("/sealway.broker.v1.Keys/Rotate");
+    pub const DISABLE: Method<super::DisableRequest, super::KeyResponse> =
+        Method::new("/sealway.broker.v1.Keys/Disable");
+    pub const ENABLE: Method<super::EnableRequest, super::KeyResponse> = Method::new("/sealway.broker.v1.Keys/Enable");
+    pub const PUBLIC_KEY: Method<super::PublicKeyRequest, super::PublicKeyResponse> =
+        Method::new("/sealway.broker.v1.Keys/PublicKey");
+}

@@ -70,3 +70,10 @@ impl ::core::fmt::Debug for SignRequest {
         f.debug_struct("SignRequest").finish_non_exhaustive()
     }
 }
+
+/// Methods of the service `protobuf.CryptoBroker`.
+pub mod crypto_broker {
+    use super::super::Method;
+    pub const HASH: Method<super::HashRequest, super::HashResponse> = Method::new("/protobuf.CryptoBroker/Hash");
+    pub const SIGN: Method<super::SignRequest, super::SignResponse> = Method::new("/protobuf.CryptoBroker/Sign");
+}

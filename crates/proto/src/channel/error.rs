@@ -1,27 +1,27 @@
-//! Every way in which a channel refuses, in one place. [`ChannelError::code`] is stable and listed in
-//! `spec/registry.toml`; every refusal ends the channel.
+//! Errors of the channel wires, all in one place. [`ChannelError::code`] is stable and listed in `spec/registry.toml`; every
+//! error of a peer's message ends the channel.
 
 use crate::error::{Blame, Error};
 
-/// How far a connection had come.
+/// The stage that a connection had reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stage {
     /// Getting a grant from the control plane.
     Grant,
-    /// Name, TCP, TLS, WebSocket.
+    /// Name resolution, TCP, TLS and the WebSocket upgrade.
     Connect,
-    /// The relay was told who comes.
+    /// Sending the attach message to the relay.
     Attach,
-    /// The two ends agree keys.
+    /// Key agreement between the two ends.
     Handshake,
-    /// Sealed records.
+    /// Encrypted records of the channel.
     Record,
-    /// Multiplexed streams.
+    /// Multiplexed streams over the records.
     Stream,
-    /// Calls on a stream.
+    /// Remote calls on a stream.
     Rpc,
-    /// Taking up channels, or local connections that are forwarded.
+    /// Accepting channels, or local connections to be forwarded.
     Listen,
 }
 
@@ -47,20 +47,20 @@ impl core::fmt::Display for Stage {
     }
 }
 
-/// A refusal. It carries no secret and nothing that was decrypted.
+/// An error of a channel. It carries no secret and no decrypted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChannelError {
-    /// A setting is out of its bounds, or one that the suite needs is absent.
+    /// A setting is out of its bounds, or a setting that the suite needs is absent.
     #[error("setting {0} is absent or out of bounds")]
     SettingInvalid(&'static str),
-    /// A handshake message has another magic, version or length than a frame has.
+    /// A handshake frame has another magic, version or length than the wire requires.
     #[error("not a handshake frame")]
     HandshakeFrameInvalid,
     /// A handshake message is over its bound.
     #[error("handshake message is over its bound")]
     HandshakeTooLarge,
-    /// A handshake message of another type than the one that is due.
+    /// A handshake message is of another type than the expected one.
     #[error("handshake message is not the one that is due")]
     HandshakeUnexpected,
     /// A handshake message is not JSON.
@@ -75,28 +75,28 @@ pub enum ChannelError {
     /// The peer says that it has another role than the client's.
     #[error("peer has the wrong role")]
     RoleMismatch,
-    /// The peer means another channel.
+    /// The peer names another channel.
     #[error("peer means another channel")]
     ChannelMismatch,
     /// The peer uses another suite.
     #[error("peer uses another suite")]
     SuiteMismatch,
-    /// A second Init that differs from the first: two clients, or a relay that plays.
+    /// A second Init that differs from the first: two clients, or a relay that replays.
     #[error("a second Init differs from the first")]
     InitChanged,
-    /// An Ack belongs to another handshake: a relay repeats one on another connection.
+    /// An Ack belongs to another handshake: a relay replays it on another connection.
     #[error("Ack belongs to another handshake")]
     HandshakeIdMismatch,
-    /// The clocks of the two ends are too far apart, or an old Ack is sent again.
+    /// The clocks of the two ends are too far apart, or an old Ack is replayed.
     #[error("timestamp is outside the window")]
     HandshakeTimestamp,
-    /// The time in which this channel could be set up is over.
+    /// The time in which this channel could be established is over.
     #[error("the channel's time to begin is over")]
     InitExpired,
-    /// The peer does not hold the key of this channel, or a message was changed on its way.
+    /// The peer does not hold the key of this channel, or a message was changed in transit.
     #[error("handshake does not authenticate")]
     HandshakeUnauthentic,
-    /// The peer's public key is none.
+    /// The peer's public key is not a valid key of the curve.
     #[error("peer's public key is invalid")]
     PeerKeyInvalid,
     /// The peer has another static key than the pinned one.
@@ -105,7 +105,7 @@ pub enum ChannelError {
     /// The peer's first record is not the one that confirms its keys.
     #[error("peer's first record confirms nothing")]
     Unconfirmed,
-    /// A step was asked for that the handshake is not at: a message after its end, or keys before it.
+    /// The handshake is not in a state for this step: a message after its end, or keys before it.
     #[error("handshake is not at this step")]
     HandshakeState,
     /// A record is shorter or longer than its header says.
@@ -114,28 +114,28 @@ pub enum ChannelError {
     /// A record is over its bound.
     #[error("record is over its bound")]
     RecordTooLarge,
-    /// A message is no record of this wire: another magic or version.
+    /// A message is not a record of this wire: another magic or version.
     #[error("not a record")]
     RecordInvalid,
     /// A record has flags that the wire does not know.
     #[error("record has unknown flags")]
     RecordFlags,
-    /// A record that was read before: its number is below the one that is due.
+    /// A record was read before: its number is below the expected one.
     #[error("record was read before")]
     RecordReplayed,
-    /// A record is absent: the number of the one that came is above the one that is due.
+    /// A record is missing: the number of the received one is above the expected one.
     #[error("a record is missing before this one")]
     RecordMissing,
-    /// A record of this side's own came back.
+    /// A record of this side itself was reflected.
     #[error("own record came back")]
     RecordReflected,
-    /// A record does not open: wrong key or changed bytes.
+    /// Decryption of a record failed: wrong key or changed bytes.
     #[error("record does not open")]
     RecordUnsealable,
-    /// A record opened, and holds what no sender writes.
+    /// A record was decrypted, and its content is not what a sender may write.
     #[error("record holds what no sender writes")]
     RecordContent,
-    /// The sender has used its key for more records than it may.
+    /// The sender has used its key for more records than allowed.
     #[error("sender should have changed its key")]
     RekeyOverdue,
     /// A direction has used its last sequence number.
@@ -144,13 +144,13 @@ pub enum ChannelError {
     /// A record after the last: the channel was closed, or has failed.
     #[error("channel is closed")]
     ChannelClosed,
-    /// The caller wants to say what this profile has no record for.
+    /// The caller wants to send content that this profile has no record for.
     #[error("the profile has no such record")]
     ContentUnsupported,
-    /// The caller gives more than a record holds.
+    /// The caller's content is longer than a record may hold.
     #[error("content is longer than a record holds")]
     ContentTooLarge,
-    /// The crypto module refused to work.
+    /// The crypto module reported a failure.
     #[error("crypto module failure")]
     AgreementProvider,
 }
@@ -234,7 +234,7 @@ impl ChannelError {
         }
     }
 
-    /// How far the channel had come.
+    /// The stage that the channel had reached.
     pub fn stage(&self) -> Stage {
         match self {
             ChannelError::RecordTruncated
@@ -255,7 +255,7 @@ impl ChannelError {
         }
     }
 
-    /// Who is to blame.
+    /// The party at fault for the error.
     pub fn blame(&self) -> Blame {
         match self {
             ChannelError::SettingInvalid(_)
@@ -276,7 +276,7 @@ impl ChannelError {
     }
 }
 
-/// What the crypto seam refuses, in a handshake.
+/// Maps an error of the crypto provider during a handshake.
 pub(crate) fn of_provider(error: Error) -> ChannelError {
     match error {
         Error::PublicKeyInvalid => ChannelError::PeerKeyInvalid,

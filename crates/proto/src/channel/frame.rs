@@ -1,4 +1,4 @@
-//! Headers of handshake messages and records, of both profiles: the magic differs, the shape is one.
+//! Headers of handshake messages and records. The two profiles differ in the magic and share the layout.
 //! `spec/channel.md#framing`.
 
 use alloc::vec::Vec;
@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use crate::channel::ChannelError;
 use crate::channel::limits::{HANDSHAKE_HEADER_LEN, HANDSHAKE_PAYLOAD_MAX, RECORD_HEADER_LEN, RECORD_LEN_MAX};
 
-/// The version of either frame.
+/// The version of both kinds of frames.
 const VERSION: u8 = 1;
 
-/// Which profile a frame is of.
+/// The profile that a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
     V1,
@@ -32,7 +32,7 @@ impl Profile {
     }
 }
 
-/// Puts a payload into a handshake frame. The payload is bounded by who made it.
+/// Puts a payload into a handshake frame. The caller bounds the payload's length.
 pub(crate) fn handshake(profile: Profile, kind: u8, payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
     if payload.len() > HANDSHAKE_PAYLOAD_MAX {
         return Err(ChannelError::HandshakeTooLarge);
@@ -45,7 +45,7 @@ pub(crate) fn handshake(profile: Profile, kind: u8, payload: &[u8]) -> Result<Ve
     Ok(out)
 }
 
-/// The payload of a handshake frame, which must be of the kind that is due.
+/// Returns the payload of a handshake frame, which must be of the expected kind.
 pub(crate) fn parse_handshake(profile: Profile, kind: u8, message: &[u8]) -> Result<&[u8], ChannelError> {
     let Some((head, payload)) = message.split_first_chunk::<HANDSHAKE_HEADER_LEN>() else {
         return Err(ChannelError::HandshakeFrameInvalid);
@@ -71,12 +71,12 @@ pub(crate) fn parse_handshake(profile: Profile, kind: u8, message: &[u8]) -> Res
 pub(crate) fn record_header(profile: Profile, flags: u8, seq: u64, len: usize) -> [u8; RECORD_HEADER_LEN] {
     let [m0, m1, m2, m3] = *profile.record_magic();
     let [s0, s1, s2, s3, s4, s5, s6, s7] = seq.to_be_bytes();
-    // Every caller has held `len` against RECORD_LEN_MAX.
+    // Every caller has checked `len` against RECORD_LEN_MAX.
     let [l0, l1, l2, l3] = (len as u32).to_be_bytes();
     [m0, m1, m2, m3, VERSION, flags, s0, s1, s2, s3, s4, s5, s6, s7, l0, l1, l2, l3]
 }
 
-/// A record's header, read.
+/// The parsed header of a record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RecordHeader {
     pub(crate) bytes: [u8; RECORD_HEADER_LEN],
@@ -110,7 +110,7 @@ pub(crate) fn parse_record(
     Ok((RecordHeader { bytes, flags, seq }, sealed))
 }
 
-/// Whether a message has the shape of a record of either profile. A relay asks; it proves nothing about who sent it.
+/// Returns whether a message has the layout of a record of either profile. A relay uses it; it proves nothing about the sender.
 pub fn looks_like_record(message: &[u8]) -> bool {
     let Some((head, rest)) = message.split_first_chunk::<RECORD_HEADER_LEN>() else { return false };
     let [m0, m1, m2, m3, version, _, _, _, _, _, _, _, _, _, l0, l1, l2, l3] = *head;

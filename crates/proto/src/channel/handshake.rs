@@ -1,4 +1,4 @@
-//! The handshake, one face over both profiles and both sides: messages in, messages out, and records at the end.
+//! The handshake, one interface over both profiles and both sides: messages in, messages out, and records at the end.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,7 +11,7 @@ use crate::channel::v1::server::V1Server;
 use crate::channel::{ChannelError, Suite};
 use crate::crypto::agreement::AgreementProvider;
 
-/// A handshake on its way. Any refusal ends it: make a new one on a new connection.
+/// A handshake in progress. Any error ends it: create a new one on a new connection.
 pub struct Handshake(State);
 
 enum State {
@@ -21,21 +21,21 @@ enum State {
     Over,
 }
 
-/// What to do after a message of the peer.
+/// The next step after a message of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing: wait for the next message.
+    /// Nothing to send: wait for the next message.
     Wait,
-    /// Send this message.
+    /// Send this message, then wait.
     Send(Vec<u8>),
-    /// Send this message; then this side may say that it is connected.
+    /// Send this message; then this side may report that it is connected.
     SendThenDone(Vec<u8>),
-    /// This side may say that it is connected: the peer has proved that it holds the keys.
+    /// This side may report that it is connected: the peer has proved that it holds the keys.
     Done,
 }
 
 impl Handshake {
-    /// Begins as the client; the message is to be sent first.
+    /// Begins as the client. Returns the first message too, which the caller sends.
     ///
     /// # Errors
     /// [`ChannelError::SettingInvalid`], [`ChannelError::InitExpired`], [`ChannelError::AgreementProvider`].
@@ -80,9 +80,9 @@ impl Handshake {
     /// Reads one BINARY message of the peer.
     ///
     /// # Errors
-    /// What is wrong with it. Each is fatal: the connection is to be closed, and the handshake reads no more.
+    /// The defect of the message. Each is fatal: close the connection; the handshake reads nothing more.
     pub fn read(&mut self, message: &[u8], now_s: u64) -> Result<Progress, ChannelError> {
-        // Taken out, so that a refusal leaves nothing that could go on.
+        // Moved out, so that an error leaves no state that could continue.
         let (state, progress) = match core::mem::replace(&mut self.0, State::Over) {
             State::V1Client(client) => {
                 let (client, progress) = client.read(message, now_s)?;
@@ -102,7 +102,7 @@ impl Handshake {
         Ok(progress)
     }
 
-    /// The two directions, once this side is done.
+    /// Returns the two directions of records, once this side is done.
     ///
     /// # Errors
     /// [`ChannelError::HandshakeState`] before.

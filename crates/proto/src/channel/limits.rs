@@ -8,23 +8,23 @@ pub const HANDSHAKE_PAYLOAD_MAX: usize = 8 * 1024;
 pub const RECORD_HEADER_LEN: usize = 18;
 /// Longest record, header and tag included: 1 MiB, which is also a relay's longest message.
 pub const RECORD_LEN_MAX: usize = 1024 * 1024;
-/// Longest channel id.
+/// Longest channel id, in bytes.
 pub const CHANNEL_ID_LEN_MAX: usize = 256;
 /// A nonce of the v1 handshake.
 pub const HANDSHAKE_NONCE_LEN: usize = 32;
 /// Random bytes in a handshake id of the v1 server.
 pub const HANDSHAKE_ID_RANDOM_LEN: usize = 24;
-/// How far the clocks of the two ends may be apart, unless configured.
+/// Default of the largest difference between the clocks of the two ends, in seconds.
 pub const SKEW_S_DEFAULT: u64 = 30;
 
 /// Longest content of a native record, and the default.
 pub const NATIVE_CONTENT_MAX: usize = 64 * 1024;
-/// Shortest bound on a native record's content that may be configured.
+/// Smallest value that may be configured for the bound on a native record's content.
 pub const NATIVE_CONTENT_MAX_LEAST: usize = 16 * 1024;
-/// Most native records under one key, and the default: at 64 KiB each, 2^32 blocks of AES, which leaves a chance of 2^-65
-/// that anybody tells them from random bytes.
+/// Most native records under one key, and the default: at 64 KiB each, 2^32 blocks of AES, which leaves an attacker an
+/// advantage of 2^-65 in telling them from random bytes.
 pub const RECORDS_PER_KEY_MAX: u64 = 1 << 20;
-/// How long a native sender keeps a key, unless configured.
+/// Default lifetime of a native sender's key, in milliseconds.
 pub const KEY_AGE_MS_DEFAULT: u64 = 3_600_000;
 /// Longest reason in a close record, as in a close frame of a WebSocket.
 pub const CLOSE_REASON_LEN_MAX: usize = 123;

@@ -1,5 +1,5 @@
-//! Channels: two peers agree keys over a middle that neither trusts, then exchange sealed records. Two profiles behind one
-//! face: `flowersec-v1`, and our own over the Noise framework. `spec/channel.md`.
+//! Channels: two peers agree keys over a relay that neither trusts, then exchange encrypted records. Two profiles behind one
+//! interface: `flowersec-v1`, and a native one over the Noise framework. `spec/channel.md`.
 //!
 //! ```text
 //! Handshake::client(settings) ─► first message      Handshake::server(settings)
@@ -7,7 +7,7 @@
 //!            into_records() ─► (Sealer, Opener)     one BINARY message a record, either way
 //! ```
 //!
-//! It may not know: sockets, the relay, streams, what the bytes mean.
+//! This module does not know sockets, the relay, streams, or the meaning of the bytes.
 
 pub mod error;
 pub(crate) mod frame;

@@ -1,4 +1,4 @@
-//! Sealing and opening, one face over both profiles.
+//! Sealing and opening of records, one interface over both profiles.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use crate::channel::ChannelError;
 use crate::channel::noise::record::{NativeOpener, NativeSealer};
 use crate::channel::v1::record::{V1Opener, V1Sealer};
 
-/// What a record says. The profile may have no way to say it: v1 knows data, `Ping(0)` and rekey.
+/// The content of a record to send. A profile may have no record for it: v1 knows data, `Ping(0)` and rekey.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Bytes of the stream.
+    /// Bytes of the application's stream.
     Data,
-    /// A sign of life. A native peer sends the number back.
+    /// A keepalive. A native peer sends the number back.
     Ping(u64),
     /// The answer to a ping, with its number.
     Pong(u64),
@@ -23,21 +23,21 @@ pub enum Content {
     Rekey,
 }
 
-/// Why a channel was closed, authenticated by the peer that closed it.
+/// The reason for the close of a channel, authenticated by the peer that closed it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason {
-    /// A number; 0 is an orderly end, others are the application's.
+    /// A number; 0 is an orderly end, other numbers are the application's.
     pub code: u16,
     /// Text for people, at most 123 bytes.
     pub reason: String,
 }
 
-/// A record that was opened.
+/// The content of a received record, decrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opened<'m> {
-    /// Bytes of the stream, where the ciphertext stood.
+    /// Bytes of the stream, in the place of the ciphertext.
     Data(&'m [u8]),
-    /// The peer is alive; in the native profile it waits for its number.
+    /// The peer is alive; in the native profile it expects its number back.
     Ping(u64),
     /// The answer to a ping.
     Pong(u64),
@@ -47,7 +47,7 @@ pub enum Opened<'m> {
     Closed(CloseReason),
 }
 
-/// Seals what this side sends. One for a connection, for its life.
+/// Seals the records that this side sends. One for a connection, for its lifetime.
 pub struct Sealer {
     pub(crate) profile: SealerProfile,
     pub(crate) is_over: bool,
@@ -58,7 +58,7 @@ pub(crate) enum SealerProfile {
     Native(NativeSealer),
 }
 
-/// Opens what the peer sends. One for a connection, for its life.
+/// Opens the records that the peer sends. One for a connection, for its lifetime.
 pub struct Opener {
     pub(crate) profile: OpenerProfile,
     pub(crate) is_over: bool,
@@ -74,13 +74,13 @@ impl Sealer {
         Sealer { profile, is_over: false }
     }
 
-    /// Appends one whole record to `out`. `plaintext` goes with [`Content::Data`] alone, at most
-    /// [`Sealer::plaintext_max`] bytes. The native profile changes its key by itself when it is due, by the count and by
-    /// `now_ms`, which may be of any clock that does not go backwards.
+    /// Appends one whole record to `out`. `plaintext` goes with [`Content::Data`] alone, at most [`Sealer::plaintext_max`]
+    /// bytes. The native profile changes its key by itself when it is due, by the number of records and by `now_ms`, which may
+    /// come from any clock that does not go backwards.
     ///
     /// # Errors
-    /// [`ChannelError::ContentUnsupported`] and [`ChannelError::ContentTooLarge`] use up no number. After any other,
-    /// and after a close, the sealer is over, and `out` may hold part of a record.
+    /// [`ChannelError::ContentUnsupported`] and [`ChannelError::ContentTooLarge`] use up no number. After any other error, and
+    /// after a close, the sealer seals nothing more, and `out` may hold part of a record.
     pub fn seal(
         &mut self,
         content: Content,
@@ -102,7 +102,7 @@ impl Sealer {
         sealed
     }
 
-    /// Most bytes that one data record holds.
+    /// Returns the largest length of a data record's content, in bytes.
     pub fn plaintext_max(&self) -> usize {
         match &self.profile {
             SealerProfile::V1(sealer) => sealer.content_max(),
@@ -119,13 +119,12 @@ impl Opener {
     /// Opens one whole message in place.
     ///
     /// # Errors
-    /// What is wrong with the record. Each is fatal: afterwards, and after a close, every record is
-    /// [`ChannelError::ChannelClosed`].
+    /// The defect of the record. Each is fatal: afterwards, and after a close, every record is [`ChannelError::ChannelClosed`].
     pub fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<Opened<'m>, ChannelError> {
         if self.is_over {
             return Err(ChannelError::ChannelClosed);
         }
-        // Until the record has proved itself: no way out of here leaves a broken channel open.
+        // Until the record is authenticated, no return from here leaves a failed channel open.
         self.is_over = true;
         let opened = match &mut self.profile {
             OpenerProfile::V1(opener) => opener.open(message),

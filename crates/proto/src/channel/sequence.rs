@@ -1,8 +1,8 @@
-//! The number of a direction's next record: from 1, one more each time, never again.
+//! The number of a direction's next record: begins at 1, rises by 1, never repeats.
 
 use crate::channel::ChannelError;
 
-/// A direction's next number.
+/// The next sequence number of a direction.
 pub(crate) struct Sequence(u64);
 
 impl Sequence {
@@ -10,15 +10,15 @@ impl Sequence {
         Sequence(1)
     }
 
-    /// The next number, used up. The last number of all is never handed out, so that there is always a next one to refuse
-    /// by.
+    /// Returns the next number and uses it up. The last number of all is never used, so that a next one to reject by always
+    /// exists.
     pub(crate) fn take(&mut self) -> Result<u64, ChannelError> {
         let taken = self.0;
         self.0 = taken.checked_add(1).ok_or(ChannelError::RecordsExhausted)?;
         Ok(taken)
     }
 
-    /// Whether a record that came is the one that is due.
+    /// Checks that a received number is the expected one.
     pub(crate) fn expect(&self, found: u64) -> Result<(), ChannelError> {
         match found.cmp(&self.0) {
             _ if self.0 == u64::MAX => Err(ChannelError::RecordsExhausted),

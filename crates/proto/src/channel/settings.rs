@@ -1,4 +1,4 @@
-//! What the two ends of a channel were given beforehand, and the random inputs of a handshake by name.
+//! Inputs of a channel that its two ends have beforehand, and the random inputs of a handshake by name.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -17,46 +17,46 @@ use crate::channel::{ChannelError, Suite};
 use crate::crypto::agreement::{AgreementProvider, KEM_PRIVATE_LEN};
 use crate::limits::TAG_LEN;
 
-/// What an end of a channel knows before it begins: mostly from its grant.
+/// The settings of one end of a channel, mostly from its grant.
 #[derive(Clone)]
 pub struct ChannelSettings {
     /// The channel's name, 1 to 256 bytes.
     pub channel_id: String,
-    /// The secret that the control plane gave to both ends of this channel alone.
+    /// The secret that the control plane gave to both ends of this channel only.
     pub psk: Zeroizing<[u8; 32]>,
     /// The suite that the grant chose. There is no negotiation.
     pub suite: Suite,
     /// The suites that the grant allows, in its order; native handshakes bind the list. At most 64.
     pub allowed_suites: Vec<u16>,
-    /// Until when the channel may be set up, seconds of the epoch.
+    /// End of the time in which the channel may be established, in seconds of the Unix epoch.
     pub init_expires_s: u64,
-    /// How far the clocks of the two ends may be apart, seconds.
+    /// Largest accepted difference between the clocks of the two ends, in seconds.
     pub skew_s: u64,
-    /// Native: what the tokens of both ends say alike, hashed; see [`ChannelSettings::bind`]. Equal on both ends.
+    /// Native: hash of the claims that the tokens of both ends share; see [`ChannelSettings::bind`]. Equal on both ends.
     pub binding: [u8; 32],
     /// Native: this end's static private key, for the patterns that have one.
     pub local_static: Option<Zeroizing<[u8; 32]>>,
     /// Native: the peer's pinned static public key (32 bytes of X25519, 33 of P-256), for the patterns that have one.
     pub peer_static: Option<Vec<u8>>,
-    /// v1: the bits that this end advertises; 1 is rekey.
+    /// v1: the feature bits that this end advertises; 1 is rekey.
     pub features: u32,
-    /// v1 client: be connected when Ack is written, although the server has proved nothing. For servers that send no
-    /// ping after Ack, and for these alone.
+    /// v1 client: report connected when Ack is written, although the server has proved nothing. Only for servers that send no
+    /// ping after Ack.
     pub accept_unconfirmed: bool,
     /// v1: longest record, header and tag included, in bytes; 1 MiB at most.
     pub record_max: usize,
     /// Native: longest content of a record that this end sends, 16 to 64 KiB.
     pub content_max: usize,
-    /// Native: after how many records this end changes its key; 2 to 2^20.
+    /// Native: number of records after which this end changes its key; 2 to 2^20.
     pub rekey_after_records: u64,
-    /// Native: after how many milliseconds this end changes its key.
+    /// Native: time after which this end changes its key, in milliseconds.
     pub rekey_after_ms: u64,
-    /// Native: records are padded to a multiple of so many bytes; 0 and 1 pad nothing.
+    /// Native: records are padded to a multiple of this number of bytes; 0 and 1 add no padding.
     pub pad_to: usize,
 }
 
 impl ChannelSettings {
-    /// Settings with defaults for all that the caller need not know.
+    /// Returns settings with defaults for everything else.
     pub fn new(channel_id: impl Into<String>, psk: [u8; 32], suite: Suite, init_expires_s: u64) -> Self {
         ChannelSettings {
             channel_id: channel_id.into(),
@@ -78,11 +78,11 @@ impl ChannelSettings {
         }
     }
 
-    /// Binds the handshake to what the tokens of both ends say alike: audience and issuer, beside the channel id and the end
-    /// of its set-up, which are bound anyway. Without a relay both are empty. The tokens themselves differ, and so do their
+    /// Binds the handshake to the claims that the tokens of both ends share: audience and issuer, beside the channel id and the
+    /// end of its set-up, which are always bound. Without a relay both are empty. The tokens themselves differ, and so do their
     /// ids, roles and times.
     pub fn bind(&mut self, provider: &dyn AgreementProvider, audience: &str, issuer: &str) {
-        // Lengths as u64, so that nothing is cut off however long a caller's text is.
+        // Lengths as u64, so that a text of any length is covered whole.
         let audience_len = (audience.len() as u64).to_be_bytes();
         let issuer_len = (issuer.len() as u64).to_be_bytes();
         self.binding = provider.sha256(&[
@@ -94,7 +94,7 @@ impl ChannelSettings {
         ]);
     }
 
-    /// Whether every setting is within its bounds, and those that the suite needs are there.
+    /// Checks that every setting is within its bounds, and that those that the suite needs are present.
     ///
     /// # Errors
     /// [`ChannelError::SettingInvalid`] with the first that is not.
@@ -129,30 +129,30 @@ impl fmt::Debug for ChannelSettings {
 
 /// The random inputs of one handshake. Each is used once.
 pub struct HandshakeRandoms {
-    /// v1: `nonce_c` or `nonce_s`.
+    /// v1: `nonce_c` of the client or `nonce_s` of the server.
     pub nonce: [u8; HANDSHAKE_NONCE_LEN],
-    /// v1 server: what the handshake id is made of.
+    /// v1 server: the random part of the handshake id.
     pub handshake_id: [u8; HANDSHAKE_ID_RANDOM_LEN],
-    /// The ephemeral private key; `None` lets the crypto module make one, which then never leaves it.
+    /// The ephemeral private key; `None` lets the crypto module generate one, which then never leaves it.
     pub ephemeral: Option<Zeroizing<[u8; 32]>>,
     /// Hybrid, for test vectors alone.
     pub kem: KemRandoms,
 }
 
-/// The random inputs of ML-KEM, where they are given.
+/// The random inputs of ML-KEM, given or drawn.
 #[derive(Default)]
 pub enum KemRandoms {
-    /// The crypto module draws.
+    /// The crypto module draws them.
     #[default]
     Draw,
-    /// The client's decapsulation key.
+    /// The client's decapsulation key, for test vectors.
     Private(Box<Zeroizing<[u8; KEM_PRIVATE_LEN]>>),
-    /// What the server encapsulates: ciphertext and secret.
+    /// The server's encapsulation: ciphertext and secret.
     Encapsulated(Vec<u8>, Zeroizing<[u8; 32]>),
 }
 
 impl HandshakeRandoms {
-    /// Draws them.
+    /// Draws the nonce and the handshake id; the crypto module draws the rest later.
     ///
     /// # Errors
     /// [`ChannelError::AgreementProvider`].

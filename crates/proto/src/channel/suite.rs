@@ -1,4 +1,4 @@
-//! Suites by number: below 0x100 those of `flowersec-v1`, from there on native ones. `spec/channel.md#suites`.
+//! Suites by number: those of `flowersec-v1` are below 0x100, native ones from there on. `spec/channel.md#suites`.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,50 +9,50 @@ use crate::channel::noise::wire_form;
 use crate::crypto::agreement::{AgreementProvider, Cipher, Curve};
 use crate::limits::KEY_LEN;
 
-/// What a channel is made of, chosen by its grant.
+/// The cryptographic suite of a channel, chosen by its grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Suite {
     /// `flowersec-v1` on a curve, with AES-256-GCM: 1 is X25519, 2 is P-256.
     V1(Curve),
-    /// Native: 0x100 and up.
+    /// A native suite: numbers from 0x100 up.
     Native(NativeSuite),
 }
 
-/// A native suite.
+/// The parts of a native suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NativeSuite {
-    /// Who knows whom.
+    /// The Noise pattern: the static keys that each end has and knows.
     pub pattern: Pattern,
-    /// Where keys are agreed.
+    /// The curve of the key agreement.
     pub curve: Curve,
-    /// What handshake payloads and records are sealed with.
+    /// The AEAD of handshake payloads and records.
     pub cipher: Cipher,
-    /// Whether ML-KEM-768 is mixed in.
+    /// Set if ML-KEM-768 is mixed in.
     pub hybrid: bool,
 }
 
 /// A Noise pattern with the place of the channel's pre-shared key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pattern {
-    /// No static keys: trust is the control plane's, as in v1.
+    /// No static keys: both ends trust the control plane, as in v1.
     NNpsk0,
     /// Each end knows the other's static key beforehand.
     KKpsk0,
     /// The client knows the server's static key, and sends its own in the first message.
     IKpsk1,
-    /// Both send their static keys, which are held against pinned ones.
+    /// Both send their static keys, which are compared with pinned ones.
     XXpsk3,
 }
 
 const NATIVE_BASE: u16 = 0x100;
 
 impl Suite {
-    /// Every suite, in the order of their numbers.
+    /// Iterates over every suite, in the order of their numbers.
     pub fn all() -> impl Iterator<Item = Suite> {
         (0..0x200).filter_map(|id| Suite::from_id(id).ok())
     }
 
-    /// The suite of a number.
+    /// Returns the suite of a number.
     ///
     /// # Errors
     /// [`ChannelError::SuiteMismatch`] for a number that no suite has.
@@ -80,7 +80,7 @@ impl Suite {
         }))
     }
 
-    /// Its number on the wire and in grants.
+    /// Returns its number on the wire and in grants.
     pub fn id(self) -> u16 {
         match self {
             Suite::V1(Curve::X25519) => 1,
@@ -101,7 +101,7 @@ impl Suite {
         }
     }
 
-    /// Its name: that of the Noise protocol for a native suite.
+    /// Returns its name: that of the Noise protocol for a native suite.
     pub fn name(self) -> String {
         match self {
             Suite::V1(Curve::X25519) => "flowersec-v1_X25519_AESGCM_SHA256".into(),
@@ -110,14 +110,14 @@ impl Suite {
         }
     }
 
-    /// Whether the channel has pongs, authenticated closes and keys that change by themselves.
+    /// Returns whether the channel has pongs, authenticated closes and keys that change by themselves.
     pub fn is_native(self) -> bool {
         matches!(self, Suite::Native(_))
     }
 }
 
 impl NativeSuite {
-    /// The Noise protocol name. P-256 stands for keys of 33 bytes, compressed points.
+    /// Returns the Noise protocol name. P-256 stands for keys of 33 bytes, compressed points.
     pub fn noise_name(&self) -> String {
         let curve = match self.curve {
             Curve::X25519 => "25519",
@@ -136,10 +136,10 @@ impl NativeSuite {
         format!("Noise_{pattern}{kem}_{curve}_{cipher}_SHA256")
     }
 
-    /// The public half of a static private key in the form that grants pin: 32 bytes of X25519, 33 of P-256.
+    /// Returns the public half of a static private key in the form that grants pin: 32 bytes of X25519, 33 of P-256.
     ///
     /// # Errors
-    /// [`ChannelError::SettingInvalid`] when it is no private key of the curve.
+    /// [`ChannelError::SettingInvalid`] if it is not a private key of the curve.
     pub fn static_public(
         &self,
         provider: &dyn AgreementProvider,
@@ -151,7 +151,7 @@ impl NativeSuite {
         public.get(..self.public_len()).map(<[u8]>::to_vec).ok_or(ChannelError::AgreementProvider)
     }
 
-    /// Length of a public key on the wire.
+    /// Length of a public key on the wire, in bytes.
     pub fn public_len(&self) -> usize {
         match self.curve {
             Curve::X25519 => 32,
@@ -161,7 +161,7 @@ impl NativeSuite {
 }
 
 impl Pattern {
-    /// The pattern's name with its modifier.
+    /// Returns the pattern's name with its modifier.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::NNpsk0 => "NNpsk0",
@@ -171,7 +171,7 @@ impl Pattern {
         }
     }
 
-    /// Where the channel's pre-shared key is mixed in.
+    /// Returns the place of the channel's pre-shared key in the pattern.
     pub(crate) fn psk_place(self) -> u8 {
         match self {
             Pattern::NNpsk0 | Pattern::KKpsk0 => 0,
@@ -180,7 +180,7 @@ impl Pattern {
         }
     }
 
-    /// Whether this side brings a static key of its own.
+    /// Returns whether this side brings a static key of its own.
     pub fn has_static_keys(self) -> bool {
         self != Pattern::NNpsk0
     }

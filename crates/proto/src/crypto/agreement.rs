@@ -1,7 +1,7 @@
 //! The part of the seam that channels and wire 3 need: key agreement on two curves, two AEADs, ML-KEM-768.
 //!
-//! Private keys stay behind the seam wherever they can. Where a handshake gives one (a static key, a vector's ephemeral
-//! key), it is the caller who wipes it.
+//! Private keys stay behind the seam wherever they can. Where the caller gives one (a static key, a vector's ephemeral key),
+//! the caller wipes it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -24,9 +24,9 @@ pub enum Curve {
 /// An AEAD with keys of 32 bytes, nonces of 12 and tags of 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
-    /// AES-256-GCM (SP 800-38D).
+    /// AES-256-GCM (SP 800-38D), in both profiles.
     Aes256Gcm,
-    /// ChaCha20-Poly1305 (RFC 8439).
+    /// ChaCha20-Poly1305 (RFC 8439), in native suites only.
     ChaCha20Poly1305,
 }
 
@@ -37,18 +37,18 @@ pub const KEM_PRIVATE_LEN: usize = 2400;
 /// An ML-KEM-768 ciphertext, in bytes.
 pub const KEM_CIPHERTEXT_LEN: usize = 1088;
 
-/// What channels and wire 3 ask of a crypto library, beside [`Provider`].
+/// The operations that channels and wire 3 need of a crypto library, beside [`Provider`].
 pub trait AgreementProvider: Provider {
-    /// A new key pair.
+    /// Generates a key pair, which may agree more than once.
     ///
     /// # Errors
     /// [`Error::Provider`].
     fn agreement_generate(&self, curve: Curve) -> Result<Box<dyn AgreementKey>, Error>;
 
-    /// The key pair of a private key of 32 bytes: a static key, or one of a test vector.
+    /// Returns the key pair of a private key of 32 bytes: a static key, or one of a test vector.
     ///
     /// # Errors
-    /// [`Error::Provider`] when it is no private key of the curve.
+    /// [`Error::Provider`] if it is not a private key of the curve.
     fn agreement_from_private(&self, curve: Curve, private: &[u8; KEY_LEN]) -> Result<Box<dyn AgreementKey>, Error>;
 
     /// HKDF-SHA256 (RFC 5869) without info: fills `out`, at most 96 bytes.
@@ -74,22 +74,22 @@ pub trait AgreementProvider: Provider {
     /// [`Error::Provider`].
     fn aead(&self, cipher: Cipher, key: &[u8; KEY_LEN]) -> Result<Box<dyn AeadKey>, Error>;
 
-    /// A new ML-KEM-768 key pair.
+    /// Generates an ML-KEM-768 key pair.
     ///
     /// # Errors
     /// [`Error::Provider`].
     fn kem_generate(&self) -> Result<Box<dyn KemKey>, Error>;
 
-    /// The key pair of a decapsulation key, for test vectors.
+    /// Returns the key pair of a decapsulation key, for test vectors.
     ///
     /// # Errors
-    /// [`Error::Provider`] when it is none.
+    /// [`Error::Provider`] if it is not a valid decapsulation key.
     fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error>;
 
-    /// A ciphertext for the holder of `public`, and the secret in it.
+    /// Encapsulates: returns a ciphertext for the holder of `public`, and the secret in it.
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`] when `public` is no encapsulation key (its length, or FIPS 203 7.2).
+    /// [`Error::PublicKeyInvalid`] if `public` is not an encapsulation key (its length, or FIPS 203 7.2).
     fn kem_encapsulate(&self, public: &[u8]) -> Result<(Vec<u8>, Zeroizing<[u8; 32]>), Error>;
 }
 
@@ -99,21 +99,21 @@ pub trait AgreementKey: Send + Sync {
     /// The public half: 32 bytes of X25519, 65 of P-256 (`0x04 || X || Y`).
     fn public(&self) -> &[u8];
 
-    /// The shared secret: X25519's output, or the x-coordinate on P-256. `peer` is 32 bytes of X25519, or an uncompressed
-    /// or compressed point on P-256.
+    /// Computes the shared secret: X25519's output, or the x-coordinate on P-256. `peer` is 32 bytes of X25519, or an
+    /// uncompressed or compressed point on P-256.
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`] when `peer` is no public key, and when the secret of X25519 is all zeros.
+    /// [`Error::PublicKeyInvalid`] if `peer` is not a public key, and if the secret of X25519 is all zeros.
     fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
 }
 
-/// An ML-KEM-768 key pair.
+/// An ML-KEM-768 key pair, whose private half stays behind the seam.
 pub trait KemKey: Send + Sync {
     /// The encapsulation key, [`KEM_PUBLIC_LEN`] bytes.
     fn public(&self) -> &[u8];
 
-    /// The secret in a ciphertext. A ciphertext of the right length always gives one (FIPS 203 6.3); whether it is the
-    /// peer's shows in what follows.
+    /// Decapsulates: returns the secret in a ciphertext. Every ciphertext of the right length gives a secret (FIPS 203 6.3);
+    /// only later messages show whether it is the peer's.
     ///
     /// # Errors
     /// [`Error::PublicKeyInvalid`] for a wrong length.
@@ -136,19 +136,19 @@ pub(crate) fn expand<const N: usize>(
     out
 }
 
-/// The provider that is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default provider, as [`super::default_provider`].
 #[cfg(feature = "aws-lc")]
 pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
     &super::aws_lc::AwsLc
 }
 
-/// The provider that is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default provider, as [`super::default_provider`].
 #[cfg(all(feature = "ring", not(feature = "aws-lc")))]
 pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
     &super::ring::Ring
 }
 
-/// The provider that is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default provider, as [`super::default_provider`].
 #[cfg(all(feature = "rust-crypto", not(any(feature = "aws-lc", feature = "ring"))))]
 pub fn default_agreement_provider() -> &'static dyn AgreementProvider {
     &super::rust_crypto::RustCrypto

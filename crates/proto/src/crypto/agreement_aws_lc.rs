@@ -1,4 +1,4 @@
-//! What channels and wire 3 need of AWS-LC, through `aws-lc-rs`.
+//! Key agreement of channels and wire 3 by AWS-LC, through `aws-lc-rs`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -27,7 +27,7 @@ struct Kem {
     public: Vec<u8>,
 }
 
-/// How much HKDF is asked for.
+/// The length of HKDF's output, in bytes.
 struct OutLen(usize);
 
 impl hkdf::KeyType for OutLen {
@@ -58,7 +58,8 @@ impl Agreement {
         Ok(Box::new(Agreement { curve, private, public }))
     }
 
-    /// The library also reads DER and hybrid forms; the wires know none of them.
+    /// Returns whether a peer's key has a form of the wires. The library also reads DER and hybrid forms; the wires know
+    /// neither.
     fn has_known_form(&self, peer: &[u8]) -> bool {
         match self.curve {
             Curve::X25519 => peer.len() == KEY_LEN,
@@ -82,7 +83,7 @@ impl AgreementKey for Agreement {
         }
         let peer = UnparsedPublicKey::new(algorithm(self.curve), peer);
         let shared = agreement::agree(&self.private, peer, Error::PublicKeyInvalid, secret)?;
-        // The library refuses a point of small order; this holds the promise if it ever stops.
+        // The library rejects a point of small order; this check keeps the contract if it ever stops.
         if bool::from(shared.as_slice().ct_eq(&[0; KEY_LEN])) {
             return Err(Error::PublicKeyInvalid);
         }
@@ -122,7 +123,7 @@ impl AgreementProvider for AwsLc {
     }
 
     fn hkdf_bare(&self, salt: &[u8], ikm: &[u8], out: &mut [u8]) -> Result<(), Error> {
-        // One call into the library instead of one for each block.
+        // One call of the library instead of one for each block.
         let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, salt).extract(ikm);
         let filled = prk.expand(&[], OutLen(out.len())).and_then(|okm| okm.fill(out));
         filled.map_err(|_| Error::Provider)
@@ -143,7 +144,7 @@ impl AgreementProvider for AwsLc {
 
     fn kem_from_private(&self, private: &[u8; KEM_PRIVATE_LEN]) -> Result<Box<dyn KemKey>, Error> {
         let key = DecapsulationKey::new(&ML_KEM_768, private).map_err(|_| Error::Provider)?;
-        // AWS-LC gives no public half for a key that was read; FIPS 203 7.3 puts it at a fixed place in the private one.
+        // AWS-LC returns no public half for a key that it has read; FIPS 203 7.3 puts it at a fixed place in the private one.
         let public = private.get(1152..1152 + super::agreement::KEM_PUBLIC_LEN).ok_or(Error::Provider)?.to_vec();
         Ok(Box::new(Kem { private: key, public }))
     }

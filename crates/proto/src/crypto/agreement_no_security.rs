@@ -1,4 +1,4 @@
-//! What channels and wire 3 need, without any security: for fuzzing alone.
+//! Key agreement of channels and wire 3 without any security: for fuzzing only.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::limits::{KEY_LEN, P256_PUBLIC_LEN};
 struct Agreement(Vec<u8>);
 struct Kem([u8; KEM_PUBLIC_LEN]);
 
-/// What identifies a point whichever way it is written: the bytes of X alone.
+/// The bytes of X alone, which identify a point in either encoding.
 fn abscissa(public: &[u8]) -> &[u8] {
     match public.len() {
         KEY_LEN => public,

@@ -17,7 +17,7 @@ use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 /// Longest input that is hashed on the stack; a claim has at most 387 bytes, nearly always 70.
 const SHORT_INPUT: usize = 128;
 
-/// The AWS-LC provider.
+/// The provider over AWS-LC, which production uses.
 #[derive(Debug, Clone, Copy)]
 pub struct AwsLc;
 
@@ -91,7 +91,7 @@ impl Provider for AwsLc {
     }
 
     fn sha256(&self, parts: &[&[u8]]) -> [u8; 32] {
-        // One call on a short input costs a little more than half of what a context on the heap does.
+        // One call on a short input costs a little more than half of what a context on the heap costs.
         let mut short = [0_u8; SHORT_INPUT];
         let mut rest = short.as_mut_slice();
         let fits = parts.iter().all(|part| match core::mem::take(&mut rest).split_at_mut_checked(part.len()) {

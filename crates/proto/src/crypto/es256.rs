@@ -1,7 +1,7 @@
-//! The seam for ES256 (RFC 7518 section 3.4: ECDSA on P-256 with SHA-256, `r || s`), which the identity keys of wire 3 and
-//! their roots sign with.
+//! The seam for ES256 (RFC 7518 section 3.4: ECDSA on P-256 with SHA-256, `r || s`). The identity keys of wire 3 and their
+//! roots sign with it.
 //!
-//! An [`Es256`] is chosen where a service starts and handed in, as a [`super::Provider`] is.
+//! A service chooses an [`Es256`] where it starts and passes it on, as it does a [`super::Provider`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -14,41 +14,41 @@ use crate::limits::P256_PUBLIC_LEN;
 
 /// A signature, in bytes: `r || s`.
 pub const ES256_SIGNATURE_LEN: usize = 64;
-/// Longest PKCS #8 document of a key that is read, in bytes.
+/// Longest PKCS #8 document of a key that is accepted, in bytes.
 pub const ES256_PKCS8_LEN_MAX: usize = 512;
 
-/// A new key pair, behind its PKCS #8 document.
+/// A new key pair, after its PKCS #8 document.
 pub type NewKey = (Zeroizing<Vec<u8>>, Box<dyn Es256Key>);
 
-/// A library that signs and verifies.
+/// A library that signs and verifies ES256.
 pub trait Es256: Send + Sync + fmt::Debug {
     /// Expands a public key, `0x04 || X || Y`.
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`] when the bytes are no uncompressed point of P-256.
+    /// [`Error::PublicKeyInvalid`] if the bytes are not an uncompressed point of P-256.
     fn public(&self, point: &[u8]) -> Result<Box<dyn Es256Public>, Error>;
 
-    /// A new key pair, and its PKCS #8 document (RFC 5958).
+    /// Generates a key pair, and returns it with its PKCS #8 document (RFC 5958).
     ///
     /// # Errors
     /// [`Error::Provider`].
     fn generate(&self) -> Result<NewKey, Error>;
 
-    /// The key pair of a PKCS #8 document.
+    /// Returns the key pair of a PKCS #8 document.
     ///
     /// # Errors
-    /// [`Error::Provider`] when it holds no P-256 key, or one whose halves do not belong together.
+    /// [`Error::Provider`] if it holds no P-256 key, or one whose halves do not belong together.
     #[expect(clippy::wrong_self_convention, reason = "the library reads a key from the document")]
     fn from_pkcs8(&self, document: &[u8]) -> Result<Box<dyn Es256Key>, Error>;
 }
 
-/// A public key.
+/// An expanded ES256 public key.
 pub trait Es256Public: Send + Sync {
-    /// Whether `signature` is this key's over `message`.
+    /// Returns whether `signature` is this key's over `message`.
     fn verify(&self, message: &[u8], signature: &[u8; ES256_SIGNATURE_LEN]) -> bool;
 }
 
-/// A key pair. It has no `Debug`: nothing of it may be printed but its public half.
+/// A key pair. It has no `Debug`: only its public half may be printed.
 pub trait Es256Key: Send + Sync {
     /// The public half, `0x04 || X || Y`.
     fn public(&self) -> &[u8; P256_PUBLIC_LEN];
@@ -60,19 +60,19 @@ pub trait Es256Key: Send + Sync {
     fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], Error>;
 }
 
-/// What is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default library, as [`super::default_provider`].
 #[cfg(feature = "aws-lc")]
 pub fn default_es256() -> &'static dyn Es256 {
     &aws_lc::AwsLc
 }
 
-/// What is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default library, as [`super::default_provider`].
 #[cfg(all(feature = "ring", not(feature = "aws-lc")))]
 pub fn default_es256() -> &'static dyn Es256 {
     &super::ring::Ring
 }
 
-/// What is used unless another one is handed in, as [`super::default_provider`].
+/// Returns the default library, as [`super::default_provider`].
 #[cfg(all(feature = "rust-crypto", not(any(feature = "aws-lc", feature = "ring"))))]
 pub fn default_es256() -> &'static dyn Es256 {
     &super::rust_crypto::RustCrypto

@@ -1,8 +1,8 @@
-//! The seam behind which a crypto library stands: AES-256-GCM, ECDH on P-256, HKDF-SHA256, HMAC-SHA256, SHA-256 and randomness.
+//! The seam in front of a crypto library: AES-256-GCM, ECDH on P-256, HKDF-SHA256, HMAC-SHA256, SHA-256 and randomness.
 //!
-//! A [`Provider`] is chosen when a service starts and handed in; nothing else in this crate names a library. There are
-//! `aws_lc`, which production uses, `ring` and `rust_crypto`, each behind a feature (ADR 0019).
-//! Keys are expanded once (an [`AeadKey`] per session) and never printable.
+//! A service chooses a [`Provider`] when it starts and passes it on; nothing else in this crate names a library. The providers
+//! are `aws_lc`, which production uses, `ring` and `rust_crypto`, each behind a feature (ADR 0019). Keys are expanded once (an
+//! [`AeadKey`] per session) and never printable.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -40,13 +40,13 @@ pub trait Provider: Send + Sync + fmt::Debug {
     /// [`Error::Provider`] when the generator fails.
     fn fill_random(&self, out: &mut [u8]) -> Result<(), Error>;
 
-    /// A new ephemeral P-256 key pair.
+    /// Generates an ephemeral P-256 key pair.
     ///
     /// # Errors
     /// [`Error::Provider`].
     fn p256_generate(&self) -> Result<Box<dyn EphemeralKey>, Error>;
 
-    /// The key pair of a given big-endian scalar, for test vectors.
+    /// Returns the key pair of a given big-endian scalar, for test vectors.
     ///
     /// # Errors
     /// [`Error::Provider`] when the scalar is zero or not below the group's order.
@@ -89,7 +89,7 @@ pub trait Provider: Send + Sync + fmt::Debug {
 
 /// A peer's public key that has passed its checks.
 pub trait PeerKey: Send {
-    /// For the provider that made it.
+    /// Access to the concrete type, for the provider that made it.
     fn as_any(&mut self) -> &mut dyn core::any::Any;
 }
 
@@ -98,20 +98,20 @@ pub trait EphemeralKey: Send {
     /// The public half, `0x04 || X || Y`.
     fn public(&self) -> &[u8; P256_PUBLIC_LEN];
 
-    /// ECDH: the x-coordinate of the shared point, 32 bytes big-endian (SP 800-56A 5.7.1.2).
+    /// Performs ECDH: returns the x-coordinate of the shared point, 32 bytes big-endian (SP 800-56A 5.7.1.2).
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`] when the agreement fails or the peer's key is of another provider.
+    /// [`Error::PublicKeyInvalid`] if the agreement fails or the peer's key is of another provider.
     fn agree(self: Box<Self>, peer: Box<dyn PeerKey>) -> Result<Zeroizing<[u8; KEY_LEN]>, Error>;
 }
 
 /// An expanded key of HMAC-SHA256 (FIPS 198-1).
 pub trait MacKey: Send + Sync {
-    /// The code of the concatenation of `parts`.
+    /// Computes the HMAC of the concatenation of `parts`.
     fn mac(&self, parts: &[&[u8]]) -> Zeroizing<[u8; 32]>;
 }
 
-/// An expanded AES-256-GCM key.
+/// An expanded AES-256-GCM key, or another AEAD's of the same lengths.
 pub trait AeadKey: Send + Sync {
     /// Encrypts `data` in place and returns the tag. `iv` must never repeat under one key.
     ///
@@ -122,13 +122,12 @@ pub trait AeadKey: Send + Sync {
     /// Decrypts `ciphertext || tag` in place; the plaintext is its first `len - 16` bytes.
     ///
     /// # Errors
-    /// [`Error::Unsealable`], whatever the cause; the buffer then holds nothing of use.
+    /// [`Error::Unsealable`], whatever the cause; the content of the buffer is then undefined.
     fn open_in_place(&self, iv: &[u8; IV_LEN], aad: &[u8], ciphertext_and_tag: &mut [u8]) -> Result<(), Error>;
 }
 
-/// Random bytes drawn from a provider in bulk: one draw costs its generator the same whether it is for 28 bytes or for
-/// a hundred times as many. For values that go over the wire in the clear (IVs, nonces), never for keys. Each byte is
-/// handed out once.
+/// Random bytes drawn from a provider in bulk: one draw costs the generator the same for 28 bytes and for a hundred times as
+/// many. For values that go over the wire in the clear (IVs, nonces), never for keys. Each byte is returned once.
 pub struct RandomPool {
     bytes: Zeroizing<[u8; RANDOM_POOL_LEN]>,
     used: usize,
@@ -137,18 +136,18 @@ pub struct RandomPool {
 const RANDOM_POOL_LEN: usize = 2048;
 
 impl RandomPool {
-    /// An empty pool: the first [`RandomPool::take`] fills it.
+    /// Creates an empty pool: the first [`RandomPool::take`] fills it.
     pub fn new() -> Self {
         RandomPool { bytes: Zeroizing::new([0; RANDOM_POOL_LEN]), used: RANDOM_POOL_LEN }
     }
 
-    /// `N` bytes that nobody had before; `N` is at most 2048.
+    /// Returns `N` bytes that no caller has had before; `N` is at most 2048.
     ///
     /// # Errors
     /// [`Error::Provider`].
     pub fn take<const N: usize>(&mut self, provider: &dyn Provider) -> Result<[u8; N], Error> {
         if self.bytes.len().saturating_sub(self.used) < N {
-            // Until the generator has succeeded there is nothing to hand out.
+            // Until the generator has succeeded the pool has nothing to return.
             self.used = self.bytes.len();
             provider.fill_random(self.bytes.as_mut_slice())?;
             self.used = 0;
@@ -171,8 +170,7 @@ impl fmt::Debug for RandomPool {
     }
 }
 
-/// The provider that is used unless another one is handed in: of those that are built, AWS-LC before ring, and that before
-/// RustCrypto.
+/// Returns the default provider: of those that are built in, AWS-LC before ring, and ring before RustCrypto.
 #[cfg(any(feature = "aws-lc", feature = "rust-crypto"))]
 pub fn default_provider() -> &'static dyn agreement::AgreementProvider {
     agreement::default_agreement_provider()

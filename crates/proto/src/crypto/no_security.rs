@@ -1,5 +1,5 @@
-//! A provider without any security, for fuzzing alone: every tag is a checksum that a fuzzer can learn, every
-//! agreement a sum. It makes the code behind the tag reachable. No service can be configured to use it.
+//! A provider without any security, for fuzzing only: every tag is a checksum that a fuzzer can learn, every agreement a sum.
+//! It makes the code behind the tag reachable. No service can be configured to use it.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -12,7 +12,7 @@ use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
-/// The provider without security.
+/// The provider without any security, for fuzzing.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSecurity;
 

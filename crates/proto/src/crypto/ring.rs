@@ -1,5 +1,6 @@
-//! ring behind the seam: AEADs, hashes, signatures and randomness (ADR 0019). Its key agreement is [`super::rust_crypto`]'s: ring
-//! makes no key of a given scalar, agrees with none twice, reads no compressed point and has no ML-KEM. So all suites are offered.
+//! ring behind the seam: AEADs, hashes, signatures and randomness (ADR 0019). Its key agreement is [`super::rust_crypto`]'s:
+//! ring makes no key of a given scalar, agrees with no key twice, reads no compressed point and has no ML-KEM. So all suites
+//! are offered.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -20,7 +21,7 @@ use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
-/// The ring provider.
+/// The provider over ring, with the key agreement of RustCrypto.
 #[derive(Debug, Clone, Copy)]
 pub struct Ring;
 
@@ -143,7 +144,7 @@ impl AeadKey for Aead {
 
 impl Es256 for Ring {
     fn public(&self, point: &[u8]) -> Result<Box<dyn Es256Public>, Error> {
-        // ring looks at a key when it verifies; a bad one is to be told of when it is read.
+        // ring checks a key when it verifies; this code must report a bad key when it is read.
         RustCrypto.public(point)?;
         let point = point.try_into().map_err(|_| Error::PublicKeyInvalid)?;
         Ok(Box::new(Public(UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point))))

@@ -1,7 +1,7 @@
-//! The seam for Ed25519 (RFC 8032): what relay tokens are signed and verified with.
+//! The seam for Ed25519 (RFC 8032), the signatures of relay tokens.
 //!
-//! A [`Signatures`] is chosen where a service starts and handed in, as a [`super::Provider`] is. Public keys are expanded
-//! once, when a keyset is read.
+//! A service chooses a [`Signatures`] where it starts and passes it on, as it does a [`super::Provider`]. Public keys are
+//! expanded once, when a keyset is read.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -15,37 +15,37 @@ pub const ED25519_SEED_LEN: usize = 32;
 /// An Ed25519 signature, in bytes.
 pub const ED25519_SIGNATURE_LEN: usize = 64;
 
-/// A library that signs and verifies.
+/// A library that signs and verifies Ed25519.
 pub trait Signatures: Send + Sync + fmt::Debug {
-    /// Expands a public key.
+    /// Expands a public key for verification.
     ///
     /// # Errors
-    /// [`Error::PublicKeyInvalid`] when the bytes are no point of the curve.
+    /// [`Error::PublicKeyInvalid`] if the bytes are not a point of the curve.
     fn ed25519_public(&self, public: &[u8; ED25519_PUBLIC_LEN]) -> Result<Box<dyn VerifyKey>, Error>;
 
-    /// The key pair of a seed.
+    /// Returns the key pair of a seed.
     ///
     /// # Errors
     /// [`Error::Provider`].
     fn ed25519_from_seed(&self, seed: &[u8; ED25519_SEED_LEN]) -> Result<Box<dyn SigningKey>, Error>;
 }
 
-/// A public key.
+/// An expanded Ed25519 public key.
 pub trait VerifyKey: Send + Sync {
-    /// Whether `signature` is this key's over `message`.
+    /// Returns whether `signature` is this key's over `message`.
     fn verify(&self, message: &[u8], signature: &[u8; ED25519_SIGNATURE_LEN]) -> bool;
 }
 
-/// A key pair. It has no `Debug`: nothing of it may be printed but its public half.
+/// A key pair. It has no `Debug`: only its public half may be printed.
 pub trait SigningKey: Send + Sync {
-    /// The public half.
+    /// Returns the public half, 32 bytes.
     fn public(&self) -> [u8; ED25519_PUBLIC_LEN];
 
-    /// Signs. The same message gives the same signature.
+    /// Signs a message. The same message gives the same signature.
     fn sign(&self, message: &[u8]) -> [u8; ED25519_SIGNATURE_LEN];
 }
 
-/// What production uses.
+/// Returns the default library, which production uses.
 #[cfg(feature = "aws-lc")]
 pub fn default_signatures() -> &'static dyn Signatures {
     &aws_lc::AwsLc

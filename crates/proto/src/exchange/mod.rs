@@ -1,5 +1,6 @@
-//! A sealed request at a server, as a value, whichever protocol it speaks: bytes go in, decisions come out. A protocol is a
-//! variant of this module; who drives it, and who is behind it, need not know which one a request speaks.
+//! The server's side of a sealed request, without I/O: the caller passes in bytes, and this module returns decisions. Each
+//! protocol is a variant of the types here. The code that calls it and the service behind the gateway are the same for all
+//! protocols.
 //!
 //! ```text
 //! headers ─ Exchange::begin ─► session ─ Exchange::session ─► (Opening, Stream)
@@ -9,7 +10,7 @@
 //!       the service's answer ─ Reply::answer ─► AnswerSeal::{Whole, Frames, Plain}
 //! ```
 //!
-//! What is refused, at whichever step, is a [`Rejection`], and [`Rejection::answer`] is all that the client is told.
+//! A rejected request is a [`Rejection`] at every step, and [`Rejection::answer`] is all that the client receives.
 
 mod refusal;
 mod rejection;
@@ -44,7 +45,7 @@ pub struct BodyBounds {
     pub stream: u64,
 }
 
-/// A sealed request whose headers are in order; its session is to be looked up next.
+/// A sealed request whose headers are valid. The caller looks up its session next.
 #[derive(Debug)]
 pub struct Exchange<'a> {
     call: Call<'a>,
@@ -58,18 +59,18 @@ enum Call<'a> {
     Native(SealedRequest<'a>),
 }
 
-/// True if one of the headers of a seal is there, of any protocol.
+/// Returns true if the headers contain a seal header of any protocol.
 pub fn looks_sealed(headers: &impl Headers) -> bool {
     [X_KID, X_IDEMPOTENCY_KEY, X_SEAL].iter().any(|name| headers.field(name) != Field::Absent)
 }
 
-/// The protocol that a request's headers speak.
+/// Returns the protocol that the headers of a request name.
 pub fn wire_of(headers: &impl Headers) -> Wire {
     if headers.field(X_SEAL) == Field::Absent { Wire::of(headers) } else { Wire::Three }
 }
 
 impl<'a> Exchange<'a> {
-    /// Reads the headers of a sealed request at `now_ms`, of a wire that is `served`.
+    /// Parses the headers of a sealed request received at `now_ms`. `served` decides whether this server accepts the protocol.
     ///
     /// # Errors
     /// One of the wire's, [`Refusal::Method`], and what `served` says.
@@ -82,21 +83,21 @@ impl<'a> Exchange<'a> {
         served: impl FnOnce(Wire) -> Result<(), Refusal>,
     ) -> Result<Self, Refusal> {
         let wire = wire_of(headers);
+        served(wire)?;
         if wire != Wire::Three && line.method != "POST" {
             return Err(Refusal::Method("POST, OPTIONS"));
         }
-        served(wire)?;
         let call = if wire == Wire::Three {
             Call::Native(SealedRequest::parse(headers, line)?)
         } else {
-            // That of an absolute form without a path is `/` (RFC 9110 section 4.2.3).
+            // The path of an absolute-form target without one is `/` (RFC 9110 section 4.2.3).
             let path = line.target.split('?').next().filter(|path| !path.is_empty()).unwrap_or("/");
             Call::Compat(SealedCall::parse(headers, path, now_ms, policy)?)
         };
         Ok(Exchange { call, now_ms, policy: *policy })
     }
 
-    /// The session to look up.
+    /// Returns the id of the session that the caller has to look up.
     ///
     /// # Errors
     /// [`Error::SessionUnknown`] for a malformed id: no store need be asked.
@@ -107,7 +108,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Takes the session, if the request may use it: its body is read next.
+    /// Checks that the request may use the session, and returns the state that opens its body.
     ///
     /// # Errors
     /// [`Rejection`], with the proof of the server's time where the request's is too far from it.
@@ -131,7 +132,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// A refusal with the server's time and the proof that the server of this session names it.
+/// Returns the rejection of a stamp outside the window, with the server's time and its MAC under the session's keys.
 fn skewed(provider: &dyn Provider, session: &Session, request: &SealedRequest<'_>, now_ms: u64) -> Rejection {
     let rejection = Rejection::from(Error::TimestampOutsideWindow).with("server_time_ms", now_ms);
     let (stamp, nonce) = request.stamp_and_nonce();
@@ -141,7 +142,27 @@ fn skewed(provider: &dyn Provider, session: &Session, request: &SealedRequest<'_
     }
 }
 
-/// A request whose session is known, and whose body is awaited.
+/// Returns the rejection of a request that was not admitted at `now_ms`, in a session that the store has. If the stamp has left
+/// the window since the headers were parsed, the rejection holds the proof of the server's time.
+// SPEC session-3.md#sealed-requests
+pub fn unadmitted(
+    provider: &dyn Provider,
+    session: &Session,
+    headers: &impl Headers,
+    line: RequestLine<'_>,
+    now_ms: u64,
+    refusal: Refusal,
+) -> Rejection {
+    if refusal == Refusal::Wire(Error::TimestampOutsideWindow)
+        && wire_of(headers) == Wire::Three
+        && let Ok(request) = SealedRequest::parse(headers, line)
+    {
+        return skewed(provider, session, &request, now_ms);
+    }
+    refusal.into()
+}
+
+/// A request whose session is known. Its body is read next.
 #[derive(Debug)]
 pub struct Opening<'a> {
     session: Arc<Session>,
@@ -155,17 +176,17 @@ enum OpeningKind<'a> {
 }
 
 impl Opening<'_> {
-    /// The session.
+    /// Returns the session that the request uses.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// True if the body is opened as a whole, by [`Opening::open`]; else its pieces are opened as they come.
+    /// Returns true if [`Opening::open`] opens the whole body. If false, [`Stream`] opens the body piece by piece.
     pub fn is_whole(&self) -> bool {
         matches!(self.kind, OpeningKind::Compat(_))
     }
 
-    /// The longest sealed body that may follow, in bytes.
+    /// Returns the longest sealed body that may follow, in bytes.
     pub fn body_max(&self, bounds: BodyBounds) -> u64 {
         match self.kind {
             OpeningKind::Compat(_) if self.session.id().is_anonymous() => bounds.whole.min(ANON_BODY_MAX) as u64,
@@ -174,8 +195,8 @@ impl Opening<'_> {
         }
     }
 
-    /// A hash that no other request has. Only where `first` is all of its body, and where the protocol lets a client send the same
-    /// bytes again.
+    /// Returns a SHA-256 hash of the session, nonce, stamp and body that identifies the request. `None` if `first` is not the
+    /// whole body, or if the protocol is v1 or v2.
     pub fn fingerprint(&self, provider: &dyn Provider, first: &Piece) -> Option<[u8; 32]> {
         let OpeningKind::Native(opening) = &self.kind else { return None };
         let (session, nonce, stamp_ms) = opening.identity();
@@ -183,7 +204,7 @@ impl Opening<'_> {
         first.is_last.then(|| provider.sha256(&[fields.as_bytes(), &first.bytes]))
     }
 
-    /// Opens the request by the first piece of its stream. It stays shut until its nonce is reserved.
+    /// Opens the request with the first piece of its stream. The result gives out the plaintext after its nonce is reserved.
     ///
     /// # Errors
     /// One of the wire's.
@@ -219,19 +240,20 @@ impl Opening<'_> {
     }
 }
 
-/// A request that was opened, and is no replay.
+/// An opened request whose nonce was not used before.
 #[derive(Debug)]
 pub struct PlainRequest {
-    /// The headers within the seal, where the protocol seals headers; else the ones outside count.
+    /// The headers within the seal. `None` if the protocol does not seal headers: then the outer headers apply.
     pub inner: Option<InnerHeaders>,
-    /// The beginning of its body; all of it, if the piece was the last.
+    /// The beginning of the body; the whole body if the first piece was the last one.
     pub first: Plaintext,
-    /// How to answer.
+    /// The state that seals the answer.
     pub reply: Reply,
 }
 
-/// Checks the session and the stamp again as a request is admitted, and makes its claim anew. Its sender decides how long its body
-/// takes; in between the session may have ended, and a store forgotten an earlier claim. `found` is the session as the store has it now.
+/// Checks the session and the stamp again when a request is admitted, and creates its claim anew. The client decides how long the
+/// body takes; meanwhile the session may end and the store may forget the first claim. `found` is the session that the store has
+/// now.
 ///
 /// # Errors
 /// [`Error::SessionUnknown`], [`Error::SessionExpired`], [`Error::TimestampOutsideWindow`].

@@ -8,70 +8,70 @@ use crate::wire::Wire;
 /// A fault in the body of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyFault {
-    /// Longer than its bound.
+    /// The body is longer than its bound.
     #[error("body is over its bound")]
     TooLarge,
-    /// Not there within its time.
+    /// The body did not arrive in time.
     #[error("body came too slowly")]
     TooSlow,
-    /// The connection broke, or the framing is wrong.
+    /// The connection broke, or the framing is invalid.
     #[error("body broke off")]
     Broken,
-    /// Its client holds as much as it may, or all clients together do.
+    /// The bodies of this client, or of all clients together, fill the memory allowed for them.
     #[error("no room is left for the body")]
     NoRoom,
 }
 
-/// The reason for which a server refuses a request. It carries no secret and nothing that was decrypted. The client is told a coarser word,
-/// [`super::Rejection::answer`]; the log and the metrics have [`Refusal::class`].
+/// The reason for which a server rejects a request. It contains no secret and no decrypted data. The client receives a coarser
+/// code, [`super::Rejection::answer`]; logs and metrics show [`Refusal::class`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The wire's own rules.
+    /// A violation of the protocol's own rules.
     #[error(transparent)]
     Wire(#[from] Error),
-    /// A store that cannot be reached, and why.
+    /// The store cannot be reached. Contains the cause.
     #[error("store is unavailable: {0}")]
     StoreUnavailable(String),
-    /// A store that holds as many sessions as it may.
+    /// The store holds its maximum of sessions.
     #[error("store is full")]
     StoreFull,
-    /// A store that holds as many nonces as it may.
+    /// The store holds its maximum of nonces.
     #[error("nonce store is full")]
     NoncesFull,
     /// A body that could not be read.
     #[error(transparent)]
     Body(#[from] BodyFault),
-    /// An anonymous session outside its allow-list.
+    /// An anonymous session used a path outside its allow-list.
     #[error("anonymous sessions may not use this path")]
     Forbidden,
-    /// A wire that is switched off.
+    /// The protocol is switched off on this server.
     #[error("wire {} is switched off", .0.name())]
     WireOff(Wire),
-    /// A session of another client than the connection's certificate names.
+    /// The session belongs to another client id than the connection's certificate names.
     #[error("the client's certificate names another client id")]
     AnotherClient,
-    /// Too many requests; try again after so many seconds.
+    /// Too many requests. Contains the seconds until the client may retry.
     #[error("too many requests")]
     RateLimited(u64),
-    /// A token that does not verify.
+    /// The token does not verify. Contains the cause.
     #[error("token does not verify: {0}")]
     Token(&'static str),
-    /// No introspection endpoint says whether a token is good.
+    /// No introspection endpoint answered, so the token's state is unknown. Contains the cause.
     #[error("introspection is unavailable: {0}")]
     IntrospectionUnavailable(String),
-    /// `/v1`: a body that is not declared as JSON.
+    /// The body of a `/v1` request is not declared as JSON.
     #[error("content type is not JSON")]
     ContentType,
-    /// Another method than those named, in the form of `Allow`.
+    /// The method is not allowed. Contains the allowed ones, in the form of the `Allow` header.
     #[error("only {0} may be used here")]
     Method(&'static str),
-    /// The service behind gave no answer that can be passed on; what its failure is as a status.
+    /// The service behind the gateway gave no answer that can be forwarded. Contains the HTTP status for the client.
     #[error("no answer of the service, told as {0}")]
     Unanswered(u16),
 }
 
 impl Refusal {
-    /// The stable class, for logs and metrics.
+    /// Returns the stable class for logs and metrics.
     pub fn class(&self) -> &'static str {
         match self {
             Refusal::Wire(err) => err.code(),

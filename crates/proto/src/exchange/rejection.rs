@@ -24,35 +24,35 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that clients of a wire read where a sealed request is refused.
+    /// Returns the form in which clients of a protocol read the rejection of a sealed request.
     pub fn of(wire: Wire) -> Self {
         if wire == Wire::Three { Form::Problem } else { Form::Plain }
     }
 }
 
-/// An answer that tells of an error: all that is sent.
+/// A complete error answer: its status, headers and body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorAnswer {
-    /// The HTTP status.
+    /// The HTTP status code of the answer.
     pub status: u16,
-    /// Lower-case names and their values, `content-type` among them.
+    /// Header names in lower case and their values, `content-type` included.
     pub headers: Vec<(&'static str, String)>,
-    /// The body.
+    /// The body, which is JSON.
     pub body: String,
 }
 
 impl ErrorAnswer {
-    /// `{"error": code}`.
+    /// Returns an answer in [`Form::Plain`]: `{"error": code}`.
     pub fn plain(status: u16, code: &str) -> Self {
         ErrorAnswer::json(status, format!(r#"{{"error":"{code}"}}"#))
     }
 
-    /// `{"error": reason phrase, "message": message}`.
+    /// Returns an answer in [`Form::V1`]: `{"error": reason phrase, "message": message}`.
     pub fn v1(status: u16, message: &str) -> Self {
         ErrorAnswer::json(status, json!({"error": reason_phrase(status), "message": message}).to_string())
     }
 
-    /// A problem.
+    /// Returns an answer in [`Form::Problem`], with the headers that its code requires.
     pub fn problem(problem: &Problem) -> Self {
         let mut headers = alloc::vec![("content-type", PROBLEM_TYPE.into()), ("cache-control", "no-store".into())];
         match problem.code.as_str() {
@@ -74,7 +74,7 @@ impl ErrorAnswer {
     }
 }
 
-/// The reason phrases (RFC 9110 section 15) of the statuses that servers tell.
+/// Returns the reason phrase (RFC 9110 section 15) of a status that servers send.
 fn reason_phrase(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
@@ -97,12 +97,12 @@ fn reason_phrase(status: u16) -> &'static str {
     }
 }
 
-/// A refusal with what else the client is told: proofs, lists.
+/// A refusal with details for the client, such as proofs and lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
-    /// Why.
+    /// The reason for which the request is rejected.
     pub refusal: Refusal,
-    /// Members of the problem.
+    /// Additional members of the problem document.
     more: Vec<(&'static str, Value)>,
 }
 
@@ -113,14 +113,14 @@ impl<R: Into<Refusal>> From<R> for Rejection {
 }
 
 impl Rejection {
-    /// Adds a member to the problem; the other forms do not show it.
+    /// Adds a member to the problem document. The other forms omit it.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.more.push((name, value.into()));
         self
     }
 
-    /// The answer to the client.
+    /// Returns the answer for the client. `Retry-After` and `Allow` are set where the refusal names them.
     pub fn answer(&self, form: Form) -> ErrorAnswer {
         let answer = match form {
             Form::Plain => plain(&self.refusal),
@@ -143,7 +143,7 @@ fn plain(refusal: &Refusal) -> ErrorAnswer {
     let error = ErrorAnswer::plain;
     let busy = || error(503, "SERVICE_UNAVAILABLE").with("retry-after", 1);
     match refusal {
-        Refusal::Wire(Error::Provider)
+        Refusal::Wire(Error::Provider | Error::ReservationMismatch)
         | Refusal::StoreUnavailable(_)
         | Refusal::StoreFull
         | Refusal::IntrospectionUnavailable(_)
@@ -189,7 +189,9 @@ fn v1(refusal: &Refusal) -> ErrorAnswer {
     let error = ErrorAnswer::v1;
     let unavailable = |what: &str| error(503, &format!("{what} temporarily unavailable")).with("retry-after", 1);
     match refusal {
-        Refusal::Wire(Error::Provider) | Refusal::Body(BodyFault::NoRoom) => unavailable("Service"),
+        Refusal::Wire(Error::Provider | Error::ReservationMismatch) | Refusal::Body(BodyFault::NoRoom) => {
+            unavailable("Service")
+        }
         Refusal::Wire(err) => {
             let (status, message) = v1_wire(err);
             error(status, message)
@@ -221,6 +223,7 @@ fn v1_wire(err: &Error) -> (u16, &'static str) {
         Error::PublicKeyInvalid => (400, "Invalid client public key"),
         Error::FieldInvalid(_) => (400, "clientPublicKey is required"),
         Error::Unauthenticated => (401, "Authorization is required"),
+        Error::BodyTooLarge => (413, "Request body is too large"),
         Error::Policy => (403, "Not authorized"),
         Error::Replayed => (409, "Request already processed (replay detected)"),
         _ => (400, "Request body is not valid JSON"),

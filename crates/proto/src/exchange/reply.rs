@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::refusal::Refusal;
 use super::rejection::ErrorAnswer;
 use crate::crypto::Provider;
 use crate::error::Error;
@@ -12,34 +13,34 @@ use crate::session::three::{FrameSealer, InnerHeaders, SealHeaders};
 use crate::session::{self, Laps, SealBuffer, SealRandoms, SealedMessage, Session, three};
 use crate::wire::base64;
 
-/// The part of a request that sealing its answer needs.
+/// The state of a request that sealing its answer needs.
 #[derive(Debug)]
 pub enum Reply {
-    /// Wires 1 and 2.
+    /// A request of `v1` or `v2`.
     Compat(session::Reply),
-    /// Wire 3.
+    /// A request of the native protocol.
     Native(three::Reply),
 }
 
-/// A way to seal an answer.
+/// The way in which an answer is sealed.
 #[derive(Debug)]
 pub enum AnswerSeal<'a> {
-    /// As a whole, when all of its body is there. Its headers stay outside.
+    /// As a whole, after the complete body has arrived. The headers stay outside.
     Whole(WholeSeal<'a>),
-    /// Frame by frame as its body comes, with its headers within.
+    /// Frame by frame as the body arrives, with the headers inside.
     Frames(FrameSeal<'a>),
-    /// Not at all: this is told instead.
+    /// Not sealed: the gateway sends this error instead of the answer.
     Plain(ErrorAnswer),
 }
 
-/// Seals a whole answer.
+/// Seals a complete answer of `v1` or `v2`.
 #[derive(Debug)]
 pub struct WholeSeal<'a> {
     reply: &'a session::Reply,
     status: u16,
 }
 
-/// Seals an answer frame by frame.
+/// Seals an answer of the native protocol frame by frame.
 #[derive(Debug)]
 pub struct FrameSeal<'a> {
     reply: &'a three::Reply,
@@ -48,7 +49,7 @@ pub struct FrameSeal<'a> {
 }
 
 impl Reply {
-    /// The session.
+    /// Returns the session of the request.
     pub fn session(&self) -> &Arc<Session> {
         match self {
             Reply::Compat(reply) => reply.session(),
@@ -56,7 +57,18 @@ impl Reply {
         }
     }
 
-    /// How a service's answer of this status is sealed; `is_head` if it answers a `HEAD`.
+    /// Returns the refusal of a request whose session ended while the service worked on it. The service may have processed the
+    /// request, and clients of v1 and v2 retry at 401 `SESSION_EXPIRED`. They receive 502 instead.
+    // SPEC session-3.md#sealed-requests
+    pub fn session_ended(&self) -> Refusal {
+        match self {
+            Reply::Compat(_) => Refusal::Unanswered(502),
+            Reply::Native(_) => Error::SessionExpired.into(),
+        }
+    }
+
+    /// Returns the way in which a service's answer of this status is sealed. `is_head` is true for the answer to a `HEAD`
+    /// request.
     ///
     /// # Errors
     /// The reason, where it cannot be sealed.
@@ -77,12 +89,12 @@ impl Reply {
 }
 
 impl WholeSeal<'_> {
-    /// The status that the answer is sent with.
+    /// Returns the HTTP status of the sealed answer.
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// Seals the body.
+    /// Seals the whole body of the answer.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -101,12 +113,13 @@ impl FrameSeal<'_> {
     /// The media type outside the seal.
     pub const CONTENT_TYPE: &'static str = "application/octet-stream";
 
-    /// Whether the answer has no body: its stream then goes into a header, by [`FrameSeal::in_header`].
+    /// Returns true if the answer has no body. Its stream is then sent in a header: [`FrameSeal::in_header`].
     pub fn is_bodyless(&self) -> bool {
         self.is_bodyless
     }
 
-    /// Begins the answer: the headers of its seal, and what writes its frames. The first one begins with the inner headers.
+    /// Begins the answer. Returns the headers of the seal and the sealer of its frames. The first frame begins with the inner
+    /// headers.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -120,7 +133,7 @@ impl FrameSeal<'_> {
         self.reply.seal(provider, self.status, content_type, now_ms, &randoms.nonce)
     }
 
-    /// A stream of one frame, for a body that is all there.
+    /// Returns a stream of one frame, for a body that is complete.
     ///
     /// # Errors
     /// [`Error::FrameInvalid`] for a body that is too long, [`Error::Provider`].
@@ -133,7 +146,7 @@ impl FrameSeal<'_> {
         Ok(stream)
     }
 
-    /// The value of `X-Sealed` in an answer without a body.
+    /// Returns the value of `X-Sealed` in an answer without a body.
     ///
     /// # Errors
     /// [`Error::InnerHeadersInvalid`] for headers that are too many, [`Error::Provider`].

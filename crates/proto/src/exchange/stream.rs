@@ -6,8 +6,7 @@ use core::fmt;
 use crate::error::Error;
 use crate::session::three::{FrameOpener, Read};
 
-/// Reads the body of a sealed request, however it is cut into chunks. The last piece is held back until it is sure that nothing
-/// stands behind it.
+/// Reads the body of a sealed request from chunks of any length. It returns the last piece only after the end of the body.
 pub struct Stream {
     kind: Kind,
     state: State,
@@ -16,14 +15,14 @@ pub struct Stream {
 enum Kind {
     /// One sealed message, which [`super::Opening::open`] opens.
     Whole(Vec<u8>),
-    /// Frames, each opened here.
+    /// Frames, each of which the stream opens itself.
     Frames { opener: FrameOpener, frame: Vec<u8>, in_header: Option<Vec<u8>> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Reading,
-    /// The last frame is open, and waits for the end of the body.
+    /// The last frame is open. The end of the body must follow.
     Last,
     Done,
 }
@@ -31,9 +30,9 @@ enum State {
 /// A part of a body.
 #[derive(PartialEq, Eq)]
 pub struct Piece {
-    /// Of a frame its plaintext; of a protocol without frames all of the sealed message.
+    /// The plaintext of a frame; in a protocol without frames the whole sealed message.
     pub bytes: Vec<u8>,
-    /// Nothing stands behind it.
+    /// True if the body ends after this piece.
     pub is_last: bool,
 }
 
@@ -46,7 +45,7 @@ impl Stream {
         Stream { kind: Kind::Frames { opener, frame: Vec::new(), in_header }, state: State::Reading }
     }
 
-    /// The stream where it came in a header: then there may be no body. Once.
+    /// Takes the stream that was sent in a header. The request then has no body. `None` at any further call.
     pub fn take_header(&mut self) -> Option<Vec<u8>> {
         match &mut self.kind {
             Kind::Whole(_) => None,
@@ -54,12 +53,12 @@ impl Stream {
         }
     }
 
-    /// Whether the last piece was given.
+    /// Returns true if the last piece was returned.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Takes what comes next of the body, and gives a piece when it is whole. To be called again while `input` is not empty.
+    /// Reads the next bytes of the body, and returns a piece once it is complete. Call it again until `input` is empty.
     ///
     /// # Errors
     /// [`Error::FrameInvalid`], [`Error::Unsealable`]. Nothing can be read after one.
@@ -84,7 +83,7 @@ impl Stream {
         }
     }
 
-    /// Says that the body has ended, and gives the last piece; none if it was given.
+    /// Ends the body, and returns the last piece. `None` if it was returned before.
     ///
     /// # Errors
     /// [`Error::StreamTruncated`].

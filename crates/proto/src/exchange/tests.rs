@@ -21,7 +21,7 @@ fn begin(headers: &Vec<(String, String)>, now_ms: u64) -> Exchange<'_> {
     Exchange::begin(headers, LINE, now_ms, &ReplayPolicy::default(), |_| Ok(())).unwrap()
 }
 
-/// What comes of a body that arrives in chunks of this length: its pieces, and the error that ended it.
+/// Reads a body in chunks of this length. Returns the pieces and the error that ended it.
 fn read(stream: &mut Stream, body: &[u8], chunk: usize) -> (Vec<Piece>, Option<Error>) {
     let mut pieces = Vec::new();
     for mut input in body.chunks(chunk) {
@@ -123,8 +123,9 @@ fn a_wire_that_is_not_served_and_a_method_that_may_not_be_are_refused_first() {
         let served = |wire| if served { Ok(()) } else { Err(Refusal::WireOff(wire)) };
         Exchange::begin(&headers, line, NOW_MS, &ReplayPolicy::default(), served).map(drop)
     };
-    assert_eq!(begin("GET", false), Err(Refusal::Method("POST, OPTIONS")));
+    assert_eq!(begin("GET", false), Err(Refusal::WireOff(Wire::Two)));
     assert_eq!(begin("POST", false), Err(Refusal::WireOff(Wire::Two)));
+    assert_eq!(begin("GET", true), Err(Refusal::Method("POST, OPTIONS")));
     assert_eq!(begin("POST", true), Err(Error::HeaderMissing(X_KID).into()));
     let allow = Rejection::from(Refusal::Method("POST")).answer(Form::Plain).headers;
     assert!(allow.contains(&("allow", "POST".into())));

@@ -1,5 +1,4 @@
-//! The attach message: the first thing that an endpoint says to a relay, as one text message.
-//! SPEC relay.md#attach
+//! The attach message: the first message of an endpoint to a relay, as one text message. SPEC relay.md#attach
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -15,33 +14,33 @@ pub const EID_LEN_MIN: usize = 16;
 /// Longest instance id of an endpoint, decoded, in bytes.
 pub const EID_LEN_MAX: usize = 32;
 
-/// The attach message is none: what is told is `invalid attach`, whatever it is.
+/// The attach message is malformed. The peer gets `invalid attach`, whatever the defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an attach message")]
 pub struct AttachInvalid;
 
-/// Which rules an endpoint lives by.
+/// The rules that apply to an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Profile {
-    /// As v1: anyone with a token for the role takes its place.
+    /// As v1: any endpoint with a token for the role replaces it.
     #[default]
     V1,
-    /// It said `"caps":{"profile":"native"}`: its place is taken by the same instance alone.
+    /// The endpoint sent `"caps":{"profile":"native"}`: only the same instance may replace it.
     Native,
 }
 
-/// What an endpoint says.
+/// The attach message of an endpoint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Attach {
-    /// The channel; not empty.
+    /// The channel's id; not empty.
     pub channel_id: String,
-    /// Its end of it.
+    /// The endpoint's end of the channel.
     pub role: Role,
     /// A token of the control plane; not empty. A secret for as long as it has not been used.
     pub token: String,
     /// Names the endpoint's run: 16 to 32 random bytes in base64url.
     pub endpoint_instance_id: String,
-    /// Which rules it lives by.
+    /// The rules that apply to the endpoint.
     pub profile: Profile,
 }
 
@@ -52,7 +51,7 @@ impl core::fmt::Debug for Attach {
 }
 
 impl Attach {
-    /// Reads one.
+    /// Parses the JSON text of the message.
     ///
     /// # Errors
     /// [`AttachInvalid`].
@@ -83,7 +82,7 @@ impl Attach {
         })
     }
 
-    /// The text of the message.
+    /// Encodes the text of the message.
     pub fn encode(&self) -> String {
         let mut out = String::from("{");
         json::push_number(&mut out, "v", 1);
@@ -100,7 +99,7 @@ impl Attach {
     }
 }
 
-/// Capabilities are texts by name; those that are unknown are ignored.
+/// Reads the profile. Capabilities are texts by name; unknown ones are ignored.
 fn profile(caps: Option<&Value>) -> Option<Profile> {
     match caps {
         None | Some(Value::Null) => Some(Profile::V1),

@@ -1,33 +1,33 @@
-//! Why a relay closes a connection: the code and the reason of the close frame, and the name in metrics.
+//! The causes for which a relay closes a connection: the code and the reason of the close frame, and the name in metrics.
 //! SPEC relay.md#close-codes
 
-/// How reasons are written.
+/// The style of the reasons in close frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CloseReasons {
-    /// Words, as the first v1 relays.
+    /// Words, as the first v1 relays write them.
     #[default]
     Words,
-    /// Tokens such as `invalid_token`, as the late ones.
+    /// Tokens such as `invalid_token`, as the later v1 relays write them.
     Tokens,
 }
 
-/// Why a connection is closed.
+/// The cause for the close of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CloseCause {
     /// A bound on connections is reached.
     TooManyConnections,
-    /// The first message is over its bound.
+    /// The first message is longer than its bound.
     AttachTooLarge,
-    /// The first message is no text.
+    /// The first message is not a text message.
     ExpectedAttach,
-    /// The first message opens the v2 wire, which is not spoken here.
+    /// The first message opens the v2 wire, which this relay does not support.
     WireUnsupported,
-    /// There was no first message in time.
+    /// The first message did not arrive in time.
     AttachTimeout,
-    /// The first message is no attach message.
+    /// The first message is not an attach message.
     InvalidAttach,
-    /// The token is refused.
+    /// The token failed its verification.
     InvalidToken,
     /// The token is for another channel.
     ChannelMismatch,
@@ -41,25 +41,25 @@ pub enum CloseCause {
     InitExpMismatch,
     /// The other endpoint came with another `idle_timeout_seconds`.
     IdleTimeoutMismatch,
-    /// A bound on channels is reached, or what had waited could not be delivered.
+    /// A bound on channels is reached, or the messages that had waited could not be delivered.
     AttachFailed,
-    /// A native endpoint's place is wanted by another instance.
+    /// Another instance claims the place of a native endpoint.
     ReplaceRefused,
     /// The memory of used tokens is full.
     ReplayFull,
-    /// What the nodes share cannot be reached.
+    /// The store that the nodes share is unreachable.
     NodeUnavailable,
-    /// The other endpoint is gone, whatever the cause.
+    /// The other endpoint is gone, for any cause.
     PeerClosed,
-    /// A text message after the attach message.
+    /// A text message followed the attach message.
     NonBinaryFrame,
-    /// A message is over its bound.
+    /// A message is longer than its bound.
     RecordTooLarge,
-    /// Too much was said before the other endpoint came.
+    /// Too much data arrived before the other endpoint.
     PendingOverflow,
-    /// All that waits for endpoints that do not read is over its bound.
+    /// The data that waits for endpoints that do not read is over its bound.
     RelayFull,
-    /// The other endpoint did not take what was sent to it in time.
+    /// The other endpoint did not read its data in time.
     WriteError,
     /// The channel did not begin to carry records in time.
     InitExpired,
@@ -67,11 +67,11 @@ pub enum CloseCause {
     IdleTimeout,
     /// The same end of the channel was attached again.
     Replaced,
-    /// What came is not the WebSocket protocol.
+    /// The input is not the WebSocket protocol.
     ProtocolError,
-    /// No sign of life for too long.
+    /// The endpoint sent nothing, and answered no ping, for too long.
     KeepaliveTimeout,
-    /// The relay is stopping.
+    /// The relay is shutting down.
     Draining,
     /// The endpoint closed in order.
     Closed,
@@ -147,7 +147,7 @@ impl CloseCause {
     /// The reason of the close frame: at most 123 bytes.
     pub fn reason(self, reasons: CloseReasons) -> &'static str {
         match (self, reasons) {
-            // As the library below v1's relay closes: without a word.
+            // As the library below v1's relay closes: without a reason.
             (CloseCause::AttachTooLarge | CloseCause::RecordTooLarge | CloseCause::Closed, _) => "",
             (_, CloseReasons::Tokens) => self.token(),
             (_, CloseReasons::Words) => self.words(),

@@ -1,4 +1,4 @@
-//! What a control plane hands to endpoints: a grant for each end of a channel, or the way to a direct one.
+//! Grants that a control plane gives to endpoints: one for each end of a channel, or the way to a direct one.
 //! SPEC relay.md#grants
 
 use alloc::borrow::ToOwned;
@@ -13,36 +13,36 @@ use super::{Role, b64u, json};
 
 /// Suites from here up are of the native profile, those below of v1.
 pub const NATIVE_SUITE_MIN: u16 = 0x100;
-/// Longest grant, in bytes.
+/// Longest grant that is parsed, in bytes.
 const GRANT_LEN_MAX: usize = 64 * 1024;
 /// Most suites that a grant allows.
 const SUITES_MAX: usize = 64;
 
-/// A grant cannot be used: the member at fault.
+/// A grant is invalid: the name of the member at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("member {0} of the grant is absent or wrong")]
 pub struct GrantInvalid(pub &'static str);
 
-/// What one endpoint needs to use a channel through a relay. Its `Debug` shows no secret.
+/// The grant of one endpoint for a channel through a relay. Its `Debug` shows no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Grant {
     /// The relay: `ws://` or `wss://`.
     pub tunnel_url: String,
-    /// The channel; not empty.
+    /// The channel's id; not empty.
     pub channel_id: String,
-    /// Until when the channel must have begun, in seconds since the Unix epoch.
+    /// End of the time in which the channel must begin, in seconds since the Unix epoch.
     pub init_exp_s: i64,
-    /// How long the channel may stay without a message, in seconds.
+    /// Longest time that the channel may stay without a message, in seconds.
     pub idle_timeout_s: u32,
-    /// This endpoint's end.
+    /// This endpoint's end of the channel.
     pub role: Role,
     /// The token to attach with.
     pub token: String,
-    /// What both ends know and the relay does not: 32 bytes.
+    /// The pre-shared key, which both ends know and the relay does not: 32 bytes.
     pub psk: Zeroizing<[u8; 32]>,
     /// The suites that may be used; 1 to 64.
     pub allowed_suites: Vec<u16>,
-    /// The suite to use.
+    /// The suite to use; one of the allowed ones.
     pub default_suite: u16,
     /// The Noise pattern of a native channel, such as `NNpsk0`.
     pub noise_pattern: Option<String>,
@@ -51,12 +51,12 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether it is for the native profile; else it is for v1.
+    /// Returns whether it is for the native profile; otherwise it is for v1.
     pub fn is_native(&self) -> bool {
         self.default_suite >= NATIVE_SUITE_MIN
     }
 
-    /// Reads one. Unknown members are ignored.
+    /// Parses a grant. Unknown members are ignored.
     ///
     /// # Errors
     /// [`GrantInvalid`], naming the member.
@@ -72,7 +72,7 @@ impl Grant {
         grant
     }
 
-    /// As [`Grant::parse`], of a value that the caller has.
+    /// Reads a grant, as [`Grant::parse`], from a parsed value.
     ///
     /// # Errors
     /// [`GrantInvalid`].
@@ -107,9 +107,9 @@ impl Grant {
         })
     }
 
-    /// The JSON text, which holds secrets.
+    /// Encodes the JSON text, which holds secrets.
     pub fn encode(&self) -> Zeroizing<String> {
-        // Room for all of it at once: a text that grows leaves copies of the secret behind.
+        // The whole capacity at once: a text that grows leaves copies of the secret behind.
         let texts = self.tunnel_url.len() + self.channel_id.len() + self.token.len();
         let mut out = Zeroizing::new(String::with_capacity(texts * 6 + 2048));
         out.push('{');
@@ -148,23 +148,23 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// What an endpoint needs to use a channel without a relay. Its `Debug` shows no secret.
+/// The grant of an endpoint for a channel without a relay. Its `Debug` shows no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DirectInfo {
     /// The server endpoint: `ws://` or `wss://`.
     pub ws_url: String,
-    /// The channel; not empty.
+    /// The channel's id; not empty.
     pub channel_id: String,
-    /// What both ends know: 32 bytes.
+    /// The pre-shared key, which both ends know: 32 bytes.
     pub psk: Zeroizing<[u8; 32]>,
-    /// The suite to use.
+    /// The suite to use, v1's or a native one.
     pub default_suite: u16,
-    /// Until when the channel must have begun, in seconds since the Unix epoch.
+    /// End of the time in which the channel must begin, in seconds since the Unix epoch.
     pub init_exp_s: i64,
 }
 
 impl DirectInfo {
-    /// Reads one. Unknown members are ignored.
+    /// Parses the JSON text. Unknown members are ignored.
     ///
     /// # Errors
     /// [`GrantInvalid`], naming the member.
@@ -186,7 +186,7 @@ impl DirectInfo {
         })
     }
 
-    /// The JSON text, which holds a secret.
+    /// Encodes the JSON text, which holds a secret.
     pub fn encode(&self) -> Zeroizing<String> {
         let mut out = Zeroizing::new(String::with_capacity((self.ws_url.len() + self.channel_id.len()) * 6 + 512));
         out.push('{');
@@ -224,8 +224,8 @@ fn suite(value: Option<&Value>) -> Option<u16> {
     value.and_then(Value::as_u64).and_then(|suite| u16::try_from(suite).ok())
 }
 
-/// The default suite and those that are allowed, which hold it. Suites of both profiles in one grant are refused: which
-/// profile is spoken must not be for anyone on the way to choose.
+/// Reads the default suite and the allowed ones, which contain it. Suites of both profiles in one grant are rejected: nobody
+/// between the ends may choose the profile.
 fn suites(object: &Value) -> Result<(u16, Vec<u16>), GrantInvalid> {
     let default = suite(object.get("default_suite")).ok_or(GrantInvalid("default_suite"))?;
     const NAME: &str = "allowed_suites";

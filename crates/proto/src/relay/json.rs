@@ -1,12 +1,12 @@
-//! JSON as the relay's messages have it: members that are absent or null have the zero of their type, unknown ones are
-//! ignored, and a wrong type refuses the whole.
+//! JSON as the relay's messages use it: members that are absent or null have the zero of their type, unknown ones are ignored,
+//! and a wrong type rejects the whole.
 
 use alloc::string::String;
 use core::fmt::Write as _;
 
 use serde_json::Value;
 
-/// A text, empty where it is absent; none for another type.
+/// Returns a text, empty if it is absent; `None` for another type.
 pub(super) fn text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     match object.get(name) {
         None | Some(Value::Null) => Some(""),
@@ -15,7 +15,7 @@ pub(super) fn text<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
     }
 }
 
-/// A whole number, 0 where it is absent; none for another type.
+/// Returns a whole number, 0 if it is absent; `None` for another type.
 pub(super) fn whole(object: &Value, name: &str) -> Option<i64> {
     match object.get(name) {
         None | Some(Value::Null) => Some(0),
@@ -24,12 +24,12 @@ pub(super) fn whole(object: &Value, name: &str) -> Option<i64> {
     }
 }
 
-/// Reads an object.
+/// Parses JSON; `None` if it is not an object.
 pub(super) fn object(bytes: &[u8]) -> Option<Value> {
     serde_json::from_slice(bytes).ok().filter(Value::is_object)
 }
 
-/// Appends a string with its quotes. What could end a script on a page is escaped too, as the issuers of v1 do.
+/// Appends a string with its quotes. Characters that could end a script on a page are escaped too, as the issuers of v1 do.
 pub(super) fn push_text(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
@@ -40,7 +40,7 @@ pub(super) fn push_text(out: &mut String, text: &str) {
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
             '\0'..='\u{1f}' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                // Writing to a string does not fail.
+                // Writing to a string cannot fail.
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }
             _ => out.push(character),

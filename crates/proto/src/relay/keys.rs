@@ -23,25 +23,25 @@ const KEYS_MAX: usize = 1024;
 /// Longest name of a key, in bytes.
 const KID_LEN_MAX: usize = 256;
 
-/// Why a file of keys cannot be used. Nothing of the file is in it but the names of keys.
+/// The defect of a file of keys. It contains nothing of the file but the names of keys.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyFileInvalid {
-    /// Longer than [`KEYSET_LEN_MAX`].
+    /// The file is longer than [`KEYSET_LEN_MAX`].
     #[error("is longer than {KEYSET_LEN_MAX} bytes")]
     TooLarge,
-    /// Not JSON, or of another shape.
+    /// The file is not JSON, or of another shape.
     #[error("is not JSON of the form {0}")]
     Shape(&'static str),
-    /// There is no key, or more than 1024.
+    /// The file has no key, or more than 1024.
     #[error("holds no key, or more than {KEYS_MAX}")]
     Count,
-    /// A key's name is empty, too long, or there twice.
+    /// A key's name is empty, too long, or occurs twice.
     #[error("the name of a key is empty, longer than {KID_LEN_MAX} bytes, or there twice: \"{0}\"")]
     Kid(String),
-    /// What a key is bound to is not of the right types.
+    /// A key's binding has members of wrong types.
     #[error("\"iss\" of the key \"{0}\" is a text, \"aud\" a list of 1 to 64 texts")]
     Binding(String),
-    /// A key is no 32 bytes in base64url, or no point.
+    /// A key is not 32 bytes in base64url, or not a point.
     #[error("key \"{0}\" is not 32 bytes of Ed25519 in base64url without padding")]
     Key(String),
 }
@@ -49,17 +49,17 @@ pub enum KeyFileInvalid {
 /// Most audiences that a key is bound to.
 const AUDIENCES_MAX: usize = 64;
 
-/// Whose tokens a key may sign: of one issuer, for some audiences. A member that is absent binds nothing.
+/// The tokens that a key may sign: of one issuer, for some audiences. An absent member does not restrict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
     /// The issuer; an empty one is that of tokens without `iss`.
     pub iss: Option<String>,
-    /// The audiences.
+    /// The audiences; `None` for any.
     pub aud: Option<Vec<String>>,
 }
 
 impl Binding {
-    /// Whether it binds both.
+    /// Returns whether it binds both issuer and audiences.
     pub fn is_whole(&self) -> bool {
         self.iss.is_some() && self.aud.is_some()
     }
@@ -149,17 +149,17 @@ impl Keyset {
         self.0.get(kid)
     }
 
-    /// The names of keys that are not bound to an issuer and to audiences: they sign for every tenant of a relay.
+    /// Iterates over the names of keys that are not bound to an issuer and to audiences: they sign for every tenant of a relay.
     pub fn unbound(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter(|(_, entry)| !entry.binding.is_whole()).map(|(kid, _)| kid.as_str())
     }
 
-    /// The names.
+    /// Iterates over the names of the keys.
     pub fn kids(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// The text that [`Keyset::parse`] reads.
+    /// Encodes the text that [`Keyset::parse`] reads.
     pub fn encode(&self) -> String {
         let mut out = String::from(r#"{"keys":["#);
         for (index, (kid, entry)) in self.0.iter().enumerate() {
@@ -180,17 +180,17 @@ impl fmt::Debug for Keyset {
     }
 }
 
-/// An issuer's key: what tokens are signed with. Its `Debug` shows the name alone.
+/// An issuer's key, which signs tokens. Its `Debug` shows the name alone.
 pub struct IssuerKey {
     kid: String,
     key: Box<dyn SigningKey>,
 }
 
 impl IssuerKey {
-    /// The key of a seed.
+    /// Returns the key of a seed.
     ///
     /// # Errors
-    /// [`KeyFileInvalid`] for a bad name, or when the library refuses the seed.
+    /// [`KeyFileInvalid`] for a bad name, or if the library rejects the seed.
     pub fn from_seed(
         kid: &str,
         seed: &[u8; ED25519_SEED_LEN],
@@ -203,7 +203,7 @@ impl IssuerKey {
         Ok(IssuerKey { kid: kid.to_owned(), key })
     }
 
-    /// Reads `{"kid":"k1","seed_b64u":"…"}`.
+    /// Parses a key file `{"kid":"k1","seed_b64u":"…"}`.
     ///
     /// # Errors
     /// [`KeyFileInvalid`].
@@ -225,9 +225,9 @@ impl IssuerKey {
         key
     }
 
-    /// The text that [`IssuerKey::parse`] reads, of a seed that the caller keeps secret.
+    /// Encodes the text that [`IssuerKey::parse`] reads, of a seed that the caller keeps secret.
     pub fn encode_seed(kid: &str, seed: &[u8; ED25519_SEED_LEN]) -> Zeroizing<String> {
-        // Room for all of it at once: a text that grows leaves copies behind.
+        // The whole capacity at once: a text that grows leaves copies behind.
         let mut out = Zeroizing::new(String::with_capacity(kid.len() * 6 + 96));
         let encoded = Zeroizing::new(b64u::encode(seed));
         out.push('{');
@@ -237,17 +237,17 @@ impl IssuerKey {
         out
     }
 
-    /// Its name.
+    /// Returns the key's name, `kid`.
     pub fn kid(&self) -> &str {
         &self.kid
     }
 
-    /// A keyset of this key alone, bound to nothing: for a relay with one tenant.
+    /// Encodes a keyset of this key alone, bound to nothing: for a relay with one tenant.
     pub fn keyset_text(&self) -> String {
         self.bound_keyset_text(&Binding::default())
     }
 
-    /// A keyset of this key alone.
+    /// Encodes a keyset of this key alone, bound to an issuer and audiences.
     pub fn bound_keyset_text(&self, binding: &Binding) -> String {
         let mut out = String::from(r#"{"keys":[{"#);
         json::push_member(&mut out, "kid", &self.kid);

@@ -1,6 +1,6 @@
 //! Minting: an issuer makes the two grants of a channel, or a fresh token for a grant. SPEC relay.md#grants
 //!
-//! The relay itself has no part in it: it knows public keys alone.
+//! The relay itself takes no part in it: it knows public keys only.
 
 use alloc::borrow::ToOwned;
 use alloc::string::String;
@@ -14,29 +14,29 @@ use crate::crypto::Provider;
 
 /// Random bytes of a channel's or a token's name.
 const NAME_LEN: usize = 24;
-/// The native suite that is minted unless said: NNpsk0 on X25519 with AES-256-GCM and ML-KEM-768.
+/// The default native suite of minted grants: NNpsk0 on X25519 with AES-256-GCM and ML-KEM-768.
 pub const DEFAULT_NATIVE_SUITE: u16 = 0x104;
 /// Longest name of a channel that may be asked for, in bytes.
 const CHANNEL_ID_LEN_MAX: usize = 256;
 
-/// What cannot be minted.
+/// The cause for which minting failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MintInvalid {
-    /// None, too many, or of two profiles.
+    /// No suite, too many, or suites of two profiles.
     #[error("the suites of a grant are 1 to 64, of one profile")]
     Suites,
-    /// Empty or too long.
+    /// The channel's name is empty or too long.
     #[error("a channel's name has 1 to {CHANNEL_ID_LEN_MAX} bytes")]
     ChannelName,
-    /// A fresh token would be of no use.
+    /// The channel's time to begin is over: a fresh token would be of no use.
     #[error("the channel's time to begin is over")]
     InitOver,
-    /// The crypto module failed.
+    /// The crypto module failed to draw random bytes.
     #[error("the crypto module gives no random bytes")]
     NoRandom,
 }
 
-/// How grants are made.
+/// The settings of an issuer's grants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minting {
     /// The relay's URL, `ws://` or `wss://`.
@@ -45,26 +45,26 @@ pub struct Minting {
     pub aud: String,
     /// The issuer's name; may be empty.
     pub iss: String,
-    /// How long a channel has to begin, in seconds.
+    /// Time that a channel has to begin, in seconds.
     pub init_window_s: u32,
-    /// How long a token may be used, in seconds; at most until the channel must have begun.
+    /// Lifetime of a token, in seconds; at most until the channel must have begun.
     pub token_ttl_s: u32,
-    /// How long a channel may stay without a message, in seconds.
+    /// Longest time that a channel may stay without a message, in seconds.
     pub idle_timeout_s: u32,
-    /// Says that in tokens too, so that the relay holds the channel to it. v1's first issuers did not.
+    /// Puts the idle time into tokens too, so that the relay enforces it. v1's first issuers did not.
     pub idle_claim: bool,
-    /// The form of tokens. `FST2` says the idle time always, at least 1 s.
+    /// The form of tokens. `FST2` always states the idle time, at least 1 s.
     pub token_form: TokenForm,
     /// The suites that are allowed, the default one first; 1 to 64, all of one profile.
     pub suites: Vec<u16>,
     /// The Noise pattern, for native suites.
     pub noise_pattern: String,
-    /// Static public keys of client and server endpoint, where they are pinned; each is told the other's.
+    /// Static public keys of client and server endpoint, if they are pinned; the grant of each contains the other's.
     pub statics: [Option<Vec<u8>>; 2],
 }
 
 impl Minting {
-    /// The defaults of v1: suite 1 alone.
+    /// Returns the defaults of v1: suite 1 alone.
     pub fn flowersec_v1(tunnel_url: &str, aud: &str, iss: &str) -> Self {
         Minting {
             tunnel_url: tunnel_url.into(),
@@ -81,7 +81,7 @@ impl Minting {
         }
     }
 
-    /// The defaults of the native profile.
+    /// Returns the defaults of the native profile.
     pub fn native(tunnel_url: &str, aud: &str, iss: &str) -> Self {
         Minting {
             idle_claim: true,
@@ -96,7 +96,7 @@ impl Minting {
     }
 }
 
-/// Whoever mints. Its `Debug` shows the key's name alone.
+/// An issuer of grants and tokens. Its `Debug` shows the key's name alone.
 #[derive(Debug)]
 pub struct Issuer {
     key: IssuerKey,
@@ -105,10 +105,10 @@ pub struct Issuer {
 }
 
 impl Issuer {
-    /// With a key, checked settings and no more.
+    /// Creates an issuer from a key and settings, which it checks.
     ///
     /// # Errors
-    /// [`MintInvalid`] when the suites are of two profiles, or there is none.
+    /// [`MintInvalid`] if the suites are of two profiles, or there is none.
     pub fn new(key: IssuerKey, minting: Minting, provider: &'static dyn Provider) -> Result<Self, MintInvalid> {
         let is_native = minting.is_native();
         let is_one = minting.suites.iter().all(|suite| (*suite >= NATIVE_SUITE_MIN) == is_native);
@@ -118,10 +118,10 @@ impl Issuer {
         Ok(Issuer { key, minting, provider })
     }
 
-    /// The grants of a channel, the client's first. Without a name it gets a random one.
+    /// Mints the two grants of a channel, the client's first. A channel without a name gets a random one.
     ///
     /// # Errors
-    /// [`MintInvalid`] for a name that is empty or longer than 256 bytes, or when the generator fails.
+    /// [`MintInvalid`] for a name that is empty or longer than 256 bytes, or if the generator fails.
     pub fn pair(&self, channel_id: Option<&str>, now_s: i64) -> Result<[Grant; 2], MintInvalid> {
         let channel_id = match channel_id {
             Some(name) if name.is_empty() || name.len() > CHANNEL_ID_LEN_MAX => {
@@ -156,10 +156,10 @@ impl Issuer {
         Ok([grant(Role::Client)?, grant(Role::Server)?])
     }
 
-    /// The same grant with a fresh token: channel, key and `init_exp` stay.
+    /// Returns the same grant with a fresh token: channel, key and `init_exp` stay.
     ///
     /// # Errors
-    /// [`MintInvalid`] when the channel's time to begin is over, or the generator fails.
+    /// [`MintInvalid`] if the channel's time to begin is over, or the generator fails.
     pub fn reissue(&self, grant: &Grant, now_s: i64) -> Result<Grant, MintInvalid> {
         if grant.init_exp_s <= now_s {
             return Err(MintInvalid::InitOver);
@@ -188,7 +188,7 @@ impl Issuer {
     }
 }
 
-/// A name or a token that nobody guesses: 24 random bytes in base64url.
+/// Draws a name or a token that nobody can guess: 24 random bytes in base64url.
 ///
 /// # Errors
 /// [`MintInvalid::NoRandom`].

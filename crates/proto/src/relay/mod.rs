@@ -1,8 +1,7 @@
-//! What a relay and its endpoints say to one another before anything is encrypted: tokens, grants, the attach message, and
-//! why connections are closed. `spec/relay.md` is the contract.
+//! Messages between a relay and its endpoints before anything is encrypted: tokens, grants, the attach message, and the causes
+//! of closes. `spec/relay.md` is the contract.
 //!
-//! It may not know what endpoints say to each other once they are paired, nor what a WebSocket is: it sees messages, and
-//! names close codes.
+//! This module does not know the messages of paired endpoints, nor WebSockets: it sees messages, and names close codes.
 
 mod attach;
 mod b64u;
@@ -21,17 +20,17 @@ pub use keys::{Binding, IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
 pub use mint::{DEFAULT_NATIVE_SUITE, Issuer, MintInvalid, Minting, random_name};
 pub use token::{Claims, Expected, SKEW_S, TokenForm, TokenInvalid, verify};
 
-/// Which end of a channel an endpoint is.
+/// The end of a channel that an endpoint has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It begins the handshake; 1 on the wire.
+    /// Begins the handshake; 1 on the wire.
     Client,
-    /// It answers; 2 on the wire.
+    /// Answers the handshake; 2 on the wire.
     Server,
 }
 
 impl Role {
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn number(self) -> u8 {
         match self {
             Role::Client => 1,
@@ -39,7 +38,7 @@ impl Role {
         }
     }
 
-    /// The role of a number on the wire.
+    /// Returns the role of a number on the wire.
     pub fn from_number(number: u64) -> Option<Role> {
         match number {
             1 => Some(Role::Client),
@@ -48,7 +47,7 @@ impl Role {
         }
     }
 
-    /// The other end's.
+    /// Returns the role of the other end.
     pub fn other(self) -> Role {
         match self {
             Role::Client => Role::Server,
@@ -57,13 +56,13 @@ impl Role {
     }
 }
 
-/// Longest record that counts as one, without its header of 18 bytes.
+/// Longest record that [`looks_like_record`] accepts, without its header of 18 bytes.
 const RECORD_LEN_MAX: u32 = 1 << 20;
 /// The header of a record, of either profile.
 pub const RECORD_HEADER_LEN: usize = 18;
 
-/// Whether a message of `len` bytes that begins with `head` looks like an encrypted record: of v1 (`FSEC`, version 1) or of
-/// the native profile (`SWNR`, version 1). Nobody without the keys can tell more.
+/// Returns whether a message of `len` bytes that begins with `head` looks like an encrypted record: of v1 (`FSEC`, version 1)
+/// or of the native profile (`SWNR`, version 1). More cannot be told without the keys.
 pub fn looks_like_record(head: &[u8], len: usize) -> bool {
     let Some(header) = head.first_chunk::<RECORD_HEADER_LEN>() else { return false };
     let (Some(magic), Some(version), Some(rest)) = (header.first_chunk::<4>(), header.get(4), header.last_chunk::<4>())

@@ -1,4 +1,4 @@
-//! Attach tokens: `FST1.payload.signature` or `FST2.payload.signature`, made by the control plane and verified by the relay.
+//! Attach tokens: `FST1.payload.signature` or `FST2.payload.signature`, signed by the control plane and verified by the relay.
 //! SPEC relay.md#tokens
 
 use alloc::borrow::ToOwned;
@@ -14,15 +14,15 @@ use crate::crypto::signature::ED25519_SIGNATURE_LEN;
 /// The form of a token, which its prefix names and its signature covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenForm {
-    /// Of v1 up to January 2026, and of the native profile.
+    /// The form of v1 up to January 2026, and of the native profile.
     #[default]
     Fst1,
-    /// Of later v1: `idle_timeout_seconds` is there and above 0, `role` is 1 or 2, names are not empty.
+    /// The form of later v1: `idle_timeout_seconds` is present and above 0, `role` is 1 or 2, names are not empty.
     Fst2,
 }
 
 impl TokenForm {
-    /// What the token begins with.
+    /// Returns the first part of the token.
     pub fn prefix(self) -> &'static str {
         match self {
             TokenForm::Fst1 => "FST1",
@@ -35,37 +35,37 @@ impl TokenForm {
     }
 }
 
-/// How far the clocks of issuer and relay may be apart, in seconds.
+/// Largest difference between the clocks of issuer and relay, in seconds.
 pub const SKEW_S: i64 = 30;
 
-/// What a token says. Times are seconds since the Unix epoch.
+/// The claims of a token. Times are seconds since the Unix epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claims {
-    /// The token's form.
+    /// The token's form, FST1 or FST2.
     pub form: TokenForm,
-    /// Which key signed it.
+    /// The name of the key that signed it.
     pub kid: String,
     /// The relay that it is for.
     pub aud: String,
-    /// Who issued it; may be empty.
+    /// The issuer's name; may be empty.
     pub iss: String,
-    /// The channel.
+    /// The id of the channel.
     pub channel_id: String,
-    /// The end of the channel; 1 or 2, but the number is not judged here.
+    /// The end of the channel; 1 or 2, but the number is not checked here.
     pub role: i64,
-    /// Unique; the relay takes it once.
+    /// Unique; the relay accepts it once.
     pub token_id: String,
-    /// Until when the channel must have begun to carry records.
+    /// End of the time in which the channel must begin to carry records.
     pub init_exp: i64,
-    /// When it was issued.
+    /// Time at which it was issued.
     pub iat: i64,
-    /// Until when it may be used.
+    /// End of the time in which it may be used.
     pub exp: i64,
-    /// How long the channel may stay without a message; none for the relay's own bound.
+    /// Longest time that the channel may stay without a message, in seconds; `None` for the relay's own bound.
     pub idle_timeout_s: Option<u32>,
 }
 
-/// Why a token is refused. A peer is told `invalid token` whatever it is.
+/// The defect of a rejected token. The peer gets `invalid token`, whatever the defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenInvalid {
     /// Not three parts, or another prefix.
@@ -77,28 +77,28 @@ pub enum TokenInvalid {
     /// The payload is not JSON, or a member has a wrong type.
     #[error("payload is not JSON of the right types")]
     Payload,
-    /// No key of this name.
+    /// The keyset has no key of this name.
     #[error("signed by an unknown key")]
     KeyUnknown,
-    /// The signature is wrong.
+    /// The signature does not verify.
     #[error("signature does not verify")]
     Signature,
-    /// For another relay.
+    /// The token is for another relay.
     #[error("for another audience")]
     Audience,
-    /// Of another issuer.
+    /// The token is of another issuer.
     #[error("of another issuer")]
     Issuer,
-    /// Issued in the future.
+    /// The token was issued in the future.
     #[error("issued in the future")]
     Early,
-    /// Over.
+    /// The token's time is over.
     #[error("expired")]
     Expired,
     /// The channel's time to begin is over.
     #[error("the channel's time to begin is over")]
     InitExpired,
-    /// It would outlive the channel's time to begin, or a bound of the relay.
+    /// The token would outlive the channel's time to begin, or a bound of the relay.
     #[error("lives for too long")]
     Lifetime,
 }
@@ -122,19 +122,19 @@ impl TokenInvalid {
     }
 }
 
-/// What a relay asks of tokens.
+/// The requirements of a relay on tokens.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// The audiences that it is; empty for any.
+    /// The audiences of the relay; empty for any.
     pub aud: Vec<String>,
-    /// The issuers that it serves; empty for any.
+    /// The issuers that the relay serves; empty for any.
     pub iss: Vec<String>,
     /// The longest time between `iat` and `exp` in seconds; 0 for any.
     pub lifetime_max_s: i64,
 }
 
 impl Claims {
-    /// The payload's JSON, in the order and with the escapes of v1's issuer.
+    /// Encodes the payload's JSON, in the order and with the escapes of v1's issuer.
     fn encode(&self) -> String {
         let mut out = String::from("{");
         json::push_member(&mut out, "kid", &self.kid);
@@ -170,7 +170,7 @@ impl Claims {
             init_exp: json::whole(&object, "init_exp")?,
             iat: json::whole(&object, "iat")?,
             exp: json::whole(&object, "exp")?,
-            // 0 and less is how an issuer says nothing; what is over 32 bits is no number of theirs.
+            // An issuer states no idle time by 0 and less; a number over 32 bits is not one of theirs.
             idle_timeout_s: match i32::try_from(idle).ok()? {
                 1.. => u32::try_from(idle).ok(),
                 _ => None,
@@ -179,7 +179,7 @@ impl Claims {
         (form == TokenForm::Fst1 || claims.is_fst2()).then_some(claims)
     }
 
-    /// What an `FST2` must say beside what an `FST1` does.
+    /// Returns whether the claims fulfil the requirements that `FST2` has beside those of `FST1`.
     fn is_fst2(&self) -> bool {
         let names = [&self.kid, &self.channel_id, &self.token_id];
         self.idle_timeout_s.is_some()
@@ -188,14 +188,14 @@ impl Claims {
             && names.iter().all(|name| !name.trim().is_empty())
     }
 
-    /// What a token says, for an endpoint that was given it by its control plane and holds no key to verify it with. `None`
-    /// for what is no token.
+    /// Reads the claims of a token, for an endpoint that has it from its control plane and no key to verify it with. `None` if
+    /// the text is not a token.
     pub fn read_unverified(token: &str) -> Option<Claims> {
         let (form, payload, _) = parts(token)?;
         Claims::parse(form, &b64u::decode(payload)?)
     }
 
-    /// The token, signed by `key`, whose name must be `kid`.
+    /// Returns the token, signed by `key`, whose name must be `kid`.
     pub fn sign(&self, key: &IssuerKey) -> String {
         let signed = format!("{}.{}", self.form.prefix(), b64u::encode(self.encode().as_bytes()));
         let signature = b64u::encode(&key.sign(signed.as_bytes()));
@@ -206,7 +206,7 @@ impl Claims {
 /// Verifies a token, in the order of the spec: shape, base64url, JSON, key, signature, audience, issuer, times.
 ///
 /// # Errors
-/// [`TokenInvalid`]: the first thing that is wrong.
+/// [`TokenInvalid`]: the first defect found.
 pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Result<Claims, TokenInvalid> {
     let (form, payload, signature) = parts(token).ok_or(TokenInvalid::Shape)?;
     let signed = token.get(..form.prefix().len() + 1 + payload.len()).ok_or(TokenInvalid::Shape)?;
@@ -220,7 +220,7 @@ pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Re
         return Err(TokenInvalid::Signature);
     }
     let is_one_of = |allowed: &[String], value: &String| allowed.is_empty() || allowed.contains(value);
-    // A key that is bound signs for its own tenant alone, whatever else the relay serves.
+    // A bound key signs for its own tenant only, whatever else the relay serves.
     if !is_one_of(&expected.aud, &claims.aud) || !entry.binding.allows_aud(&claims.aud) {
         return Err(TokenInvalid::Audience);
     }
@@ -231,7 +231,7 @@ pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Re
     Ok(claims)
 }
 
-/// Form, payload and signature.
+/// Splits a token into form, payload and signature.
 fn parts(token: &str) -> Option<(TokenForm, &str, &str)> {
     let mut parts = token.split('.');
     let (form, payload, signature) = (TokenForm::from_prefix(parts.next()?)?, parts.next()?, parts.next()?);

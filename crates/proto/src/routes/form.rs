@@ -4,10 +4,10 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How often escapes are decoded.
+/// Number of times that escapes are decoded.
 const DECODINGS: usize = 3;
 
-/// Characters that are refused unless they are folded, first and last of each range.
+/// Characters that are rejected unless they are folded, first and last of each range.
 // SPEC routes.md#characters
 const REFUSED: [(u32, u32); 27] = [
     (0, 0x1f),
@@ -41,9 +41,9 @@ const REFUSED: [(u32, u32); 27] = [
 
 /// The canonical forms of a path.
 pub(super) struct Forms {
-    /// That of all of it.
+    /// The form of the whole path.
     pub(super) whole: String,
-    /// That of what is before the first `?` or `#`, if it is another.
+    /// The form of the part before the first `?` or `#`, if it differs.
     pub(super) bare: Option<String>,
 }
 
@@ -104,7 +104,7 @@ fn form_of(text: &str) -> Option<String> {
     Some(form)
 }
 
-/// Appends what a lenient service may read a character as.
+/// Appends the characters that a lenient service may read a character as.
 fn fold(char: char, text: &mut String) -> Option<()> {
     if matches!(char, ' '..='~') {
         text.push(char);
@@ -142,7 +142,7 @@ fn fold(char: char, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// Returns whether what follows a `%` makes an escape of it: two hexadecimal digits, or `u` and four.
+/// Returns whether the text after a `%` makes an escape: two hexadecimal digits, or `u` and four.
 fn begins_with_escape(rest: &str) -> bool {
     let are_digits = |from: usize, to: usize| {
         rest.as_bytes().get(from..to).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))

@@ -1,7 +1,7 @@
-//! Decides which requests must be sealed, and which paths are refused because a service may read them as a sealed one.
+//! Decides which requests must be sealed, and which paths are rejected because a service may read them as a sealed one.
 //! `spec/routes.md` is the contract.
 //!
-//! It may not know listeners, hosts or methods: a caller gives the rules that are for a request, in order.
+//! This module does not know listeners, hosts or methods: a caller passes the rules of a request, in order.
 
 mod form;
 
@@ -17,7 +17,7 @@ pub enum Sealed {
     Required,
     /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are opened; others pass through.
     Optional,
-    /// All requests pass through.
+    /// All requests pass through unopened.
     Off,
 }
 
@@ -38,7 +38,7 @@ pub struct Pattern {
 pub struct PatternInvalid(pub String);
 
 impl Pattern {
-    /// Names every path.
+    /// The pattern of every path.
     pub const ANY: Pattern = Pattern { path: String::new(), is_prefix: true, form: String::new() };
 
     /// Names one path, as sent.
@@ -105,16 +105,16 @@ impl Pattern {
     }
 }
 
-/// What the rules say of a request, with the caller's `T` of the rule.
+/// The decision for a request, with the caller's `T` of the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<T> {
-    /// It must be sealed. `None`: no rule names the path.
+    /// The request must be sealed. `None`: no rule names the path.
     Sealed(Option<T>),
-    /// It is opened if it carries a header of a seal, and passes otherwise.
+    /// The request is opened if it carries a header of a seal, and passes through otherwise.
     Optional(T),
-    /// It passes.
+    /// The request passes through unopened.
     Plain(T),
-    /// It is refused, sealed or not: a service may read the path as one that must be sealed.
+    /// The request is rejected, sealed or not: a service may read the path as one that must be sealed.
     Refused,
 }
 

@@ -1,6 +1,6 @@
-//! What a frame of remote calls says. SPEC rpc.md#envelope
+//! The content of a frame of remote calls. SPEC rpc.md#envelope
 //!
-//! The members of v1, and two more that its peers pass over: `timeout_ms` on a request, and `cancel`.
+//! The members of v1, and two more that its peers ignore: `timeout_ms` on a request, and `cancel`.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -15,36 +15,37 @@ pub const ID_MAX: u64 = (1 << 53) - 1;
 /// A frame of remote calls.
 #[derive(Clone, PartialEq)]
 pub enum Envelope {
-    /// Asks for one answer.
+    /// A request, which expects one answer.
     Request {
-        /// 1 to [`ID_MAX`], not of another request that waits for its answer on this stream.
+        /// The request's id, 1 to [`ID_MAX`]; no other request that waits on this stream has it.
         id: u64,
-        /// Which handler.
+        /// The number of the handler.
         type_id: u32,
-        /// What is asked.
+        /// The argument of the handler.
         payload: Value,
-        /// For how long the caller waits, in ms from now.
+        /// Time for which the caller waits, in ms from now.
         timeout_ms: Option<u32>,
     },
-    /// Answers a request.
+    /// The answer to a request.
     Response {
-        /// The request's.
+        /// The id of the request.
         id: u64,
-        /// The request's.
+        /// The type of the request.
         type_id: u32,
-        /// What the handler made, or why there is nothing.
+        /// The handler's result, or the error in its place.
         result: Result<Value, RpcError>,
     },
-    /// Asks for nothing.
+    /// A message that expects no answer.
     Notification {
-        /// Which handler.
+        /// The number of the handler.
         type_id: u32,
-        /// What is told.
+        /// The argument of the handler.
         payload: Value,
     },
-    /// Nobody waits for the answer to a request any more. A peer of v1 takes it for a notification that it has no handler for.
+    /// The withdrawal of a request: the caller no longer waits for the answer. A peer of v1 takes it for a notification that it
+    /// has no handler for.
     Cancel {
-        /// The request's.
+        /// The id of the request.
         id: u64,
     },
 }
@@ -61,13 +62,13 @@ impl core::fmt::Debug for Envelope {
     }
 }
 
-/// Why a request has no answer.
+/// The error that answers a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// What kind: one of the constants, or what both ends have agreed, from 1000 up.
+    /// The kind: one of the constants, or a number from 1000 up that both ends have agreed.
     pub code: u32,
-    /// For people; at most 1 KiB is kept.
+    /// Text for people; at most 1 KiB is kept.
     pub message: String,
 }
 
@@ -80,19 +81,19 @@ impl RpcError {
     pub const DEADLINE_EXCEEDED: u32 = 408;
     /// The answer is longer than a frame may be.
     pub const TOO_LARGE: u32 = 413;
-    /// The caller took its request back.
+    /// The caller withdrew its request.
     pub const CANCELLED: u32 = 499;
-    /// The handler failed.
+    /// The handler failed, for a cause of its own.
     pub const INTERNAL: u32 = 500;
 
-    /// An error with its sentence.
+    /// Creates an error from its code and sentence.
     pub fn new(code: u32, message: &str) -> Self {
         let end = message.char_indices().map(|(at, _)| at).take_while(|at| *at <= MESSAGE_LEN_MAX).last().unwrap_or(0);
         let message = if message.len() <= MESSAGE_LEN_MAX { message } else { message.get(..end).unwrap_or_default() };
         RpcError { code, message: message.into() }
     }
 
-    /// What v1's servers say too.
+    /// Creates the error for a type without a handler, in the words of v1's servers.
     pub fn handler_not_found() -> Self {
         RpcError::new(RpcError::HANDLER_NOT_FOUND, "handler not found")
     }
@@ -105,7 +106,7 @@ impl Envelope {
     /// Reads the JSON of a frame. Unknown members are ignored; an absent `payload` is null.
     ///
     /// # Errors
-    /// [`Malformed`]. A stream goes on after it: the next frame's place is known.
+    /// [`Malformed`]. The stream continues after it: the next frame's position is known.
     pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
         let value: Value = serde_json::from_slice(json).map_err(|_| Malformed::NotJson)?;
         let Value::Object(mut members) = value else { return Err(Malformed::NotJson) };
@@ -128,7 +129,7 @@ impl Envelope {
         }
     }
 
-    /// Appends the whole frame.
+    /// Appends the whole frame, with its length.
     ///
     /// # Errors
     /// [`Malformed::TooLong`] when its JSON is longer than `len_max`; nothing is appended then.
@@ -167,7 +168,7 @@ impl Envelope {
                 &Value::Null
             }
         };
-        // The payload is written without being copied: it may be a MiB.
+        // The payload is written without a copy: it may be a MiB.
         let (head, payload) = (
             serde_json::to_vec(&members).map_err(|_| Malformed::NotJson)?,
             serde_json::to_vec(payload).map_err(|_| Malformed::NotJson)?,
@@ -181,7 +182,7 @@ impl Envelope {
     }
 }
 
-/// A whole number up to [`ID_MAX`]; absent is 0, as v1's readers have it.
+/// Reads a whole number up to [`ID_MAX`]; an absent member is 0, as v1's readers have it.
 fn number(members: &Map<String, Value>, name: &'static str) -> Result<u64, Malformed> {
     match members.get(name) {
         None => Ok(0),

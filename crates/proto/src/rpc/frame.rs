@@ -1,4 +1,4 @@
-//! A frame: its length as 32 bits, big-endian, and as many bytes of JSON. SPEC rpc.md#frames
+//! A frame: its length as 32 bits, big-endian, and then its JSON. SPEC rpc.md#frames
 
 use alloc::vec::Vec;
 
@@ -6,24 +6,24 @@ use super::Malformed;
 
 /// Bytes of a frame's length.
 pub const HEADER_LEN: usize = 4;
-/// The longest JSON of a frame after the prologue, in bytes, unless both ends were told otherwise.
+/// Default of the longest JSON of a frame after the prologue, in bytes.
 pub const FRAME_LEN_MAX: usize = 1 << 20;
 /// The longest JSON of a prologue, in bytes.
 pub const HELLO_LEN_MAX: usize = 8 * 1024;
 
-/// How many bytes follow a frame's header.
+/// Reads the number of bytes that follow a frame's header.
 ///
 /// # Errors
-/// [`Malformed::TooLong`] when that is more than `len_max`: nothing may be allocated on a stranger's word.
+/// [`Malformed::TooLong`] if the number is more than `len_max`: a caller must not allocate what an unauthenticated peer claims.
 pub fn body_len(header: [u8; HEADER_LEN], len_max: usize) -> Result<usize, Malformed> {
     let len = u32::from_be_bytes(header) as usize;
     if len > len_max { Err(Malformed::TooLong(len_max)) } else { Ok(len) }
 }
 
-/// Appends a frame whose JSON `write` appends. Nothing is appended where it fails.
+/// Appends a frame whose JSON `write` appends. Nothing is appended if it fails.
 ///
 /// # Errors
-/// [`Malformed::TooLong`] when the JSON is longer than `len_max`.
+/// [`Malformed::TooLong`] if the JSON is longer than `len_max`.
 pub fn append(out: &mut Vec<u8>, len_max: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Malformed> {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);

@@ -1,4 +1,4 @@
-//! The prologue of a stream: what it is for, in the version of that. SPEC rpc.md#prologue
+//! The prologue of a stream: its kind, and the version of the kind. SPEC rpc.md#prologue
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,23 +10,23 @@ use super::{HELLO_LEN_MAX, Malformed, frame};
 /// Longest name of a kind, in bytes.
 pub const KIND_LEN_MAX: usize = 64;
 
-/// The first frame of whoever opened a stream.
+/// The first frame of a stream, which the opener sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// What the stream is for: `rpc`, `tcp`, or a name that both ends know; 1 to 64 bytes of visible ASCII.
+    /// The kind of the stream: `rpc`, `tcp`, or a name that both ends know; 1 to 64 bytes of visible ASCII.
     pub kind: String,
-    /// The version of that, 1 unless said.
+    /// The version of the kind, by default 1.
     pub version: u32,
 }
 
 impl Hello {
-    /// Remote calls, version 1.
+    /// The kind of streams that carry remote calls.
     pub const RPC: &'static str = "rpc";
 
-    /// Version 1 of `kind`.
+    /// Creates the prologue for version 1 of `kind`.
     ///
     /// # Errors
-    /// [`Malformed::Field`] when `kind` is empty, longer than 64 bytes or not visible ASCII.
+    /// [`Malformed::Field`] if `kind` is empty, longer than 64 bytes or not visible ASCII.
     pub fn new(kind: &str) -> Result<Self, Malformed> {
         if kind.is_empty() || kind.len() > KIND_LEN_MAX || !kind.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Malformed::Field("kind"));
@@ -34,7 +34,7 @@ impl Hello {
         Ok(Hello { kind: kind.into(), version: 1 })
     }
 
-    /// Reads the JSON of the frame. Unknown members are ignored.
+    /// Parses the JSON of the frame. Unknown members are ignored.
     ///
     /// # Errors
     /// [`Malformed`].
@@ -47,10 +47,10 @@ impl Hello {
         Ok(Hello { version, ..Hello::new(kind)? })
     }
 
-    /// Appends the whole frame.
+    /// Appends the whole frame, with its length.
     ///
     /// # Errors
-    /// None for a value that [`Hello::new`] or [`Hello::parse`] made.
+    /// None for a value from [`Hello::new`] or [`Hello::parse`].
     pub fn append(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
         let mut members = Map::new();
         members.insert("kind".into(), Value::from(self.kind.as_str()));

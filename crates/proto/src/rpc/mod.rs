@@ -1,9 +1,9 @@
 //! Remote calls over a stream: frames, the prologue of a stream, and the envelope of requests, answers and notifications.
 //!
-//! It may not know: what a stream runs over, who calls, or when. SPEC rpc.md
+//! This module does not know the transport of a stream, the identity of a caller, or the time. SPEC rpc.md
 //!
-//! * [`frame`] — a length and as many bytes of JSON.
-//! * [`hello`] — what a stream is for: the first frame of whoever opened it.
+//! * [`frame`] — a length and the JSON that follows.
+//! * [`hello`] — the purpose of a stream: the first frame of its opener.
 //! * [`envelope`] — requests, answers, notifications and cancellations.
 
 pub mod envelope;
@@ -14,11 +14,11 @@ pub use envelope::{Envelope, ID_MAX, RpcError};
 pub use frame::{FRAME_LEN_MAX, HEADER_LEN, HELLO_LEN_MAX};
 pub use hello::Hello;
 
-/// A frame that is none, or holds something else than it should. It carries nothing of what was read.
+/// A malformed frame. The error contains nothing of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// The length says more than the bound, which is in it, in bytes.
+    /// The frame's length is more than the bound, which the variant contains, in bytes.
     #[error("a frame is longer than {0} bytes")]
     TooLong(usize),
     /// The frame holds no JSON object.

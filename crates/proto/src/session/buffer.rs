@@ -6,18 +6,18 @@ use core::ops::Range;
 
 use crate::limits::{IV_LEN, TAG_LEN};
 
-/// A plaintext on its way to being sealed, with room for what sealing adds.
+/// A plaintext to be sealed, with room for the bytes that sealing adds.
 pub struct SealBuffer(Vec<u8>);
 
 impl SealBuffer {
-    /// An empty plaintext with room for `capacity` bytes.
+    /// Creates an empty plaintext with room for `capacity` bytes.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut bytes = Vec::with_capacity(capacity.saturating_add(IV_LEN + TAG_LEN));
         bytes.extend_from_slice(&[0; IV_LEN]);
         SealBuffer(bytes)
     }
 
-    /// Appends to the plaintext.
+    /// Appends bytes to the plaintext.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -27,12 +27,12 @@ impl SealBuffer {
         self.0.len().saturating_sub(IV_LEN)
     }
 
-    /// Whether the plaintext is empty.
+    /// Returns whether the plaintext is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The whole: room for the IV, then the plaintext.
+    /// Returns the whole buffer: room for the IV, then the plaintext.
     pub(crate) fn into_inner(self) -> Vec<u8> {
         self.0
     }
@@ -52,7 +52,7 @@ impl fmt::Debug for SealBuffer {
     }
 }
 
-/// An opened message: the plaintext within the buffer that it came in.
+/// An opened message: the plaintext within the buffer that it arrived in.
 pub struct Plaintext {
     buffer: Vec<u8>,
     range: Range<usize>,
@@ -63,12 +63,12 @@ impl Plaintext {
         Plaintext { buffer, range }
     }
 
-    /// The plaintext.
+    /// Returns the plaintext as a slice of the buffer.
     pub fn as_slice(&self) -> &[u8] {
         self.buffer.get(self.range.clone()).unwrap_or_default()
     }
 
-    /// The buffer and where in it the plaintext stands, for callers that share buffers instead of copying.
+    /// Returns the buffer and the plaintext's range in it, for callers that share buffers instead of copying.
     pub fn into_parts(self) -> (Vec<u8>, Range<usize>) {
         (self.buffer, self.range)
     }

@@ -1,4 +1,4 @@
-//! The server's side of a sealed call, whatever its wire: parse, open, release, seal. `spec/session.md#open`.
+//! The server's side of a sealed call on either of wires 1 and 2: parse, open, release, seal. `spec/session.md#open`.
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use crate::wire::header::X_KID;
 use crate::wire::nonce::{ANSWER_PREFIX, push_hex};
 use crate::wire::{Headers, Nonce, ReplayPolicy, SessionId, Timestamp, Wire};
 
-/// A sealed request whose headers are in order; its session is to be looked up next.
+/// A sealed request with valid headers; the next step is to look up its session.
 #[derive(Debug)]
 pub struct SealedCall<'a> {
     kid: &'a str,
@@ -61,16 +61,16 @@ impl<'a> SealedCall<'a> {
         Ok(SealedCall { kid, session_id, stamp, nonce, now_ms, policy: *policy, wire })
     }
 
-    /// The session to look up.
+    /// Returns the id of the session to look up.
     ///
     /// # Errors
-    /// [`Error::SessionUnknown`] for a malformed id: no store need be asked.
+    /// [`Error::SessionUnknown`] for a malformed id: the store need not be asked.
     pub fn session_id(&self) -> Result<&SessionId, Error> {
         self.session_id.as_ref().map_err(|err| *err)
     }
 
-    /// Checks that the call may use a session: before its body is read, and again when it is opened, so that
-    /// no caller can leave it out.
+    /// Checks that the call may use a session: before its body is read, and again when it is opened, so that no caller can
+    /// leave it out.
     ///
     /// Order: id, expiry, wire, client id.
     ///
@@ -93,7 +93,7 @@ impl<'a> SealedCall<'a> {
         }
     }
 
-    /// Opens the body. The plaintext stays shut until its nonce is reserved.
+    /// Opens the body. The plaintext stays inaccessible until its nonce is reserved.
     ///
     /// Order: [`SealedCall::check`], length, tag.
     ///
@@ -126,32 +126,32 @@ impl<'a> SealedCall<'a> {
     }
 }
 
-/// An opened, fresh request.
+/// A request that was opened and is not a replay.
 #[derive(Debug)]
 pub struct Opened {
-    /// What the client sent.
+    /// The plaintext that the client sent.
     pub plaintext: Plaintext,
-    /// How to answer it.
+    /// The context that seals the answer.
     pub reply: Reply,
 }
 
-/// What sealing an answer needs of its request.
+/// The context of a request that sealing its answer needs.
 pub struct Reply {
     session: Arc<Session>,
-    /// Wire 1 binds the path.
+    /// The request's path, which wire 1 binds.
     path: Option<String>,
 }
 
 /// The random inputs of one sealed message.
 pub struct SealRandoms {
-    /// The initialisation vector.
+    /// The initialisation vector of the message.
     pub iv: [u8; IV_LEN],
-    /// What the message's nonce is made of.
+    /// The random part of the message's nonce.
     pub nonce: [u8; 16],
 }
 
 impl SealRandoms {
-    /// Draws them in one go.
+    /// Draws them in one call of the generator.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -161,7 +161,7 @@ impl SealRandoms {
         Self::split(&bytes)
     }
 
-    /// Takes them out of a pool.
+    /// Takes them from a pool of random bytes.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -177,25 +177,25 @@ impl SealRandoms {
 
 const SEAL_RANDOM_LEN: usize = IV_LEN + 16;
 
-/// A sealed request or answer: the headers it needs and its body.
+/// A sealed request or answer: its headers and its body.
 pub struct SealedMessage {
     /// Lower-case names and their values.
     pub headers: Vec<(&'static str, String)>,
-    /// The additional authenticated data, which is public: for those who look at what goes over the wire.
+    /// The additional authenticated data, which is public: for tools that inspect the wire.
     pub aad: Vec<u8>,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// The body.
+    /// The sealed body, in the form of the wire.
     pub body: Vec<u8>,
 }
 
 impl Reply {
-    /// The session.
+    /// Returns the session of the request.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Seals an answer. `status` is the one that it is sent with; wire 1 binds it.
+    /// Seals an answer. `status` is the HTTP status of the answer; wire 1 binds it.
     ///
     /// # Errors
     /// [`Error::Provider`].

@@ -18,16 +18,16 @@ use crate::wire::json::InitAnswer;
 use crate::wire::nonce::{check_answer, push_hex};
 use crate::wire::{ClientId, Headers, ReplayPolicy, SessionId, Timestamp, Wire, base64, idempotency};
 
-/// An init request, ready to be sent as `POST` with `Content-Type: application/json`.
+/// An init request, to be sent as `POST` with `Content-Type: application/json`.
 #[derive(Debug)]
 pub struct InitRequest {
     /// Lower-case names and their values.
     pub headers: Vec<(&'static str, String)>,
-    /// JSON.
+    /// The body, a JSON text.
     pub body: String,
 }
 
-/// A client that has sent its share and waits for the server's.
+/// A client that has sent its key share and waits for the server's.
 pub struct ClientInit {
     wire: Wire,
     anonymous: bool,
@@ -36,8 +36,8 @@ pub struct ClientInit {
 }
 
 impl ClientInit {
-    /// Begins. On wire 1 `client_id` is not sent; `anonymous` is for `/session/init/anon`, wire 1 alone. `nonce` is
-    /// sent as 32 hexadecimal digits.
+    /// Begins an init. On wire 1 `client_id` is not sent; `anonymous` is for `/session/init/anon`, wire 1 only. `nonce` is sent
+    /// as 32 hexadecimal digits.
     ///
     /// # Errors
     /// [`Error::HeaderInvalid`] for a malformed client id, [`Error::WireMismatch`] for wire 3.
@@ -69,7 +69,7 @@ impl ClientInit {
         Ok((init, InitRequest { headers, body }))
     }
 
-    /// Finishes with the server's answer, received at `now_ms`.
+    /// Completes the agreement with the server's answer, received at `now_ms`.
     ///
     /// # Errors
     /// Those of [`InitAnswer::parse`], [`Error::PublicKeyInvalid`], [`Error::Provider`].
@@ -98,7 +98,7 @@ impl ClientInit {
     }
 }
 
-/// An agreed session, for as many calls as its time allows, concurrent ones too.
+/// An agreed session, for any number of calls, also concurrent ones, until it expires.
 pub struct ClientSession {
     wire: Wire,
     client_id: String,
@@ -107,19 +107,19 @@ pub struct ClientSession {
     aead: Box<dyn AeadKey>,
 }
 
-/// What a client must remember of a request to open its answer.
+/// The state that a client keeps of a request to open its answer.
 pub struct PendingAnswer<'a> {
     session: &'a ClientSession,
     path: String,
 }
 
 impl ClientSession {
-    /// The session's id.
+    /// Returns the session's id, which the server chose.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// When it ends by this client's clock, in milliseconds since the epoch.
+    /// Returns the end of the session by this client's clock, in milliseconds since the epoch.
     pub fn expires_ms(&self) -> u64 {
         self.expires_ms
     }
@@ -141,7 +141,7 @@ impl ClientSession {
         self.seal_as(path, plaintext, &now_ms.to_string(), &nonce, &randoms.iv, laps)
     }
 
-    /// As [`ClientSession::seal`], with the stamp and nonce as text: for vectors and for tests of other clients' habits.
+    /// Seals, as [`ClientSession::seal`], with the stamp and nonce as text: for vectors and for tests of other clients' habits.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -172,8 +172,8 @@ impl ClientSession {
 }
 
 impl PendingAnswer<'_> {
-    /// Opens the answer. It must be of this session, stamped within the window, and carry an answer's nonce: else
-    /// somebody could send the client its own request back.
+    /// Opens the answer. It must be of this session, stamped within the window, and carry an answer's nonce: otherwise an
+    /// attacker could return the client's own request to it.
     ///
     /// # Errors
     /// [`Error::AnswerMismatch`] and the errors of opening.

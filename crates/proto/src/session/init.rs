@@ -1,4 +1,4 @@
-//! The server's side of key agreement, both families, wires 1 and 2. `spec/session.md#init`.
+//! The server's side of key agreement, for both families of endpoints, wires 1 and 2. `spec/session.md#init`.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -17,31 +17,31 @@ use crate::wire::header::{X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP};
 use crate::wire::json::{InitAnswer, InitBody};
 use crate::wire::{ClientId, Headers, Nonce, ReplayPolicy, SessionId, Timestamp, Wire, base64, idempotency};
 
-/// Which endpoint an init came to.
+/// The endpoint that an init was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// `POST /session/init`, wires 1 and 2.
     Session,
-    /// `POST /session/init/anon`, wire 1 alone.
+    /// `POST /session/init/anon`, wire 1 only.
     Anonymous,
-    /// `POST /v1/session/init`, wire 2 alone.
+    /// `POST /v1/session/init`, wire 2 only.
     V1,
 }
 
-/// How long sessions live, in seconds.
+/// The lifetimes of sessions, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlPolicy {
-    /// Shortest on `/session/init`.
+    /// Shortest lifetime on `/session/init`, in seconds.
     pub min_sec: u32,
-    /// Longest on `/session/init`.
+    /// Longest lifetime on `/session/init`, in seconds.
     pub max_sec: u32,
-    /// `/session/init` when the client names none.
+    /// Lifetime on `/session/init` if the client names none.
     pub default_sec: u32,
-    /// `/v1/session/init` without `Authorization`.
+    /// Lifetime on `/v1/session/init` without `Authorization`.
     pub v1_anonymous_sec: u32,
-    /// `/v1/session/init` with an accepted `Authorization`.
+    /// Lifetime on `/v1/session/init` with an accepted `Authorization`.
     pub v1_authenticated_sec: u32,
-    /// `/session/init/anon`.
+    /// Lifetime on `/session/init/anon`, for anonymous sessions.
     pub wire1_anonymous_sec: u32,
 }
 
@@ -60,14 +60,14 @@ impl Default for TtlPolicy {
 
 /// The random inputs of one init.
 pub struct InitRandoms {
-    /// What the session id is made of.
+    /// The random part of the session id.
     pub session_id: [u8; 16],
     /// The server's ephemeral key pair.
     pub ephemeral: Box<dyn EphemeralKey>,
 }
 
 impl InitRandoms {
-    /// Draws them; reports [`Step::EcdhKeygen`].
+    /// Draws them, and reports [`Step::EcdhKeygen`].
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -80,7 +80,8 @@ impl InitRandoms {
     }
 }
 
-/// A well-formed init with a good public key, whose nonce comes next: what is malformed must take no place among nonces.
+/// A well-formed init with a valid public key, whose nonce is checked next: a malformed init must take no place among the
+/// nonces.
 pub struct InitCall {
     family: Family,
     wire: Wire,
@@ -90,7 +91,7 @@ pub struct InitCall {
 }
 
 impl InitCall {
-    /// Reads an init, in the order that `/v1`'s table gives (the others tell the peer one error, whatever it is).
+    /// Parses an init, in the order of `/v1`'s table (the others return one error to the peer, whatever the defect).
     ///
     /// # Errors
     /// One of the peer's errors of [`Error`].
@@ -119,7 +120,7 @@ impl InitCall {
             }
             Wire::Two | Wire::Three => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY);
-                // A repeated header is there, and of a wrong shape.
+                // A repeated header is present, and malformed.
                 let key = match key {
                     Err(Error::HeaderInvalid(_)) => Err(Error::IdempotencyKeyShape),
                     Err(missing) => return Err(missing),
@@ -147,17 +148,17 @@ impl InitCall {
         Ok(Unreplayed::new(call, claim))
     }
 
-    /// The wire the session will be bound to.
+    /// Returns the wire that the session will be bound to.
     pub fn wire(&self) -> Wire {
         self.wire
     }
 
-    /// The client id it came with; wire 1 has none.
+    /// Returns the client id of the request; wire 1 has none.
     pub fn client_id(&self) -> Option<&str> {
         self.client_id.as_deref()
     }
 
-    /// Agrees the key. `authenticated` is whether a token was presented and accepted, `subject` whom it names.
+    /// Agrees the key. `authenticated` is whether the caller accepted a token, `subject` is the token's subject.
     ///
     /// # Errors
     /// [`Error::Provider`].

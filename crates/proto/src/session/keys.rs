@@ -20,7 +20,7 @@ impl SessionKey {
         SessionKey(Zeroizing::new(bytes))
     }
 
-    /// `HKDF-SHA256(ikm = Z, salt = sessionId, info, 32)`.
+    /// Derives the key: `HKDF-SHA256(ikm = Z, salt = sessionId, info, 32)`.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -29,7 +29,7 @@ impl SessionKey {
         Ok(SessionKey(provider.hkdf_sha256(z, id.as_str().as_bytes(), info)?))
     }
 
-    /// The bytes, for wrapping at rest and for the guarded key endpoint alone.
+    /// Returns the bytes, only for wrapping at rest and for the guarded key endpoint.
     pub fn expose(&self) -> &[u8; KEY_LEN] {
         &self.0
     }
@@ -41,8 +41,8 @@ impl fmt::Debug for SessionKey {
     }
 }
 
-/// The `info` of a session's key. Wire 1 tells anonymous sessions apart, wire 2 binds the client id. Wire 3 has
-/// a schedule of its own.
+/// Returns the `info` of a session's key. Wire 1 separates anonymous sessions, wire 2 binds the client id. Wire 3 has a key
+/// schedule of its own.
 pub(crate) fn info(wire: Wire, anonymous: bool, client_id: &str) -> Vec<&[u8]> {
     let tail = match wire {
         Wire::One if anonymous => "ANON",

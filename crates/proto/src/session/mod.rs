@@ -30,7 +30,7 @@ pub use keys::SessionKey;
 pub use record::{Auth, IDENTITY_HEADERS, Session, SessionRecord};
 pub use replay::{Claim, ClaimKey, Fresh, Unreplayed};
 
-/// A step whose end is reported to the caller, who may look at a clock: this crate cannot.
+/// A step whose end is reported to the caller, which may read a clock: this crate cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The peer's public key was checked.
@@ -39,18 +39,18 @@ pub enum Step {
     EcdhKeygen,
     /// The shared secret was computed.
     EcdhCompute,
-    /// The session key was derived and expanded.
+    /// The additional authenticated data was assembled.
     Hkdf,
     /// The additional authenticated data was put together.
     AadBuild,
-    /// A message was opened, or refused.
+    /// A message was opened, or opening it failed.
     Decrypt,
-    /// A message was sealed.
+    /// A message was sealed for the peer.
     Encrypt,
 }
 
 impl Step {
-    /// The name that `Server-Timing` and the metrics summary use.
+    /// Returns the name that `Server-Timing` and the metrics summary use.
     pub fn name(self) -> &'static str {
         match self {
             Step::ValidatePublicKey => "validate-pubkey",
@@ -64,5 +64,5 @@ impl Step {
     }
 }
 
-/// Called at the end of each [`Step`].
+/// A callback for the end of each [`Step`].
 pub type Laps<'a> = &'a mut dyn FnMut(Step);

@@ -1,4 +1,4 @@
-//! A session as a server holds it: who agreed it on which wire, until when, and its key.
+//! A session on a server: the client that agreed it, its wire, its lifetime, and its key.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -11,50 +11,50 @@ use crate::session::keys::SessionKey;
 use crate::session::three;
 use crate::wire::{SessionId, Wire};
 
-/// What a store keeps of a session.
+/// The record of a session in a store.
 #[derive(Clone, Debug)]
 pub struct SessionRecord {
-    /// Its id.
+    /// The id of the session.
     pub id: SessionId,
-    /// The wire it was agreed on.
+    /// The wire on which it was agreed.
     pub wire: Wire,
-    /// The client id it was agreed with; `None` on wire 1.
+    /// The client id with which it was agreed; `None` on wire 1.
     pub client_id: Option<Box<str>>,
     /// The subject of the token or certificate presented at init, if one was verified.
     pub subject: Option<Box<str>>,
-    /// The tenant that the subject is of, where somebody said so.
+    /// The tenant of the subject, if the authenticator names one.
     pub tenant: Option<Box<str>>,
-    /// How the client was recognised at init.
+    /// The method by which the client was authenticated at init.
     pub auth: Auth,
-    /// The first session of the chain that it was renewed in; `None` where it is the first itself.
+    /// The first session of the chain that it was renewed in; `None` if it is the first itself.
     pub lineage: Option<SessionId>,
-    /// When it was agreed, in milliseconds since the epoch; of a renewed session, when the first of its chain was.
+    /// Time of the agreement, in milliseconds since the epoch; of a renewed session, that of the first of its chain.
     pub created_ms: u64,
-    /// The first millisecond at which it is over.
+    /// The first millisecond at which it is expired, since the epoch.
     pub expires_ms: u64,
-    /// Its key; on wire 3 the secret that all its keys come from.
+    /// The key; on wire 3 the secret from which all its keys are derived.
     pub key: SessionKey,
 }
 
-/// How a client was recognised. `spec/session-3.md#who-the-client-is`.
+/// The method by which a client was authenticated. `spec/session-3.md#who-the-client-is`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Auth {
-    /// Not at all.
+    /// Not authenticated: an anonymous client.
     #[default]
     None,
-    /// By a bearer token.
+    /// By a bearer token (RFC 6750).
     Bearer,
-    /// By a token that is bound to a key, and a proof made with it (RFC 9449).
+    /// By a token that is bound to a key, and a proof signed with the key (RFC 9449).
     Dpop,
-    /// By a certificate.
+    /// By a TLS client certificate.
     Certificate,
 }
 
 impl Auth {
-    /// All of them.
+    /// All methods, in the order of the enum.
     pub const ALL: [Auth; 4] = [Auth::None, Auth::Bearer, Auth::Dpop, Auth::Certificate];
 
-    /// Its name on the wire and in stored rows.
+    /// Returns its name on the wire and in stored rows.
     pub fn name(self) -> &'static str {
         match self {
             Auth::None => "none",
@@ -64,24 +64,24 @@ impl Auth {
         }
     }
 
-    /// The one with this name.
+    /// Returns the method of this name.
     pub fn from_name(name: &str) -> Option<Auth> {
         Auth::ALL.into_iter().find(|auth| auth.name() == name)
     }
 }
 
-/// The headers that tell a service whose session a sealed request is of.
+/// The headers that name a sealed request's client to the service.
 pub const IDENTITY_HEADERS: [&str; 4] =
     ["x-sealway-client-id", "x-sealway-auth", "x-sealway-subject", "x-sealway-tenant"];
 
 impl SessionRecord {
-    /// The first session of its chain of renewals, often itself. Revoking one session revokes its whole chain.
+    /// Returns the first session of its chain of renewals, often itself. Revoking one session revokes its whole chain.
     pub fn root(&self) -> &SessionId {
         self.lineage.as_ref().unwrap_or(&self.id)
     }
 
-    /// What the service is told of the client, as headers; what the session does not know is left out. Values are visible
-    /// ASCII, and two texts never give one value.
+    /// Returns the headers that describe the client to the service, without those that the session does not know. Values are
+    /// visible ASCII, and two texts never give one value.
     // SPEC session-3.md#who-the-client-is
     pub fn identity_headers(&self) -> Vec<(&'static str, String)> {
         let texts =
@@ -91,8 +91,8 @@ impl SessionRecord {
     }
 }
 
-/// A text as a header carries it: what is not visible ASCII, percent signs, and spaces at its ends, which whoever reads a
-/// header drops, are percent-encoded.
+/// Encodes a text for a header: it percent-encodes everything that is not visible ASCII, percent signs, and spaces at the ends,
+/// which readers of a header drop.
 fn header_text(text: &str) -> String {
     let last = text.len().saturating_sub(1);
     let mut out = String::with_capacity(text.len());
@@ -115,14 +115,14 @@ pub struct Session {
 }
 
 enum Expanded {
-    /// Of wires 1 and 2: one key for all messages.
+    /// Keys of wires 1 and 2: one key for all messages.
     Shared(Box<dyn AeadKey>),
-    /// Of wire 3.
+    /// Keys of wire 3, one schedule a session.
     Three(three::schedule::Keys),
 }
 
 impl Session {
-    /// Expands a record's key.
+    /// Expands the key of a record.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -134,29 +134,29 @@ impl Session {
         Ok(Session { record, keys })
     }
 
-    /// What a store keeps.
+    /// Returns the record, as stores keep it.
     pub fn record(&self) -> &SessionRecord {
         &self.record
     }
 
-    /// Its id.
+    /// Returns the id of the session.
     pub fn id(&self) -> &SessionId {
         &self.record.id
     }
 
-    /// The same session of a client that was recognised so, and of this tenant.
+    /// Returns the same session with this method of authentication and this tenant.
     #[must_use]
     pub fn recognised(mut self, auth: Auth, tenant: Option<Box<str>>) -> Self {
         (self.record.auth, self.record.tenant) = (auth, tenant);
         self
     }
 
-    /// Whether its time is over at `now_ms`.
+    /// Returns whether the session has expired at `now_ms`.
     pub fn is_expired(&self, now_ms: u64) -> bool {
         now_ms >= self.record.expires_ms
     }
 
-    /// The key of a session of wires 1 and 2.
+    /// Returns the key of a session of wires 1 and 2.
     pub(crate) fn aead(&self) -> Result<&dyn AeadKey, Error> {
         match &self.keys {
             Expanded::Shared(aead) => Ok(aead.as_ref()),
@@ -164,7 +164,7 @@ impl Session {
         }
     }
 
-    /// The keys of a session of wire 3.
+    /// Returns the keys of a session of wire 3.
     pub(crate) fn keys3(&self) -> Result<&three::schedule::Keys, Error> {
         match &self.keys {
             Expanded::Shared(_) => Err(Error::WireMismatch),

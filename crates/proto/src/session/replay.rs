@@ -1,8 +1,8 @@
-//! Replay protection in types: what was opened cannot be used before its nonce was reserved.
+//! Replay protection by types: an opened message cannot be used before its nonce is reserved.
 //!
-//! [`Unreplayed`] holds a value that nobody may see yet and shows only a [`Claim`]. A store reserves the claim, once
-//! among all who try, and turns it into a [`Fresh`]; that releases the value. On sealed calls an `Unreplayed` exists
-//! only after the tag has verified, so a stranger without the key can burn no nonce and fill no store.
+//! [`Unreplayed`] holds a value that is not accessible yet and shows only a [`Claim`]. A store reserves the claim, once among
+//! all that try, and turns it into a [`Fresh`], which releases the value. On sealed calls an `Unreplayed` exists only after the
+//! tag has verified, so an attacker without the key can use up no nonce and fill no store.
 
 use core::fmt;
 
@@ -10,8 +10,8 @@ use crate::crypto::Provider;
 use crate::error::Error;
 use crate::wire::{Nonce, ReplayPolicy, SessionId, Timestamp};
 
-/// What a store remembers of a nonce: SHA-256 over its scope and itself, cut to 128 bits. A collision would refuse a
-/// fresh nonce; it can never admit a seen one.
+/// The key under which a store remembers a nonce: SHA-256 over its scope and itself, cut to 128 bits. A collision would reject
+/// a fresh nonce; it can never admit a used one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimKey(pub [u8; 16]);
 
@@ -21,20 +21,20 @@ impl fmt::Debug for ClaimKey {
     }
 }
 
-/// Within what a nonce must be unique.
+/// The scope within which a nonce must be unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope<'a> {
-    /// Wire 2 init: the client id, in both families together.
+    /// Wire 2 init: the client id, in both families of endpoints together.
     Client(&'a str),
-    /// Wire 1 init: all of them.
+    /// Wire 1 init: one scope for all of them.
     Wire1Init,
-    /// Sealed calls: the session.
+    /// Sealed calls: the id of the session.
     Session(&'a SessionId),
     /// Proofs of a key (RFC 9449): the key's thumbprint (RFC 7638), 43 characters.
     Proof(&'a str),
 }
 
-/// A nonce that wants to be reserved.
+/// A nonce to be reserved in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     key: ClaimKey,
@@ -58,8 +58,8 @@ impl Claim {
         Claim { key, sealed, stamp_ms: stamp.ms(), now_ms, expires_ms: expires_ms(now_ms, policy) }
     }
 
-    /// The claim of a proof's `jti`, within the key that made it; `thumbprint` is the key's, `stamp_ms` the proof's `iat`.
-    /// Whoever made the key made the signature too, so it is bounded as inits are.
+    /// Creates the claim of a proof's `jti`, within the key that signed it; `thumbprint` is the key's, `stamp_ms` the proof's
+    /// `iat`. Any client can make a key and sign with it, so such claims are bounded as those of inits are.
     ///
     /// # Errors
     /// [`Error::TimestampOutsideWindow`].
@@ -75,9 +75,9 @@ impl Claim {
         Claim::passed_on(claim_key(provider, Scope::Proof(thumbprint), jti), false, stamp_ms, now_ms, policy)
     }
 
-    /// The claim that another process made and passes on, as if it were made here and now: for a store that is asked
-    /// over a network. The other's clock and lifetimes have no say, so it can neither shorten a record's life nor claim
-    /// what is too old to be remembered still. `sealed` is the other's word that a tag verified.
+    /// Creates a claim that another process forwards, as if it were made here and now: for a store that is asked over a
+    /// network. The other's clock and lifetimes do not count, so it can neither shorten a record's life nor claim a nonce too
+    /// old to be remembered still. `sealed` is the other's statement that a tag verified.
     ///
     /// # Errors
     /// [`Error::TimestampOutsideWindow`].
@@ -92,34 +92,34 @@ impl Claim {
         Ok(Claim { key, sealed, stamp_ms, now_ms, expires_ms: expires_ms(now_ms, policy) })
     }
 
-    /// What to remember.
+    /// Returns the key to remember the nonce by.
     pub fn key(&self) -> ClaimKey {
         self.key
     }
 
-    /// Whether the claim comes from a message whose tag verified. Inits have none: a store bounds them apart, so that
-    /// strangers cannot crowd out those who hold a key.
+    /// Returns whether the claim comes from a message whose tag verified. Inits have none: a store bounds them separately, so
+    /// that unauthenticated peers cannot crowd out those that hold a key.
     pub fn is_sealed(&self) -> bool {
         self.sealed
     }
 
-    /// The request's own stamp, in milliseconds since the epoch.
+    /// Returns the request's own stamp, in milliseconds since the epoch.
     pub fn stamp_ms(&self) -> u64 {
         self.stamp_ms
     }
 
-    /// The clock that the stamp was checked against.
+    /// Returns the clock that the stamp was checked against.
     pub fn now_ms(&self) -> u64 {
         self.now_ms
     }
 
-    /// The first millisecond at which the nonce may be forgotten.
+    /// Returns the first millisecond at which the nonce may be forgotten.
     pub fn expires_ms(&self) -> u64 {
         self.expires_ms
     }
 
-    /// Whether the stamp is ahead of the clock: then a restart's "nothing stamped before me" does not cover it, and the
-    /// claim must be durable before it is granted.
+    /// Returns whether the stamp is ahead of the clock: then the floor that a restart sets does not cover it, and the claim
+    /// must be durable before it is granted.
     pub fn is_stamped_ahead(&self) -> bool {
         self.stamp_ms > self.now_ms
     }
@@ -138,23 +138,23 @@ fn claim_key(provider: &dyn Provider, scope: Scope<'_>, nonce: &str) -> ClaimKey
     ClaimKey(hash.first_chunk().copied().unwrap_or_default())
 }
 
-/// Inclusive: at now + ttl the record still stands, as the request's own stamp then just may.
+/// Inclusive: at now + ttl the record still exists, as the request's own stamp may then just be accepted.
 fn expires_ms(now_ms: u64, policy: &ReplayPolicy) -> u64 {
     now_ms.saturating_add(policy.nonce_ttl_ms()).saturating_add(1)
 }
 
-/// Proof that a claim was reserved just now and by nobody before.
+/// Proof that a claim was reserved just now, and never before.
 #[derive(Debug)]
 pub struct Fresh(ClaimKey);
 
 impl Fresh {
-    /// For stores alone: states that `claim` was not yet reserved, and now is.
+    /// Returns the proof that `claim` was not yet reserved, and now is. Only for stores.
     pub fn reserved(claim: &Claim) -> Self {
         Fresh(claim.key)
     }
 }
 
-/// A value that stays shut until its nonce is reserved.
+/// A value that stays inaccessible until its nonce is reserved.
 pub struct Unreplayed<T> {
     value: T,
     claim: Claim,
@@ -165,20 +165,20 @@ impl<T> Unreplayed<T> {
         Unreplayed { value, claim }
     }
 
-    /// What a store has to reserve.
+    /// Returns the claim for a store to reserve.
     pub fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Another value of the same claim, as shut as this one.
+    /// Replaces the value and keeps the claim; the new value is as inaccessible as this one.
     pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Unreplayed<U> {
         Unreplayed { value: to(self.value), claim: self.claim }
     }
 
-    /// Opens the value.
+    /// Releases the value to the caller.
     ///
     /// # Errors
-    /// [`Error::ReservationMismatch`] when `fresh` was made for another claim.
+    /// [`Error::ReservationMismatch`] if `fresh` was made for another claim.
     pub fn release(self, fresh: Fresh) -> Result<T, Error> {
         if fresh.0 == self.claim.key { Ok(self.value) } else { Err(Error::ReservationMismatch) }
     }

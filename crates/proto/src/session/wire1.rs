@@ -13,10 +13,10 @@ use crate::session::{Laps, Step};
 use crate::wire::header::{A256GCM, X_AAD, X_ENC_ALG, X_IV, X_KID, X_NONCE, X_TAG, X_TIMESTAMP};
 use crate::wire::{Headers, Nonce, Timestamp, base64};
 
-/// The media type of a body in base64 text.
+/// The media type of a base64 text body.
 const CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// What the AAD begins with.
+/// The first part of the AAD: a request's method, or an answer's status.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Subject {
     Request,
@@ -47,7 +47,7 @@ pub(crate) struct RequestHeaders<'a> {
 /// IV, tag and AAD, which wire 1 carries in headers.
 type Detached = ([u8; IV_LEN], [u8; TAG_LEN], Vec<u8>);
 
-/// The detached parts of a message, whichever way it goes.
+/// Reads the detached parts of a message, of a request or an answer.
 fn parse_detached(headers: &impl Headers) -> Result<Detached, Error> {
     if headers.field(X_ENC_ALG).required(X_ENC_ALG)? != A256GCM {
         return Err(Error::HeaderInvalid(X_ENC_ALG));
@@ -79,7 +79,7 @@ pub(crate) fn open(
 }
 
 impl<'a> RequestHeaders<'a> {
-    /// Timestamp and nonce, not yet judged, and the rest.
+    /// Reads timestamp and nonce, not yet checked, and the other headers.
     pub(crate) fn parse(headers: &'a impl Headers, path: &'a str) -> Result<(&'a str, &'a str, Self), Error> {
         let nonce = headers.field(X_NONCE).required(X_NONCE)?;
         let stamp = headers.field(X_TIMESTAMP).required(X_TIMESTAMP)?;
@@ -138,7 +138,7 @@ pub(crate) fn seal(
     Ok(SealedMessage { headers, aad, content_type: CONTENT_TYPE, body })
 }
 
-/// Opens an answer for a client that knows what it asked. Returns the answer's stamp and nonce beside the plaintext.
+/// Opens an answer for a client that knows its request. Returns the answer's stamp and nonce beside the plaintext.
 pub(crate) fn open_answer<'h>(
     aead: &dyn AeadKey,
     headers: &'h impl Headers,

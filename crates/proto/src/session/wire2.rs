@@ -15,7 +15,7 @@ use crate::wire::{ClientId, Headers, idempotency};
 /// The media type of sealed bodies.
 const CONTENT_TYPE: &str = "application/octet-stream";
 
-/// What a message's AAD is made of, each part as it stands on the wire.
+/// The parts of a message's AAD, each as it stands on the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) stamp: &'a str,
@@ -30,7 +30,7 @@ impl Context<'_> {
     }
 }
 
-/// Timestamp, nonce and client id of a request, in the order of checks.
+/// Reads timestamp, nonce and client id of a request, in the order of checks.
 pub(crate) fn parse_headers(headers: &impl Headers) -> Result<(&str, &str, &str), Error> {
     let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?;
     let client_id = ClientId::parse(headers.field(X_CLIENT_ID).required(X_CLIENT_ID)?)?;

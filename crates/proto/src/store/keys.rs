@@ -29,24 +29,24 @@ pub struct Wrapped {
 /// The reason for which a session key could not be unwrapped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwrapError {
-    /// There is no key of the id that wraps it.
+    /// The store has no key of the id that wraps it.
     #[error("wrapped under key \"{0}\", which the key file does not hold")]
     UnknownKek(String),
-    /// It was changed, or belongs to another session.
+    /// The wrapped key was changed, or belongs to another session.
     #[error("does not unwrap")]
     Damaged,
-    /// What unwraps it is away; nothing is known of the key.
+    /// The service that unwraps it is unavailable; the key's state is unknown.
     #[error("cannot be unwrapped now: {0}")]
     Unavailable(String),
 }
 
-/// A fault in lines of keys. It tells no key.
+/// An error in lines of keys. It contains no key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {what}")]
 pub struct KeyLineError {
     /// The number of the line, from 1.
     pub line: usize,
-    /// The form that was expected.
+    /// The expected form of a line.
     pub what: String,
 }
 
@@ -59,7 +59,7 @@ struct Kek {
 }
 
 impl KeyEncryptionKeys {
-    /// Reads lines; empty ones and those that begin with `#` are passed over.
+    /// Parses lines; empty ones and those that begin with `#` are ignored.
     ///
     /// # Errors
     /// [`KeyLineError`].
@@ -91,7 +91,7 @@ impl KeyEncryptionKeys {
         Ok(KeyEncryptionKeys(keys))
     }
 
-    /// The ids of all keys, the one that wraps first.
+    /// Iterates over the ids of all keys, the one that wraps first.
     pub fn ids(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|kek| kek.id.as_str())
     }
@@ -124,11 +124,11 @@ impl KeyEncryptionKeys {
         Ok(session_key)
     }
 
-    /// The id that means another key in `later`, if one does: an id must never come to mean another key.
+    /// Returns an id that has another key in `later`, if there is one: an id must never come to mean another key.
     pub fn contradicted_by(&self, later: &KeyEncryptionKeys) -> Option<&str> {
         let means_another = |kek: &&Kek| {
             let Some(again) = later.0.iter().find(|again| again.id == kek.id) else { return false };
-            // An IV that no session uses twice with anything else: the text is fixed, so nothing is told.
+            // A fixed IV, which no session uses: the text is fixed, so the ciphertext reveals nothing.
             let (iv, mut text) = ([0_u8; IV_LEN], [0_u8; 1 + TAG_LEN]);
             let (one, rest) = text.split_at_mut(1);
             let Ok(tag) = kek.aead.seal_in_place(&iv, b"the same key", one) else { return true };

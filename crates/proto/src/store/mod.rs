@@ -1,5 +1,5 @@
-//! What servers that share a store agree on: rows and what wraps their keys, and the script that reserves nonces.
-//! `spec/redis-store.md`.
+//! The format that servers with a shared store agree on: rows and the wrapping of their keys, and the script that reserves
+//! nonces. `spec/redis-store.md`.
 
 pub mod keys;
 pub mod row;

@@ -1,10 +1,9 @@
-//! A session as a store keeps it: everything in the clear but its key, and everything bound to that key.
-//! `spec/redis-store.md#sessions`.
+//! A session in a store: everything in the clear but its key, and everything bound to that key. `spec/redis-store.md#sessions`.
 //!
-//! The key is wrapped under a key-encryption key, and the AAD of the wrap ([`Facts::aad`]) holds every other field of the
-//! session. A writer of the store can remove a row or put an old one back, and cannot change who a session is of.
+//! The key is wrapped under a key-encryption key, and the AAD of the wrap ([`Facts::aad`]) contains every other field of the
+//! session. A writer of the store can remove a row or restore an old one, and cannot change a session's client.
 //!
-//! Rows of versions 1 and 2 bind the session's id alone. Such a row is read if it ends by a fixed time, and never as one of the
+//! Rows of versions 1 and 2 bind only the session's id. Such a row is read if it ends by a fixed time, and never as one of the
 //! native protocol: its session could be renewed, and so outlive that time.
 
 use alloc::boxed::Box;
@@ -20,12 +19,12 @@ const VERSION_2: u8 = 2;
 /// The version that is written.
 pub const VERSION: u8 = 3;
 const NONE: u16 = u16::MAX;
-/// Longest id of a key-encryption key, in bytes: a broker's.
+/// Longest id of a key-encryption key, in bytes: that of a broker.
 const KEK_ID_LEN_MAX: usize = 64;
-/// Begins the AAD of a row; nothing else that is wrapped has an AAD like it.
+/// Prefix of a row's AAD, which no other wrap in this product has.
 const LABEL: &[u8] = b"sealway session row\0";
 
-/// Why a row was not read.
+/// The reason for which a row was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RowFault {
     /// Its bytes have another form.
@@ -36,44 +35,44 @@ pub enum RowFault {
     Unauthenticated(u8),
 }
 
-/// All that a row says of a session but its key.
+/// All fields of a session's row but its key.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The session's id.
+    /// The id of the session.
     pub id: SessionId,
-    /// The wire that it was agreed on.
+    /// The wire on which it was agreed.
     pub wire: Wire,
-    /// The client id that it was agreed under.
+    /// The client id with which it was agreed.
     pub client_id: Option<Box<str>>,
-    /// Whom the client proved to be.
+    /// The subject that the client proved.
     pub subject: Option<Box<str>>,
-    /// The tenant of that.
+    /// The tenant of the subject.
     pub tenant: Option<Box<str>>,
-    /// How the client was recognised.
+    /// The method by which the client was authenticated.
     pub auth: Auth,
-    /// The first session of its chain of renewals, unless it is the first itself.
+    /// The first session of its chain of renewals; `None` if it is the first itself.
     pub lineage: Option<SessionId>,
-    /// When the chain began, in milliseconds since the epoch.
+    /// Time at which the chain began, in milliseconds since the epoch.
     pub created_ms: u64,
-    /// When the session ends, in milliseconds since the epoch.
+    /// Time at which the session ends, in milliseconds since the epoch.
     pub expires_ms: u64,
 }
 
 impl Facts {
-    /// Those of a session.
+    /// Copies the fields of a record.
     pub fn of(record: &SessionRecord) -> Self {
         let SessionRecord { id, wire, auth, lineage, created_ms, expires_ms, .. } = *record;
         let (client_id, subject, tenant) = (record.client_id.clone(), record.subject.clone(), record.tenant.clone());
         Facts { id, wire, client_id, subject, tenant, auth, lineage, created_ms, expires_ms }
     }
 
-    /// The record, with its key.
+    /// Returns the record, with its key.
     pub fn with(self, key: SessionKey) -> SessionRecord {
         let Facts { id, wire, client_id, subject, tenant, auth, lineage, created_ms, expires_ms } = self;
         SessionRecord { id, wire, client_id, subject, tenant, auth, lineage, created_ms, expires_ms, key }
     }
 
-    /// A row up to what wraps its key: everything but id and end, which are the store's to place.
+    /// Encodes a row up to its wrapped key: everything but id and end, which the store places.
     fn encode(&self) -> Vec<u8> {
         let mut row = Vec::with_capacity(256);
         row.extend_from_slice(&[VERSION, self.wire.number()]);
@@ -97,19 +96,19 @@ impl Facts {
     }
 }
 
-/// A row whose key is still wrapped. Nothing of it is true before the key has unwrapped with [`Row::aad`].
+/// A row whose key is still wrapped. Its fields are not authenticated before the key has unwrapped with [`Row::aad`].
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The version of its form.
+    /// The version of the row's format.
     pub version: u8,
-    /// What it says.
+    /// The fields of the row.
     pub facts: Facts,
-    /// The session's key.
+    /// The session's key, still wrapped.
     pub wrapped: Wrapped,
 }
 
 impl Row {
-    /// Reads the row of a session that ends at `expires_ms`: `row` is what stands behind its end.
+    /// Parses the row of a session that ends at `expires_ms`: `row` is the part that follows the end.
     ///
     /// # Errors
     /// [`RowFault::Malformed`].
@@ -139,7 +138,8 @@ impl Row {
         Ok(Row { version, facts, wrapped })
     }
 
-    /// The AAD that its key was wrapped with. A row of an earlier version has one if it ends by `unauthenticated_until_ms`.
+    /// Returns the AAD with which its key was wrapped. A row of an earlier version has one if it ends by
+    /// `unauthenticated_until_ms`.
     ///
     /// # Errors
     /// [`RowFault::Unauthenticated`].
@@ -148,7 +148,7 @@ impl Row {
         if self.version == VERSION {
             return Ok(self.facts.aad());
         }
-        // Stores wrap a key that everybody knows under the id of zeros, to tell a wrong key-encryption key.
+        // Stores wrap a well-known key under the id of zeros, to detect a wrong key-encryption key.
         let is_known_key = self.facts.id == SessionId::from_random(&[0; 16], self.facts.id.is_anonymous());
         if self.facts.expires_ms > unauthenticated_until_ms || self.facts.wire == Wire::Three || is_known_key {
             return Err(RowFault::Unauthenticated(self.version));
@@ -157,7 +157,7 @@ impl Row {
     }
 }
 
-/// The row of a session whose key is wrapped, behind its end.
+/// Encodes the row of a session whose key is wrapped, without its end.
 pub fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
     let mut row = Facts::of(record).encode();
     push_text(&mut row, Some(&wrapped.kek_id));
@@ -165,7 +165,7 @@ pub fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
     row
 }
 
-/// Lengths are bounded where the texts come in, far below the mark for none.
+/// The parsers of the texts bound their lengths, far below the mark for none.
 fn push_text(row: &mut Vec<u8>, text: Option<&str>) {
     let len = text.map_or(NONE, |text| u16::try_from(text.len()).unwrap_or(NONE - 1));
     row.extend_from_slice(&len.to_be_bytes());

@@ -1,29 +1,28 @@
-//! The script that reserves nonces in Redis: nothing comes between what it reads and what it writes.
-//! `spec/redis-store.md#the-script`.
+//! The script that reserves nonces in Redis, atomically. `spec/redis-store.md#the-script`.
 
 use alloc::format;
 use alloc::string::String;
 
-/// How far the clock may step back before nonces count as lost. Below it they are merely kept longer.
+/// Largest step back of the clock before nonces count as lost, in ms. After a smaller one they are merely kept longer.
 const BACK_MAX_MS: u64 = 5000;
-/// How long the canary lives, in ms.
+/// Lifetime of the canary, in ms.
 const CANARY_MS: u64 = 10_000;
-/// How much longer than its time a nonce is kept: a step of the clock, ahead and back, that the canary outlives takes no
-/// nonce that is still needed.
+/// Time for which a nonce is kept beyond its lifetime, in ms: a step of the clock, ahead and back, that the canary outlives
+/// removes no nonce that is still needed.
 const KEEP_MORE_MS: u64 = CANARY_MS + 2000;
 /// A stamp no further ahead of the server's clock than this is covered by the floor of the next epoch.
 pub const AHEAD_MS: u64 = 500;
 
-/// Reserves a nonce in the epoch `gen`, or with an empty token only says how the epoch is.
+/// Returns the script, which reserves a nonce in the epoch `gen`, or with an empty token only reports the epoch's state.
 ///
-/// The generation stands in the text, and the text is loaded by SCRIPT LOAD alone, by whoever made that generation. Redis
-/// keeps scripts in memory only, so a server without the text is not the one whose memory the epoch was begun in. The
-/// hash may have gone (FLUSHALL), or be another one's: then its generation differs.
+/// The script's text contains the generation, and only the process that made that generation loads the text, by SCRIPT LOAD.
+/// Redis keeps scripts in memory only, so a server without the text is not the server whose memory the epoch began in. The hash
+/// may be gone (FLUSHALL), or belong to another epoch: then its generation differs.
 ///
 /// KEYS: epoch, canary, nonce. ARGV: token, lifetime in ms, stamp, first ms at which the nonce may be forgotten.
 /// Answers `{state, time, floor}`.
 ///
-/// The canary tells of a clock that stepped ahead and back between two calls: it expired, though by the clock it should
+/// The canary detects a clock that stepped ahead and back between two calls: it has expired, although by the clock it should
 /// not have.
 pub fn reserve(generation: &str) -> String {
     format!(
@@ -58,7 +57,7 @@ return {{'FRESH', now, floor}}
 mod tests {
     use super::*;
 
-    /// Others call it by its hash.
+    /// Other processes call it by its hash.
     #[test]
     fn the_text_is_the_one_of_the_spec() {
         let spec = include_str!("../../../../spec/redis-store.md");

@@ -1,4 +1,4 @@
-//! RFC 4648 section 4 base64: standard alphabet, padded, canonical; anything else is refused.
+//! RFC 4648 section 4 base64: standard alphabet, padded, canonical; anything else is rejected.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::Error;
 
-/// Encodes.
+/// Encodes bytes as padded base64.
 pub fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Decodes.
+/// Decodes a canonical, padded text.
 ///
 /// # Errors
 /// [`Error::Base64Invalid`] for another alphabet, missing padding, stray bits, spaces or line ends.
@@ -21,7 +21,7 @@ pub fn decode(text: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
     STANDARD.decode(text).map_err(|_| Error::Base64Invalid)
 }
 
-/// Decodes exactly `N` bytes.
+/// Decodes a text of exactly `N` bytes.
 ///
 /// # Errors
 /// [`Error::Base64Invalid`], for a wrong length too.

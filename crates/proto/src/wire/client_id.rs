@@ -4,12 +4,12 @@ use crate::error::Error;
 use crate::limits::CLIENT_ID_LEN_MAX;
 use crate::wire::header::X_CLIENT_ID;
 
-/// A well-formed client id. It is public, and not proof of anything.
+/// A well-formed client id. It is public, and proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClientId<'a>(&'a str);
 
 impl<'a> ClientId<'a> {
-    /// Checks a header's value.
+    /// Checks the value of a header.
     ///
     /// # Errors
     /// [`Error::HeaderInvalid`].
@@ -19,7 +19,7 @@ impl<'a> ClientId<'a> {
         if well_formed { Ok(ClientId(text)) } else { Err(Error::HeaderInvalid(X_CLIENT_ID)) }
     }
 
-    /// As sent.
+    /// Returns the text as sent.
     pub fn as_str(&self) -> &'a str {
         self.0
     }

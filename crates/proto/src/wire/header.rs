@@ -1,16 +1,16 @@
-//! Header names in lower case, and how this crate reads headers without knowing an HTTP library.
+//! Header names in lower case, and access to headers without an HTTP library.
 
 use crate::error::Error;
 
-/// The session a message belongs to: `session:` and the id on sealed calls.
+/// The session of a message: `session:` and the id on sealed calls.
 pub const X_KID: &str = "x-kid";
-/// Wire 2: `timestamp.nonce`.
+/// Wire 2: stamp and nonce, `timestamp.nonce`.
 pub const X_IDEMPOTENCY_KEY: &str = "x-idempotency-key";
-/// Wire 2: who the client says it is.
+/// Wire 2: the client id that the client claims.
 pub const X_CLIENT_ID: &str = "x-clientid";
-/// Wire 1: the nonce.
+/// Wire 1: the nonce of the message.
 pub const X_NONCE: &str = "x-nonce";
-/// Wire 1: the timestamp.
+/// Wire 1: the timestamp of the message.
 pub const X_TIMESTAMP: &str = "x-timestamp";
 /// Wire 1: the algorithm, always `A256GCM`.
 pub const X_ENC_ALG: &str = "x-enc-alg";
@@ -20,7 +20,7 @@ pub const X_IV: &str = "x-iv";
 pub const X_TAG: &str = "x-tag";
 /// Wire 1: the additional authenticated data, base64.
 pub const X_AAD: &str = "x-aad";
-/// Wire 3's mark.
+/// Wire 3: the mark of sealed messages, always `3`.
 pub const X_SEAL: &str = "x-seal";
 /// Wire 3: the final frame of a message without a body.
 pub const X_SEALED: &str = "x-sealed";
@@ -32,19 +32,19 @@ pub const SEALING: &[&str] =
 /// The value of `X-Enc-Alg`, and wire 1's `encAlg`.
 pub const A256GCM: &str = "A256GCM";
 
-/// What stands under a header's name.
+/// The value of a header, as far as it is well-formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field<'a> {
-    /// No such header.
+    /// The message has no such header.
     Absent,
-    /// One, of visible ASCII, spaces and tabs.
+    /// One header, of visible ASCII, spaces and tabs.
     Value(&'a str),
-    /// More than one, or one with other bytes. The wires have no meaning for either.
+    /// More than one header, or one with other bytes. The wires have no meaning for either.
     Malformed,
 }
 
 impl<'a> Field<'a> {
-    /// The value, which must be there and not empty.
+    /// Returns the value, which must be present and not empty.
     ///
     /// # Errors
     /// [`Error::HeaderMissing`], [`Error::HeaderInvalid`], with `name`.
@@ -59,11 +59,11 @@ impl<'a> Field<'a> {
 
 /// The headers of a message.
 pub trait Headers {
-    /// What stands under `name`, which is lower case; names compare without case.
+    /// Returns the field `name`, which is lower case; names compare without case.
     fn field(&self, name: &'static str) -> Field<'_>;
 }
 
-/// Name and value pairs are headers: for clients, vectors and fuzzing.
+/// Name and value pairs as headers: for clients, vectors and fuzzing.
 impl<N: AsRef<str>, V: AsRef<str>> Headers for [(N, V)] {
     fn field(&self, name: &'static str) -> Field<'_> {
         let mut found = self.iter().filter(|(key, _)| key.as_ref().eq_ignore_ascii_case(name));

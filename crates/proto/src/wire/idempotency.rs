@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 
-/// Splits the header's value into its two parts, whose own forms are checked later: the order of checks is the wire's.
+/// Splits the header's value into its two parts. Their own forms are checked later, in the order of the wire.
 ///
 /// # Errors
 /// [`Error::IdempotencyKeyShape`].

@@ -8,13 +8,13 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::wire::{SessionId, base64};
 
-/// The body of an init request, parsed as JSON and not yet judged: the order of checks is the wire's.
+/// The body of an init request, parsed as JSON. Its members are checked later, in the order of the wire.
 #[derive(Debug)]
 pub struct InitBody(Value);
 
 impl InitBody {
-    /// Reads JSON. Unknown members are ignored, of a repeated member the last one counts, and nesting of 128
-    /// levels or more is refused.
+    /// Parses JSON. Unknown members are ignored, the last of a repeated member counts, and nesting of 128 levels or more is
+    /// rejected.
     ///
     /// # Errors
     /// [`Error::JsonInvalid`].
@@ -22,7 +22,7 @@ impl InitBody {
         serde_json::from_slice(bytes).map(InitBody).map_err(|_| Error::JsonInvalid)
     }
 
-    /// The member `clientPublicKey`, a non-empty string.
+    /// Returns the member `clientPublicKey`, a non-empty string.
     ///
     /// # Errors
     /// [`Error::FieldInvalid`].
@@ -33,7 +33,7 @@ impl InitBody {
         }
     }
 
-    /// Wire 1's `keyAgreement`, which must be `ECDH_P256`.
+    /// Checks wire 1's `keyAgreement`, which must be `ECDH_P256`.
     ///
     /// # Errors
     /// [`Error::FieldInvalid`].
@@ -44,7 +44,8 @@ impl InitBody {
         }
     }
 
-    /// Wire 2's `ttlSec`: absent or null is `None`; an integer value, however written, at least 0; the rest is refused.
+    /// Returns wire 2's `ttlSec`: absent or null is `None`; an integer value of at least 0, in any notation; anything else is
+    /// rejected.
     ///
     /// # Errors
     /// [`Error::FieldInvalid`].
@@ -61,15 +62,16 @@ impl InitBody {
         }
     }
 
-    /// Wire 1's `ttlSec`, read as its servers did: finite numbers and those in strings count, fractions are cut,
-    /// negatives are 0, the rest is `None`.
+    /// Returns wire 1's `ttlSec`, read as its servers did: finite numbers and those in strings count, fractions are cut,
+    /// negatives are 0, anything else is `None`.
     pub fn ttl_lax(&self) -> Option<u32> {
         let sec = match self.0.get("ttlSec") {
             Some(Value::Number(number)) => number.as_f64(),
             Some(Value::String(text)) => text.trim().parse().ok(),
             _ => None,
         };
-        // `parse` also takes words such as "inf", which are no numbers to anyone else. `as` saturates: negatives become 0.
+        // `parse` also accepts words such as "inf", which other implementations do not read as numbers. `as` saturates:
+        // negatives become 0.
         sec.filter(|sec: &f64| sec.is_finite()).map(|sec| sec as u32)
     }
 }
@@ -79,10 +81,10 @@ fn is_whole(number: f64) -> bool {
     number >= 4_503_599_627_370_496.0 || (number as u64) as f64 == number
 }
 
-/// What a server answers to an init: exactly four members, since some clients fail on a fifth.
+/// The answer of a server to an init: exactly four members, since some clients fail on a fifth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitAnswer {
-    /// The new session.
+    /// The id of the new session.
     pub session_id: SessionId,
     /// The server's ephemeral public key.
     pub server_public: [u8; 65],
@@ -93,7 +95,7 @@ pub struct InitAnswer {
 }
 
 impl InitAnswer {
-    /// The JSON text.
+    /// Encodes the JSON text of the answer.
     pub fn encode(&self) -> String {
         // No member needs escaping: hexadecimal, base64, a constant and a number.
         format!(
@@ -105,7 +107,7 @@ impl InitAnswer {
         )
     }
 
-    /// Reads the JSON text, for a client. Extra members are ignored.
+    /// Parses the JSON text, for a client. Extra members are ignored.
     ///
     /// # Errors
     /// [`Error::JsonInvalid`], [`Error::FieldInvalid`], [`Error::PublicKeyInvalid`].

@@ -1,4 +1,4 @@
-//! What stands on the wire: header names, identifiers, stamps, nonces, JSON bodies. `spec/session.md#encodings`.
+//! Elements of the wires: header names, identifiers, stamps, nonces, JSON bodies. `spec/session.md#encodings`.
 
 pub mod base64;
 pub mod client_id;
@@ -16,28 +16,29 @@ pub use nonce::Nonce;
 pub use session_id::SessionId;
 pub use stamp::{ReplayPolicy, Timestamp};
 
-/// Which wire a session was agreed on. A session never changes it.
+/// The wire on which a session was agreed. A session never changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// `X-Nonce`, `X-Timestamp`, detached IV and tag in headers.
     One,
     /// `X-Idempotency-Key`, `X-ClientId`, IV and tag in the body.
     Two,
-    /// `X-Seal: 3`: `spec/session-3.md`.
+    /// `X-Seal: 3`, the native wire: `spec/session-3.md`.
     Three,
 }
 
 impl Wire {
-    /// All of them.
+    /// All wires, in the order of their numbers.
     pub const ALL: [Wire; 3] = [Wire::One, Wire::Two, Wire::Three];
 
-    /// Which of the old wires a request speaks: wire 1 when `X-Nonce` is there and `X-Idempotency-Key` is not, else wire 2.
+    /// Returns the compatibility wire of a request: wire 1 if `X-Nonce` is present and `X-Idempotency-Key` is not, otherwise
+    /// wire 2.
     pub fn of(headers: &impl Headers) -> Wire {
         let has = |name| !matches!(headers.field(name), Field::Absent);
         if has(header::X_NONCE) && !has(header::X_IDEMPOTENCY_KEY) { Wire::One } else { Wire::Two }
     }
 
-    /// Its number: 1 to 3, as it stands in stored rows.
+    /// Returns its number: 1 to 3, as in stored rows.
     pub fn number(self) -> u8 {
         match self {
             Wire::One => 1,
@@ -46,12 +47,12 @@ impl Wire {
         }
     }
 
-    /// The wire of a number.
+    /// Returns the wire of a number.
     pub fn from_number(number: u8) -> Option<Wire> {
         Wire::ALL.into_iter().find(|wire| wire.number() == number)
     }
 
-    /// A short name for logs, metrics and stored rows.
+    /// Returns a short name for logs, metrics and stored rows.
     pub fn name(self) -> &'static str {
         match self {
             Wire::One => "1",

@@ -1,12 +1,12 @@
-//! Nonces: 1 (or 16) to 128 characters of `[A-Za-z0-9_-]`. Those of answers begin with `r-`, and no request may carry
-//! one: else an answer, sent back, would open as a request (both directions of wires 1 and 2 share one key).
+//! Nonces: 1 (or 16) to 128 characters of `[A-Za-z0-9_-]`. Those of answers begin with `r-`, and no request may carry one:
+//! otherwise an answer, sent back, would open as a request (both directions of wires 1 and 2 share one key).
 
 use alloc::string::String;
 
 use crate::error::Error;
 use crate::limits::NONCE_LEN_MAX;
 
-/// What every nonce of an answer begins with.
+/// Prefix of every nonce of an answer.
 pub const ANSWER_PREFIX: &str = "r-";
 
 /// A well-formed nonce of a request.
@@ -21,14 +21,14 @@ impl<'a> Nonce<'a> {
     // SPEC session.md#nonces
     pub fn parse(text: &'a str, len_min: usize) -> Result<Self, Error> {
         well_formed(text, len_min)?;
-        // Without case: a store or a client that folds case must not make the two kinds meet.
+        // Without case: a store or a client that folds case must not mix the two kinds.
         match text.get(..ANSWER_PREFIX.len()) {
             Some(prefix) if prefix.eq_ignore_ascii_case(ANSWER_PREFIX) => Err(Error::NonceReserved),
             _ => Ok(Nonce(text)),
         }
     }
 
-    /// As sent.
+    /// Returns the text as sent.
     pub fn as_str(&self) -> &'a str {
         self.0
     }

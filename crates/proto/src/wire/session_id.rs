@@ -15,7 +15,7 @@ const KID_PREFIX: &str = "session:";
 pub struct SessionId([u8; SESSION_ID_LEN]);
 
 impl SessionId {
-    /// The id that 16 random bytes give.
+    /// Creates the id from 16 random bytes.
     pub fn from_random(random: &[u8; 16], anonymous: bool) -> Self {
         let mut text = String::with_capacity(SESSION_ID_LEN);
         text.push_str(if anonymous { "A-" } else { "S-" });
@@ -27,7 +27,7 @@ impl SessionId {
         SessionId(id)
     }
 
-    /// Checks `S-…` or `A-…`.
+    /// Parses an id, `S-…` or `A-…`.
     ///
     /// # Errors
     /// [`Error::SessionUnknown`]: no session has a malformed id.
@@ -42,7 +42,7 @@ impl SessionId {
         }
     }
 
-    /// Reads the `X-Kid` of a sealed call. The outer error is the prefix's: it comes before any look at a store.
+    /// Parses the `X-Kid` of a sealed call. The outer error is that of the prefix: it precedes any access to a store.
     ///
     /// # Errors
     /// [`Error::KidPrefix`]; the inner one is [`Error::SessionUnknown`].
@@ -50,7 +50,7 @@ impl SessionId {
         Ok(SessionId::parse(kid.strip_prefix(KID_PREFIX).ok_or(Error::KidPrefix)?))
     }
 
-    /// The `X-Kid` of sealed calls and answers.
+    /// Returns the `X-Kid` of sealed calls and answers.
     pub fn kid(&self) -> String {
         let mut kid = String::with_capacity(KID_PREFIX.len() + SESSION_ID_LEN);
         kid.push_str(KID_PREFIX);
@@ -58,12 +58,12 @@ impl SessionId {
         kid
     }
 
-    /// `S-…` or `A-…`.
+    /// Returns the text, `S-…` or `A-…`.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Whether this is an anonymous session, bound to the allow-list.
+    /// Returns whether this is an anonymous session, bound to the allow-list.
     pub fn is_anonymous(&self) -> bool {
         self.0.first() == Some(&b'A')
     }

@@ -1,4 +1,4 @@
-//! Timestamps, the window around the server's clock, and how long a nonce is remembered.
+//! Timestamps, the window around the server's clock, and the lifetime of nonces.
 
 use crate::error::Error;
 use crate::limits::{TIMESTAMP_DIGITS_MAX, WINDOW_MS_DEFAULT};
@@ -23,18 +23,18 @@ impl<'a> Timestamp<'a> {
         Ok(Timestamp { text, ms })
     }
 
-    /// As sent; this text is what the AAD holds.
+    /// Returns the text as sent; the AAD contains this text.
     pub fn as_str(&self) -> &'a str {
         self.text
     }
 
-    /// Milliseconds since the epoch.
+    /// Returns the time in milliseconds since the epoch.
     pub fn ms(&self) -> u64 {
         self.ms
     }
 }
 
-/// How far stamps may be off, and how long nonces are kept.
+/// The accepted difference of stamps from the clock, and the lifetime of nonces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayPolicy {
     window_ms: u64,
@@ -42,24 +42,24 @@ pub struct ReplayPolicy {
 }
 
 impl ReplayPolicy {
-    /// A stamp is accepted up to and including `window_ms` from the clock, either way. A nonce is kept for
+    /// Creates a policy. A stamp is accepted up to and including `window_ms` from the clock, either way. A nonce is kept for
     /// `nonce_ttl_ms`, raised to twice the window: one stamped at the future edge stays acceptable that long.
     // SPEC session.md#nonce-lifetime
     pub fn new(window_ms: u64, nonce_ttl_ms: u64) -> Self {
         ReplayPolicy { window_ms, nonce_ttl_ms: nonce_ttl_ms.max(window_ms.saturating_mul(2)) }
     }
 
-    /// The window, in milliseconds either way.
+    /// Returns the window, in milliseconds either way.
     pub fn window_ms(&self) -> u64 {
         self.window_ms
     }
 
-    /// How long a nonce is kept, in milliseconds.
+    /// Returns the lifetime of a nonce, in milliseconds.
     pub fn nonce_ttl_ms(&self) -> u64 {
         self.nonce_ttl_ms
     }
 
-    /// The same with a window of `window_ms_max` at most. Nonces are kept as long as before.
+    /// Returns the same policy with a window of `window_ms_max` at most. The lifetime of nonces stays.
     #[must_use]
     pub fn within(&self, window_ms_max: u64) -> Self {
         ReplayPolicy { window_ms: self.window_ms.min(window_ms_max), ..*self }
@@ -73,7 +73,7 @@ impl ReplayPolicy {
         self.check_ms(stamp.ms, now_ms)
     }
 
-    /// The same for a stamp in milliseconds since the epoch.
+    /// Checks a stamp in milliseconds since the epoch against the clock.
     ///
     /// # Errors
     /// [`Error::TimestampOutsideWindow`].

@@ -1,4 +1,4 @@
-//! Two ends of one channel, with what each was given.
+//! Two ends of one channel, with their settings.
 
 use sealway_proto::channel::{
     ChannelError, ChannelSettings, Content, Handshake, HandshakeRandoms, Opener, Progress, Sealer, Suite,
@@ -15,7 +15,7 @@ pub(crate) fn draw() -> HandshakeRandoms {
     HandshakeRandoms::draw(provider()).unwrap()
 }
 
-/// Settings of both ends, with static keys where the suite has them.
+/// Returns settings of both ends, with static keys if the suite has them.
 pub(crate) fn settings(suite: Suite) -> (ChannelSettings, ChannelSettings) {
     let mut client = ChannelSettings::new("channel-1", [7; 32], suite, NOW_S + 60);
     client.bind(provider(), "relay.example", "control.example");
@@ -31,7 +31,7 @@ pub(crate) fn settings(suite: Suite) -> (ChannelSettings, ChannelSettings) {
     (client, server)
 }
 
-/// The public half of a static key as it stands in a grant.
+/// Returns the public half of a static key as it stands in a grant.
 pub(crate) fn public(curve: Curve, private: &[u8; 32]) -> Vec<u8> {
     let key = provider().agreement_from_private(curve, private).unwrap();
     match curve {
@@ -44,7 +44,7 @@ pub(crate) fn public(curve: Curve, private: &[u8; 32]) -> Vec<u8> {
     }
 }
 
-/// The messages of a whole handshake in order, each with whether the client sent it.
+/// The messages of a whole handshake in order, each with its sender: `true` for the client.
 pub(crate) struct Talk {
     pub(crate) client: Handshake,
     pub(crate) server: Handshake,
@@ -53,7 +53,7 @@ pub(crate) struct Talk {
     pub(crate) server_done: bool,
 }
 
-/// Lets two ends talk until both are quiet. `middle` sees each message with its number, and may change it.
+/// Exchanges messages of two ends until both are quiet. `middle` sees each message with its number, and may change it.
 pub(crate) fn talk(
     (client, server): (ChannelSettings, ChannelSettings),
     mut middle: impl FnMut(usize, &mut Vec<u8>),
@@ -78,13 +78,13 @@ pub(crate) fn talk(
     Ok(talk)
 }
 
-/// One end's two directions.
+/// The two directions of one end.
 pub(crate) struct End {
     pub(crate) sealer: Sealer,
     pub(crate) opener: Opener,
 }
 
-/// Two ends that have agreed.
+/// Two ends that have completed the handshake.
 pub(crate) fn connected_with(settings: (ChannelSettings, ChannelSettings)) -> (End, End) {
     let talk = talk(settings, |_, _| {}).unwrap();
     assert!(talk.client_done && talk.server_done);

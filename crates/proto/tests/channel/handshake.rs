@@ -1,4 +1,4 @@
-//! Handshakes: what agrees, and what is refused by which name.
+//! Handshakes: settings that agree, and the error of each rejected one.
 
 use sealway_proto::channel::{
     ChannelError, ChannelSettings, Content, Handshake, Opened, Opener, Progress, Sealer, Suite,
@@ -47,7 +47,7 @@ fn no_end_is_connected_before_the_other_has_proved_its_keys() {
                 Progress::Send(next) => message = next,
                 Progress::SendThenDone(next) => {
                     assert_eq!(progress, None, "the first to be connected");
-                    // It ends with a record: a ping that shows its keys.
+                    // It ends with a record: a ping that proves its keys.
                     assert!(sealway_proto::channel::looks_like_record(&next), "{}", suite.name());
                     (message, progress) = (next, Some(number));
                 }
@@ -89,7 +89,7 @@ fn a_client_takes_no_other_first_record_for_the_servers_proof() {
     assert_eq!(client.read(&data, NOW_S), Err(ChannelError::HandshakeState));
 }
 
-/// Part B 1 of the design: a relay that repeats Init and Ack to a second connection of the server.
+/// Part B 1 of the design: a relay that replays Init and Ack on a second connection of the server.
 #[test]
 fn a_relay_that_doubles_init_and_ack_never_gets_two_equal_keys() {
     for suite in [1, 2].map(|id| Suite::from_id(id).unwrap()) {
@@ -140,7 +140,7 @@ fn an_init_may_be_repeated_byte_for_byte_until_the_ack_and_no_other_may_come() {
 
 type Edit = fn(&mut ChannelSettings);
 
-/// What the client has otherwise than the server, and what becomes of it.
+/// Changes the client's settings, and returns the error of the handshake.
 fn disagree(suite: Suite, edit: Edit) -> ChannelError {
     let (mut client, server) = settings(suite);
     edit(&mut client);

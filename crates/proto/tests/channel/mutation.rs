@@ -1,4 +1,4 @@
-//! Every byte and every field of every handshake message, and of every record's header: changed, it is refused.
+//! Every byte and every field of every handshake message, and of every record's header: a change is rejected.
 
 use sealway_proto::channel::{ChannelError, Content, Opened, Suite};
 use serde_json::{Map, Value, json};
@@ -13,14 +13,14 @@ fn honest(suite: Suite) -> Vec<Vec<u8>> {
     talk(settings(suite), |_, _| {}).unwrap().messages.into_iter().map(|(_, message)| message).collect()
 }
 
-/// Changes the message with this number, and asserts that not both ends say connected.
+/// Changes the message with this number, and asserts that the two ends do not both report connected.
 fn refused(suite: Suite, number: usize, what: &str, change: impl Fn(&mut Vec<u8>)) {
     let outcome = talk(settings(suite), |at, message| {
         if at == number {
             change(message);
         }
     });
-    // Whose message it was does not matter: somebody refused, and whoever reads this message did not finish by it.
+    // The sender does not matter: one end rejected, and the reader of this message did not complete the handshake by it.
     assert!(outcome.is_err(), "{}: message {number} with {what} was taken", suite.name());
 }
 
@@ -49,8 +49,8 @@ fn flip_all(suite: Suite, bits: &[u8], step: usize) {
     }
 }
 
-/// v1: the one change that a server takes. Suite 0 is "yours" since the first server; the transcript has the server's own
-/// number in it, so both ends still agree on one key or on none.
+/// v1: the one change that a server accepts. Suite 0 stands for the server's own since the first server; the transcript
+/// contains the server's own number, so both ends still agree on one key or on none.
 fn is_suite_zero(suite: Suite, message: &[u8], at: usize, bit: u8) -> bool {
     let changed = message[at] ^ 1 << bit;
     !suite.is_native() && changed == b'0' && message[..at].ends_with(br#""suite":"#)
@@ -92,7 +92,7 @@ fn suite_zero_is_the_servers_own_and_changes_no_key() {
     assert_eq!(opener.open(&mut record), Ok(Opened::Data(b"hello")));
 }
 
-/// Other values for a member: gone, of another type, and like the right one.
+/// Returns other values for a member: absent, of another type, and similar to the right one.
 fn others(value: &Value) -> Vec<Option<Value>> {
     let mut others =
         vec![None, Some(Value::Null), Some(json!([])), Some(json!({})), Some(json!(true)), Some(json!(""))];
@@ -156,7 +156,7 @@ fn a_changed_bit_in_a_record_is_refused() {
     for suite in Suite::all() {
         let len = connected(suite).0.data(b"hello").len();
         for at in 0..len {
-            // A refusal ends the channel, so each bit needs a new one; the bit goes round with the byte and the suite.
+            // An error ends the channel, so each bit needs a new one; the bit varies with the byte and the suite.
             let bit = (at + usize::from(suite.id())) % 8;
             let (mut client, mut server) = connected(suite);
             let mut record = client.data(b"hello");
@@ -182,7 +182,7 @@ fn every_header_field_of_a_record_has_its_own_refusal() {
             let mut record = client.data(b"hello");
             record[at] ^= mask;
             assert_eq!(server.opener.open(&mut record), Err(error), "{} byte {at}", suite.name());
-            // And it was the channel's end.
+            // The error also ended the channel.
             assert_eq!(server.opener.open(&mut client.data(b"more")), Err(ChannelError::ChannelClosed));
         }
     }

@@ -1,4 +1,4 @@
-//! Records: what a middle can do to them and what that is called; keys that change; the end.
+//! Records: the attacks of a relay on them and their errors; changes of keys; the end.
 
 use sealway_proto::channel::{ChannelError, CloseReason, Content, Opened, Suite};
 
@@ -8,7 +8,7 @@ fn native() -> Suite {
     Suite::from_id(0x100).unwrap()
 }
 
-/// What the server makes of messages of the client, in a new channel.
+/// Returns the server's error for messages of the client, in a new channel.
 fn made_of(suite: Suite, messages: impl Fn(&mut End, &mut End) -> Vec<Vec<u8>>) -> ChannelError {
     let (mut client, mut server) = connected(suite);
     let messages = messages(&mut client, &mut server);
@@ -17,7 +17,7 @@ fn made_of(suite: Suite, messages: impl Fn(&mut End, &mut End) -> Vec<Vec<u8>>) 
         server.opener.open(&mut message.clone()).unwrap();
     }
     let error = server.opener.open(&mut last.clone()).unwrap_err();
-    // Whatever it was, nothing opens any more.
+    // After any error nothing opens any more.
     assert_eq!(server.opener.open(&mut client.data(b"more")), Err(ChannelError::ChannelClosed));
     error
 }

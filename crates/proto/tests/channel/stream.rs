@@ -1,4 +1,4 @@
-//! Properties: however a stream is cut into records, and whatever stands between them, the same bytes come out.
+//! Properties: records carry the same bytes, however a stream is cut into records, and whatever stands between them.
 
 use proptest::prelude::*;
 use sealway_proto::channel::{Content, Opened, Suite};

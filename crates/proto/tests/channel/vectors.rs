@@ -1,5 +1,5 @@
-//! Every scenario of `vectors/channel`: both ends make its bytes, and take them. What is inside the crate (a transcript of
-//! keys that belong to nobody, a record under a given key, Noise with payloads) is tested there.
+//! Every scenario of `vectors/channel`: both ends produce its bytes, and accept them. Scenarios of parts inside the crate (a
+//! transcript of keys without owners, a record under a given key, Noise with payloads) are tested there.
 
 use sealway_proto::channel::{
     ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, KemRandoms, Opened, Progress, Suite,
@@ -12,7 +12,7 @@ fn framed(kind: u8, payload: &str) -> Vec<u8> {
     [&b"FSEH\x01"[..], &[kind], &(payload.len() as u32).to_be_bytes(), payload.as_bytes()].concat()
 }
 
-/// The next messages of both ends must be these, in turn; at the end, the two directions of each.
+/// Checks that the next messages of both ends are these, in turn; returns the two directions of each at the end.
 fn play(client: (Handshake, Vec<u8>), server: Handshake, messages: &[Vec<u8>], now_s: u64) -> (End, End) {
     let ((client, first), mut expected) = (client, messages.iter());
     assert_eq!(&first, expected.next().unwrap());

@@ -1,4 +1,4 @@
-//! Every provider behind the seam, one after the other: a test plays all of its cases with each.
+//! Every provider behind the seam, in turn: a test runs all of its cases with each.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use sealway_proto::crypto::es256::Es256;
 use sealway_proto::crypto::ring::Ring;
 use sealway_proto::crypto::rust_crypto::RustCrypto;
 
-/// A provider by its name, and the library for ES256 that comes with it.
+/// A provider by its name, and its library for ES256.
 #[derive(Clone, Copy)]
 pub(crate) struct Built {
     pub(crate) name: &'static str,
@@ -27,7 +27,7 @@ thread_local! {
     static CURRENT: Cell<Built> = const { Cell::new(ALL[0]) };
 }
 
-/// Plays with each in turn; on this thread [`provider`] and [`es256`] are its.
+/// Runs `play` with each in turn; on this thread [`provider`] and [`es256`] return it.
 pub(crate) fn with_each(play: impl Fn(&'static str)) {
     for built in ALL {
         CURRENT.set(built);

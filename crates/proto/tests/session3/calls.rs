@@ -17,7 +17,7 @@ use sealway_testkit::vectors::HeaderList;
 use super::inits::{client_session, server_session};
 use super::provider;
 
-/// How streams are cut: byte by byte, and all at once.
+/// Lengths of a stream's pieces: byte by byte, in between, and all at once.
 const PIECES: [usize; 3] = [1, 97, 1 << 20];
 
 pub(crate) fn session(of: &Session3) -> Arc<Session> {
@@ -30,7 +30,7 @@ pub(crate) fn session(of: &Session3) -> Arc<Session> {
     Arc::new(server_session(&of.id, wire, &of.prk_hex, of.created_ms, of.expires_ms))
 }
 
-/// The vectors' nonce lifetime is the least that the window allows.
+/// Returns the policy of the vectors: the nonce lifetime is the least that the window allows.
 fn policy(window_ms: u64) -> ReplayPolicy {
     ReplayPolicy::new(window_ms, 0)
 }
@@ -56,7 +56,7 @@ fn sealed(mut sealer: FrameSealer, headers: &InnerHeaders, frames: &[LongBytes])
     out
 }
 
-/// Where a message has its stream: in `X-Sealed` or in its body. Both are its caller's to refuse.
+/// Returns the stream of a message: from `X-Sealed` or from its body. A message with both is rejected by its caller.
 fn place<'a>(header: &'a Option<Vec<u8>>, body: &'a [u8]) -> Result<&'a [u8], Error> {
     match header {
         Some(_) if !body.is_empty() => Err(Error::HeaderInvalid("x-sealed")),
@@ -65,7 +65,7 @@ fn place<'a>(header: &'a Option<Vec<u8>>, body: &'a [u8]) -> Result<&'a [u8], Er
     }
 }
 
-/// All frames of a stream that comes in pieces; `first` is asked as soon as there is one.
+/// Opens all frames of a stream that arrives in pieces; `first` is called as soon as there is a frame.
 fn opened(
     mut opener: FrameOpener,
     stream: &[u8],
@@ -87,7 +87,7 @@ fn opened(
     opener.end().map(|()| frames)
 }
 
-/// The plaintexts that a scenario's message has.
+/// Returns the plaintexts of a scenario's message.
 fn plaintexts(inner: &InnerHeaders, frames: &[LongBytes]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = frames.iter().map(LongBytes::to_vec).collect();
     let mut first = Vec::new();
@@ -97,7 +97,7 @@ fn plaintexts(inner: &InnerHeaders, frames: &[LongBytes]) -> Vec<Vec<u8>> {
     all
 }
 
-/// The stream that was made must be the scenario's, wherever that has it, and the headers must be its own.
+/// Checks that the produced stream is the scenario's, if that has it, and that the headers are.
 fn assert_sealed(made: &[(&'static str, String)], stream: &[u8], content_type: Option<&str>, want: &Sealed3) {
     let mut made: Vec<(String, String)> =
         made.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
@@ -121,7 +121,7 @@ fn assert_sealed(made: &[(&'static str, String)], stream: &[u8], content_type: O
     }
 }
 
-/// A server opens a request's first frame, and then the rest.
+/// Opens a request's first frame as a server, and then the rest.
 fn open_request(
     session: &Arc<Session>,
     line: RequestLine<'_>,
@@ -206,7 +206,7 @@ pub(crate) fn answer(v: &Answer3) {
     let fresh = Fresh::reserved(unreplayed.claim());
     let reply = unreplayed.release(fresh).unwrap().reply;
 
-    // A server draws its nonces in one form; what has another is opened alone.
+    // A server draws its nonces in one form; a scenario with another is only opened.
     let mut stream = None;
     if let Some(random) = random_of(&v.nonce) {
         let now_ms = v.stamp.parse().unwrap();

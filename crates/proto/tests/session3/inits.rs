@@ -32,7 +32,7 @@ fn identity(of: &Identity) -> IdentityKey {
     IdentityKey::new(provider(), pair.public().try_into().unwrap(), of.not_before_ms, of.not_after_ms)
 }
 
-/// The live keys, the latest first, and of those the first that the client can take.
+/// Returns the first live key that the client accepts, and all live keys, the latest first.
 fn signer(request: &InitRequest, identities: &[Identity], now_ms: u64) -> Result<(KeyId, Vec<KeyId>), Error> {
     let mut live: Vec<IdentityKey> = identities.iter().map(identity).filter(|key| key.is_live(now_ms)).collect();
     live.sort_by_key(|key| core::cmp::Reverse(key.not_before_ms));
@@ -42,13 +42,13 @@ fn signer(request: &InitRequest, identities: &[Identity], now_ms: u64) -> Result
     Ok((*first, all))
 }
 
-/// Whom the client trusts, of all that an answer may name.
+/// Returns the identity key of this id, if the client trusts it.
 pub(crate) fn trusted(keys: &[Hex], id: &KeyId) -> Option<Box<dyn Es256Public>> {
     let key = keys.iter().find(|key| KeyId::of(provider(), &key.array()) == *id)?;
     Some(es256().public(&key.0).unwrap())
 }
 
-/// A client that has sent this body.
+/// Creates a client that has sent this body.
 fn begun(keys: &ClientKeys, authorization: Option<&str>, body: &[u8], old: Option<&ClientSession>) -> ClientInit {
     let said = InitRequest::parse(body).unwrap();
     let suite = Suite::from_name(&said.suite).unwrap();
@@ -72,7 +72,7 @@ fn begun(keys: &ClientKeys, authorization: Option<&str>, body: &[u8], old: Optio
 }
 
 fn finish(init: ClientInit, keys: &[Hex], status: u16, answer: &[u8]) -> Result<ClientSession, Error> {
-    // The status is HTTP's, and so its caller's to look at.
+    // The status is HTTP's, and so for the caller to check.
     if status != 201 {
         return Err(Error::AnswerMismatch);
     }
@@ -80,7 +80,7 @@ fn finish(init: ClientInit, keys: &[Hex], status: u16, answer: &[u8]) -> Result<
     init.finish(provider(), trusted(keys, &claimed.key_id).as_deref(), answer)
 }
 
-/// The client's side of an agreed session.
+/// Creates the client's side of an agreed session.
 pub(crate) fn client_session(of: &Client3) -> ClientSession {
     let keys = ClientKeys {
         p256_scalar_hex: of.p256_scalar_hex.clone(),
@@ -91,7 +91,7 @@ pub(crate) fn client_session(of: &Client3) -> ClientSession {
     finish(init, std::slice::from_ref(&of.trusted_hex), 201, of.answer.as_bytes()).unwrap()
 }
 
-/// The server's side of an agreed session.
+/// Creates the server's side of an agreed session.
 pub(crate) fn server_session(id: &str, wire: Wire, prk: &Hex, created_ms: u64, expires_ms: u64) -> Session {
     let record = SessionRecord {
         id: SessionId::parse(id).unwrap(),

@@ -11,7 +11,7 @@ use super::calls::session;
 use super::inits::client_session;
 use super::{es256, provider};
 
-/// The set as far as it is taken; else the code of the refusal.
+/// Returns the set if a client accepts it, otherwise the code of the rejection.
 fn take(root: &Hex, body: &str, now_ms: u64, taken_issued_ms: Option<u64>) -> Result<KeySet, &'static str> {
     let set = KeySet::parse(provider(), body.as_bytes()).map_err(|error| error.code())?;
     let last = taken_issued_ms.unwrap_or_default();
@@ -39,7 +39,7 @@ pub(crate) fn key_set(v: &KeySet3) {
         let key = set.signer(&KeyId::parse(&signer.key_id).unwrap(), signer.server_time_ms, signer.now_ms);
         assert_eq!(key.is_some(), signer.trusted, "{signer:?}");
     }
-    // What is written anew is taken once more.
+    // The set is accepted once more after it is encoded again.
     assert_eq!(take(&v.root_public_hex, &set.encode(), v.now_ms, v.taken_issued_ms), Ok(set));
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn key_set_refused(v: &KeySet3Refused) -> &'static str {
     take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap_err()
 }
 
-/// Whether a client may take the time that a problem says.
+/// Returns whether a client may accept the time in a problem.
 fn is_proven(v: &Problem3, problem: &Problem) -> bool {
     let client = client_session(&v.client);
     let mac = problem.more.get("mac").and_then(|mac| base64::decode_array(mac.as_str()?).ok());
@@ -75,7 +75,7 @@ pub(crate) fn problem(v: &Problem3) {
     }
 }
 
-/// Each name by itself; the servers play all of it.
+/// Checks each name by itself; the servers' tests run the whole scenario.
 pub(crate) fn headers(v: &Headers3) {
     let received = |name: &str, value: &str| v.service.contains(&(name.to_lowercase(), value.to_owned()));
     for (name, value) in &v.inner {

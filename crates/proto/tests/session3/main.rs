@@ -1,6 +1,5 @@
-//! Every scenario of `vectors/session3`, in both directions: what this crate makes is the scenario's bytes, what the
-//! scenario holds is taken, and what it says is refused is refused with its code. What wrote them shares nothing with this
-//! crate but `spec/session-3.md`.
+//! Every scenario of `vectors/session3`, in both directions: this crate produces the scenario's bytes, accepts its messages,
+//! and rejects with the scenario's code. The generator of the vectors shares nothing with this crate but `spec/session-3.md`.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
 mod calls;
@@ -19,7 +18,7 @@ use providers::{es256, provider};
 use sealway_proto::Error;
 use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
 
-/// A refusal must have this code, and name this member where one is given.
+/// Checks that a rejection has this code, and names this member if one is given.
 fn assert_refused(refused: Result<(), Error>, code: &str, field: Option<&str>) {
     let error = refused.expect_err("it is accepted");
     assert_eq!(error.code(), code);
@@ -62,7 +61,7 @@ fn kind(scenario: &Session3Scenario) -> &'static str {
     }
 }
 
-/// Plays every scenario of these types, of each at least so many, and tells of all that fail.
+/// Runs every scenario of these types, at least so many of each, and reports all that fail.
 fn play_all(least: &[(&str, usize)]) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let failed = RefCell::new(Vec::new());

@@ -1,4 +1,4 @@
-//! What is left of a key where it was, once its owner is gone.
+//! Remains of a key in memory after its owner was dropped.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -11,15 +11,15 @@ use super::calls::session;
 use super::inits::client_session;
 use super::providers;
 
-/// Bytes of this process, wherever they are.
+/// Reads bytes of this process at any address.
 fn memory(address: u64) -> [u8; 32] {
     let mut bytes = [0; 32];
     File::open("/proc/self/mem").unwrap().read_exact_at(&mut bytes, address).unwrap();
     bytes
 }
 
-/// Looks at the place of a key before and after its owner is dropped. An allocator may write to what it was given back, but
-/// not a part of the key.
+/// Reads the place of a key before and after its owner is dropped. An allocator may write to freed memory, but not a part of
+/// the key.
 fn assert_wiped<T>(owner: T, key: impl Fn(&T) -> &SessionKey) {
     let place = format!("{:p}", key(&owner).expose());
     let address = u64::from_str_radix(place.trim_start_matches("0x"), 16).unwrap();

@@ -1,5 +1,4 @@
-//! A control plane that is small enough to run: it mints grants over HTTP for whoever has a token or a certificate.
-//! SPEC relay.md#control-plane
+//! A small control plane: it mints grants over HTTP for clients with a token or a certificate. SPEC relay.md#control-plane
 //!
 //! | | |
 //! | --- | --- |
@@ -7,7 +6,7 @@
 //! | `POST /v1/channel/init` | both grants of a new channel, as v1's demonstration has it |
 //! | `POST /v1/grant` | one end's grant: two ends that say the same name meet |
 //!
-//! It may not know who the people are that its users act for: whoever is let in may use every name.
+//! This module does not know the users of its clients: every authorised client may use every name.
 
 mod rendezvous;
 mod server;
@@ -33,19 +32,19 @@ pub use server::{ControlServer, ControlSettings};
 
 /// Longest body of a request, in bytes.
 const BODY_LEN_MAX: usize = 4096;
-/// How long a body may take to come.
+/// Longest time for the arrival of a body.
 const BODY_TIME: Duration = Duration::from_secs(10);
 
-/// Who is let in: those with one of these tokens; none where certificates decide alone.
+/// The tokens of authorised clients; empty if certificates alone decide.
 #[derive(Default)]
 pub struct Tokens(Vec<[u8; 32]>);
 
 impl Tokens {
-    /// Of a file's text: a token a line, of at least 16 visible characters; empty lines and those that begin with `#` do not
-    /// count.
+    /// Parses a file's text: a token a line, of at least 16 visible characters; empty lines and those that begin with `#` do
+    /// not count.
     ///
     /// # Errors
-    /// The number of the first line that is none.
+    /// The number of the first invalid line.
     pub fn parse(text: &str) -> Result<Self, usize> {
         let mut tokens = Vec::new();
         for (number, line) in text.lines().map(str::trim).enumerate() {
@@ -60,12 +59,12 @@ impl Tokens {
         Ok(Tokens(tokens))
     }
 
-    /// Whether there is none.
+    /// Returns whether there is no token.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a request is let in, and the number of its token; 0 where none is asked for.
+    /// Returns the number of a request's token if the request is authorised; 0 if no token is required.
     fn lets_in(&self, headers: &HeaderMap) -> Option<usize> {
         if self.0.is_empty() {
             return Some(0);
@@ -77,7 +76,7 @@ impl Tokens {
             return None;
         }
         let shown = hash(token);
-        // All of them, so that the time does not tell which one it was.
+        // All are compared, so that the time does not reveal which one matched.
         self.0.iter().enumerate().fold(None, |found, (number, known)| {
             if verify_slices_are_equal(known, &shown).is_ok() { Some(number) } else { found }
         })
@@ -96,7 +95,7 @@ fn hash(token: &[u8]) -> [u8; 32] {
     out
 }
 
-/// What answers requests.
+/// The handler of HTTP requests.
 pub(crate) struct Control {
     issuer: Issuer,
     tokens: Tokens,
@@ -104,7 +103,7 @@ pub(crate) struct Control {
     clock: Arc<dyn Clock>,
 }
 
-/// A request that is not done: its status, and a sentence.
+/// An error answer: its status, and a sentence.
 struct Refusal(StatusCode, String);
 
 impl Refusal {
@@ -163,7 +162,7 @@ impl Control {
             answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             return answer;
         };
-        // One token for all tells no two clients apart.
+        // One token for all clients does not distinguish them.
         let client = match self.tokens.0.len() {
             0 | 1 => Taker::network(head.extensions.get()),
             _ => Some(Taker::Token(token)),
@@ -184,7 +183,7 @@ impl Control {
         }
     }
 
-    /// Both grants at once.
+    /// Mints both grants at once.
     fn pair(&self, asked: &Value) -> Result<String, Refusal> {
         let channel_id = match asked.get("channel_id") {
             None | Some(Value::Null) => None,
@@ -197,7 +196,7 @@ impl Control {
         Ok(format!("{{\"grant_client\":{},\"grant_server\":{}}}", *client, *server))
     }
 
-    /// One end of a channel that another one knows by the same name; none for a listener that waited and heard of no client.
+    /// Mints the grant of one end of a channel whose other end uses the same name; `None` for a listener that waited in vain.
     async fn grant(&self, asked: &Value, client: Option<Taker>) -> Result<Option<String>, Refusal> {
         let name = asked.get("name").and_then(Value::as_str).ok_or_else(|| Refusal::bad("name is no text"))?;
         let grant = match (asked.get("role").and_then(Value::as_str), wait(asked)?) {
@@ -213,7 +212,7 @@ impl Control {
     }
 }
 
-/// How long a listener waits for a client.
+/// Returns the time for which a listener waits for a client.
 fn wait(asked: &Value) -> Result<Option<Duration>, Refusal> {
     match asked.get("wait_s") {
         None | Some(Value::Null) => Ok(None),
@@ -249,7 +248,7 @@ fn json_answer(status: StatusCode, text: String) -> Response<Body> {
     answer
 }
 
-/// For the runtime, which wants something to clone for each connection.
+/// A handle that the runtime can clone for each connection.
 #[derive(Clone)]
 pub(crate) struct Door(pub(crate) Arc<Control>);
 

@@ -1,8 +1,8 @@
 //! Two ends that meet under a name. SPEC relay.md#rendezvous
 //!
-//! A listener that waits is given its grant when a client asks, so that both are made for two ends that are there: no grant lies
-//! about that belongs to a listener or a relay that is gone. A listener that does not wait is given one at once, and its counterpart
-//! is kept, in memory and for as long as the channel has to begin. It may not know who may use which name.
+//! A listener that waits gets its grant when a client asks, so that both grants are for ends that are present: no grant of a
+//! listener or a relay that has gone stays behind. A listener that does not wait gets its grant at once, and the counterpart is
+//! kept, in memory and for as long as the channel has to begin. This module does not know who may use which name.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,47 +14,47 @@ use sealway_runtime::http::share::{Share, Shared, Taker};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// Longest name, in bytes.
+/// Longest name of a meeting, in bytes.
 pub(super) const NAME_LEN_MAX: usize = 128;
-/// Names under which somebody listens or is asked for.
+/// Most names with a listener or a client.
 const NAMES_MAX: u64 = 10_000;
-/// Names that one client may hold once three quarters of all are taken, where no bound is configured.
+/// Most names of one client once three quarters of all are taken, without a configured bound.
 const SHARE_WHEN_SCARCE: u64 = NAMES_MAX / 16;
-/// Grants that wait under a name; listeners that wait.
+/// Most waiting grants under a name, and most waiting listeners.
 const WAITING_MAX: usize = 64;
-/// How long somebody who connects waits for a listener.
+/// Longest time that a client waits for a listener.
 pub(super) const WAIT: Duration = Duration::from_secs(30);
 
-/// Why there is no grant.
+/// The cause for which there is no grant.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoGrant {
-    /// Nobody listened under the name for as long as it was waited.
+    /// No listener used the name during the wait.
     #[error("nobody listens under this name")]
     NobodyListens,
     /// The name is empty or too long.
     #[error("a name has 1 to {NAME_LEN_MAX} bytes")]
     NameInvalid,
-    /// All names are taken.
+    /// All places for names are taken.
     #[error("all {NAMES_MAX} names are taken")]
     TooManyNames,
-    /// The client holds its share of the names.
+    /// The client has its share of the names.
     #[error(
         "too many names of one client: this one may hold {0} at present; see --max-names-per-client of the control plane"
     )]
     ShareTaken(u64),
-    /// As many listeners wait under the name as may.
+    /// The bound on listeners that wait under the name is reached.
     #[error("{WAITING_MAX} listeners wait under this name")]
     TooManyListeners,
-    /// It could not be made.
+    /// The grant could not be minted.
     #[error(transparent)]
     Mint(#[from] MintInvalid),
 }
 
-/// Grants of clients that wait for them, by name.
+/// Waiting grants of clients, by name.
 #[derive(Debug)]
 pub(super) struct Rendezvous {
     names: Mutex<Names>,
-    /// Places of names, shared by the clients that brought the names.
+    /// Places of names, shared by the clients that created the names.
     places: Arc<Shared>,
     names_per_client_max: Option<u64>,
 }
@@ -62,31 +62,31 @@ pub(super) struct Rendezvous {
 #[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<Arc<str>, Meeting>,
-    /// The second in which grants that are over were last looked for.
+    /// The second of the last search for expired grants.
     swept_s: i64,
 }
 
 #[derive(Debug)]
 struct Meeting {
-    /// The name's place.
+    /// The place of the name, released with it.
     _place: Share,
-    /// The newest last: whoever listened before may be gone by now.
+    /// The newest last: an earlier listener may have gone by now.
     waiting: Vec<Grant>,
     /// Listeners that wait for a client, the one that has waited longest first.
     listening: VecDeque<oneshot::Sender<Grant>>,
     came: Arc<Notify>,
-    /// Those who wait for a listener.
+    /// Number of clients that wait for a listener.
     asking: usize,
 }
 
 impl Rendezvous {
-    /// `names_per_client_max`: names that one client holds at most; 0 for no bound. By default any number until three quarters of
-    /// all names are taken; the last quarter is for clients that hold less than a sixteenth.
+    /// Creates an empty rendezvous. `names_per_client_max`: most names of one client; 0 for no bound. By default any number
+    /// until three quarters of all names are taken; the last quarter is for clients that have less than a sixteenth.
     pub(super) fn new(names_per_client_max: Option<u64>) -> Self {
         Rendezvous { names: Mutex::default(), places: Shared::new(NAMES_MAX), names_per_client_max }
     }
 
-    /// A grant for whoever listens under a name; its counterpart is kept for whoever connects.
+    /// Returns a grant for a listener under a name; the counterpart is kept for a client that connects.
     ///
     /// # Errors
     /// [`NoGrant`].
@@ -101,10 +101,10 @@ impl Rendezvous {
         let [for_client, for_server] = issuer.pair(None, now_s)?;
         let mut names = self.names.lock();
         let (_, meeting) = self.enter(&mut names, name, client, now_s)?;
-        // Whoever listens asks again and again, and perhaps nobody ever connects: keys that are over are not kept.
+        // A listener asks again and again, and perhaps no client ever connects: expired keys are not kept.
         meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
         if meeting.waiting.len() >= WAITING_MAX {
-            // Whoever listens most recently is surely there.
+            // The most recent listener is most likely still there.
             meeting.waiting.remove(0);
         }
         meeting.waiting.push(for_client);
@@ -112,7 +112,7 @@ impl Rendezvous {
         Ok(for_server)
     }
 
-    /// A grant for a listener once a client asks for its counterpart; none where nobody does for as long as it waits.
+    /// Returns a grant for a listener once a client asks for its counterpart; `None` if none does within the wait.
     ///
     /// # Errors
     /// [`NoGrant`].
@@ -136,12 +136,12 @@ impl Rendezvous {
             meeting.came.notify_one();
             Listening { of: self, name, granted }
         };
-        // A listener that goes away drops this, and is asked no more.
+        // A listener that leaves drops this, and is not asked any more.
         waiting.granted(wait).await
     }
 
-    /// A grant whose counterpart goes to the listener that has waited longest, or the newest grant that waits under a name, with a
-    /// fresh token. Where there is none it waits for [`WAIT`]. `now_s` tells the time.
+    /// Returns a grant whose counterpart goes to the listener that has waited longest, or the newest grant that waits under a
+    /// name, with a fresh token. Without either it waits for [`WAIT`]. `now_s` returns the time.
     ///
     /// # Errors
     /// [`NoGrant`].
@@ -175,7 +175,7 @@ impl Rendezvous {
         Ok(Asking { of: self, name, came: meeting.came.clone() })
     }
 
-    /// What is known under a name; a new name takes a place of the client that brings it.
+    /// Returns the entry of a name; a new name takes a place of the client that creates it.
     fn enter<'a>(
         &self,
         names: &'a mut Names,
@@ -186,7 +186,7 @@ impl Rendezvous {
         let name: Arc<str> = name.into();
         if !names.by_name.contains_key(&name) {
             let place = self.place(client).or_else(|err| {
-                // Looking for grants that are over takes a while, and finds no more in the same second.
+                // A search for expired grants takes a while, and finds no more in the same second.
                 if std::mem::replace(&mut names.swept_s, now_s) == now_s {
                     return Err(err);
                 }
@@ -202,7 +202,7 @@ impl Rendezvous {
         Ok((name, meeting))
     }
 
-    /// Called under the lock of the names, so that nobody takes a place in between.
+    /// Acquires a place for a client. Called under the lock of the names, so that no other client takes it in between.
     fn place(&self, client: Option<Taker>) -> Result<Share, NoGrant> {
         let taken = self.places.taken();
         let max = match self.names_per_client_max {
@@ -218,7 +218,7 @@ impl Rendezvous {
         }
     }
 
-    /// Calls a listener that waits: it is given one end of a new channel, and the other end is the answer.
+    /// Calls a listener that waits: it gets one end of a new channel, and the other end is returned.
     fn call(&self, name: &str, issuer: &Issuer, now_s: i64) -> Result<Option<Grant>, NoGrant> {
         let mut names = self.names.lock();
         let Some(meeting) = names.by_name.get_mut(name) else { return Ok(None) };
@@ -243,14 +243,14 @@ impl Rendezvous {
         meeting.waiting.retain(|grant| grant.init_exp_s > now_s);
         let taken = meeting.waiting.pop();
         if !meeting.waiting.is_empty() {
-            // One call wakes one of those who wait; another grant is another's.
+            // One call wakes one of the waiting listeners; another grant is for another listener.
             meeting.came.notify_one();
         }
         taken
     }
 }
 
-/// A listener that waits for a client, for as long as it lives.
+/// A listener that waits for a client, for as long as the guard lives.
 struct Listening<'a> {
     of: &'a Rendezvous,
     name: Arc<str>,
@@ -281,7 +281,7 @@ impl Drop for Listening<'_> {
     }
 }
 
-/// Somebody who waits for a listener, for as long as it lives.
+/// A client that waits for a listener, for as long as the guard lives.
 struct Asking<'a> {
     of: &'a Rendezvous,
     name: Arc<str>,
@@ -386,7 +386,7 @@ mod tests {
             assert_eq!((&server.channel_id, &server.psk), (&client.channel_id, &client.psk));
             assert_ne!(server.role, client.role);
         }
-        // One who asks first is served by the listener that comes next.
+        // A client that asks first is served by the next listener.
         let asking = tokio::spawn({
             let (issuer, meeting) = (issuer.clone(), meeting.clone());
             async move { meeting.connect("db", None, &issuer, || 100).await }
@@ -436,7 +436,7 @@ mod tests {
         Some(Taker::Network(address.parse().unwrap()))
     }
 
-    /// Has a client ask under new names until it is refused, or has `max`; returns what it holds and why it was refused.
+    /// Lets a client ask under new names until it is rejected, or has `max`; returns its names and the cause of the rejection.
     fn fill<'a>(meeting: &'a Rendezvous, address: &str, max: usize) -> (Vec<Asking<'a>>, Option<String>) {
         let mut held = Vec::new();
         while held.len() < max {

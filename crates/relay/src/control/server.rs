@@ -15,26 +15,26 @@ use super::rendezvous::WAIT;
 use super::{Control, Door, Tokens};
 use crate::server::{StartError, tls_error};
 
-/// How long requests go on once it stops: those that wait for a listener are cut off.
+/// Time that requests have after shutdown begins: those that wait for a listener are ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// What it serves, where, and to whom.
+/// The settings of a control plane.
 #[derive(Debug)]
 pub struct ControlSettings {
-    /// Where it listens.
+    /// The addresses to listen on.
     pub listen: Vec<SocketAddr>,
-    /// What it shows, and whose certificates it takes.
+    /// The certificate of the server, and the rules for those of clients.
     pub tls: Option<tls::ServerFiles>,
-    /// Whose tokens it takes.
+    /// The tokens of authorised clients.
     pub tokens: Tokens,
-    /// Who mints.
+    /// The issuer that mints grants.
     pub issuer: Issuer,
-    /// Names that one client holds at most, 0 for no bound. A client is a token where there are several, else a network. By default
-    /// any number until three quarters of all names are taken; the last quarter is for clients that hold less than a sixteenth.
+    /// Most names of one client, 0 for no bound. A client is a token if there are several, otherwise a network. By default any
+    /// number until three quarters of all names are taken; the last quarter is for clients that have less than a sixteenth.
     pub names_per_client_max: Option<u64>,
 }
 
-/// A control plane that serves.
+/// A control plane that is running.
 #[derive(Debug)]
 pub struct ControlServer {
     addresses: Vec<SocketAddr>,
@@ -45,7 +45,7 @@ impl ControlServer {
     /// Reads the files, binds, and serves.
     ///
     /// # Errors
-    /// [`StartError`], also where neither a token nor a certificate would be asked for.
+    /// [`StartError`], also if neither a token nor a certificate would be required.
     pub fn start(settings: ControlSettings, clock: Arc<dyn Clock>) -> Result<Self, StartError> {
         let asks_for_certificates =
             settings.tls.as_ref().is_some_and(|files| files.client_auth == tls::ClientAuth::Required);
@@ -68,12 +68,12 @@ impl ControlServer {
         Ok(ControlServer { addresses, shutdown })
     }
 
-    /// Where it listens.
+    /// Returns the addresses that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// Takes nobody new, and ends.
+    /// Accepts no more clients, and ends.
     pub async fn stop(self) {
         self.shutdown.drain(DRAIN).await;
     }

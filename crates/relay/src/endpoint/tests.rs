@@ -41,7 +41,7 @@ async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
     let mut endpoint = Endpoint::new(&relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
     endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admitted::There(of_node)))));
     endpoint.run(&shutdown);
-    // The node sends and sends; the client neither reads nor closes.
+    // The node keeps sending; the client neither reads nor closes.
     let sending = tokio::spawn(async move { while node.write_all(&[0x82, 2, 0, 0]).await.is_ok() {} });
     let gone = async {
         while relay.conns.len() > 0 {
@@ -52,7 +52,7 @@ async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
     sending.abort();
 }
 
-/// An endpoint of the one channel of these tests, in its place.
+/// Attaches an endpoint to the one channel of these tests.
 fn placed(relay: &Arc<Relay>, stream: TcpStream, role: Role) -> Endpoint {
     let (reader, writer) = stream.into_split();
     let input = Input::attached(relay.settings.limits.message_bytes_max);
@@ -75,7 +75,7 @@ async fn what_an_endpoint_said_before_it_took_nothing_more_still_arrives() {
     let (mut stays, of_stays) = joined().await;
     let (going, staying) = (placed(&relay, of_goes, Role::Client), placed(&relay, of_stays, Role::Server));
     let taking = going.conn.clone();
-    // Nothing here waits, so no task of the relay runs before the connection is broken.
+    // Nothing here waits, so no task of the relay runs before the connection fails.
     let mut goes = goes.into_std().unwrap();
     goes.write_all(&[&[0x82, 0x84, 0, 0, 0, 0][..], b"last", &[0x88, 0x80, 0, 0, 0, 0]].concat()).unwrap();
     drop(goes);

@@ -19,7 +19,7 @@ fn attached() -> Input {
     input
 }
 
-/// What is forwarded when bytes come in pieces of `step`.
+/// Returns the forwarded bytes if the input arrives in pieces of `step`.
 fn forwarded(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize), CloseCause> {
     let (mut input, mut out, mut records) = (attached(), Vec::new(), 0);
     let mut kept: Vec<u8> = Vec::new();
@@ -45,7 +45,7 @@ fn forwarded(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize), CloseCause> 
     Ok((out, records))
 }
 
-/// The messages of what was forwarded, by a reader that trusts it.
+/// Parses the messages of forwarded bytes, which it trusts.
 fn messages(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let (mut all, mut message) = (Vec::new(), Vec::new());
     while let [first, second, rest @ ..] = bytes {
@@ -154,7 +154,7 @@ fn noise_is_read_to_its_end_or_refused_and_nothing_else() {
         (state >> 33) as u8
     };
     for round in 0..20_000 {
-        // Half of them begin like frames: noise alone seldom gets behind the first byte.
+        // Half of them begin like frames: noise alone seldom passes the first byte.
         let mut bytes: Vec<u8> = (0..random() % 64).map(|_| random()).collect();
         if round % 2 == 0 {
             bytes = frame([0x82, 0x02, 0x00, 0x80, 0x89, 0x88][usize::from(random() % 6)], &bytes);

@@ -1,5 +1,5 @@
-//! Between nodes: an endpoint on the wrong one is a stream of bytes to the right one, which does all the rest. The bytes of
-//! its WebSocket go as they are, so that close codes, pings and back-pressure go with them. SPEC relay.md#bridge
+//! Bridges between nodes: an endpoint on the wrong node is a stream of bytes to the right one, which does everything else. The
+//! bytes of its WebSocket pass unchanged, so that close codes, pings and back-pressure pass too. SPEC relay.md#bridge
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
@@ -23,17 +23,17 @@ use crate::conn::{Reader, Writer};
 use crate::endpoint;
 use crate::relay::Relay;
 
-/// How long two nodes may take to know each other.
+/// Longest time for two nodes to authenticate each other.
 const HELLO_TIME: Duration = Duration::from_secs(5);
 /// Longest hello: a channel's name of an attach message, and little else.
 const HELLO_LEN_MAX: usize = 32 * 1024;
-/// Nodes that say hello at once.
+/// Most nodes that are in the hello at once.
 const HELLOS_MAX: usize = 256;
 const CHALLENGE_LEN: usize = 32;
 const TAG_LEN: usize = 32;
 const ASKS: &[u8] = b"sealway-relay-bridge-1 asks";
 const OWNS: &[u8] = b"sealway-relay-bridge-1 owns";
-/// What is read at once.
+/// Length of one read, in bytes.
 const SCRATCH_LEN: usize = 64 * 1024;
 
 thread_local! {
@@ -54,7 +54,7 @@ impl Nodes {
         hmac::verify(&key, &[&[label][..], parts].concat().concat(), tag).is_ok()
     }
 
-    /// Reaches the node that has a channel, and tells it who comes.
+    /// Connects to the node that has a channel, and announces the endpoint.
     pub(crate) async fn cross(&self, address: &str, asked: &Asked, client: Option<IpAddr>) -> Option<TcpStream> {
         let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, asked, client)).await;
         match crossed {
@@ -87,7 +87,7 @@ impl Nodes {
         Ok(stream)
     }
 
-    /// Who comes from another node.
+    /// Authenticates a node, and returns its endpoint and the endpoint's address.
     async fn welcome(&self, stream: &mut TcpStream) -> std::io::Result<(Asked, Option<IpAddr>)> {
         stream.set_nodelay(true)?;
         let mut challenge = [0; CHALLENGE_LEN];
@@ -110,7 +110,7 @@ impl Nodes {
     }
 }
 
-/// Takes endpoints from other nodes until stopping begins.
+/// Accepts endpoints from other nodes until shutdown begins.
 pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: Shutdown) {
     let hellos = Arc::new(Semaphore::new(HELLOS_MAX));
     loop {
@@ -136,7 +136,7 @@ pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: S
     }
 }
 
-/// The address that a node listens on for others.
+/// Binds the address that a node listens on for others.
 pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     TcpListener::bind(address).await
 }
@@ -178,7 +178,7 @@ fn decode(hello: &[u8]) -> Option<(Asked, Option<IpAddr>)> {
     Some((asked, text("client").and_then(|client| client.parse().ok())))
 }
 
-/// Where frames of a server begin and end, in bytes that pass by.
+/// The boundaries of a server's frames, in bytes that pass by.
 #[derive(Debug, Default)]
 struct Boundary {
     head: Vec<u8>,
@@ -214,7 +214,7 @@ impl Boundary {
     }
 }
 
-/// Bytes on their way from one side to the other.
+/// Bytes in transit from one side to the other.
 #[derive(Debug, Default)]
 struct Pump {
     waiting: Vec<u8>,
@@ -224,7 +224,7 @@ struct Pump {
 }
 
 impl Pump {
-    /// Moves what there is; ready when the source has ended and all is moved.
+    /// Moves the available bytes; ready once the source has ended and everything is moved.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -265,7 +265,7 @@ impl Pump {
     }
 }
 
-/// An endpoint here, and the node that has its channel.
+/// An endpoint of this node, and the node that has its channel.
 pub(crate) struct Splice {
     reader: Reader,
     writer: Writer,
@@ -277,15 +277,15 @@ pub(crate) struct Splice {
 }
 
 impl Splice {
-    /// `read` came from the endpoint already; `waiting` was to go to it.
+    /// Creates the bridge: `read` is input of the endpoint already read; `waiting` is its pending output.
     pub(crate) fn new(reader: Reader, writer: Writer, node: TcpStream, read: &[u8], waiting: Vec<u8>) -> Self {
         let inward = Pump { waiting: read.to_vec(), ..Pump::default() };
         let outward = Pump { waiting, ..Pump::default() };
         Splice { reader, writer, node, inward, outward, boundary: Boundary::default(), last: None }
     }
 
-    /// Moves bytes both ways; ready when one side has ended. `end` is what the endpoint is told then, or when it is to end
-    /// now, where no frame is on its way and the node has not said it.
+    /// Moves bytes both ways; ready once one side has ended. `end` returns the close frame for the endpoint then, or when it
+    /// must end now, if no frame is in transit and the node has not sent one.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, is_ending: bool, end: impl FnOnce() -> Vec<u8>) -> Poll<()> {
         if self.last.is_none() && !is_ending {
             let (mut node_in, mut node_out) = self.node.split();
@@ -314,12 +314,12 @@ impl Splice {
         Pin::new(&mut self.writer).poll_shutdown(cx).map(|_| ())
     }
 
-    /// Whether either side has taken anything since this was asked last.
+    /// Returns whether either side has accepted bytes since the last call.
     pub(crate) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.inward.has_moved) | std::mem::take(&mut self.outward.has_moved)
     }
 
-    /// What the endpoint still says, to be read until it closes.
+    /// Returns the reader of the endpoint's further input, to be read until it closes.
     pub(crate) fn into_reader(self) -> Reader {
         self.reader
     }

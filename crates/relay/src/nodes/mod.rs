@@ -1,8 +1,8 @@
-//! Several nodes for one set of channels: what they share is in Redis (used tokens, and which node has a channel), and an
-//! endpoint that lands on another node than its peer's is bridged to that one ([`bridge`]). SPEC relay.md#several-nodes
+//! Several nodes for one set of channels: they share Redis (used tokens, and the node of each channel), and an endpoint that
+//! lands on another node than its peer's is bridged to that one ([`bridge`]). SPEC relay.md#several-nodes
 //!
-//! Nothing of a channel is in Redis but a fingerprint of its name. While Redis is away nobody new attaches; channels that
-//! are there go on.
+//! Redis contains nothing of a channel but a fingerprint of its name. While Redis is unavailable no new endpoint attaches;
+//! existing channels go on.
 
 pub(crate) mod bridge;
 
@@ -24,21 +24,21 @@ use crate::channel::ChannelKey;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
 
-/// How long an operation on Redis may take.
+/// Longest time for an operation on Redis.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long after an attempt to reach it that failed nobody makes another.
+/// Pause after a failed attempt to connect, in which no task makes another.
 const PAUSE: Duration = Duration::from_millis(500);
-/// A node that has not said for so long that it is there has lost its channels to whoever asks for them.
+/// Time after which a node that has not renewed its lease loses its channels to another node that asks for them.
 const LEASE: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(5);
-/// For how long a node is known to have a channel after it last said so.
+/// Time for which a channel's node is known after its last announcement.
 const PLACE_TTL: Duration = Duration::from_secs(600);
-/// Every so many renewals all channels are said again.
+/// Number of renewals after which all channels are announced again.
 const PLACE_RENEWALS: u32 = 36;
 const BATCH: usize = 500;
 
-/// Takes the token, then says which node has the channel: this one from now on, if none has. That the epoch is known proves
-/// that Redis still has the memory of what was taken before.
+/// Takes the token, then returns the node that has the channel: this one from now on, if none has. A known epoch proves that
+/// Redis still remembers the tokens taken before.
 const ADMIT: &str = r"
 if redis.call('GET', KEYS[3]) ~= ARGV[4] then return {'lost', ''} end
 if not redis.call('SET', KEYS[1], '1', 'NX', 'PX', ARGV[1]) then return {'replay', ''} end
@@ -54,18 +54,18 @@ redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return {'here', ''}
 ";
 
-/// What nodes share, as set up.
+/// The settings of nodes with shared channels.
 #[derive(Clone)]
 pub struct Sharing {
     /// `redis://[user:password@]host:port[/database]`, or `rediss://` for TLS. One server; no cluster.
     pub redis_url: Zeroizing<String>,
-    /// What every key begins with.
+    /// Prefix of every key in Redis.
     pub prefix: String,
-    /// Where this node listens for the others; port 0 takes a free one.
+    /// The address to listen on for other nodes; port 0 takes a free one.
     pub listen: std::net::SocketAddr,
-    /// The address that the others reach it by; the one it listens on without.
+    /// The address by which the others reach it; by default the one it listens on.
     pub advertise: Option<String>,
-    /// What all nodes know and nobody else; at least 16 bytes.
+    /// The secret that all nodes and nobody else know; at least 16 bytes.
     pub secret: Zeroizing<Vec<u8>>,
 }
 
@@ -75,18 +75,18 @@ impl std::fmt::Debug for Sharing {
     }
 }
 
-/// Which node a channel is on.
+/// The node that has a channel.
 pub(crate) enum Where {
     Here,
-    /// At this address.
+    /// Another node, at this address.
     There(String),
 }
 
-/// The connection to Redis, shared by all who ask.
+/// The connection to Redis, shared by all tasks.
 #[derive(Default)]
 struct Link {
     connection: Option<MultiplexedConnection>,
-    /// When the last attempt to have one failed.
+    /// Time of the last failed attempt to connect.
     failed: Option<Instant>,
 }
 
@@ -98,18 +98,18 @@ pub(crate) struct Nodes {
     id: String,
     advertise: String,
     epoch: RwLock<String>,
-    /// Tokens that were issued up to then may have been used before Redis lost its memory.
+    /// Tokens issued up to this time may have been used before Redis lost its memory.
     floor_s: AtomicI64,
     admit: Script,
 }
 
 impl Nodes {
-    /// Reaches Redis and says that this node is there, at `bound`.
+    /// Connects to Redis and announces that this node listens at `bound`.
     pub(crate) async fn join(sharing: Sharing, bound: std::net::SocketAddr, now_s: i64) -> Result<Self, String> {
         if sharing.secret.len() < 16 {
             return Err("--node-secret-file: expected one line of at least 16 bytes".into());
         }
-        // The library's words may hold the URL, and that a password.
+        // The library's message may contain the URL, and the URL a password.
         let client = Client::open(sharing.redis_url.as_str()).map_err(|_| {
             "--redis-url: expected redis://USER:PASSWORD@HOST:PORT, or rediss:// for TLS (not shown: it may hold a password)"
         })?;
@@ -141,14 +141,14 @@ impl Nodes {
         self.key("channel", &b64u_encode(&context.finish().as_ref()[..16]))
     }
 
-    /// A connection; one that failed is forgotten by [`Nodes::tell`].
+    /// Returns a connection; [`Nodes::tell`] drops one that failed.
     async fn link(&self) -> Result<MultiplexedConnection, Failed> {
         let mut link = self.link.lock().await;
         if let Some(connection) = &link.connection {
             return Ok(connection.clone());
         }
         if link.failed.is_some_and(|at| at.elapsed() < PAUSE) {
-            // Those who have waited for the attempt of another do not each wait for one of their own, in a row.
+            // Tasks that have waited for the attempt of another do not each make one of their own, in a row.
             return Err(Failed("it could not be reached just now"));
         }
         let config =
@@ -160,7 +160,7 @@ impl Nodes {
         Ok(fresh)
     }
 
-    /// Forgets a connection that failed.
+    /// Drops a connection that failed.
     async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, Failed> {
         if let Err(err) = &done {
             tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
@@ -169,12 +169,12 @@ impl Nodes {
         Ok(done?)
     }
 
-    /// Learns the epoch, or begins one: then what was used before may be used again, and is refused by its age.
+    /// Reads the epoch, or begins one: then tokens used before may be used again, and are rejected by their age.
     async fn begin(&self, now_s: i64) -> Result<(), Failed> {
         let mut fresh = [0; 12];
         default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
         let known = self.epoch.read().clone();
-        // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, who is told to come again
+        // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, an endpoint that must retry
         // later would wait for that long for nothing.
         let floor_s = now_s.saturating_add(if known.is_empty() { 0 } else { SKEW_S });
         let (mut link, key) = (self.link().await?, self.key("epoch", "1"));
@@ -188,10 +188,10 @@ impl Nodes {
             self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
         }
         if let Some(floor_s) = floor_of(&epoch) {
-            // Whoever comes later was not there when the memory was lost, and is told here.
+            // A node that joins later was not present when the memory was lost, and learns it here.
             self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
         }
-        // Last: whoever shows this epoch to Redis has the floor that belongs to it.
+        // Last: a task that presents this epoch to Redis has the floor that belongs to it.
         *self.epoch.write() = epoch;
         self.say_here().await
     }
@@ -204,7 +204,7 @@ impl Nodes {
         self.tell(done).await
     }
 
-    /// Takes a token, and says where its channel is.
+    /// Takes a token, and returns the node of its channel.
     pub(crate) async fn admit(
         &self,
         token: TokenKey,
@@ -213,7 +213,7 @@ impl Nodes {
         now_s: i64,
     ) -> Result<Where, CloseCause> {
         let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
-        // Before the floor is looked at: the one that is seen then is not older than the epoch.
+        // Before the floor is read: a floor read later is not older than the epoch.
         let epoch = self.epoch.read().clone();
         if claims.iat <= self.floor_s.load(Ordering::Acquire) {
             return Err(CloseCause::NodeUnavailable);
@@ -242,7 +242,7 @@ impl Nodes {
         }
     }
 
-    /// Says that these channels are here.
+    /// Announces that these channels are on this node.
     async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), Failed> {
         for batch in channels.chunks(BATCH) {
             let mut pipe = Pipeline::new();
@@ -258,7 +258,7 @@ impl Nodes {
         Ok(())
     }
 
-    /// Says that this node is gone.
+    /// Announces that this node leaves.
     pub(crate) async fn leave(&self) {
         let Ok(mut link) = self.link().await else { return };
         let mut del = redis::cmd("DEL");
@@ -266,7 +266,7 @@ impl Nodes {
     }
 }
 
-/// Renews what this node says of itself until it stops.
+/// Renews the announcements of this node until it stops.
 pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
     let Some(nodes) = &relay.nodes else { return };
     let mut renewals: u32 = 0;
@@ -276,11 +276,11 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
             () = shutdown.begun() => return,
         }
         if relay.is_draining.load(Ordering::Acquire) {
-            // It has said that it is gone: nobody is to be sent here again.
+            // It has announced that it leaves: nobody may be sent here again.
             return;
         }
         renewals = renewals.wrapping_add(1);
-        // A failure is in the log, and what it means shows at the next attach.
+        // A failure is logged, and its effect shows at the next attach.
         let _ = nodes.say_here().await;
         if renewals.is_multiple_of(PLACE_RENEWALS) {
             let _ = nodes.say_places(&relay.channels.keys()).await;
@@ -288,7 +288,7 @@ pub(crate) async fn renew(relay: Arc<Relay>, shutdown: Shutdown) {
     }
 }
 
-/// From the epoch's own words: tokens that were issued up to then may have been used before it.
+/// Parses the floor of an epoch: tokens issued up to then may have been used before it.
 fn floor_of(epoch: &str) -> Option<i64> {
     epoch.rsplit_once('.').and_then(|(_, floor)| floor.parse().ok())
 }
@@ -297,7 +297,7 @@ fn ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What is shared could not be asked. The library's own words may hold a password.
+/// Redis is unavailable. The library's own message may contain a password, and is left out.
 #[derive(Clone, Copy, Debug)]
 struct Failed(&'static str);
 
@@ -359,7 +359,7 @@ mod tests {
         let mut held = Vec::new();
         let accepting = async {
             loop {
-                // It takes connections and says nothing.
+                // It accepts connections and sends nothing.
                 held.push(listener.accept().await.unwrap());
             }
         };

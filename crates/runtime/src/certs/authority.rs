@@ -1,4 +1,4 @@
-//! The authority of a folder, and while it is being replaced the one before it; their lists of revoked certificates.
+//! The authority of a folder, and during its replacement also the one before it; their lists of revoked certificates.
 
 use rcgen::{Issuer, KeyIdMethod, KeyPair};
 use rustls::pki_types::pem::PemObject;
@@ -9,17 +9,17 @@ use super::folder::{Changes, Folder};
 use super::issue::{self, Entry};
 use super::{CA_BEFORE_KEY, CA_CERT, CA_CRL, CA_CROSS, CA_KEY, CertsError, fault, of_rcgen};
 
-/// A certificate that signs, and its key.
+/// A certificate that signs others, and its key.
 pub(super) struct Authority {
     pub(super) der: CertificateDer<'static>,
     pub(super) issuer: Issuer<'static, KeyPair>,
-    /// As it stands in certificates that it issued.
+    /// The subject, as it stands in the issuer field of the certificates that it issued.
     pub(super) subject: Vec<u8>,
     key_id: KeyIdMethod,
 }
 
 impl Authority {
-    /// Puts a certificate and its key together.
+    /// Combines a certificate and its key.
     pub(super) fn new(der: CertificateDer<'static>, key: KeyPair) -> Result<Self, CertsError> {
         let unreadable = || fault(format!("{CA_CERT}: a certificate cannot be read"));
         let (_, cert) = X509Certificate::from_der(&der).map_err(|_| unreadable())?;
@@ -42,11 +42,11 @@ impl Authority {
     }
 }
 
-/// Who may issue and revoke in a folder.
+/// The authorities that issue and revoke in a folder.
 pub(super) struct Authorities {
     pub(super) current: Authority,
     pub(super) before: Option<Authority>,
-    /// The current one's certificate as signed by the one before.
+    /// The current authority's certificate, signed by the one before.
     pub(super) cross: Option<CertificateDer<'static>>,
 }
 
@@ -70,12 +70,12 @@ impl Authorities {
         std::iter::once(&self.current).chain(&self.before)
     }
 
-    /// Both certificates, the current one first.
+    /// Returns both certificates in PEM, the current one first.
     pub(super) fn pem(&self) -> String {
         self.all().map(|authority| pem(&authority.der)).collect()
     }
 
-    /// Signs a new list for each authority: what it revokes already, and what `add` has by issuer.
+    /// Signs a new list for each authority: the certificates revoked already, and those of `add` by issuer.
     pub(super) fn sign_lists(
         &self,
         known: &Lists,
@@ -95,7 +95,7 @@ impl Authorities {
     }
 }
 
-/// The lists as they stand in the folder; none in a new one.
+/// The lists in the folder; empty for a new folder.
 #[derive(Default)]
 pub(super) struct Lists(Vec<CertificateRevocationListDer<'static>>);
 
@@ -106,12 +106,12 @@ impl Lists {
         }
         let text = folder.read_bytes(CA_CRL)?;
         let lists = CertificateRevocationListDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-        // To sign a new list without what cannot be read would take revocations back.
+        // Signing a new list without the unreadable entries would take revocations back.
         let lists = lists.map_err(|_| fault(format!("{}: is not proper PEM", folder.file(CA_CRL).display())))?;
         Ok(Lists(lists))
     }
 
-    /// The number of an authority's list, 0 if it has none, and what it revokes.
+    /// Returns the number of an authority's list, 0 if it has none, and its entries.
     pub(super) fn of(&self, subject: &[u8]) -> Result<(u64, Vec<Entry>), CertsError> {
         for der in &self.0 {
             let unreadable = || fault(format!("{CA_CRL}: a list cannot be read"));
@@ -130,13 +130,13 @@ impl Lists {
     }
 }
 
-/// A serial number without leading zero bytes, as it is compared.
+/// Returns a serial number without leading zero bytes, the form for comparisons.
 pub(super) fn plain(serial: &[u8]) -> &[u8] {
     let at = serial.iter().position(|byte| *byte != 0).unwrap_or(serial.len().saturating_sub(1));
     &serial[at..]
 }
 
-/// The certificates of a file of the folder.
+/// Reads the certificates of a file in the folder.
 pub(super) fn certificates(folder: &Folder, name: &str) -> Result<Vec<CertificateDer<'static>>, CertsError> {
     let text = folder.read_bytes(name)?;
     CertificateDer::pem_slice_iter(&text)
@@ -144,14 +144,14 @@ pub(super) fn certificates(folder: &Folder, name: &str) -> Result<Vec<Certificat
         .map_err(|_| fault(format!("{}: is not proper PEM", folder.file(name).display())))
 }
 
-/// A key of the folder.
+/// Reads a private key in the folder.
 pub(super) fn key(folder: &Folder, name: &str) -> Result<KeyPair, CertsError> {
-    // Not the library's text: it may quote what it read.
+    // Not the library's text: it may quote its input.
     KeyPair::from_pem(&folder.read(name)?)
         .map_err(|_| fault(format!("{}: holds no private key that can be used", folder.file(name).display())))
 }
 
-/// A certificate in PEM.
+/// Encodes a certificate in PEM.
 pub(super) fn pem(der: &CertificateDer<'_>) -> String {
     use base64::Engine as _;
     let text = base64::engine::general_purpose::STANDARD.encode(der);

@@ -1,4 +1,4 @@
-//! The settings file: every setting of Lite Gateway as a line for a shell, and where the client's files are.
+//! The settings file: every setting of Lite Gateway as a line for a shell, and the paths of the client's files.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use zeroize::Zeroizing;
 use super::rotate::Leaf;
 use super::{CA_CERT, CertsError, fault};
 
-/// Names that the passwords of the PKCS#12 files have.
+/// Names of the passwords of the PKCS#12 files.
 const SERVER_PASSWORD: &str = "LITEGATEWAY_Proxy__ServerCertificatePassword";
 const CLIENT_PASSWORD: &str = "CLIENT_PFX_PASSWORD";
 
-/// The file's text for a folder, whose path is absolute.
+/// Returns the file's text for a folder, whose path is absolute.
 pub(super) fn text(folder: &Path, password: &SecretString) -> Result<Zeroizing<String>, CertsError> {
     let file = |name: &str| -> Result<String, CertsError> {
         let path = folder.join(name);
@@ -58,7 +58,7 @@ pub(super) fn text(folder: &Path, password: &SecretString) -> Result<Zeroizing<S
     Ok(out)
 }
 
-/// The password of a leaf's PKCS#12 file as the settings have it.
+/// Returns the password of a leaf's PKCS#12 file from the settings.
 pub(super) fn password(text: &str, leaf: Leaf) -> Option<SecretString> {
     let name = match leaf {
         Leaf::Server => SERVER_PASSWORD,
@@ -67,7 +67,7 @@ pub(super) fn password(text: &str, leaf: Leaf) -> Option<SecretString> {
     let line = text.lines().find_map(|line| line.strip_prefix("export ")?.strip_prefix(name)?.strip_prefix('='))?;
     let inner = match line.strip_prefix('"').and_then(|line| line.strip_suffix('"')) {
         Some(inner) => inner,
-        // As others may have written it.
+        // As other programs may have written it.
         None => return Some(SecretString::from(line.trim_matches('\'').to_owned())),
     };
     let mut out = Zeroizing::new(String::with_capacity(inner.len()));
@@ -95,7 +95,7 @@ mod tests {
                 assert_eq!(password(&text, leaf).unwrap().expose_secret(), word);
             }
             assert_eq!(text.lines().count(), 19);
-            // They would count before the PKCS#12 file and its password, which the file names too.
+            // They would take precedence over the PKCS#12 file and its password, which the file names too.
             assert!(!text.contains("PemPath") && !text.contains("PrivateKeyPath"));
         }
         let plain = "export CLIENT_PFX_PASSWORD=changeit\n";

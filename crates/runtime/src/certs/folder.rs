@@ -1,5 +1,5 @@
-//! Files of a folder that change together: all are written beside their places first, then renamed into them, and what
-//! was there comes back if a rename fails. One process at a time.
+//! Files of a folder that change together: all are first written beside their places, then renamed into them, and the old
+//! content comes back if a rename fails. One process at a time.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,16 +12,16 @@ use super::{CertsError, fault};
 /// Largest file that is read, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 
-/// A folder that nobody else changes meanwhile.
+/// A folder that is locked against changes by other processes.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) path: PathBuf,
-    /// Held until it is dropped.
+    /// The lock, held until it is dropped.
     _lock: File,
 }
 
 impl Folder {
-    /// Opens a folder that exists.
+    /// Opens an existing folder and locks it.
     pub(super) fn open(path: &Path) -> Result<Self, CertsError> {
         let lock = File::open(path).map_err(|err| fault(format!("{}: {err}", path.display())))?;
         match lock.try_lock() {
@@ -36,7 +36,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), _lock: lock })
     }
 
-    /// Opens it, after making it where it is missing, for its owner alone.
+    /// Opens a folder, and creates it if it is missing, for its owner only.
     pub(super) fn make(path: &Path) -> Result<Self, CertsError> {
         if !path.exists() {
             let made = match path.parent() {
@@ -60,7 +60,7 @@ impl Folder {
         self.file(name).symlink_metadata().is_ok()
     }
 
-    /// Reads a text file; it may be a key.
+    /// Reads a text file, which may be a key.
     pub(super) fn read(&self, name: &str) -> Result<Zeroizing<String>, CertsError> {
         let bytes = self.read_bytes(name)?;
         let text = std::str::from_utf8(&bytes);
@@ -83,51 +83,51 @@ impl Folder {
     }
 }
 
-/// Changes that come into force together, in the order in which they were added.
+/// Changes that take effect together, in the order in which they were added.
 #[derive(Default)]
 pub(super) struct Changes(Vec<Change>);
 
 struct Change {
     name: String,
-    /// `None` removes the file.
+    /// The new content; `None` removes the file.
     content: Option<Zeroizing<Vec<u8>>>,
     is_secret: bool,
 }
 
 impl Changes {
-    /// A file that anybody may read.
+    /// Adds a file that every user may read.
     pub(super) fn public(&mut self, name: &str, content: impl Into<Vec<u8>>) {
         self.push(name, Some(content.into()), false);
     }
 
-    /// A file for its owner alone.
+    /// Adds a file for its owner only.
     pub(super) fn secret(&mut self, name: &str, content: impl Into<Vec<u8>>) {
         self.push(name, Some(content.into()), true);
     }
 
-    /// A file that goes, if it is there.
+    /// Adds the removal of a file, if it exists.
     pub(super) fn remove(&mut self, name: &str) {
         self.push(name, None, false);
     }
 
     fn push(&mut self, name: &str, content: Option<Vec<u8>>, is_secret: bool) {
         let change = Change { name: name.to_owned(), content: content.map(Zeroizing::new), is_secret };
-        // Of two contents of one file the later counts.
+        // The later of two contents of one file counts.
         match self.0.iter_mut().find(|known| known.name == name) {
             Some(known) => *known = change,
             None => self.0.push(change),
         }
     }
 
-    /// The names, in order.
+    /// Iterates over the names, in order.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|change| change.name.as_str())
     }
 
-    /// Puts them into force.
+    /// Applies all changes, or none.
     pub(super) fn apply(&self, folder: &Folder) -> Result<(), CertsError> {
         let done = self.stage(folder).and_then(|()| self.swap(folder));
-        // Nothing is left beside the files, done or not; what is not there needs no removal.
+        // No temporary file remains, in success or failure; a missing one needs no removal.
         for change in &self.0 {
             let _ = std::fs::remove_file(folder.file(&staged(&change.name)));
             let _ = std::fs::remove_file(folder.file(&kept(&change.name)));
@@ -135,17 +135,17 @@ impl Changes {
         done
     }
 
-    /// Writes each beside its place, to the disk, and keeps a second name of what is in the place.
+    /// Writes each file beside its place, to the disk, and keeps a second name of the old content.
     fn stage(&self, folder: &Folder) -> Result<(), CertsError> {
         for change in &self.0 {
-            // Of a process that was killed.
+            // Left over from a process that was killed.
             let _ = std::fs::remove_file(folder.file(&staged(&change.name)));
             let _ = std::fs::remove_file(folder.file(&kept(&change.name)));
             let path = folder.file(&change.name);
             let fail = |err: std::io::Error| fault(format!("cannot write {}: {err}", path.display()));
             if folder.has(&change.name) {
                 let kept = folder.file(&kept(&change.name));
-                // Not every file system has second names.
+                // Not every file system supports hard links.
                 std::fs::hard_link(&path, &kept).or_else(|_| std::fs::copy(&path, &kept).map(drop)).map_err(fail)?;
             }
             if let Some(content) = &change.content {
@@ -168,12 +168,12 @@ impl Changes {
                 return Err(fault(format!("cannot replace {}: {err}; nothing was changed", path.display())));
             }
         }
-        // The names too are to outlive a loss of power. Not every file system can promise it.
+        // The names must survive a loss of power too. Not every file system can promise it.
         let _ = File::open(&folder.path).and_then(|folder| folder.sync_all());
         Ok(())
     }
 
-    /// Brings back what the first `count` replaced.
+    /// Restores the content that the first `count` changes replaced.
     fn undo(&self, folder: &Folder, count: usize) {
         for change in self.0[..count].iter().rev() {
             let path = folder.file(&change.name);
@@ -194,7 +194,7 @@ fn kept(name: &str) -> String {
     format!(".{name}.old")
 }
 
-/// Writes a file that must not be there yet: nobody can have put a link in its place.
+/// Writes a file that must not exist yet: nobody can have put a link in its place.
 fn write_new(path: &Path, content: &[u8], is_secret: bool) -> std::io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);

@@ -16,25 +16,25 @@ use super::rotate::Leaf;
 use super::{CertsError, fault, of_rcgen};
 
 const DAY_S: u64 = 86_400;
-/// Days for which an authority is made.
+/// Validity of an authority's certificate, in days.
 pub(super) const CA_DAYS: u64 = 3650;
-/// Days after which a list of revoked certificates is due again. Nobody renews it but who revokes and rotates.
+/// Days after which a list of revoked certificates is due again. Only revocation and rotation renew it.
 const CRL_DAYS: u64 = 366;
 
-/// How long before now what is made begins to be valid: clocks of others may be behind.
+/// Time by which validity begins before now, in seconds: the clocks of other machines may be slow.
 const BEHIND_S: u64 = 300;
 
-/// A new P-256 key.
+/// Generates a new P-256 key.
 pub(super) fn new_key() -> Result<KeyPair, CertsError> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(of_rcgen)
 }
 
-/// The key as PKCS#8 in PEM.
+/// Encodes the key as PKCS#8 in PEM.
 pub(super) fn key_pem(key: &KeyPair) -> Zeroizing<String> {
     Zeroizing::new(key.serialize_pem())
 }
 
-/// 16 random bytes, positive and of one length.
+/// Draws a serial number: 16 random bytes, positive and of one length.
 pub(super) fn serial() -> Result<[u8; 16], CertsError> {
     let mut bytes = [0; 16];
     aws_lc_rs::rand::fill(&mut bytes).map_err(|_| fault("the system gives no random numbers"))?;
@@ -42,7 +42,7 @@ pub(super) fn serial() -> Result<[u8; 16], CertsError> {
     Ok(bytes)
 }
 
-/// What an authority's certificate says, for itself or for another to sign.
+/// Returns the content of an authority's certificate, to be signed by itself or another.
 pub(super) fn authority_params(name: &str, now_ms: u64) -> Result<CertificateParams, CertsError> {
     let mut params = dated(now_ms, CA_DAYS);
     params.serial_number = Some(SerialNumber::from_slice(&serial()?));
@@ -52,7 +52,7 @@ pub(super) fn authority_params(name: &str, now_ms: u64) -> Result<CertificatePar
     Ok(params)
 }
 
-/// A server's or a client's certificate to be.
+/// The content of a server's or a client's certificate.
 pub(super) struct LeafWish {
     pub(super) leaf: Leaf,
     pub(super) common_name: String,
@@ -95,7 +95,7 @@ fn dated(now_ms: u64, days: u64) -> CertificateParams {
     params
 }
 
-/// A DNS name or an IP address, as text.
+/// Parses a DNS name or an IP address.
 pub(super) fn name(text: &str) -> Result<SanType, CertsError> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         return Ok(SanType::IpAddress(ip));
@@ -112,10 +112,10 @@ pub(super) fn name(text: &str) -> Result<SanType, CertsError> {
     }
 }
 
-/// One revoked certificate.
+/// An entry of a list of revoked certificates.
 pub(super) struct Entry {
     pub(super) serial: Vec<u8>,
-    /// When, in seconds since 1970.
+    /// Time of the revocation, in seconds since 1970.
     pub(super) at_s: u64,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn list(
     params.signed_by(issuer).and_then(|list| list.pem()).map_err(of_rcgen)
 }
 
-/// A PKCS#12 file of a key, its certificate and those above it: PBES2 with AES-256, integrity by HMAC-SHA256.
+/// Builds a PKCS#12 file of a key, its certificate and the issuers' certificates: PBES2 with AES-256, integrity by HMAC-SHA256.
 pub(super) fn pfx(
     alias: &str,
     key: &KeyPair,
@@ -155,7 +155,7 @@ pub(super) fn pfx(
     let broken = |err: p12_keystore::error::Error| fault(format!("cannot make a PKCS#12 file: {err}"));
     let certificates = chain.iter().map(|der| Certificate::from_der(der)).collect::<Result<Vec<_>, _>>();
     let der = Zeroizing::new(key.serialize_der());
-    // It ties the key to its certificate within the file, and need be nothing but unlike others.
+    // It links the key to its certificate within the file, and only needs to be unique there.
     let id = crate::tls::digest(chain.first().map(AsRef::as_ref).unwrap_or_default());
     let entry =
         PrivateKeyChain::new(&id[..20], PrivateKey::from_der(&der).map_err(broken)?, certificates.map_err(broken)?);

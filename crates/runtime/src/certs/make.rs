@@ -1,4 +1,4 @@
-//! Making a folder from nothing.
+//! Creation of a folder from nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -12,29 +12,29 @@ use super::rotate::Leaf;
 use super::{CA_BEFORE_KEY, CA_CERT, CA_CROSS, CA_KEY, CA_SERIAL, CertsError, ENV, env, fault, of_rcgen};
 use crate::tls::hex;
 
-/// Most days of a server's or a client's certificate: browsers and scanners take no more from anybody.
+/// Most days of a server's or a client's certificate: browsers and scanners accept no longer validity.
 pub const LEAF_DAYS_MAX: u64 = 366;
 
-/// What to make.
+/// The parameters of a new folder.
 #[derive(Clone, Debug)]
 pub struct Making {
     /// DNS names and IP addresses of the server besides `localhost`, `127.0.0.1` and `::1`; at most 100.
     pub names: Vec<String>,
-    /// The client's common name.
+    /// The common name of the client.
     pub client_name: String,
     /// Days of the server's and the client's certificate, from 1 to 366.
     pub days: u64,
-    /// The password of the PKCS#12 files.
+    /// The password of the PKCS#12 files, server's and client's.
     pub password: SecretString,
-    /// Replaces what is there.
+    /// Replaces files that exist already.
     pub force: bool,
 }
 
-/// Makes an authority, certificates of a server and a client, and their settings in `folder`, which may be missing.
-/// Returns the files.
+/// Creates an authority, certificates of a server and a client, and their settings in `folder`, which may be missing. Returns
+/// the files.
 ///
 /// # Errors
-/// [`CertsError`], also when one of the files is there and `force` is not set. Nothing is written then.
+/// [`CertsError`], also if one of the files exists and `force` is not set. Nothing is written then.
 pub fn make(folder: &Path, making: &Making, now_ms: u64) -> Result<Vec<PathBuf>, CertsError> {
     let wishes = wishes(making)?;
     if making.password.expose_secret().contains(char::is_control) {
@@ -80,7 +80,7 @@ pub fn make(folder: &Path, making: &Making, now_ms: u64) -> Result<Vec<PathBuf>,
     Ok(names.iter().map(|name| folder.file(name)).collect())
 }
 
-/// A new authority of a name that no other has: of two with one name nobody could say whose list a list is.
+/// Creates an authority with a unique name: with two authorities of one name, the issuer of a list would be ambiguous.
 pub(super) fn new_authority(now_ms: u64) -> Result<Authority, CertsError> {
     let params = issue::authority_params(&new_name()?, now_ms)?;
     let key = issue::new_key()?;

@@ -1,8 +1,8 @@
-//! A small authority in a folder: its key and certificate, a server's and a client's, a list of the revoked ones, and
-//! settings that name them. Made, renewed and revoked in place; what fails changes nothing.
+//! A small authority in a folder: its key and certificate, a server's and a client's, a list of the revoked ones, and settings
+//! that name them. Created, renewed and revoked in place; a failure changes nothing.
 //!
-//! It serves tests and plants without an authority of their own. File names are those of Lite Gateway's script, so that
-//! the folder can take the place of what that script made.
+//! It serves tests and plants without an authority of their own. File names are those of Lite Gateway's script, so that the
+//! folder can replace the script's output.
 
 mod authority;
 mod env;
@@ -25,16 +25,16 @@ pub const CA_CERT: &str = "ca.cert.pem";
 pub const CA_KEY: &str = "ca.key.pem";
 /// The lists of revoked certificates, one an authority.
 pub const CA_CRL: &str = "ca.crl.pem";
-/// The serial number that was given last, as OpenSSL keeps it.
+/// The serial number that was assigned last, as OpenSSL keeps it.
 pub const CA_SERIAL: &str = "ca.cert.srl";
 /// The key of the authority before, while its certificates are still trusted.
 pub const CA_BEFORE_KEY: &str = "ca.before.key.pem";
-/// The current authority's certificate as signed by the one before.
+/// The current authority's certificate, signed by the one before.
 pub const CA_CROSS: &str = "ca.cross.pem";
-/// Settings, as lines for a shell.
+/// The settings, as lines for a shell.
 pub const ENV: &str = "mtls.env";
 
-/// Why nothing was made or changed. The text is for a person, and holds no key or password.
+/// The cause for which nothing was created or changed. The text is for a person, and contains no key or password.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct CertsError(pub String);
@@ -47,7 +47,7 @@ fn of_rcgen(err: rcgen::Error) -> CertsError {
     CertsError(format!("cannot make a certificate: {err}"))
 }
 
-/// What is in a folder: every certificate and every list.
+/// Lists the content of a folder: every certificate and every list.
 ///
 /// # Errors
 /// [`CertsError`], naming the file.

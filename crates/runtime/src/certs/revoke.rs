@@ -1,4 +1,4 @@
-//! Taking certificates back.
+//! Revocation of a folder's certificates.
 
 use std::path::Path;
 
@@ -11,17 +11,17 @@ use super::folder::{Changes, Folder};
 use super::{CertsError, fault};
 use crate::tls::hex;
 
-/// What was revoked.
+/// The result of a revocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revoked {
     /// The serial number in upper-case hexadecimal.
     pub serial: String,
-    /// It was revoked before. The lists have been signed anew all the same.
+    /// The certificate had been revoked before. The lists are signed anew all the same.
     pub was_revoked: bool,
 }
 
 /// Adds a certificate to the folder's lists of revoked ones: the first of a PEM file, or the one with a serial number in
-/// hexadecimal, as `openssl x509 -serial` prints it. The lists' numbers rise, and what they hold stays.
+/// hexadecimal, as `openssl x509 -serial` prints it. The lists' numbers rise, and their entries stay.
 ///
 /// # Errors
 /// [`CertsError`]; nothing is changed then.
@@ -33,7 +33,7 @@ pub fn revoke(folder: &Path, what: &str, now_ms: u64) -> Result<Revoked, CertsEr
     let lists = Lists::load(&folder)?;
     let mut add = Vec::new();
     let mut was_revoked = false;
-    // A number alone does not say whose it is; no number is given twice, so it does no harm in the other's list.
+    // A number alone does not name its issuer; no number is assigned twice, so it does no harm in the other's list.
     for authority in authorities.all().filter(|authority| issuer.as_ref().is_none_or(|of| *of == authority.subject)) {
         let (_, entries) = lists.of(&authority.subject)?;
         if entries.iter().any(|entry| entry.serial == serial) {

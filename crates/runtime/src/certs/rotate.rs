@@ -1,14 +1,14 @@
-//! New keys and certificates while others go on using the old ones.
+//! New keys and certificates while other programs go on using the old ones.
 //!
-//! A leaf: a new key and certificate under the same authority. The key is put into its place first and the certificate
-//! right after it; who reloads in between finds them unfit for each other and looks again.
+//! A leaf: a new key and certificate under the same authority. The key is put into its place first and the certificate right
+//! after it; a program that reloads in between finds a mismatch and reads again.
 //!
 //! The authority, in three steps:
 //!
-//! 1. [`rotate_authority`]: the new one and the one before are both trusted from now on. Leaves are of the new one, and
-//!    carry its certificate as signed by the one before, so that those who know only the old one believe them.
-//! 2. Everybody gets the new `ca.cert.pem`.
-//! 3. [`finish_authority`]: the one before is trusted no longer, and its key is gone.
+//! 1. [`rotate_authority`]: the new authority and the one before are both trusted from now on. Leaves are of the new one, and
+//!    carry its certificate signed by the one before, so that peers that know only the old one accept them.
+//! 2. Every peer gets the new `ca.cert.pem`.
+//! 3. [`finish_authority`]: the authority before is no longer trusted, and its key is removed.
 
 use std::path::Path;
 
@@ -25,20 +25,20 @@ use super::make::{LEAF_DAYS_MAX, new_authority};
 use super::{CA_BEFORE_KEY, CA_CERT, CA_CROSS, CA_KEY, CA_SERIAL, CertsError, ENV, env, fault, of_rcgen};
 use crate::tls::{CertificateStatus, PeerCertificate, hex};
 
-/// Whose certificate.
+/// The holder of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaf {
-    /// What a listener presents.
+    /// The certificate that a listener presents.
     Server,
-    /// What is shown to a server.
+    /// The certificate that a client presents.
     Client,
 }
 
 impl Leaf {
-    /// Both.
+    /// Both leaves, the server first.
     pub const ALL: [Leaf; 2] = [Leaf::Server, Leaf::Client];
 
-    /// `server` or `client`.
+    /// Returns `server` or `client`, its role in [`CertificateStatus`].
     pub fn role(self) -> &'static str {
         match self {
             Leaf::Server => "server",
@@ -46,7 +46,7 @@ impl Leaf {
         }
     }
 
-    /// The file of its certificate, followed by those above it.
+    /// The name of the file with its certificate and those of the issuers.
     pub fn cert(self) -> &'static str {
         match self {
             Leaf::Server => "server.cert.pem",
@@ -54,7 +54,7 @@ impl Leaf {
         }
     }
 
-    /// The file of its key.
+    /// The name of the file with its key.
     pub fn key(self) -> &'static str {
         match self {
             Leaf::Server => "server.key.pem",
@@ -62,7 +62,7 @@ impl Leaf {
         }
     }
 
-    /// The PKCS#12 file of both.
+    /// The name of the PKCS#12 file with both.
     pub fn pfx(self) -> &'static str {
         match self {
             Leaf::Server => "server.pfx",
@@ -71,9 +71,9 @@ impl Leaf {
     }
 }
 
-/// Makes new keys and certificates for `leaves`, with the names and the validity in days that the old ones have. The PKCS#12
-/// files keep their password: `password`, or the one in the settings of the folder. The lists of revoked certificates are
-/// signed anew.
+/// Creates new keys and certificates for `leaves`, with the names and the validity in days of the old ones. The PKCS#12 files
+/// keep their password: `password`, or the one in the settings of the folder. The lists of revoked certificates are signed
+/// anew.
 ///
 /// # Errors
 /// [`CertsError`]; nothing is changed then.
@@ -92,7 +92,7 @@ pub fn rotate_leaf(
     Ok(renewed)
 }
 
-/// Makes a new authority, signed by the one that there is, and new leaves under it: step 1.
+/// Creates a new authority, signed by the existing one, and new leaves under it: step 1.
 ///
 /// # Errors
 /// [`CertsError`], also while an earlier authority is still trusted; nothing is changed then.
@@ -114,7 +114,7 @@ pub fn rotate_authority(
     let old_key = old.key_pem();
     let authorities = Authorities { current: new, before: Some(old), cross: Some(cross.clone()) };
     let mut changes = Changes::default();
-    // Whom to trust comes before what is to be trusted.
+    // The trusted certificates precede those that rely on them.
     changes.public(CA_CERT, authorities.pem());
     authorities.sign_lists(&Lists::load(&folder)?, &[], now_ms, &mut changes)?;
     changes.secret(CA_BEFORE_KEY, old_key.as_bytes());
@@ -125,10 +125,10 @@ pub fn rotate_authority(
     Ok(renewed)
 }
 
-/// Takes the authority before out of what is trusted, and its key away: step 3. Leaves keep their keys.
+/// Removes the authority before from the trusted ones, and its key: step 3. Leaves keep their keys.
 ///
 /// # Errors
-/// [`CertsError`], also where there is nothing to end; nothing is changed then.
+/// [`CertsError`], also if no rotation is in progress; nothing is changed then.
 pub fn finish_authority(folder: &Path, password: Option<&SecretString>, now_ms: u64) -> Result<(), CertsError> {
     let folder = Folder::open(folder)?;
     let authorities = Authorities::load(&folder)?;
@@ -157,7 +157,7 @@ pub fn finish_authority(folder: &Path, password: Option<&SecretString>, now_ms: 
     changes.apply(&folder)
 }
 
-/// The new authority's name and key, signed by the old one.
+/// Signs the new authority's name and key with the old one.
 fn cross(new: &Authority, old: &Authority, now_ms: u64) -> Result<CertificateDer<'static>, CertsError> {
     let name = X509Certificate::from_der(&new.der).ok();
     let name = name.and_then(|(_, cert)| cert.subject().iter_common_name().next()?.as_str().ok().map(str::to_owned));
@@ -187,7 +187,7 @@ fn renew(
     Ok(renewed)
 }
 
-/// The certificate with those above it, and the PKCS#12 file.
+/// Puts the certificate with those of the issuers, and the PKCS#12 file.
 fn put(
     folder: &Folder,
     authorities: &Authorities,
@@ -208,7 +208,7 @@ fn put(
     Ok(())
 }
 
-/// What the new certificate is to say: the same as the old one, which must be of this folder's authority.
+/// Returns the content of a new certificate: that of the old one, which must be of this folder's authority.
 fn again(folder: &Folder, authorities: &Authorities, leaf: Leaf) -> Result<LeafWish, CertsError> {
     let path = folder.file(leaf.cert());
     let unfit = |what: &str| fault(format!("{}: {what}", path.display()));
@@ -233,8 +233,8 @@ fn again(folder: &Folder, authorities: &Authorities, leaf: Leaf) -> Result<LeafW
     Ok(LeafWish { leaf, common_name, names, days })
 }
 
-/// The password of a PKCS#12 file, which must open the file that is there: who reads it knows no other. `None` where there
-/// is neither file nor password.
+/// Returns the password of a PKCS#12 file, which must open the existing file: its readers know no other. `None` without a file
+/// and a password.
 fn pfx_password(folder: &Folder, leaf: Leaf, given: Option<&SecretString>) -> Result<Option<SecretString>, CertsError> {
     let kept = || folder.has(ENV).then(|| folder.read(ENV)).transpose();
     let password = match given {

@@ -1,5 +1,5 @@
-//! Types of settings that carry their default and bounds. What checks a value and what `cargo xtask codegen` writes into the
-//! reference and the JSON Schema is the same type in the source.
+//! Types of settings that contain their default and bounds. The same type in the source checks a value, and gives `cargo xtask
+//! codegen` the reference and the JSON Schema.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::Problems;
 /// The path of a file or a folder, relative to the folder of the configuration.
 pub type FilePath = String;
 
-/// A whole number that a setting can have.
+/// The integer type of a setting.
 pub trait Whole: Copy + PartialOrd + fmt::Display {
-    /// The largest.
+    /// The largest value of the type.
     const MOST: u64;
 
-    /// A default or a bound as this type: at most [`Whole::MOST`].
+    /// Converts a default or a bound to this type: at most [`Whole::MOST`].
     fn of(value: u64) -> Self;
 }
 
@@ -33,76 +33,76 @@ macro_rules! whole {
 }
 whole!(u32, u64, usize);
 
-/// A number from `MIN` to `MAX` that may be omitted.
+/// An optional number from `MIN` to `MAX`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Within<N, const MIN: u64, const MAX: u64>(Option<N>);
 
 impl<N: Whole, const MIN: u64, const MAX: u64> Within<N, MIN, MAX> {
-    /// The number as written.
+    /// Returns the number as written.
     pub fn given(self) -> Option<N> {
         self.0
     }
 
-    /// The number, or `None` where it is omitted. Out of bounds it is a problem at `path`.
+    /// Returns the number, or `None` if it is omitted. A number out of bounds is a problem at `path`.
     pub fn check(self, path: &str, problems: &mut Problems) -> Option<N> {
         self.0.map(|_| self.check_or(path, N::of(MIN), problems))
     }
 
-    /// The number, or `default` where it is omitted. Out of bounds it is a problem at `path`.
+    /// Returns the number, or `default` if it is omitted. A number out of bounds is a problem at `path`.
     pub fn check_or(self, path: &str, default: N, problems: &mut Problems) -> N {
         const { assert!(MIN <= MAX && MAX <= N::MOST, "bounds that the number can have") };
         problems.bounded(path, self.0, default, N::of(MIN)..=N::of(MAX))
     }
 }
 
-/// A number from `MIN` to `MAX`; `DEFAULT` where it is omitted.
+/// A number from `MIN` to `MAX`; `DEFAULT` if it is omitted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Number<N, const DEFAULT: u64, const MIN: u64, const MAX: u64>(Within<N, MIN, MAX>);
 
 impl<N: Whole, const DEFAULT: u64, const MIN: u64, const MAX: u64> Number<N, DEFAULT, MIN, MAX> {
-    /// The number as written.
+    /// Returns the number as written.
     pub fn given(self) -> Option<N> {
         self.0.given()
     }
 
-    /// This setting, or `other` where it is omitted.
+    /// Returns this setting, or `other` if it is omitted.
     pub fn or(self, other: Option<N>) -> Self {
         Number(Within(self.given().or(other)))
     }
 
-    /// The number. Out of bounds it is a problem at `path`.
+    /// Returns the number. A number out of bounds is a problem at `path`.
     pub fn check(self, path: &str, problems: &mut Problems) -> N {
         const { assert!(MIN <= DEFAULT && DEFAULT <= MAX, "a default within its bounds") };
         self.0.check_or(path, N::of(DEFAULT), problems)
     }
 
-    /// As [`Number::check`], with a default that follows from another setting.
+    /// Checks, as [`Number::check`], with a default that follows from another setting.
     pub fn check_or(self, path: &str, default: N, problems: &mut Problems) -> N {
         self.0.check_or(path, default, problems)
     }
 }
 
 impl<const DEFAULT: u64, const MIN: u64, const MAX: u64> Number<u64, DEFAULT, MIN, MAX> {
-    /// A number of milliseconds, checked.
+    /// Returns a checked number of milliseconds.
     pub fn millis(self, path: &str, problems: &mut Problems) -> Duration {
         Duration::from_millis(self.check(path, problems))
     }
 }
 
-/// True or false; `DEFAULT` where it is omitted.
+/// True or false; `DEFAULT` if it is omitted.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Flag<const DEFAULT: bool>(Option<bool>);
 
 impl<const DEFAULT: bool> Flag<DEFAULT> {
-    /// The value as written.
+    /// Returns the value as written.
     pub fn given(self) -> Option<bool> {
         self.0
     }
 
-    /// The value.
+    /// Returns the value, or the default.
     pub fn get(self) -> bool {
         self.0.unwrap_or(DEFAULT)
     }

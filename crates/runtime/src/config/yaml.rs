@@ -1,4 +1,4 @@
-//! YAML text to checked types, and the parser's errors in words for the person who wrote the file.
+//! Conversion of YAML text to checked types, and of the parser's errors to words for the author of the file.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ const VALUE_SHOWN_MAX: usize = 24;
 const SUGGESTION_DISTANCE_MAX: usize = 3;
 
 /// Parses one YAML document: strict, with budgets against expansion attacks. Errors name key, line and column, and never quote
-/// the text around them, which may hold a secret.
+/// the text around them, which may contain a secret.
 ///
 /// # Errors
 /// [`ConfigError`].
@@ -27,23 +27,23 @@ pub fn load_yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     })
 }
 
-/// The key whose value stands at a place, both counted from 1, if they are on one line.
+/// Returns the key of the value at a position, both counted from 1, if they are on one line.
 fn key_before(text: &str, line: u64, column: u64) -> Option<String> {
     let before = before(text, line, column)?;
     let before = before.trim_end().strip_suffix(':')?;
     let key = before.rsplit([' ', '{', ',']).next()?;
-    // Nothing but a plain key, so that no part of a value is shown.
+    // Only a plain key, so that no part of a value is shown.
     let is_plain = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     is_plain.then(|| key.to_owned())
 }
 
-/// The part of a line before a column, both counted from 1.
+/// Returns the part of a line before a column, both counted from 1.
 fn before(text: &str, line: u64, column: u64) -> Option<String> {
     let line = text.lines().nth(usize::try_from(line.checked_sub(1)?).ok()?)?;
     Some(line.chars().take(usize::try_from(column.checked_sub(1)?).ok()?).collect())
 }
 
-/// Messages for the operator who wrote the file, in place of those for the developer of a parser.
+/// Messages for the operator who wrote the file, in place of the parser's messages for developers.
 struct ForOperators<'a> {
     text: &'a str,
     key: Option<&'a str>,
@@ -76,7 +76,7 @@ impl MessageFormatter for ForOperators<'_> {
 }
 
 impl ForOperators<'_> {
-    /// The value at a place, where it is one short plain word beside a plain key: a number that was mistyped. A value that could
+    /// Returns the value at a position, if it is one short plain word beside a plain key: a mistyped number. A value that could
     /// be a secret is not shown.
     fn plain_value(&self, line: u64, column: u64) -> Option<String> {
         self.key?;
@@ -87,7 +87,7 @@ impl ForOperators<'_> {
         (is_plain && (1..=VALUE_SHOWN_MAX).contains(&value.len())).then(|| value.to_owned())
     }
 
-    /// What a value of a type looks like, in the unit that its key ends in, with an example.
+    /// Describes the values of a type, in the unit that its key ends in, with an example.
     fn wanted(&self, ty: &str) -> String {
         match ty {
             "bool" | "boolean" => "true or false".into(),
@@ -105,7 +105,7 @@ impl ForOperators<'_> {
     }
 }
 
-/// What the parser calls a node of YAML, as whoever writes one knows it.
+/// Translates the parser's name of a YAML node into the words of an author of YAML.
 fn shape(expected: &str) -> String {
     match expected {
         "sequence start" => "expected a list, such as [a, b] or lines that begin with `- `".into(),
@@ -115,7 +115,7 @@ fn shape(expected: &str) -> String {
     }
 }
 
-/// An unknown word, the known one that it resembles most, and all that are known.
+/// Describes an unknown word, the most similar known one, and all known words.
 pub(super) fn unknown(what: &str, word: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|known| (strsim::damerau_levenshtein(word, known), known)).min();
     let suggestion = nearest

@@ -1,4 +1,4 @@
-//! Bodies: what every request and answer carries, and reading one whole within bounds.
+//! Bodies: the type in requests and answers, and reading a whole one within bounds.
 
 use std::any::Any;
 use std::fmt;
@@ -16,42 +16,43 @@ use parking_lot::Mutex;
 use super::h1::{Source, without_barred};
 use super::share::Share;
 
-/// Why a body broke off.
+/// The cause for which a body ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of every answer.
+/// The body type of every answer.
 pub type Body = UnsyncBoxBody<Bytes, BodyError>;
 
-/// A body that is all there.
+/// Creates a body from complete bytes.
 pub fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// Why a request's body could not be had.
+/// The cause for which a request's body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyRefusal {
-    /// Longer than its bound.
+    /// The body is longer than its bound.
     #[error("body is over its bound")]
     TooLarge,
-    /// Not there within its time.
+    /// The body did not arrive within its time.
     #[error("body came too slowly")]
     TooSlow,
-    /// The connection broke, or the framing is wrong.
+    /// The connection failed, or the framing is wrong.
     #[error("body broke off")]
     Broken,
-    /// Its client holds as much as it may, or all clients together do.
+    /// The client's bodies hold as much memory as they may, or those of all clients together do.
     #[error("no room is left for the body")]
     NoRoom,
 }
 
-/// How much of a refused body is read and thrown away, so that the client, still sending, gets to read its answer.
+/// Largest part of a rejected body that is read and discarded, in bytes, so that the client, still sending, can read its
+/// answer.
 const DISCARD_MAX: u64 = 16 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
 
 /// Reads a whole body of at most `len_max` bytes within `time`.
 ///
 /// # Errors
-/// [`BodyRefusal`]; what was too large, or found no room, has been thrown away, within bounds.
+/// [`BodyRefusal`]; a body that was too large, or found no room, has been discarded, within bounds.
 pub async fn read_body<B>(mut body: B, len_max: usize, time: Duration) -> Result<Vec<u8>, BodyRefusal>
 where
     B: HttpBody + Unpin + 'static,
@@ -60,7 +61,7 @@ where
         discard(body).await;
         return Err(BodyRefusal::TooLarge);
     }
-    // It grows as bytes arrive: a length that is only announced takes no memory.
+    // It grows as bytes arrive: an announced length alone takes no memory.
     let mut bytes = Vec::new();
     let read = async {
         while let Some(frame) = body.frame().await {
@@ -88,23 +89,23 @@ where
     }
 }
 
-/// The refusal in a body's error.
+/// Returns the refusal in a body's error.
 pub fn refusal_of(err: &dyn Any) -> BodyRefusal {
     err.downcast_ref::<BodyRefusal>().copied().unwrap_or(BodyRefusal::Broken)
 }
 
-/// Reads and throws away what a client still sends, within bounds.
+/// Reads and discards the bytes that a client still sends, within bounds.
 pub async fn discard<B>(mut body: B)
 where
     B: HttpBody + Unpin + 'static,
 {
     let whole: &mut dyn Any = &mut body;
     if let Some(body) = whole.downcast_mut::<RequestBody>() {
-        // Our own connections do that when the answer is written; and a client that waits to be told to go on is not told.
+        // HTTP/1 connections do that when the answer is written; and a client that waits for a 100 does not get it.
         if matches!(body.inner, Inner::Wire(_)) {
             return;
         }
-        // What is thrown away is not held.
+        // Discarded bytes are not held.
         body.room = None;
     }
     if body.is_end_stream() || body.size_hint().lower() > DISCARD_MAX {
@@ -121,30 +122,30 @@ where
     let _ = tokio::time::timeout(DISCARD_TIME, read).await;
 }
 
-/// The body of a request as it comes in, whatever the protocol.
+/// The body of a request as it arrives, whatever the protocol.
 #[derive(Debug, Default)]
 pub struct RequestBody {
     inner: Inner,
-    /// Counts what arrived, if the whole of it is held.
+    /// Counts the received bytes, if the whole body is held in memory.
     room: Option<Arc<Mutex<Share>>>,
 }
 
 #[derive(Debug, Default)]
 enum Inner {
-    /// There is none.
+    /// The request has no body.
     #[default]
     Empty,
-    /// From hyper.
+    /// A body that hyper reads.
     Hyper(Incoming),
-    /// From a connection of ours.
+    /// A body that an HTTP/1 connection of this crate reads.
     Wire(WireBody),
 }
 
-/// The body of a request that a connection reads as it is asked for.
+/// The body of a request that a connection reads on demand.
 struct WireBody {
     source: Arc<dyn Source>,
     number: u64,
-    /// How much is to come, where that was announced.
+    /// Number of bytes to come, if it was announced.
     left: Option<u64>,
 }
 
@@ -170,7 +171,7 @@ impl WireBody {
             Some(Ok(frame)) => match (frame.data_ref(), &mut self.left) {
                 (Some(data), Some(left)) => *left = left.saturating_sub(data.len() as u64),
                 (Some(_), None) => {}
-                // Nothing comes after trailers.
+                // Nothing follows trailers.
                 (None, left) => *left = Some(0),
             },
             Some(Err(_)) => {}
@@ -181,13 +182,13 @@ impl WireBody {
 }
 
 impl RequestBody {
-    /// What `source` reads as request `number`'s body, of length `left` where that was announced.
+    /// Creates the body that `source` reads as request `number`'s, of length `left` if it was announced.
     pub(in crate::http) fn from_wire(source: Arc<dyn Source>, number: u64, left: Option<u64>) -> Self {
         RequestBody { inner: Inner::Wire(WireBody { source, number, left }), room: None }
     }
 
-    /// Counts its bytes in `room` as they arrive, for a reader that holds all of them. Where the room is full, the body ends
-    /// with [`BodyRefusal::NoRoom`].
+    /// Counts its bytes in `room` as they arrive, for a reader that holds all of them. If the room is full, the body ends with
+    /// [`BodyRefusal::NoRoom`].
     #[must_use]
     pub fn held_in(self, room: Arc<Mutex<Share>>) -> Self {
         RequestBody { room: Some(room), ..self }
@@ -205,10 +206,10 @@ impl Inner {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
         match self {
             Inner::Empty => Poll::Ready(None),
-            // Whose body broke off must be known later: the client's is not the service's fault.
+            // The owner of a failed body must be known later: a client's failure is not the service's.
             Inner::Wire(body) => body.poll_frame(cx),
             Inner::Hyper(body) => Poll::Ready(match ready!(poll_whole(body, cx)) {
-                // What is barred from trailers is so however they come.
+                // Fields that are barred from trailers are removed in HTTP/2 too.
                 Some(Ok(frame)) => Some(Ok(match frame.into_trailers() {
                     Ok(trailers) => Frame::trailers(without_barred(trailers)),
                     Err(frame) => frame,
@@ -220,11 +221,11 @@ impl Inner {
     }
 }
 
-/// The next frame of a message over HTTP/2, whose end is an end only where the peer said so: a reset with `NO_ERROR` comes
-/// from hyper as a clean end, and would have a part of a body taken for all of it.
+/// Polls the next frame of a message over HTTP/2, whose end only counts if the peer sent it: hyper reports a reset with
+/// `NO_ERROR` as a clean end, and a part of a body would pass for the whole.
 ///
 /// # Errors
-/// When the body broke off.
+/// The body ended early.
 pub fn poll_whole(body: &mut Incoming, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
     Poll::Ready(match ready!(Pin::new(&mut *body).poll_frame(cx)) {
         Some(frame) => Some(frame.map_err(Into::into)),

@@ -1,4 +1,4 @@
-//! One connection from its first byte: its handshake, which protocol it speaks, then that protocol until it ends.
+//! One connection from its first byte: its handshake, the detection of its protocol, then that protocol until its end.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -19,21 +19,21 @@ use super::{Body, BodyError, IDLE_GRACE, Listening, Origin, PREFACE_LEN, Request
 use crate::clock::{Clock, SystemClock};
 use crate::tls::{self, PeerCertificate};
 
-/// How a client begins HTTP/2 without being asked to (RFC 9113 section 3.3).
+/// The preface of HTTP/2 with prior knowledge (RFC 9113 section 3.3).
 ///
-/// All of it is waited for under the header timeout: hyper itself has no bound on a preface that stops half-way.
+/// The header timeout covers all of it: hyper itself has no bound on a preface that stops half-way.
 const H2_PREFACE: &[u8; PREFACE_LEN] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long a handshake may go on after stopping began.
+/// Longest time that a handshake may continue after shutdown began.
 const STOP_HANDSHAKE_TIME: Duration = Duration::from_secs(2);
-/// How often the certificate of a connection's client is looked at again, however long it is good for.
+/// Longest interval between two checks of a connection's client certificate, however long it is valid.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// How long a client whose certificate is not good any more has to end what it does.
+/// Time that a client has to finish its requests once its certificate is no longer valid.
 const RECHECK_GRACE: Duration = Duration::from_secs(5);
 
 /// Serves one accepted connection of a listener.
 ///
 /// # Errors
-/// When it ends early.
+/// The connection ended early.
 pub(super) async fn serve<S>(stream: Stream, listening: &Listening, place: &Place, service: S) -> Result<(), BodyError>
 where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -44,9 +44,9 @@ where
     let mut setup = Setup { origin, limits: listening.limits, entry: place.entry.clone(), list: place.list.clone() };
     let Some(tls) = &listening.tls else { return serve_either(stream, &setup, service).await };
     setup.entry.set_protocol(Protocol::Handshake);
-    // From before the handshake: rules that change while it is done count at once, not at the next look.
+    // Subscribed before the handshake: rules that change during it count at once, not at the next check.
     let generation = tls.generation();
-    // Larger than what follows, and over soon.
+    // The future is larger than those that follow, and short-lived.
     let handshake = Box::pin(timeout(setup.limits.handshake_timeout, tls.accept(stream)));
     let handshake = tokio::select! {
         handshake = handshake => handshake,
@@ -82,15 +82,15 @@ where
     S::Future: Send,
 {
     if is_h2 {
-        // Larger than the other by far: not to be a part of every connection.
+        // The future is larger than the other by far: boxed, so that not every connection reserves its size.
         Box::pin(h2::serve(io, BytesMut::new().freeze(), setup, service)).await
     } else {
         Ok(h1::serve(io, BytesMut::new(), setup, service).await?)
     }
 }
 
-/// Resolves when the client's certificate is not good any more, after a while in which the connection can end well.
-/// `generation` has seen what was in force when the handshake began.
+/// Resolves when the client's certificate is no longer valid, after a time in which the connection can end in order.
+/// `generation` was subscribed when the handshake began.
 async fn outlived(
     tls: &tls::Server,
     certificate: &Arc<PeerCertificate>,
@@ -99,7 +99,7 @@ async fn outlived(
 ) {
     loop {
         let left = certificate.not_after_ms.saturating_sub(SystemClock.now_ms());
-        // Just after its last moment, not before.
+        // Just after its last millisecond, not before.
         let wait = RECHECK_INTERVAL.min(Duration::from_millis(left.saturating_add(1000)));
         tokio::select! {
             changed = generation.changed() => if changed.is_err() {
@@ -116,7 +116,7 @@ async fn outlived(
     }
 }
 
-/// Serves a connection without TLS, that speaks one of the protocols.
+/// Serves a connection without TLS, over either protocol.
 async fn serve_either<IO, S>(mut io: IO, setup: &Setup, service: S) -> Result<(), BodyError>
 where
     IO: Transport,
@@ -138,13 +138,13 @@ where
     }
 }
 
-/// Resolves so long after the connection is told to end.
+/// Resolves a time of `grace` after the connection was asked to end.
 async fn told_to_end(setup: &Setup, grace: Duration) {
     setup.entry.stop.cancelled().await;
     sleep(grace).await;
 }
 
-/// Whether the connection begins with HTTP/2's preface, and what was read. None when nothing was sent in time.
+/// Reads the first bytes, and returns whether they are HTTP/2's preface, and the bytes. `None` if nothing was sent in time.
 async fn sniff<IO: Transport>(io: &mut IO, setup: &Setup) -> io::Result<Option<(bool, BytesMut)>> {
     let mut read = BytesMut::new();
     let first = poll_fn(|cx| h1::poll_read(io, cx, &mut read));

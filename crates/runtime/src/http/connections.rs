@@ -1,4 +1,4 @@
-//! The open connections of a listener: for its bounds, for metrics and for whoever looks after it.
+//! The open connections of a listener: for its bounds, for metrics and for the operator.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use super::notices::{Gate, Gates};
 use super::{HttpLimits, Peer};
 use crate::tls::AcceptError;
 
-/// What is spoken on a connection, as far as that is known.
+/// The protocol of a connection, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
     Unknown,
@@ -38,7 +38,7 @@ impl Protocol {
     ];
 }
 
-/// An open connection, as its list has it.
+/// An open connection, as an entry of the list.
 #[derive(Debug)]
 pub(super) struct Entry {
     id: u64,
@@ -47,7 +47,7 @@ pub(super) struct Entry {
     protocol: AtomicU8,
     requests: AtomicU64,
     subject: RwLock<Option<Arc<str>>>,
-    /// Tells this connection alone to finish.
+    /// Asks only this connection to finish.
     pub(super) stop: CancellationToken,
 }
 
@@ -77,31 +77,31 @@ impl Entry {
     }
 }
 
-/// An open connection.
+/// Information about an open connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionInfo {
-    /// Its number on its listener, for [`Connections::close`].
+    /// The connection's number on its listener, for [`Connections::close`].
     pub id: u64,
-    /// The other end.
+    /// The other end of the connection.
     pub peer: Peer,
-    /// How long it has been open.
+    /// Time since the connection was accepted.
     pub open_for: Duration,
-    /// `h1`, `h2`, `h1+tls` or `h2+tls`; before that is known `new` or `handshake`.
+    /// `h1`, `h2`, `h1+tls` or `h2+tls`; `new` or `handshake` before the protocol is known.
     pub protocol: &'static str,
-    /// Requests that began on it.
+    /// Number of requests that began on the connection.
     pub requests: u64,
-    /// The subject of the certificate that the client showed.
+    /// The subject of the certificate that the client presented.
     pub subject: Option<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     by_id: HashMap<u64, Arc<Entry>>,
-    /// How many come from an address.
+    /// Number of open connections by address.
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// The open connections of a listener, and counts of all there were.
+/// The open connections of a listener, and counts of all since its start.
 pub struct Connections {
     open: Mutex<Open>,
     last_id: AtomicU64,
@@ -115,7 +115,7 @@ pub struct Connections {
     refused_total: Counter,
 }
 
-/// A connection's place in its list; left when dropped.
+/// A connection's place in the list; released when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) entry: Arc<Entry>,
@@ -139,7 +139,7 @@ impl Drop for Place {
 }
 
 impl Connections {
-    /// None yet, on a listener of this name.
+    /// Creates an empty list for a listener of this name.
     pub fn new(listener: &str) -> Self {
         let label = listener.to_owned();
         Connections {
@@ -156,27 +156,27 @@ impl Connections {
         }
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub fn open(&self) -> usize {
         self.open.lock().by_id.len()
     }
 
-    /// How many were accepted, and not refused for a bound.
+    /// Returns the number of connections that were accepted, and not rejected at a bound.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// How many were refused for a bound.
+    /// Returns the number of connections that were rejected at a bound.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// How many did not get through their TLS handshake.
+    /// Returns the number of connections that failed in the TLS handshake.
     pub fn failed_handshakes(&self) -> u64 {
         self.failed_handshakes.load(Ordering::Relaxed)
     }
 
-    /// The oldest `max` of the open ones, the oldest first.
+    /// Returns the oldest `max` of the open ones, the oldest first.
     pub fn list(&self, max: usize) -> Vec<ConnectionInfo> {
         let mut entries: Vec<_> = self.open.lock().by_id.values().cloned().collect();
         entries.sort_by_key(|entry| entry.id);
@@ -184,13 +184,13 @@ impl Connections {
         entries.iter().map(|entry| entry.info()).collect()
     }
 
-    /// Has one finish what it does and close. False when there is none of that number.
+    /// Asks a connection to finish its requests and close. Returns false if there is none of that number.
     pub fn close(&self, id: u64) -> bool {
         let entry = self.open.lock().by_id.get(&id).cloned();
         entry.inspect(|entry| entry.stop.cancel()).is_some()
     }
 
-    /// Takes a connection in; none when a bound is reached.
+    /// Adds a connection; `None` if a bound is reached.
     pub(super) fn enter(self: &Arc<Self>, peer: Peer, limits: &HttpLimits, stop: CancellationToken) -> Option<Place> {
         let entry = {
             let open = &mut *self.open.lock();
@@ -224,13 +224,13 @@ impl Connections {
         Some(Place { entry, list: self.clone() })
     }
 
-    /// Counts one that was refused for a bound.
+    /// Counts a connection that was rejected at a bound.
     pub(super) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_total.increment(1);
     }
 
-    /// Counts one that did not get through its handshake, for a reason of a few words from a short list.
+    /// Counts a connection that failed in the handshake, with a reason of a few words from a short list.
     pub(super) fn count_failed_handshake(&self, reason: &str) {
         self.failed_handshakes.fetch_add(1, Ordering::Relaxed);
         let listener = self.listener.clone();
@@ -238,8 +238,8 @@ impl Connections {
             .increment(1);
     }
 
-    /// Counts and logs a handshake that was refused or given up. A refused certificate is a warning: somebody is locked out,
-    /// or tries to get in.
+    /// Counts and logs a handshake that was rejected or abandoned. A rejected certificate is a warning: a client is locked out,
+    /// or an attacker tries to get in.
     pub(super) fn note_failed_handshake(&self, peer: &Peer, err: &AcceptError) {
         self.count_failed_handshake(err.class());
         if matches!(err, AcceptError::Io(_)) {
@@ -255,7 +255,7 @@ impl Connections {
         }
     }
 
-    /// Counts and logs a request that was refused before any route saw it. `why` holds nothing of what was sent.
+    /// Counts and logs a request that was rejected before any route saw it. `why` contains no input of the peer.
     pub(super) fn note_refused_request(&self, peer: &Peer, status: StatusCode, why: &str) {
         let (listener, status) = (&self.listener, status.as_u16());
         metrics::counter!(
@@ -267,7 +267,7 @@ impl Connections {
         }
     }
 
-    /// Counts and logs an HTTP/2 connection that is ended for a flood of frames.
+    /// Counts and logs an HTTP/2 connection that is closed for a flood of frames.
     pub(super) fn note_flood(&self, peer: &Peer, flood: Flood) {
         let listener = &self.listener;
         metrics::counter!("sealway_http2_floods_total", "listener" => listener.clone(), "frame" => flood.0)
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(held.len(), 16);
         assert!(enter("10.0.0.9").is_none());
         drop((greedy, held));
-        // Who was refused leaves no trace.
+        // A rejected connection leaves no trace.
         assert!(list.open.lock().by_address.is_empty());
     }
 

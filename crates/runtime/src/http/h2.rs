@@ -1,4 +1,5 @@
-//! HTTP/2 on a listener: hyper's, with our bounds, and an end for connections that are idle or do not read.
+//! HTTP/2 on a listener: hyper's, with the bounds of the configuration, and an end for connections that are idle or do not
+//! read.
 //!
 //! Interim answers cannot be sent: hyper has no way to, so no [`Interim`](super::Interim) goes with these requests. Nor can
 //! a connection be taken: extended CONNECT (RFC 8441) stays off.
@@ -28,21 +29,21 @@ use super::meter::Metered;
 use super::stream::{Prefixed, Transport};
 use super::{Body, BodyError, HttpLimits, RequestBody, UNREAD_TIME, full};
 
-/// What may lie unread of all request bodies of a connection, and of one.
+/// Largest amount of unread data of all request bodies of a connection, and of one, in bytes.
 const WINDOW: u32 = 1024 * 1024;
-/// What is gathered of one answer before the client takes it.
+/// Largest buffered part of one answer that the client has not read, in bytes.
 const SEND_BUFFER_MAX: usize = 64 * 1024;
-/// Streams that a client reset before they were looked at, and that we reset for its faults: over that it is a flood, and
+/// Most streams that a client reset before they were processed, and that this side reset for its faults: more are a flood, and
 /// the connection ends.
 const RESETS_PENDING_MAX: usize = 20;
 const RESETS_FOR_FAULTS_MAX: usize = 256;
-/// The shortest pause between two looks at a connection.
+/// The shortest interval between two checks of a connection.
 const LOOK_MIN: Duration = Duration::from_millis(50);
 
 /// Serves until the connection ends. `prefix` was read from it already.
 ///
 /// # Errors
-/// When it ends early.
+/// The connection ended early.
 pub(super) async fn serve<IO, S>(io: IO, prefix: Bytes, setup: &Setup, service: S) -> Result<(), BodyError>
 where
     IO: Transport,
@@ -97,7 +98,7 @@ where
                 let is_idle = streams.is_idle();
                 let now = Instant::now();
                 idle_since = is_idle.then(|| idle_since.unwrap_or(now));
-                // What hyper still has to write lies unread; or the client does not even answer a ping.
+                // The pending output of hyper is unread, or the client does not even answer a ping.
                 if is_idle && told_at.is_some_and(|told| now - told > UNREAD_TIME) {
                     return Err("the client does not let go".into());
                 }
@@ -127,11 +128,11 @@ fn builder(limits: &HttpLimits) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What HTTP/1 refuses and hyper does not look at: too many fields, two lengths, a target that is neither a path nor the `*`
-/// of OPTIONS (RFC 9113 section 8.3.1), one with bytes that have to be percent-encoded, which a service may decode to another
-/// one, and a `Host` that says another thing than `:authority`. The rest of that section is refused by hyper.
+/// Rejects requests that HTTP/1 rejects and hyper does not: too many fields, two lengths, a target that is neither a path nor
+/// the `*` of OPTIONS (RFC 9113 section 8.3.1), one with bytes that must be percent-encoded, which a service may decode to
+/// another one, and a `Host` that differs from `:authority`. hyper enforces the rest of that section.
 ///
-/// A fragment cannot be refused: the library below cuts it off before the request is seen here.
+/// A fragment cannot be rejected: the library below removes it before the request is seen here.
 fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), (StatusCode, &'static str)> {
     let refused = |why| Err((StatusCode::BAD_REQUEST, why));
     if request.headers().len() > limits.fields_max {
@@ -160,7 +161,7 @@ fn check(request: &Request<Incoming>, limits: &HttpLimits) -> Result<(), (Status
     if is_right && other.is_none() { Ok(()) } else { refused("Host is no host, or another than :authority") }
 }
 
-/// Writes a length without zeros before it, as HTTP/1 does: not every reader takes `0005` for five, or for ten.
+/// Writes a length without leading zeros, as HTTP/1 does: not every reader parses `0005` as five, or `10` as ten.
 fn canonical_length(headers: &mut HeaderMap) {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     if let Some(length) = length {
@@ -168,7 +169,8 @@ fn canonical_length(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes one `Cookie` of its parts (RFC 9113 section 8.2.3): of several HTTP/1 services read the first, or each another.
+/// Joins the parts of `Cookie` into one (RFC 9113 section 8.2.3): of several fields HTTP/1 services read the first, or each
+/// another.
 fn join_cookies(headers: &mut HeaderMap) {
     let parts: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
     if parts.len() > 1
@@ -184,7 +186,7 @@ fn refusal(status: StatusCode) -> Response<Body> {
     response
 }
 
-/// The answer to a HEAD: hyper would send the body.
+/// Removes the body of the answer to a HEAD: hyper would send it.
 fn without_body(response: Response<Body>) -> Response<Body> {
     let (mut parts, body) = response.into_parts();
     if let Some(len) = body.size_hint().exact().filter(|len| *len > 0) {
@@ -193,10 +195,10 @@ fn without_body(response: Response<Body>) -> Response<Body> {
     Response::from_parts(parts, full(Bytes::new()))
 }
 
-/// The streams of a connection whose requests are worked on or whose answers are sent.
+/// The streams of a connection whose requests are in progress or whose answers are being sent.
 #[derive(Debug, Default)]
 struct Streams {
-    /// For each when it was last given something to send that it has not come back for, in looks; 0 when it has.
+    /// For each stream the check at which it was last given data that it has not come back for; 0 once it has.
     open: Mutex<HashMap<u64, Arc<AtomicU32>>>,
     last_id: AtomicU64,
     looks: AtomicU32,
@@ -214,7 +216,7 @@ impl Streams {
         self.open.lock().is_empty()
     }
 
-    /// Whether one has lain unread for too long. To be asked every `period`.
+    /// Returns whether the data of a stream has been unread for too long. Called every `period`.
     fn has_unread(&self, period: Duration) -> bool {
         let now = self.looks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let open = self.open.lock();
@@ -225,7 +227,7 @@ impl Streams {
     }
 }
 
-/// One of them; it is closed when this is dropped.
+/// One open stream; it is closed when this is dropped.
 #[derive(Debug)]
 struct OpenStream {
     streams: Arc<Streams>,
@@ -238,7 +240,7 @@ impl OpenStream {
         if body.is_end_stream() {
             return body;
         }
-        // Until it is asked for the first time, the client lets nothing in.
+        // Until the first poll, the client accepts no data.
         self.note(true);
         WatchedBody { body, stream: self }.boxed_unsync()
     }
@@ -255,7 +257,7 @@ impl Drop for OpenStream {
     }
 }
 
-/// An answer's body that notes whether it waits for its service or for its client.
+/// An answer's body that records whether it waits for its service or for its client.
 struct WatchedBody {
     body: Body,
     stream: OpenStream,

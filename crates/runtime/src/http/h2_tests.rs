@@ -1,4 +1,4 @@
-//! HTTP/2 as only a hostile client speaks it: frames written by hand, over TCP.
+//! HTTP/2 as only a hostile client uses it: frames written by hand, over TCP.
 
 use http::{Request, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -19,7 +19,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&[high, middle, low, kind, flags], &stream.to_be_bytes()[..], payload].concat()
 }
 
-/// The head of a request (RFC 7541): the method by its index, `:scheme` http, `:authority` h, and this target.
+/// Encodes the head of a request (RFC 7541): the method by its index, `:scheme` http, `:authority` h, and this target.
 fn head(method: u8, target: &str) -> Vec<u8> {
     let len = u8::try_from(target.len()).unwrap();
     [&[0x80 | method, 0x86, 0x41, 1, b'h', 0x04, len], target.as_bytes()].concat()
@@ -39,7 +39,8 @@ async fn begin(server: &Served) -> TcpStream {
 
 const RST_STREAM: u8 = 3;
 
-/// The first byte of the header block that answers stream 1; none if it, or the connection, was ended without one.
+/// Returns the first byte of the header block that answers stream 1; `None` if the stream, or the connection, ended without
+/// one.
 async fn status(server: &Served, block: &[u8]) -> Option<u8> {
     let mut stream = begin(server).await;
     stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, block)).await.unwrap();
@@ -74,7 +75,7 @@ async fn a_target_that_http1_refuses_is_refused_over_http2() {
     ] {
         assert_eq!(status(&server, &block).await, Some(expected), "{what}");
     }
-    // What no URI holds is the library's to refuse.
+    // The library rejects targets that no URI can hold.
     for target in ["*x", "x", ""] {
         assert_ne!(status(&server, &head(GET, target)).await, Some(OK), "{target}");
     }
@@ -115,7 +116,7 @@ async fn a_flood_of_any_frame_that_carries_nothing_ends_its_connection_and_no_ot
     ];
     for (name, next) in floods {
         let (mut read, mut write) = begin(&server).await.into_split();
-        // What it is told is read, so that the flood is not stopped by what lies unread.
+        // The client reads its input, so that unread data does not stop the flood.
         let reading = tokio::spawn(async move { tokio::io::copy(&mut read, &mut tokio::io::sink()).await });
         let mut sent = 0;
         let flooding = async {

@@ -21,10 +21,10 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const END_STREAM: u8 = 1;
-/// DATA frames of an answer from here on let their reader say more about them than shorter ones.
+/// Length from which on a reader may send more frames about a DATA frame of its answer.
 const DATA_LEN_SMALL: usize = 16;
 
-/// A frame's head.
+/// The head of a frame.
 #[derive(Clone, Copy)]
 struct Frame {
     len: usize,
@@ -54,13 +54,13 @@ impl Frame {
     }
 }
 
-/// Finds the heads of frames in one direction.
+/// Finds the heads of frames in the bytes of one direction.
 #[derive(Debug, Default)]
 struct Frames {
     head: [u8; HEAD_LEN],
-    /// Bytes of `head` that are there.
+    /// Number of bytes of `head` that have arrived.
     have: usize,
-    /// Bytes until the next head.
+    /// Number of bytes until the next head.
     skip: usize,
 }
 
@@ -82,8 +82,8 @@ impl Frames {
     }
 }
 
-/// Frames that a peer may still send. It grows with time up to what a connection begins with, and with what the peer was
-/// sent up to a bound.
+/// The number of frames that a peer may still send. It grows with time up to its initial value, and with the data sent to the
+/// peer up to a bound.
 #[derive(Debug)]
 struct Budget {
     left: u32,
@@ -117,19 +117,19 @@ impl Budget {
     }
 }
 
-/// More frames of a kind than the connection's traffic explains.
+/// More frames of a kind than the traffic of the connection explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a flood of {0} frames")]
 pub(super) struct Flood(pub(super) &'static str);
 
-/// The counts of a connection. Without I/O or a clock: bytes and the time since the connection began come in.
+/// The counts of a connection. Without I/O or a clock: bytes and the time since the connection began are arguments.
 #[derive(Debug)]
 pub(super) struct Meter {
     received: Frames,
     sent: Frames,
-    /// Of frames that carry nothing.
+    /// Budget for frames that carry no message.
     idle: Budget,
-    /// Of streams that the peer resets.
+    /// Budget for streams that the peer resets.
     resets: Budget,
 }
 
@@ -138,17 +138,17 @@ impl Meter {
         Meter {
             received: Frames { skip: PREFACE_LEN, ..Frames::default() },
             sent: Frames::default(),
-            // Some clients send a WINDOW_UPDATE for each DATA frame on its stream and on the connection, and a PING to
-            // measure the way.
+            // Some clients send a WINDOW_UPDATE for each DATA frame on its stream and on the connection, and a PING to measure
+            // the round trip.
             idle: Budget::new(2000, 200, 100_000),
             resets: Budget::new(1000, 100, 10_000),
         }
     }
 
-    /// Counts what came from the peer.
+    /// Counts the frames from the peer.
     ///
     /// # Errors
-    /// [`Flood`]: the connection is to end.
+    /// [`Flood`]: the connection must end.
     pub(super) fn received(&mut self, mut bytes: &[u8], now: Duration) -> Result<(), Flood> {
         while let Some(frame) = self.received.next(&mut bytes) {
             let is_within = match frame.kind {
@@ -164,7 +164,7 @@ impl Meter {
         Ok(())
     }
 
-    /// Counts what was sent to the peer: answers, which it may say something about.
+    /// Counts the frames to the peer: answers, which allow it some frames.
     pub(super) fn sent(&mut self, mut bytes: &[u8]) {
         while let Some(frame) = self.sent.next(&mut bytes) {
             if frame.kind == DATA && frame.len > 0 {
@@ -178,7 +178,7 @@ impl Meter {
     }
 }
 
-/// A connection whose frames are counted. Reading fails once it is a flood.
+/// A connection whose frames are counted. Reading fails after a flood.
 pub(super) struct Metered<IO> {
     io: IO,
     meter: Meter,
@@ -188,7 +188,7 @@ pub(super) struct Metered<IO> {
 }
 
 impl<IO> Metered<IO> {
-    /// Floods are noted with `connections`.
+    /// Wraps a connection; floods are counted and logged by `connections`.
     pub(super) fn new(io: IO, peer: Peer, connections: Arc<Connections>) -> Self {
         Metered { io, meter: Meter::new(), began: Instant::now(), peer, connections }
     }
@@ -288,10 +288,10 @@ mod tests {
         for second in 1..100 {
             meter.received(&ping.repeat(200), Duration::from_secs(second)).unwrap();
         }
-        // A long answer whose reader says of each frame that it took it, twice, after all of it.
+        // A long answer whose reader acknowledges each frame twice, after all of it.
         meter.sent(&frame(0, 0, 100).repeat(20_000));
         meter.received(&update.repeat(40_000), Duration::from_secs(100)).unwrap();
-        // One that gets a byte for each of them is told no more.
+        // A reader that gets one byte for each of them is allowed no more.
         let mut meter = begun();
         let told = (0..3000).take_while(|_| {
             meter.sent(&frame(0, 0, 1));

@@ -1,6 +1,6 @@
-//! The help text of each metric of listeners. docs/operating/metrics.md has labels and values.
+//! The help text of each metric of listeners. docs/reference/metrics.md has labels and values.
 
-/// Names and help texts.
+/// Names and help texts of metrics.
 pub const METRICS: &[(&str, &str)] = &[
     ("sealway_connections", "Open connections, by listener"),
     ("sealway_connections_total", "Connections accepted, by listener"),

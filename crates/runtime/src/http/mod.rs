@@ -26,38 +26,38 @@ pub use origin::{FromTrustedProxy, Interim, Origin, Peer, Raw, TakeOver};
 pub use serve::{Listening, serve};
 pub use stream::Stream;
 
-/// Length of what HTTP/2 begins with (RFC 9113 section 3.4).
+/// Length of HTTP/2's preface (RFC 9113 section 3.4).
 const PREFACE_LEN: usize = 24;
-/// How long an answer may lie unread at a peer whose window stays shut.
+/// Longest time that an answer may stay unread by a peer whose window stays closed.
 const UNREAD_TIME: Duration = if cfg!(test) { Duration::from_millis(600) } else { Duration::from_secs(60) };
-/// How long a connection without a request stays open after stopping began.
+/// Time that a connection without a request stays open after shutdown began.
 const IDLE_GRACE: Duration = Duration::from_millis(250);
 
-/// Bounds on connections.
+/// Bounds on connections of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// Connections at once on a listener; over that a 503 is sent and the connection closed.
+    /// Most connections at once on a listener; further ones get a 503 and are closed.
     pub connections_max: usize,
-    /// Connections at once of one address on a listener; 0 is no bound.
+    /// Most connections at once of one address on a listener; 0 is no bound.
     pub connections_per_address_max: usize,
-    /// How many of them an address may hold and still get one of the last quarter; 0 is no such share.
+    /// Number of connections that an address may have and still get one of the last quarter; 0 disables this rule.
     pub scarce_connections_per_address: usize,
-    /// The request line and headers together, in bytes.
+    /// Largest request line and headers together, in bytes.
     pub header_bytes_max: usize,
-    /// Fields in the head of a request.
+    /// Most fields in the head of a request.
     pub fields_max: usize,
-    /// How long the head of a request may take, from its first byte.
+    /// Longest time for the head of a request, from its first byte.
     pub header_timeout: Duration,
-    /// How long a TLS handshake may take.
+    /// Longest time for a TLS handshake.
     pub handshake_timeout: Duration,
-    /// How long a connection may stay without a request.
+    /// Longest time that a connection may stay without a request.
     pub idle_timeout: Duration,
-    /// HTTP/2 streams at once on a connection.
+    /// Most HTTP/2 streams at once on a connection.
     pub streams_max: u32,
 }
 
 impl HttpLimits {
-    /// The bounds of a listener that none are configured for.
+    /// The bounds of a listener without configured ones.
     pub const DEFAULT: Self = HttpLimits {
         connections_max: 10_000,
         connections_per_address_max: 0,

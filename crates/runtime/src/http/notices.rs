@@ -1,15 +1,15 @@
-//! What is logged of peers that a listener turned away: enough to see who does what, and never so much that a stranger fills
-//! the log. Metrics count all of it.
+//! Log lines about peers that a listener turned away: enough to see what they do, and never so much that a peer fills the log.
+//! Metrics count all of it.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Lines of a kind in each period, on a listener.
+/// Most lines of a kind in each period, on a listener.
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Lets some lines of a kind through, and counts those that it keeps back.
+/// Lets some lines of a kind through, and counts those that it suppresses.
 #[derive(Debug, Default)]
 pub struct Gate(Mutex<Told>);
 
@@ -21,7 +21,7 @@ struct Told {
 }
 
 impl Gate {
-    /// How many were kept back before this line, if it may be written.
+    /// Returns the number of lines suppressed before this one, if this one may be written.
     pub fn pass(&self, now: Instant) -> Option<u64> {
         let told = &mut *self.0.lock();
         if told.since.is_none_or(|since| now.saturating_duration_since(since) >= PERIOD) {
@@ -36,7 +36,7 @@ impl Gate {
     }
 }
 
-/// The gates of a listener.
+/// The gates of a listener, one for each kind of lines.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     pub(super) handshakes: Gate,

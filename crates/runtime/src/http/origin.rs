@@ -1,4 +1,5 @@
-//! Where a request came in, and the doors that it leaves open to its service: interim answers, and taking the connection.
+//! The origin of a request, and two features of its connection for the service: interim answers, and taking the connection
+//! over.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,14 +20,14 @@ use crate::tls::PeerCertificate;
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// Over TCP.
+    /// A peer over TCP, with its address.
     Ip(SocketAddr),
-    /// Over a Unix socket of this machine.
+    /// A peer over a Unix socket of this machine.
     Unix,
 }
 
 impl Peer {
-    /// Its address, mapped ones as IPv4; none over a Unix socket.
+    /// Returns the address, mapped ones as IPv4; `None` over a Unix socket.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Peer::Ip(address) => Some(address.ip().to_canonical()),
@@ -50,35 +51,36 @@ impl From<SocketAddr> for Peer {
     }
 }
 
-/// Where a request came in, as a request extension.
+/// The origin of a request, as a request extension.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The listener's name in the configuration.
     pub listener: Arc<str>,
     /// The other end of the connection.
     pub peer: Peer,
-    /// Where the client is: the peer, or who a trusted proxy says. Set by the gateway; none over a Unix socket.
+    /// The address of the client: the peer, or the client that a trusted proxy states. Set by the gateway; `None` over a Unix
+    /// socket.
     pub client: Option<IpAddr>,
-    /// Whether the connection is TLS.
+    /// Set if the connection uses TLS.
     pub is_tls: bool,
-    /// The certificate that the client showed, verified.
+    /// The certificate that the client presented, verified.
     pub certificate: Option<Arc<PeerCertificate>>,
 }
 
-/// Says that the other end of the connection is a proxy whose word on its clients counts; a request extension, set by the
-/// gateway. Such a proxy's own certificate is not its client's.
+/// Marks a request from a trusted proxy; a request extension, set by the gateway. Such a proxy's own certificate is not its
+/// client's.
 #[derive(Clone, Copy, Debug)]
 pub struct FromTrustedProxy;
 
-/// Interim answers (1xx, RFC 9110 section 15.2) that may wait to be written.
+/// Most interim answers (1xx, RFC 9110 section 15.2) that may wait to be written.
 const INTERIM_MAX: usize = 8;
 
-/// Sends interim answers before the final one; a request extension where the protocol can carry them.
+/// Sends interim answers before the final one; a request extension if the protocol can carry them.
 #[derive(Clone, Debug, Default)]
 pub struct Interim(Arc<Mutex<VecDeque<(StatusCode, HeaderMap)>>>);
 
 impl Interim {
-    /// Has one written, before the final answer. What is no 1xx, a 101, and more than 8 that wait are dropped.
+    /// Queues an interim answer. It drops other statuses than 1xx, a 101, and answers beyond 8 that wait.
     pub fn send(&self, status: StatusCode, headers: HeaderMap) {
         let mut waiting = self.0.lock();
         let may_be_sent = status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS;
@@ -87,19 +89,19 @@ impl Interim {
         }
     }
 
-    /// The next to write. The connection asks whenever the service was polled.
+    /// Returns the next one to write. The connection asks whenever it has polled the service.
     pub fn next(&self) -> Option<(StatusCode, HeaderMap)> {
         self.0.lock().pop_front()
     }
 }
 
-/// A connection without HTTP on it.
+/// A connection after HTTP has ended on it.
 pub trait Raw: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// The TCP connection itself and what was read from it already, where nothing lies between: its halves can then be used
+    /// Returns the TCP connection itself and its input already read, if nothing lies between: its halves can then be used
     /// without a lock.
     ///
     /// # Errors
-    /// The same connection, when there is TLS on it or it is no TCP.
+    /// The same connection, if it uses TLS or is not TCP.
     fn into_tcp(self: Box<Self>) -> Result<(TcpStream, Bytes), Box<dyn Raw>>;
 }
 
@@ -111,22 +113,22 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Raw for T {
         match (self as Box<dyn Any>).downcast::<Prefixed<Stream>>().map(|prefixed| prefixed.into_parts()) {
             Ok((prefix, Stream::Tcp(stream))) => Ok((stream, prefix)),
             Ok((prefix, other)) => Err(Box::new(Prefixed::new(prefix, other))),
-            // It was looked at above.
+            // Checked above, so the type is known.
             Err(_) => Err(Box::new(tokio::io::empty())),
         }
     }
 }
 
-/// What takes a connection.
+/// The function that takes a connection over.
 type Taker = Box<dyn FnOnce(Box<dyn Raw>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
 
-/// Takes the connection after a 101 (RFC 9110 section 7.8) was written on it; an extension of that answer. What the client
-/// has already sent is read first.
+/// Takes the connection after a 101 (RFC 9110 section 7.8) was written on it; an extension of that answer. The taker first
+/// reads what the client has already sent.
 #[derive(Clone)]
 pub struct TakeOver(Arc<Mutex<Option<Taker>>>);
 
 impl TakeOver {
-    /// Runs `take` with the connection. It ends when the future does, at the latest when draining ends.
+    /// Runs `take` with the connection. It ends with the future, at the latest at the end of draining.
     pub fn new<F>(take: impl FnOnce(Box<dyn Raw>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -134,7 +136,7 @@ impl TakeOver {
         TakeOver(Arc::new(Mutex::new(Some(Box::new(|io| Box::pin(take(io)))))))
     }
 
-    /// Hands it over; nothing happens the second time.
+    /// Hands the connection over; a second call does nothing.
     pub async fn run(&self, io: Box<dyn Raw>) {
         let take = self.0.lock().take();
         if let Some(take) = take {

@@ -1,4 +1,4 @@
-//! Accepting connections, with bounds on how many there are, and a graceful end.
+//! Accepting connections, with bounds on their number, and a graceful end.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,27 +19,27 @@ use crate::tls;
 const OVERLOADED: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
-/// What serving needs to know of a listener.
+/// The configuration and state of a listener.
 #[derive(Debug)]
 pub struct Listening {
-    /// Its name in the configuration.
+    /// The listener's name in the configuration.
     pub name: Arc<str>,
-    /// Bounds on each of its connections, and on all.
+    /// Bounds on each of its connections, and on all of them.
     pub limits: HttpLimits,
-    /// What it shows to clients and asks of them; none for plain HTTP.
+    /// Its own certificate and the rules for those of clients; `None` for plain HTTP.
     pub tls: Option<Arc<tls::Server>>,
-    /// Its open connections. Two that share it share its bounds.
+    /// Its open connections. Two listeners that share it share its bounds.
     pub connections: Arc<Connections>,
 }
 
 impl Listening {
-    /// Without TLS.
+    /// Creates a listener without TLS.
     pub fn plain(name: &str, limits: HttpLimits) -> Self {
         Listening { name: name.into(), limits, tls: None, connections: Arc::new(Connections::new(name)) }
     }
 }
 
-/// Serves one listener until stopping begins. Each connection is a task that draining waits for.
+/// Serves one listener until shutdown begins. Each connection is a task that draining waits for.
 pub async fn serve<S>(socket: Socket, listening: Arc<Listening>, service: S, shutdown: Shutdown)
 where
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
@@ -48,7 +48,7 @@ where
     let mut acceptor = Acceptor::new(socket);
     let mut backlog_until = None;
     loop {
-        // Whoever has connected before stopping began is still served: what waits in the backlog would be reset.
+        // A client that connected before shutdown began is still served: connections in the backlog would be reset.
         let accepted = tokio::select! {
             biased;
             accepted = acceptor.accept() => accepted,
@@ -68,12 +68,12 @@ where
             }
         };
         if let Stream::Tcp(stream) = &stream {
-            // Who does not read what was sent to it is cut off by the kernel.
+            // The kernel closes a connection whose peer does not read its data.
             let _ = SockRef::from(stream).set_tcp_user_timeout(Some(UNREAD_TIME));
         }
         let Some(place) = listening.connections.enter(peer, &listening.limits, shutdown.stop_token()) else {
             listening.connections.count_refused();
-            // Before a handshake there is nothing that could be said.
+            // Before a handshake no answer is possible.
             if listening.tls.is_none() {
                 shutdown.spawn(refuse(stream));
             }

@@ -1,5 +1,5 @@
-//! A bounded resource that strangers share: bytes of bodies in memory, connections to a service. Each taker has a share, so
-//! that none of them takes all, and nothing is taken before it is needed.
+//! A bounded resource that clients share: bytes of bodies in memory, connections to a service. Each taker has a share, so that
+//! none takes all, and nothing is acquired before it is needed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,7 +23,7 @@ pub enum Taker {
 }
 
 impl Taker {
-    /// The connection that a request came on; none over a Unix socket.
+    /// Returns the connection of a request; `None` over a Unix socket.
     pub fn connection(origin: Option<&Origin>) -> Option<Self> {
         match origin?.peer {
             super::Peer::Ip(address) => Some(Taker::Connection(address)),
@@ -31,13 +31,13 @@ impl Taker {
         }
     }
 
-    /// The network that a request's client is in; none where that is not known.
+    /// Returns the network of a request's client; `None` if it is unknown.
     pub fn network(origin: Option<&Origin>) -> Option<Self> {
         origin?.client.map(|client| Taker::Network(network(client)))
     }
 }
 
-/// The network of a client's address: an IPv6 customer has a /64.
+/// Returns the network of a client's address: an IPv6 customer has a /64.
 pub fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
@@ -63,17 +63,17 @@ struct State {
 }
 
 impl Shared {
-    /// A resource of `max` units, none of them taken.
+    /// Creates a resource of `max` units, none of them acquired.
     pub fn new(max: u64) -> Arc<Self> {
         Arc::new(Shared { max, state: Mutex::default() })
     }
 
-    /// Begins a share that holds nothing yet. Each of `takers` holds no more than the bound beside it, over all its shares.
+    /// Begins an empty share. Each of `takers` may have at most the bound beside it, over all its shares.
     pub fn share(self: &Arc<Self>, takers: Takers) -> Share {
         Share { of: self.clone(), takers, held: 0 }
     }
 
-    /// The units that are taken.
+    /// Returns the number of acquired units.
     pub fn taken(&self) -> u64 {
         self.state.lock().taken
     }
@@ -82,7 +82,7 @@ impl Shared {
 /// The takers of a share, each with its bound.
 pub type Takers = [Option<(Taker, u64)>; 2];
 
-/// A part of a [`Shared`]. It is given back when it is dropped.
+/// A part of a [`Shared`], released when it is dropped.
 #[derive(Debug)]
 pub struct Share {
     of: Arc<Shared>,
@@ -91,7 +91,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Takes `more` units. Nothing is taken where a bound would be passed, and false is returned.
+    /// Acquires `more` units. If a bound would be passed, it acquires nothing and returns false.
     #[must_use]
     pub fn grow(&mut self, more: u64) -> bool {
         let state = &mut *self.of.state.lock();
@@ -110,7 +110,7 @@ impl Share {
         true
     }
 
-    /// Gives `less` of the units back, or all where it holds fewer.
+    /// Releases `less` of the units, or all if it has fewer.
     pub fn shrink(&mut self, less: u64) {
         let less = less.min(self.held);
         if less == 0 {
@@ -129,13 +129,13 @@ impl Share {
         }
     }
 
-    /// Another share of the same takers, which holds nothing yet.
+    /// Returns another, empty share of the same takers.
     #[must_use]
     pub fn another(&self) -> Share {
         self.of.share(self.takers)
     }
 
-    /// The units that it holds.
+    /// Returns the number of units that it has.
     pub fn held(&self) -> u64 {
         self.held
     }

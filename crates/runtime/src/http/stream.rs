@@ -1,4 +1,4 @@
-//! What connections run over: TCP and Unix sockets, and streams whose first bytes were read already.
+//! The streams below HTTP connections: TCP and Unix sockets, and streams whose first bytes were already read.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,24 +10,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// What HTTP can be spoken over.
+/// A stream that HTTP can use.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin + 'static {
-    /// Has the connection reset when it is dropped, where the transport can: a peer that reads until the end must not
-    /// take a broken answer for a whole one.
+    /// Makes the connection reset when it is dropped, if the transport can: a peer that reads until the end must not take an
+    /// incomplete answer for a whole one.
     fn reset(&self);
 }
 
-/// An accepted connection.
+/// An accepted connection, without TLS.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
+    /// A connection accepted over TCP.
     Tcp(TcpStream),
-    /// Over a Unix socket.
+    /// A connection over a Unix socket.
     Unix(UnixStream),
 }
 
 impl Stream {
-    /// Writes what is taken at once, if anything.
+    /// Writes the bytes that are accepted at once, if any.
     pub(crate) fn try_write(&self, bytes: &[u8]) {
         let _ = match self {
             Stream::Tcp(stream) => stream.try_write(bytes),
@@ -45,7 +45,7 @@ impl Transport for Stream {
 }
 
 impl Transport for TlsStream<Stream> {
-    // Without its closing alert the end is no end, whatever the transport says.
+    // Without its closing alert the end is not authenticated, whatever the transport says.
     fn reset(&self) {}
 }
 
@@ -95,7 +95,7 @@ impl AsyncWrite for Stream {
     }
 }
 
-/// A stream whose first bytes have been read already: they come again, before the rest.
+/// A stream whose first bytes have already been read: it returns them again, before the rest.
 #[derive(Debug)]
 pub(crate) struct Prefixed<IO> {
     prefix: Bytes,
@@ -103,12 +103,12 @@ pub(crate) struct Prefixed<IO> {
 }
 
 impl<IO> Prefixed<IO> {
-    /// Puts `prefix` back.
+    /// Puts `prefix` in front of a stream.
     pub(crate) fn new(prefix: Bytes, io: IO) -> Self {
         Prefixed { prefix, io }
     }
 
-    /// What has not been read again yet, and the rest.
+    /// Returns the rest of the prefix, and the stream.
     pub(crate) fn into_parts(self) -> (Bytes, IO) {
         (self.prefix, self.io)
     }
@@ -123,7 +123,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Prefixed<IO> {
         buf.put_slice(&self.prefix[..len]);
         self.prefix.advance(len);
         if self.prefix.is_empty() {
-            // The buffer it was cut from is not kept for the connection's life.
+            // The buffer that it was cut from is not kept for the connection's lifetime.
             self.prefix = Bytes::new();
         }
         Poll::Ready(Ok(()))

@@ -1,4 +1,4 @@
-//! Connections from end to end over TCP, with services that do what no test of the whole program can have them do.
+//! Connections from end to end over TCP, with services whose behaviour no test of the whole program can produce.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ impl Served {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends all of it, and reads until the end.
+    /// Sends everything, and reads until the end.
     async fn ask(&self, sent: &str) -> Result<String, std::io::ErrorKind> {
         let mut stream = self.open().await;
         stream.write_all(sent.as_bytes()).await.unwrap();
@@ -219,7 +219,7 @@ async fn interim_answers_come_first_and_to_those_who_know_them() {
             let mut headers = HeaderMap::new();
             headers.insert("link", "</a>".parse().unwrap());
             interim.send(StatusCode::EARLY_HINTS, headers);
-            // Nobody waits for it.
+            // Nobody waits for the answer.
             interim.send(StatusCode::CONTINUE, HeaderMap::new());
             sleep(Duration::from_millis(20)).await;
         }
@@ -251,7 +251,7 @@ async fn a_connection_is_taken_with_what_was_sent_ahead() {
     let asked = "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nahead";
     let answer = server.ask(asked).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\n\r\nahead"), "{answer}");
-    // With nobody to take it there is nothing to switch to; nor is there in HTTP/1.0.
+    // Without a taker there is nothing to switch to; HTTP/1.0 has no switch.
     assert!(server.ask(&asked.replace(" / ", " /x ")).await.unwrap().starts_with("HTTP/1.1 500 "));
     assert!(server.ask("GET / HTTP/1.0\r\n\r\n").await.unwrap().starts_with("HTTP/1.1 500 "));
 }
@@ -327,7 +327,7 @@ async fn one_connection_can_be_closed_by_its_number() {
     until("its place is free", || server.listening.connections.open() == 1).await;
 }
 
-/// An answer without end.
+/// Creates an answer without end.
 fn endless() -> Body {
     struct Endless;
     impl HttpBody for Endless {

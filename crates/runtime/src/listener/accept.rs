@@ -1,4 +1,4 @@
-//! Accepting connections, also when the process has no descriptors left.
+//! Accepting connections, even if the process has no descriptors left.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use tokio::time::timeout;
 
 use crate::http::{Peer, Stream};
 
-/// How long to wait when the system is out of something that we cannot make room for.
+/// Pause if the system lacks a resource that this process cannot free.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(50);
-/// How long nothing is said again about errors that come in thousands.
+/// Interval in which repeated errors are logged only once.
 const WARNING_PAUSE: Duration = Duration::from_secs(1);
 /// The errors of a process, and of a system, without descriptors.
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 
-/// What is listened on.
+/// A bound socket to accept on.
 #[derive(Debug)]
 pub enum Socket {
     /// An address and a port.
@@ -43,14 +43,14 @@ impl Socket {
 /// A connection, and whether there is room for it.
 #[derive(Debug)]
 pub(crate) enum Accepted {
-    /// To be served.
+    /// A connection to be served.
     Served(Stream, Peer),
-    /// The process has no descriptors left: to be closed at once, for this one has taken the one that was kept.
+    /// The process has no descriptors left: the connection must be closed at once, since it uses the spare one.
     Shed(Stream),
 }
 
-/// Accepts on a socket, and keeps a descriptor for hard times: a client that nobody accepts would hang until it gives up,
-/// and the listener would be asked again and again to accept it.
+/// Accepts on a socket, and keeps a spare descriptor: without it, a client that is never accepted would hang until it gives up,
+/// and the listener would be woken for it again and again.
 #[derive(Debug)]
 pub(crate) struct Acceptor {
     socket: Socket,
@@ -59,13 +59,13 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Accepts on `socket`.
+    /// Creates the acceptor of `socket`.
     pub(crate) fn new(socket: Socket) -> Self {
         Acceptor { socket, spare: spare(), warned_at: None }
     }
 
-    /// Accepts the next connection. An error of one connection, or of a process out of descriptors, ends nothing: it is
-    /// logged, and accepting goes on.
+    /// Accepts the next connection. An error of one connection, or a lack of descriptors, does not end it: it logs the error
+    /// and goes on.
     pub(crate) async fn accept(&mut self) -> Accepted {
         loop {
             if self.spare.is_none() {
@@ -79,7 +79,7 @@ impl Acceptor {
                 (io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset, _) => continue,
                 (_, Some(EMFILE | ENFILE)) if self.spare.take().is_some() => {
                     self.warn(&err, "no descriptors left: connections are closed unserved");
-                    // Another thread may have taken the descriptor: then there is none to shed.
+                    // Another thread may have taken the descriptor: then there is no connection to shed.
                     if let Ok(Ok((stream, _))) = timeout(EXHAUSTED_PAUSE, self.socket.accept()).await {
                         return Accepted::Shed(stream);
                     }
@@ -92,7 +92,7 @@ impl Acceptor {
 }
 
 impl Acceptor {
-    /// Not for each of the thousands of connections that this can befall.
+    /// Logs an error, but not for each of the thousands of connections that may fail in the same way.
     fn warn(&mut self, err: &io::Error, what: &str) {
         if self.warned_at.is_none_or(|at| at.elapsed() > WARNING_PAUSE) {
             self.warned_at = Some(Instant::now());

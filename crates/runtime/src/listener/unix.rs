@@ -1,4 +1,4 @@
-//! Unix sockets: a path in the file system that may be left over from a process that is gone.
+//! Unix sockets: a path in the file system that may be left over from a process that has ended.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{BACKLOG, BindError};
 
-/// A Unix socket that is listened on. Its path is removed when this is dropped, if it still leads here.
+/// A bound Unix socket. Its path is removed when this is dropped, if it still leads here.
 #[derive(Debug)]
 pub struct BoundUnix {
     socket: UnixListener,
@@ -20,15 +20,15 @@ pub struct BoundUnix {
 }
 
 impl BoundUnix {
-    /// Where it is.
+    /// Returns the path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The socket, to accept on.
+    /// Returns the socket, to accept on.
     ///
     /// # Errors
-    /// When the process is out of descriptors.
+    /// The process is out of descriptors.
     pub fn to_accept(&self) -> io::Result<tokio::net::UnixListener> {
         tokio::net::UnixListener::from_std(self.socket.try_clone()?)
     }
@@ -48,13 +48,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Binds a Unix socket at `path`, which belongs to `setting`. A socket that is left over there, so that nobody accepts on
-/// it, is removed. Who may connect is up to the folder, and to `mode`, which the socket has before anybody can connect; without
-/// one to the process's umask. With a mode somebody else must see to it that no two processes bind the same path at a
-/// time: until it is listened on, a socket looks as if it were left over.
+/// Binds a Unix socket at `path`, which belongs to `setting`. A left-over socket, on which no process accepts, is removed. The
+/// folder and `mode` decide who may connect; the socket has its mode before anyone can connect, and without one that of the
+/// process's umask. With a mode the caller must ensure that no two processes bind the same path at a time: until it is listened
+/// on, a socket looks as if it were left over.
 ///
 /// # Errors
-/// [`BindError`]: another process listens there, something else is in the way, or the folder does not let us.
+/// [`BindError`]: another process listens there, another file is in the way, or the folder's permissions forbid it.
 pub fn bind_unix(path: &Path, setting: &str, mode: Option<u32>) -> Result<BoundUnix, BindError> {
     let refused = |reason: String| BindError { setting: setting.into(), address: path.display().to_string(), reason };
     if let Ok(metadata) = std::fs::symlink_metadata(path) {
@@ -96,10 +96,10 @@ mod tests {
         assert!(bind_unix(&path, "x", None).unwrap_err().to_string().contains("another program listens there"));
         drop(bound);
         assert!(!path.exists());
-        // Left over: bound, and nobody accepts any more.
+        // Left over: bound, and no process accepts any more.
         drop(UnixListener::bind(&path).unwrap());
         let bound = bind_unix(&path, "x", None).unwrap();
-        // Somebody else has put a socket of theirs there.
+        // Another process has put its own socket there.
         std::fs::remove_file(&path).unwrap();
         let _theirs = UnixListener::bind(&path).unwrap();
         drop(bound);

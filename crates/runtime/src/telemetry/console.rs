@@ -11,7 +11,7 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use serde_json::{Map, Value, json};
 
-/// Writes them.
+/// Exporters that write to standard output.
 #[derive(Debug)]
 pub(super) struct Console;
 
@@ -51,7 +51,7 @@ fn write(objects: impl Iterator<Item = Value>) {
         text.push_str(&object.to_string());
         text.push('\n');
     }
-    // Nobody may be left to read it.
+    // The reader may be gone.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 

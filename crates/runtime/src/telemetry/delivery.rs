@@ -1,4 +1,4 @@
-//! Exporters whose failures are told: once when they begin, and once when they are over.
+//! Exporters whose failures are logged: once when they begin, and once when they are over.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,7 +15,7 @@ const NEVER_TRIED: u8 = 0;
 const ARRIVES: u8 = 1;
 const AWAY: u8 = 2;
 
-/// An exporter, and how it went the last time.
+/// An exporter, and the result of its last export.
 #[derive(Debug)]
 pub(super) struct Delivery<E> {
     what: &'static str,
@@ -25,12 +25,12 @@ pub(super) struct Delivery<E> {
 }
 
 impl<E> Delivery<E> {
-    /// `what` is what it sends, in the plural.
+    /// Wraps an exporter; `what` names its items, in the plural.
     pub(super) fn new(what: &'static str, exporter: E) -> Self {
         Delivery { what, exporter, state: AtomicU8::new(NEVER_TRIED), lost: AtomicU64::new(0) }
     }
 
-    /// Tells a change. `len` of them were sent, and are lost if that failed.
+    /// Logs a change. `len` items were sent, and are lost if the export failed.
     fn tell(&self, result: OTelSdkResult, len: usize) -> OTelSdkResult {
         let what = self.what;
         let before = self.state.swap(if result.is_ok() { ARRIVES } else { AWAY }, Ordering::Relaxed);
@@ -90,7 +90,7 @@ impl<E: LogExporter> LogExporter for Delivery<E> {
 
 impl<E: PushMetricExporter> PushMetricExporter for Delivery<E> {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
-        // They count since the start: the next ones make up for these.
+        // They count since the start: the next export makes up for a failed one.
         self.tell(self.exporter.export(metrics).await, 0)
     }
 

@@ -1,5 +1,5 @@
-//! Where spans, metrics and log records go: a collector by OTLP over HTTP or gRPC, or this process's own output. A collector
-//! that is away costs a warning and what does not fit its queue; no call waits for it.
+//! Destinations of spans, metrics and log records: a collector by OTLP over HTTP or gRPC, or this process's own output. An
+//! unavailable collector costs a warning and the items that do not fit its queue; no call waits for it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use super::console::Console;
 use super::delivery::Delivery;
 
-/// What a collector has to answer a request within.
+/// Longest time for a collector's answer to a request.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
-/// Log records that wait for a collector; further ones are dropped.
+/// Most log records that wait for a collector; further ones are dropped.
 const RECORDS_MAX: usize = 2048;
-/// From one export of metrics to the next, where nothing is said.
+/// Default interval between two exports of metrics.
 const INTERVAL: Duration = Duration::from_secs(30);
 
-/// One place that something goes to.
+/// A destination of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Standard output, an object a line. Log records go there anyway: among their places it means nothing.
+    /// Standard output, an object a line. Log records go there anyway: among their places it has no effect.
     Console,
-    /// OTLP over HTTP, to a URL with its path, such as `http://127.0.0.1:4318/v1/traces`; with TLS where it is `https`.
+    /// OTLP over HTTP, to a URL with its path, such as `http://127.0.0.1:4318/v1/traces`; with TLS if it is `https`.
     Http(String),
-    /// OTLP over gRPC, to a URL such as `http://127.0.0.1:4317`; with TLS where it is `https`.
+    /// OTLP over gRPC, to a URL such as `http://127.0.0.1:4317`; with TLS if it is `https`.
     Grpc(String),
 }
 
-/// Which spans are recorded. A share is from 0 to 1.
+/// The spans that are recorded. A share is from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Sampling {
-    /// Every one.
+    /// Every span is recorded, whatever its parent.
     #[default]
     Always,
-    /// None.
+    /// No span is recorded, whatever its parent.
     Never,
-    /// A share of traces.
+    /// A share of traces is recorded.
     Share(f64),
-    /// As the parent was, and every one that has none.
+    /// As the parent was; every span without a parent.
     ParentOrAlways,
-    /// As the parent was, and none that has none.
+    /// As the parent was; no span without a parent.
     ParentOrNever,
-    /// As the parent was, and a share of those that have none.
+    /// As the parent was; a share of those without a parent.
     ParentOrShare(f64),
 }
 
@@ -68,24 +68,24 @@ impl Sampling {
     }
 }
 
-/// What goes where, and as whose.
+/// The exports of a process, with its version and the authentication of and towards collectors.
 #[derive(Clone)]
 pub struct Exports {
-    /// Where spans go; nowhere when empty.
+    /// The destinations of spans; empty for none.
     pub traces: Vec<Place>,
-    /// Which of them.
+    /// The spans that are recorded.
     pub sampling: Sampling,
-    /// Where metrics go; nowhere when empty.
+    /// The destinations of metrics; empty for none.
     pub metrics: Vec<Place>,
-    /// From one export of metrics to the next.
+    /// The interval between two exports of metrics.
     pub interval: Duration,
-    /// Where log records go besides the output; nowhere when empty.
+    /// The destinations of log records besides the output; empty for none.
     pub logs: Vec<Place>,
-    /// `service.version`.
+    /// The value of `service.version`, if any.
     pub version: Option<String>,
     /// The `Authorization` header for collectors; a secret.
     pub authorization: Option<String>,
-    /// Authorities, in PEM, that a collector's certificate is verified by; those of the system where there is none.
+    /// Authorities, in PEM, that verify a collector's certificate; `None` for the system's.
     pub ca: Option<PathBuf>,
 }
 
@@ -119,7 +119,7 @@ fn is_secure(url: &str) -> bool {
     url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
 }
 
-/// The exporter of one kind to a collector; None for a place that is none.
+/// Builds the exporter of one kind to a collector; `None` for a place that is not a collector.
 macro_rules! exporter {
     ($exports:expr, $kind:ident, $place:expr) => {
         match $place {
@@ -133,7 +133,7 @@ macro_rules! exporter {
 }
 
 impl Exports {
-    /// None when spans go nowhere. Must run inside a tokio runtime, as the others must.
+    /// Builds the provider of spans; `None` if there is no destination. Must run inside a tokio runtime, as the others must.
     pub(super) fn tracers(&self, service: &str) -> Result<Option<SdkTracerProvider>, String> {
         if self.traces.is_empty() {
             return Ok(None);
@@ -149,7 +149,7 @@ impl Exports {
         Ok(Some(provider.build()))
     }
 
-    /// None when metrics go nowhere.
+    /// Builds the provider of metrics; `None` if there is no destination.
     pub(super) fn meters(&self, service: &str) -> Result<Option<SdkMeterProvider>, String> {
         if self.metrics.is_empty() {
             return Ok(None);
@@ -167,7 +167,7 @@ impl Exports {
         Ok(Some(provider.build()))
     }
 
-    /// None when log records go nowhere but to the output.
+    /// Builds the provider of log records; `None` if there is no destination but the output.
     pub(super) fn loggers(&self, service: &str) -> Result<Option<SdkLoggerProvider>, String> {
         let mut provider = SdkLoggerProvider::builder().with_resource(self.resource(service));
         let mut is_any = false;
@@ -226,7 +226,7 @@ impl Exports {
     }
 }
 
-/// The exporter works on a thread of its own, which has no tokio runtime: this takes its requests to ours.
+/// Runs the requests of an exporter on the tokio runtime: the exporter works on a thread of its own, which has none.
 #[derive(Debug)]
 struct OnRuntime {
     runtime: tokio::runtime::Handle,

@@ -1,4 +1,4 @@
-//! Lines of a log as Go's structured logger writes them: the time, the level, the message, the service, then the fields.
+//! Lines of a log in the form of Go's structured logger: the time, the level, the message, the service, then the fields.
 
 use std::fmt::{self, Write as _};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::clock::{Clock, SystemClock, iso8601};
 
-/// Writes them, one object a line or as `key=value`.
+/// A layer that writes them, one object a line or as `key=value`.
 #[derive(Clone, Debug)]
 pub(super) struct Slog {
     pub(super) service: String,
@@ -39,7 +39,7 @@ where
     }
 }
 
-/// A line that grows, each field with what parts it from the one before.
+/// A line under construction, each field with the separator before it.
 struct Line {
     is_json: bool,
     text: String,

@@ -1,4 +1,4 @@
-//! The process's metrics: for Prometheus always, and for exporters of OpenTelemetry where there are some.
+//! The process's metrics: always for Prometheus, and for exporters of OpenTelemetry if there are any.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 /// Upper bounds of duration histograms, in seconds.
 const DURATION_BUCKETS: &[f64] =
     &[0.000_05, 0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// What the name of such a one ends in.
+/// Suffix of the names of duration histograms.
 const DURATION_SUFFIX: &str = "_seconds";
-/// Series of one metric that exporters are told; further ones Prometheus alone has.
+/// Most series of one metric that exporters get; only Prometheus has further ones.
 const SERIES_MAX: usize = 2000;
 
 /// Installs the recorder of the process, unless one is installed.
@@ -38,13 +38,13 @@ pub(super) fn install(meter: Option<Meter>) -> Result<PrometheusHandle, String> 
     HANDLE.get_or_init(install).clone()
 }
 
-/// Records twice.
+/// A recorder for Prometheus and for exporters.
 struct Both {
     prometheus: PrometheusRecorder,
     exported: Exported,
 }
 
-/// One handle for two.
+/// A handle that updates two.
 struct Twice<T>(T, T);
 
 impl CounterFn for Twice<Counter> {
@@ -115,7 +115,7 @@ impl Recorder for Both {
 /// The values of one metric by their labels.
 type Series = Arc<Mutex<HashMap<Key, Arc<AtomicU64>>>>;
 
-/// What exporters read: sums and gauges from values of ours when they ask, histograms as they are recorded.
+/// The metrics for exporters: sums and gauges from values that they read on export, histograms as they are recorded.
 struct Exported {
     meter: Meter,
     counters: Mutex<HashMap<String, Series>>,
@@ -164,7 +164,7 @@ impl Exported {
     }
 }
 
-/// The value of a series; `observe` is told of a metric that is new. None beyond the bound.
+/// Returns the value of a series, and calls `observe` for a new metric. `None` beyond the bound.
 fn value(all: &Mutex<HashMap<String, Series>>, key: &Key, observe: impl Fn(String, Series)) -> Option<Arc<AtomicU64>> {
     let series = {
         let mut all = all.lock();

@@ -1,4 +1,4 @@
-//! Events of our own code as log records of OpenTelemetry, with the span that they happen in.
+//! Events of this workspace as log records of OpenTelemetry, with their span.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,17 +11,18 @@ use tracing_subscriber::layer::Context;
 
 use crate::clock::{Clock, SystemClock};
 
-/// Makes them.
+/// A layer that emits them.
 pub(super) struct Records(SdkLogger);
 
 impl Records {
-    /// For this provider.
+    /// Creates the layer for this provider.
     pub(super) fn new(provider: &SdkLoggerProvider) -> Self {
         Records(provider.logger("sealway"))
     }
 }
 
-/// Libraries below are left out: those that send the records would be told of by the records, without an end.
+/// Returns whether an event becomes a record. Libraries are left out: those that send the records would create records about
+/// sending, without an end.
 pub(super) fn is_wanted(meta: &tracing::Metadata<'_>) -> bool {
     meta.is_event() && meta.target().starts_with("sealway")
 }
@@ -67,7 +68,7 @@ impl Visit for Fields<'_> {
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        // What does not fit is told as text.
+        // A value that does not fit its type becomes text.
         let value = i64::try_from(value).map_or_else(|_| value.to_string().into(), AnyValue::Int);
         self.put(field, value);
     }

@@ -1,4 +1,4 @@
-//! TLS to a collector: its certificate is verified by the authorities that are given, or by the system's.
+//! TLS to a collector: the given authorities, or the system's, verify its certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use tonic::transport::{Channel, Endpoint};
 use crate::clock::SystemClock;
 use crate::tls::{Client, ClientFiles};
 
-/// A client for OTLP over HTTP.
+/// Creates a client for OTLP over HTTP.
 pub(super) fn http(ca: Option<&Path>, timeout: Duration) -> Result<Arc<dyn HttpClient>, String> {
     Ok(Arc::new(HyperClient::new(connector(ca, false)?, timeout, None)))
 }
 
-/// A channel for OTLP over gRPC, which connects on its first use.
+/// Creates a channel for OTLP over gRPC, which connects on its first use.
 pub(super) fn grpc(url: &str, ca: Option<&Path>, timeout: Duration) -> Result<Channel, String> {
     let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|err| format!("telemetry: the endpoint: {err}"))?;
     let endpoint = endpoint.timeout(timeout).connect_timeout(timeout);

@@ -13,33 +13,33 @@ use super::peer::PeerCertificate;
 use super::server::{Loaded, Server};
 use super::{unix_time, verify};
 
-/// How long, and for how many bytes, a refused client is listened to. Closing on bytes that were not read makes the
-/// system send a reset, which may overtake the alert that says why.
+/// Longest time, and most bytes, for which a rejected client is read. Closing with unread bytes makes the system send a reset,
+/// which may overtake the alert that names the cause.
 const LINGER: Duration = Duration::from_millis(500);
 const LINGER_BYTES_MAX: u64 = 64 * 1024;
 
-/// Why a handshake did not come to an end.
+/// The cause for which a handshake failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
-    /// The client showed no certificate and had to.
+    /// The client presented no certificate although it must.
     #[error("the client showed no certificate")]
     NoCertificate,
-    /// Its certificate was refused; the sentence says why.
+    /// Its certificate was rejected; the sentence names the cause.
     #[error("{0}")]
     Certificate(String),
-    /// It speaks no TLS, or none that can be agreed on.
+    /// The client does not use TLS, or no common parameters exist.
     #[error("no TLS could be agreed on: {0}")]
     Protocol(String),
-    /// It said that it does not go on: it does not trust our certificate, perhaps.
+    /// The client aborted the handshake: it may not trust the server's certificate.
     #[error("the client ended the handshake: {0}")]
     Client(String),
-    /// The connection broke.
+    /// The connection failed during the handshake.
     #[error("the connection broke during the handshake: {0}")]
     Io(io::Error),
 }
 
 impl AcceptError {
-    /// A short name for a metric's label.
+    /// Returns a short name for a metric's label.
     pub fn class(&self) -> &'static str {
         match self {
             AcceptError::NoCertificate => "no_certificate",
@@ -64,10 +64,10 @@ impl AcceptError {
 }
 
 impl Server {
-    /// Does the server's part of a handshake. The client is verified on a resumed one too: a ticket proves only that it
-    /// was let in when it got the ticket. Who calls puts a deadline on it, for it has none.
+    /// Performs the server's part of a handshake. It verifies the client on a resumed one too: a ticket proves only that the
+    /// client was accepted when it got the ticket. The caller sets a deadline; this has none.
     ///
-    /// A refused client is told by an alert; one that resumed is told by the end of the connection.
+    /// A rejected client gets an alert; one that resumed sees the end of the connection.
     ///
     /// # Errors
     /// [`AcceptError`].
@@ -92,7 +92,7 @@ impl Server {
         }
     }
 
-    /// Who is at the other end, verified under what is loaded now.
+    /// Returns the client's certificate, verified under the rules that are loaded now.
     fn peer<IO>(&self, loaded: &Loaded, stream: &TlsStream<IO>) -> Result<Option<Arc<PeerCertificate>>, AcceptError> {
         use rustls::server::danger::ClientCertVerifier;
         let Some(verifier) = &loaded.verifier else { return Ok(None) };
@@ -102,17 +102,17 @@ impl Server {
         };
         let chain: Vec<CertificateDer<'static>> = chain.iter().map(|der| der.clone().into_owned()).collect();
         let peer = PeerCertificate::parse(chain).map_err(AcceptError::Certificate)?;
-        // A full handshake has just verified it, and left its verdict.
+        // A full handshake has just verified it, and stored its verdict.
         let holds = verifier.verify(&peer.chain, unix_time(self.clock.now_ms()));
         let holds = holds.map_err(|err| AcceptError::Certificate(verify::explain(&err)))?;
         peer.verified(loaded.rules, holds.from_ms, holds.until_ms);
-        // Other material may have come into force meanwhile.
+        // Other material may have been loaded meanwhile.
         self.still_valid(&peer).map_err(AcceptError::Certificate)?;
         Ok(Some(Arc::new(peer)))
     }
 }
 
-/// Says that nothing more comes, and waits for the other side to say so too.
+/// Shuts down the sending side, and waits until the other side does so too.
 async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(io: &mut IO) {
     let rest = async {
         io.shutdown().await?;

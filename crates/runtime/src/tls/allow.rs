@@ -1,4 +1,4 @@
-//! Which certificates of a trusted authority are let in: patterns for their names.
+//! The allow-list for certificates of a trusted authority: patterns for their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::peer::PeerCertificate;
 const PATTERN_LEN_MAX: usize = 512;
 const STARS_MAX: usize = 8;
 
-/// One pattern. What it is compared with depends on how it begins:
+/// A pattern of the allow-list. Its beginning decides which names it is compared with:
 ///
 /// * `spiffe://plant/*`, or `URI:` and any URI: the URIs among the subject alternative names. A `*` stands for any text, and
 ///   one before the path for text without a slash: it does not reach into the path.
@@ -45,10 +45,10 @@ impl fmt::Display for AllowPattern {
 }
 
 impl AllowPattern {
-    /// Reads a pattern.
+    /// Parses one pattern of the list.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence that names the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > PATTERN_LEN_MAX || text.matches('*').count() > STARS_MAX {
             return Err(format!("a pattern has at most {PATTERN_LEN_MAX} bytes and {STARS_MAX} stars"));
@@ -83,7 +83,7 @@ impl AllowPattern {
         Ok(AllowPattern { text: text.to_owned(), matcher })
     }
 
-    /// Whether this certificate is meant.
+    /// Returns whether the pattern matches this certificate.
     pub fn matches(&self, peer: &PeerCertificate) -> bool {
         match &self.matcher {
             Matcher::Uri(pattern) => peer.uris.iter().any(|uri| uri_fits(pattern, uri)),
@@ -98,7 +98,7 @@ impl AllowPattern {
     }
 }
 
-/// The authority is compared apart from the path, so that a star of the one cannot reach into the other.
+/// Compares URIs. The authority is compared separately from the path, so that a star of the one cannot reach into the other.
 fn uri_fits(pattern: &str, uri: &str) -> bool {
     let split = |text: &str| {
         let authority = text.find("://").map_or(0, |at| at + 3);
@@ -112,10 +112,10 @@ fn uri_fits(pattern: &str, uri: &str) -> bool {
     glob(pattern_head.as_bytes(), head.as_bytes(), Some(b'/')) && glob(pattern_path.as_bytes(), path.as_bytes(), None)
 }
 
-/// Whether `text` fits `pattern`, in which a star stands for any bytes, also none, but not for `barrier`.
+/// Returns whether `text` matches `pattern`, in which a star stands for any bytes, also none, but not for `barrier`.
 fn glob(pattern: &[u8], text: &[u8], barrier: Option<u8>) -> bool {
     let (mut p, mut t) = (0, 0);
-    // The last star, and how far it has been stretched.
+    // The last star, and the length that it covers.
     let mut star: Option<(usize, usize)> = None;
     while t < text.len() {
         if p < pattern.len() && pattern[p] == b'*' {

@@ -1,4 +1,4 @@
-//! The side towards a server: whom is trusted there, and what is shown.
+//! The client side of TLS: the trusted authorities, and the certificate that is presented.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,25 +21,25 @@ use super::status::{self, CertificateStatus};
 use super::{Secret, Time, TlsError, identity, provider};
 use crate::clock::Clock;
 
-/// Servers whose sessions are remembered for resumption.
+/// Most servers whose sessions are remembered for resumption.
 const SESSIONS_MAX: usize = 256;
 
-/// What is shown to a server and whom is trusted there; files as configured.
+/// The files of a client's trust and certificate, as configured.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFiles {
     /// Authorities that are trusted, in PEM.
     pub ca: Option<PathBuf>,
-    /// Whether those of the system are trusted too; without `ca` they are in any case.
+    /// Trusts the system's authorities too; without `ca` they are always trusted.
     pub system_roots: bool,
-    /// The certificate chain that is shown, in PEM or PKCS#12. `None`: none.
+    /// The certificate chain to present, in PEM or PKCS#12. `None`: none.
     pub cert: Option<PathBuf>,
     /// Its key in PEM. `None`: the key is in the file of the chain.
     pub key: Option<PathBuf>,
     /// The password of a PKCS#12 file, in a file of one line.
     pub password_file: Option<PathBuf>,
-    /// The same where it was not configured by a file.
+    /// The password, if it is not configured by a file.
     pub password: Option<Secret>,
-    /// The name that the server's certificate must have, where it is not the one that is connected to.
+    /// The name that the server's certificate must have, if it is not the host of the connection.
     pub server_name: Option<String>,
 }
 
@@ -61,7 +61,7 @@ struct Loaded {
     certificates: Vec<CertificateStatus>,
 }
 
-/// The TLS side towards a server. Handshakes take what is loaded when they begin.
+/// The client side of TLS. Handshakes use the material that is loaded when they begin.
 pub struct Client {
     files: ClientFiles,
     watched: Watched,
@@ -108,10 +108,10 @@ impl Client {
         Ok(Client { files, watched, clock, provider, server_name, loaded, generation, reloading: Mutex::default() })
     }
 
-    /// Reads the files again; true if something changed.
+    /// Reads the files again; returns true if something changed.
     ///
     /// # Errors
-    /// [`TlsError`]; what was loaded stays in force.
+    /// [`TlsError`]; the material loaded before stays in force.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let _one_at_a_time = self.reloading.lock();
         let before = self.loaded.load_full();
@@ -129,43 +129,44 @@ impl Client {
         Ok(true)
     }
 
-    /// Whether a file looks other than when it was last read, also when that failed.
+    /// Returns whether a file has changed since it was last read, successfully or not.
     pub fn files_changed(&self) -> bool {
         self.watched.changed()
     }
 
-    /// Changes when other material is in force: connections of before were made with other trust, or another name.
+    /// Returns a channel that changes when other material is in force: earlier connections were made with other trust, or
+    /// another name.
     pub fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// What is loaded; the system's authorities are not listed.
+    /// Returns the loaded certificates, without the system's authorities.
     pub fn certificates(&self) -> Vec<CertificateStatus> {
         self.loaded.load().certificates.clone()
     }
 
-    /// For a handshake: one that offers HTTP/2 and HTTP/1.1, or HTTP/1.1 alone.
+    /// Returns the configuration for a handshake: one that offers HTTP/2 and HTTP/1.1, or only HTTP/1.1.
     pub fn config(&self, alpn_h2: bool) -> Arc<ClientConfig> {
         let loaded = self.loaded.load();
         Arc::clone(if alpn_h2 { &loaded.http2 } else { &loaded.http1 })
     }
 
-    /// The name that the server's certificate must have, if it is configured.
+    /// Returns the name that the server's certificate must have, if it is configured.
     pub fn server_name(&self) -> Option<ServerName<'static>> {
         self.server_name.clone()
     }
 }
 
-/// What files hold, for a configuration that is put together elsewhere.
+/// The contents of the files, for a configuration that another component builds.
 pub struct ClientParts {
-    /// Authorities that are trusted; there may be none.
+    /// Trusted authorities; there may be none.
     pub roots: RootCertStore,
-    /// The certificate that is shown, with its key.
+    /// The certificate to present, with its key.
     pub certified: Option<CertifiedKey>,
 }
 
 impl ClientFiles {
-    /// Reads the files once.
+    /// Reads the files once, without watching them.
     ///
     /// # Errors
     /// [`TlsError`], naming the field and the file.

@@ -1,4 +1,4 @@
-//! Which part of a client's certificate is meant, as configurations name it.
+//! Parts of a client's certificate by the names of the configuration.
 
 use super::PeerCertificate;
 
@@ -6,28 +6,28 @@ use super::PeerCertificate;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CertificateField {
-    /// The certificate itself, a byte sequence as `Client-Cert` of RFC 9440 has it.
+    /// The certificate itself, a byte sequence as in `Client-Cert` of RFC 9440.
     Certificate,
-    /// The certificates above it, as `Client-Cert-Chain` of RFC 9440 has them.
+    /// The certificates above it, as in `Client-Cert-Chain` of RFC 9440.
     Chain,
-    /// Subject (RFC 4514).
+    /// The subject in the form of RFC 4514.
     Subject,
-    /// The common name.
+    /// The common name of the subject.
     CommonName,
     /// DNS names, separated by commas.
     Dns,
-    /// URIs, separated by commas.
+    /// URIs in one text, separated by commas.
     Uri,
-    /// Serial number, hexadecimal.
+    /// The serial number, in hexadecimal.
     Serial,
-    /// Issuer (RFC 4514).
+    /// The issuer in the form of RFC 4514.
     Issuer,
     /// SHA-256 of the certificate, hexadecimal.
     Sha256,
 }
 
 impl CertificateField {
-    /// The field's values; none of what is no text.
+    /// Returns the field's values; empty for a field that is not text.
     pub fn texts(self, certificate: &PeerCertificate) -> Vec<&str> {
         match self {
             CertificateField::Certificate | CertificateField::Chain => Vec::new(),

@@ -1,4 +1,4 @@
-//! The files that TLS material is made of: read together, within bounds, and looked at for changes.
+//! The files of TLS material: read together, within bounds, and watched for changes.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ pub(super) const FILE_LEN_MAX: u64 = 1024 * 1024;
 /// Largest file of authorities or of revoked certificates, in bytes.
 pub(super) const LIST_LEN_MAX: u64 = 32 * 1024 * 1024;
 
-/// How often files that do not fit together are read again, and how long after: whoever replaces a key and its
-/// certificate renames one, then the other.
+/// Number of attempts to read files that do not fit together, and the pause between them: an operator who replaces a key and
+/// its certificate renames one, then the other.
 const AGAIN: usize = 3;
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// A file that is configured.
+/// A file that the configuration names.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
     pub(super) field: &'static str,
@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// What was in it. No `Debug`: it may be a key.
+/// The content of a file. No `Debug`: it may be a key.
 pub(super) struct Content {
     pub(super) field: &'static str,
     pub(super) path: PathBuf,
@@ -49,7 +49,7 @@ impl Content {
         sha256(&self.bytes)
     }
 
-    /// Whether it is PEM, not DER.
+    /// Returns whether it is PEM, not DER.
     pub(super) fn is_pem(&self) -> bool {
         self.bytes.windows(11).any(|window| window == b"-----BEGIN ")
     }
@@ -61,7 +61,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
-/// What tells a file from the one that was there before, without reading it.
+/// The metadata that reveals the replacement of a file, without reading it.
 #[derive(Clone, Debug, PartialEq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -69,7 +69,7 @@ struct Stamp {
     inode: u64,
 }
 
-/// Files and how they looked when last read.
+/// Files and their metadata at the last reading.
 #[derive(Debug)]
 pub(super) struct Watched {
     sources: Vec<Source>,
@@ -81,7 +81,7 @@ impl Watched {
         Watched { sources, seen: Mutex::default() }
     }
 
-    /// Whether a file looks other than at the last reading, which may have failed.
+    /// Returns whether a file has changed since the last reading, which may have failed.
     pub(super) fn changed(&self) -> bool {
         *self.seen.lock() != self.stamps()
     }
@@ -90,11 +90,11 @@ impl Watched {
         self.sources.iter().map(stamp).collect()
     }
 
-    /// Reads all files and makes something of them, again if they do not fit together.
+    /// Reads all files and calls `make`, again if they do not fit together.
     pub(super) fn load<T>(&self, make: impl Fn(&[Content]) -> Result<T, TlsError>) -> Result<T, TlsError> {
         let mut again = 0;
         loop {
-            // Before the reading: what changes meanwhile looks changed afterwards.
+            // Before the reading: a file that changes meanwhile counts as changed afterwards.
             *self.seen.lock() = self.stamps();
             let contents = self.sources.iter().map(read).collect::<Result<Vec<_>, _>>();
             match contents.and_then(|contents| make(&contents)) {
@@ -119,7 +119,7 @@ fn stamp(source: &Source) -> Option<Stamp> {
 
 fn read(source: &Source) -> Result<Content, TlsError> {
     let fault = |message: String| TlsError::new(source.field, &source.path, message);
-    // Room for all of it at once: a buffer that grows leaves copies of a key behind.
+    // The whole capacity at once: a buffer that grows leaves copies of a key behind.
     let file = std::fs::File::open(&source.path).map_err(|err| fault(format!("cannot be read: {err}")))?;
     let len = file.metadata().map(|metadata| metadata.len().min(source.len_max)).unwrap_or_default();
     let mut bytes = Zeroizing::new(Vec::with_capacity(usize::try_from(len).unwrap_or_default() + 64));
@@ -133,7 +133,7 @@ fn read(source: &Source) -> Result<Content, TlsError> {
     Ok(Content { field: source.field, path: source.path.clone(), bytes })
 }
 
-/// The contents of one field.
+/// Iterates over the contents of one field.
 pub(super) fn of<'a>(contents: &'a [Content], field: &'static str) -> impl Iterator<Item = &'a Content> {
     contents.iter().filter(move |content| content.field == field)
 }

@@ -16,7 +16,7 @@ use super::files::Content;
 /// Most certificates that are presented with a key.
 const CHAIN_MAX: usize = 10;
 
-/// Reads a chain and its key. `key` is `None` where the key is in the file of the chain.
+/// Reads a chain and its key. `key` is `None` if the key is in the file of the chain.
 pub(super) fn load(
     cert: &Content,
     key: Option<&Content>,
@@ -38,7 +38,7 @@ pub(super) fn load(
 
 fn from_pem(cert: &Content, key: &Content, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
     let chain = certificates(cert)?;
-    // A list, so that what else is in the file does not matter.
+    // A list, so that other content of the file does not matter.
     let text = String::from_utf8_lossy(&key.bytes);
     let mut keys = PrivateKeyDer::pem_slice_iter(&key.bytes).filter_map(Result::ok);
     let Some(der) = keys.next() else {
@@ -53,7 +53,7 @@ fn from_pem(cert: &Content, key: &Content, provider: &CryptoProvider) -> Result<
     if keys.next().is_some() {
         return Err(key.fault("holds more than one private key"));
     }
-    // Not the library's text: it may quote what it read.
+    // Not the library's text: it may quote its input.
     let signer =
         provider.key_provider.load_private_key(der).map_err(|_| key.fault("holds a private key of no known kind"))?;
     let certified = CertifiedKey::new(without_roots(chain), signer);
@@ -110,14 +110,14 @@ fn issuer(cert: &CertificateDer<'_>) -> Option<Vec<u8>> {
     X509Certificate::from_der(cert).ok().map(|(_, cert)| cert.issuer().as_raw().to_vec())
 }
 
-/// Who verifies has the root already, and believes no other: sending it is bytes for nothing.
+/// Removes roots from a chain: a verifier has the root already, and trusts no other, so sending it is of no use.
 fn without_roots(mut chain: Vec<CertificateDer<'static>>) -> Vec<CertificateDer<'static>> {
     let mut is_first = true;
     chain.retain(|cert| std::mem::take(&mut is_first) || subject(cert) != issuer(cert));
     chain
 }
 
-/// The certificates of a PEM file, at least one, each of which can be read.
+/// Parses the certificates of a PEM file, at least one, each of which must be valid DER.
 pub(super) fn certificates(file: &Content) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let certificates = CertificateDer::pem_slice_iter(&file.bytes)
         .collect::<Result<Vec<_>, _>>()
@@ -133,7 +133,7 @@ pub(super) fn certificates(file: &Content) -> Result<Vec<CertificateDer<'static>
     Ok(certificates)
 }
 
-/// The lists of revoked certificates in a file, PEM or one in DER.
+/// Parses the lists of revoked certificates in a file, PEM or one in DER.
 pub(super) fn revocations(file: &Content) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     if !file.is_pem() {
         return Ok(vec![CertificateRevocationListDer::from(file.bytes.to_vec())]);
@@ -147,7 +147,7 @@ pub(super) fn revocations(file: &Content) -> Result<Vec<CertificateRevocationLis
     Ok(lists)
 }
 
-/// An OCSP answer in DER that says something: its status is `successful`.
+/// Reads an OCSP answer in DER whose status is `successful`.
 pub(super) fn staple(file: &Content) -> Result<Vec<u8>, TlsError> {
     let content = match file.bytes.as_slice() {
         [0x30, len, rest @ ..] if *len < 0x80 => rest,

@@ -1,8 +1,8 @@
-//! TLS material: what a listener presents and whom it lets in ([`Server`]), what is shown to a server and whom is trusted
-//! there ([`Client`]), and what a certificate says ([`PeerCertificate`], [`CertificateStatus`]).
+//! TLS material: the certificate of a listener and its rules for clients ([`Server`]), the certificate and the trust of a
+//! client ([`Client`]), and the content of a certificate ([`PeerCertificate`], [`CertificateStatus`]).
 //!
-//! Files are read again without a restart: the new ones are in force for the next handshake, and what does not load
-//! changes nothing. It may not know what a connection carries. Certificates are made in [`crate::certs`].
+//! Files are read again without a restart: new ones are in force for the next handshake, and a failure to load changes nothing.
+//! This module does not know the protocol of a connection. [`crate::certs`] creates certificates.
 
 mod accept;
 mod allow;
@@ -33,17 +33,18 @@ pub use self::status::{CertificateStatus, read_certificates, read_revocations};
 /// A password in memory: it is wiped when dropped, and its `Debug` shows nothing.
 pub use secrecy::SecretString as Secret;
 
-/// Why TLS material cannot be used: the field and the file at fault, and what is wrong with it. Never what is in the file.
+/// The cause for which TLS material cannot be used: the field and the file at fault, and the defect. Never the content of the
+/// file.
 #[derive(Debug, thiserror::Error)]
 #[error("{field}: {}: {message}", file.display())]
 pub struct TlsError {
     /// `cert`, `key`, `password_file`, `client_ca`, `crl`, `ocsp`, `ca`, `server_name`.
     pub field: &'static str,
-    /// The file; empty where there is none.
+    /// The file; empty if there is none.
     pub file: PathBuf,
     /// A sentence without a full stop.
     pub message: String,
-    /// Two files do not fit together, which may be because one of them was just being replaced.
+    /// Two files do not fit together, perhaps because one of them was just being replaced.
     is_transient: bool,
 }
 
@@ -58,12 +59,12 @@ impl TlsError {
     }
 }
 
-/// The one crypto library. X25519MLKEM768 is its first key exchange.
+/// Returns the one crypto library. X25519MLKEM768 is its first key exchange.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// The clock of a service as rustls wants it.
+/// The clock of a service as an adapter for rustls.
 #[derive(Debug)]
 struct Time(Arc<dyn crate::clock::Clock>);
 

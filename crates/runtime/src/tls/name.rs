@@ -1,10 +1,10 @@
-//! Names of certificates as text: RFC 4514, the last part first, with what could be mistaken escaped.
+//! Names of certificates as text: RFC 4514, the last part first, with ambiguous characters escaped.
 
 use x509_parser::der_parser::asn1_rs::oid;
 use x509_parser::der_parser::oid::Oid;
 use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-/// `CN=instrument-7,O=Plant`.
+/// Formats a name, such as `CN=instrument-7,O=Plant`.
 pub(super) fn rfc4514(name: &X509Name<'_>) -> String {
     let mut parts: Vec<String> =
         name.iter_rdn().map(|rdn| rdn.iter().map(attribute).collect::<Vec<_>>().join("+")).collect();
@@ -12,7 +12,7 @@ pub(super) fn rfc4514(name: &X509Name<'_>) -> String {
     parts.join(",")
 }
 
-/// The common name, if there is exactly one that is text: of two nobody can say which is meant.
+/// Returns the common name, if there is exactly one that is text: two would be ambiguous.
 pub(super) fn common_name(name: &X509Name<'_>) -> Option<String> {
     let mut names = name.iter_common_name();
     match (names.next(), names.next()) {
@@ -24,7 +24,7 @@ pub(super) fn common_name(name: &X509Name<'_>) -> Option<String> {
 fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
     match (short(attribute.attr_type()), attribute.as_str()) {
         (Some(short), Ok(text)) => format!("{short}={}", escape(text)),
-        // What has no short name, or is no text, is shown as the bytes of its value.
+        // An attribute without a short name, or that is not text, is shown as the bytes of its value.
         (short, _) => {
             let kind = short.map_or_else(|| attribute.attr_type().to_id_string(), str::to_owned);
             format!("{kind}=#{}", hex(attribute.attr_value().data))
@@ -47,7 +47,7 @@ fn short(oid: &Oid<'_>) -> Option<&'static str> {
     known.iter().find(|(known, _)| known == oid).map(|(_, short)| *short)
 }
 
-/// Control characters too: a name goes into logs and headers.
+/// Escapes a text, control characters too: a name goes into logs and headers.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let last = text.chars().count().saturating_sub(1);
@@ -68,12 +68,12 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// Lower-case hexadecimal.
+/// Encodes bytes in lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A serial number as OpenSSL prints it: upper-case hexadecimal without leading zero bytes.
+/// Formats a serial number as OpenSSL prints it: upper-case hexadecimal without leading zero bytes.
 pub(crate) fn serial(bytes: &[u8]) -> String {
     let at = bytes.iter().position(|byte| *byte != 0).unwrap_or(bytes.len().saturating_sub(1));
     hex(&bytes[at..]).to_uppercase()

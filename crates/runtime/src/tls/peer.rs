@@ -1,4 +1,4 @@
-//! What a client's certificate says, read once a connection.
+//! The content of a client's certificate, read once a connection.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,10 +9,10 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use super::{files, name};
 
-/// The certificate of the other side, and what it says. Its names are worth what its verification was: one that came out
-/// of [`super::Server::accept`] has been verified.
+/// The certificate of the other side, and its content. Its names are as reliable as its verification: one from
+/// [`super::Server::accept`] has been verified.
 pub struct PeerCertificate {
-    /// As presented: the certificate itself, then those that lead to an authority.
+    /// As presented: the certificate itself, then those up to an authority.
     pub chain: Vec<CertificateDer<'static>>,
     /// The subject as RFC 4514 writes it.
     pub subject: String,
@@ -22,9 +22,9 @@ pub struct PeerCertificate {
     pub dns: Vec<String>,
     /// URIs among them, SPIFFE ids too.
     pub uris: Vec<String>,
-    /// IP addresses among them.
+    /// IP addresses among the alternative names.
     pub ips: Vec<IpAddr>,
-    /// E-mail addresses among them.
+    /// E-mail addresses among the alternative names.
     pub emails: Vec<String>,
     /// The serial number in upper-case hexadecimal, as OpenSSL prints it.
     pub serial: String,
@@ -37,7 +37,7 @@ pub struct PeerCertificate {
     verdict: Verdict,
 }
 
-/// Under which rules a peer was verified, and how long that holds by the clock alone.
+/// The rules under which a peer was verified, and the time for which the verdict holds by the clock alone.
 #[derive(Debug, Default)]
 struct Verdict {
     rules: AtomicU64,
@@ -46,10 +46,10 @@ struct Verdict {
 }
 
 impl PeerCertificate {
-    /// Reads the chain that a peer presented. It verifies nothing.
+    /// Parses the chain that a peer presented, without verifying it.
     ///
     /// # Errors
-    /// A sentence, when the first certificate cannot be read.
+    /// A sentence, if the first certificate cannot be parsed.
     pub fn parse(chain: Vec<CertificateDer<'static>>) -> Result<Self, String> {
         let leaf = chain.first().ok_or("there is no certificate")?.clone();
         let (rest, cert) = X509Certificate::from_der(&leaf).map_err(|_| "the certificate cannot be read")?;
@@ -83,14 +83,14 @@ impl PeerCertificate {
         Ok(peer)
     }
 
-    /// Notes that it has been verified under these rules, and for how long that holds.
+    /// Records that it was verified under these rules, and for how long that holds.
     pub(super) fn verified(&self, rules: u64, from_ms: u64, until_ms: u64) {
         self.verdict.from_ms.store(from_ms, Ordering::Relaxed);
         self.verdict.until_ms.store(until_ms, Ordering::Relaxed);
         self.verdict.rules.store(rules, Ordering::Release);
     }
 
-    /// Whether what was found under these rules still holds, so that no signature need be verified again.
+    /// Returns whether the verdict under these rules still holds, so that no signature need be verified again.
     pub(super) fn holds(&self, rules: u64, now_ms: u64) -> bool {
         self.verdict.rules.load(Ordering::Acquire) == rules
             && (self.verdict.from_ms.load(Ordering::Relaxed)..=self.verdict.until_ms.load(Ordering::Relaxed))
@@ -115,12 +115,12 @@ pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(|sixteen| Ipv6Addr::from(sixteen).into())
 }
 
-/// The first millisecond of a certificate's validity; 0 for dates before 1970.
+/// Returns the first millisecond of a certificate's validity; 0 for dates before 1970.
 pub(super) fn from_ms(cert: &X509Certificate<'_>) -> u64 {
     u64::try_from(cert.validity().not_before.timestamp()).unwrap_or(0).saturating_mul(1000)
 }
 
-/// The last one: the second that the certificate names is part of it.
+/// Returns the last millisecond of a certificate's validity, which includes the second that it names.
 pub(super) fn until_ms(cert: &X509Certificate<'_>) -> u64 {
     u64::try_from(cert.validity().not_after.timestamp()).map_or(0, |seconds| seconds.saturating_mul(1000) + 999)
 }

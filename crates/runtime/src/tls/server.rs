@@ -1,4 +1,5 @@
-//! A listener's side: its certificate, and the rules for those of its clients; loaded, and loaded again while it serves.
+//! The server side of TLS: the certificate of a listener, and the rules for those of its clients; loaded at the start, and
+//! again while it serves.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -23,19 +24,19 @@ use super::verify::{self, BuildError, ClientVerifier};
 use super::{Secret, Time, TlsError, identity, provider, unix_time};
 use crate::clock::Clock;
 
-/// Whether clients show a certificate.
+/// The requirement of a client certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Clients are not asked for a certificate.
     #[default]
     None,
-    /// They are asked. Who shows none is let in without a name; who shows a bad one is not.
+    /// Clients are asked. A client without a certificate is accepted without a name; one with an invalid certificate is not.
     Optional,
-    /// They must.
+    /// Clients must present a certificate.
     Required,
 }
 
-/// What a listener presents and asks for; files as configured.
+/// The files of a listener's certificate and rules, as configured.
 #[derive(Clone, Debug, Default)]
 pub struct ServerFiles {
     /// The certificate chain, in PEM or PKCS#12.
@@ -44,19 +45,19 @@ pub struct ServerFiles {
     pub key: Option<PathBuf>,
     /// The password of a PKCS#12 file, in a file of one line.
     pub password_file: Option<PathBuf>,
-    /// The same where it was not configured by a file. `password_file` is looked at first.
+    /// The password, if it is not configured by a file. `password_file` takes precedence.
     pub password: Option<Secret>,
-    /// Authorities whose clients are let in, in PEM. Needed unless `client_auth` is `None`.
+    /// Authorities whose clients are accepted, in PEM. Required unless `client_auth` is `None`.
     pub client_ca: Vec<PathBuf>,
-    /// Whether clients show a certificate.
+    /// The requirement of a client certificate.
     pub client_auth: ClientAuth,
     /// Lists of revoked client certificates, in PEM or DER.
     pub crl: Vec<PathBuf>,
-    /// Which clients are let in; empty for all that an authority vouches for.
+    /// The patterns of accepted clients; empty for all clients of an authority.
     pub allow: Vec<AllowPattern>,
-    /// An OCSP answer in DER that is sent along with the certificate.
+    /// An OCSP answer in DER that is sent with the certificate.
     pub ocsp: Option<PathBuf>,
-    /// Refuses TLS 1.2.
+    /// Rejects TLS 1.2 and earlier.
     pub tls13_only: bool,
 }
 
@@ -75,22 +76,22 @@ impl ServerFiles {
     }
 }
 
-/// All that was made of the files at one time.
+/// The material from one reading of the files.
 pub(super) struct Loaded {
     pub(super) config: Arc<ServerConfig>,
     pub(super) verifier: Option<Arc<ClientVerifier>>,
     generation: u64,
-    /// Of the rules for clients, which a new certificate of our own does not change. Unique in the process: a verdict under
-    /// another server's rules must not pass for one under these.
+    /// The number of the rules for clients, which a new certificate of the listener does not change. Unique in the process: a
+    /// verdict under another server's rules must not pass for one under these.
     pub(super) rules: u64,
     ticketer: Arc<dyn ProducesTickets>,
     digests: Vec<[u8; 32]>,
-    /// Those of the files that say which clients are let in.
+    /// Digests of the files that define the accepted clients.
     client_digests: Vec<[u8; 32]>,
     certificates: Vec<CertificateStatus>,
 }
 
-/// The TLS side of a listener. Handshakes take what is loaded when they begin.
+/// The TLS side of a listener. Handshakes use the material that is loaded when they begin.
 pub struct Server {
     files: ServerFiles,
     watched: Watched,
@@ -112,8 +113,8 @@ impl fmt::Debug for Server {
 }
 
 impl Server {
-    /// Reads the files. Where key and certificate do not fit together, as while they are being replaced, it tries again
-    /// for 300 ms, and blocks meanwhile. What has expired is loaded all the same, with a warning in the log.
+    /// Reads the files. If key and certificate do not fit together, as during their replacement, it tries again for 300 ms, and
+    /// blocks meanwhile. Expired certificates are loaded all the same, with a warning in the log.
     ///
     /// # Errors
     /// [`TlsError`], naming the field and the file.
@@ -133,12 +134,12 @@ impl Server {
         Ok(Server { files, watched, clock, provider, loaded, generation, reloading: Mutex::default() })
     }
 
-    /// Reads the files again; true if something changed. It blocks as [`Server::load`] does.
+    /// Reads the files again; returns true if something changed. It blocks as [`Server::load`] does.
     ///
-    /// Session tickets stay good unless what says which clients are let in has changed.
+    /// Session tickets stay valid unless the rules for clients have changed.
     ///
     /// # Errors
-    /// [`TlsError`]; what was loaded stays in force.
+    /// [`TlsError`]; the material loaded before stays in force.
     pub fn reload(&self) -> Result<bool, TlsError> {
         let _one_at_a_time = self.reloading.lock();
         let before = self.loaded.load_full();
@@ -157,14 +158,14 @@ impl Server {
         Ok(true)
     }
 
-    /// Whether a file looks other than when it was last read, also when that failed. Cheap: it asks for times, lengths
-    /// and inodes.
+    /// Returns whether a file has changed since it was last read, successfully or not. Cheap: it reads times, lengths and
+    /// inodes.
     pub fn files_changed(&self) -> bool {
         self.watched.changed()
     }
 
-    /// Whether a client that was let in would be now: by the authorities, the lists of revoked certificates and the
-    /// allow-list that are loaded, and by the clock. Cheap as long as nothing but the clock has changed.
+    /// Returns whether an accepted client would be accepted now: by the authorities, the lists of revoked certificates and the
+    /// allow-list that are loaded, and by the clock. Cheap as long as only the clock has changed.
     ///
     /// # Errors
     /// A sentence for a log.
@@ -179,18 +180,18 @@ impl Server {
         Ok(())
     }
 
-    /// Changes when other material is in force. The number means nothing but that.
+    /// Returns a channel that changes when other material is in force. The number has no other meaning.
     pub fn generation(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// What is loaded.
+    /// Returns the loaded certificates and lists.
     pub fn certificates(&self) -> Vec<CertificateStatus> {
         self.loaded.load().certificates.clone()
     }
 }
 
-/// Makes a configuration of the files' contents. Tickets outlive `before` if the same clients are let in.
+/// Builds a configuration from the files' contents. Tickets outlive `before` if the same clients are accepted.
 fn build(
     files: &ServerFiles,
     contents: &[Content],
@@ -231,10 +232,10 @@ fn build(
     };
     let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // Scanners ask for an order of ours. It is that of the common clients, who know no better: each suite is a good one.
+    // Scanners expect the server to set an order. It sets that of common clients: each suite is a good one.
     config.ignore_client_order = true;
     config.ticketer = Arc::clone(&ticketer);
-    // Tickets are kept by clients; a memory of sessions here would have to forget those of refused clients.
+    // Clients keep the tickets; a memory of sessions here would have to forget those of rejected clients.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(Loaded {
         config: Arc::new(config),
@@ -248,7 +249,7 @@ fn build(
     })
 }
 
-/// The rules for clients, and what they are made of.
+/// Builds the rules for clients, and their digests.
 fn clients(
     files: &ServerFiles,
     contents: &[Content],
@@ -289,7 +290,7 @@ fn clients(
     })
 }
 
-/// The password: one line of a file, or as given.
+/// Returns the password: one line of a file, or as given.
 pub(super) fn password(file: Option<&Content>, given: Option<&Secret>) -> Result<Option<Secret>, TlsError> {
     let Some(file) = file else { return Ok(given.cloned()) };
     let text = std::str::from_utf8(&file.bytes).map_err(|_| file.fault("is not text"))?;

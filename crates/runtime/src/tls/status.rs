@@ -1,4 +1,4 @@
-//! What there is to show of certificates that are in use: names and dates, never a key.
+//! Information about certificates in use: names and dates, never a key.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use super::{TlsError, identity, name, peer};
 /// One certificate, or one list of revoked ones, as loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CertificateStatus {
-    /// The file that it came from.
+    /// The file that contains it.
     pub file: String,
     /// `server`, `client_ca`, `crl` on a listener; `client`, `server_ca` towards a server; `issuer` for further
     /// certificates of a presented chain.
     pub role: &'static str,
     /// The subject as RFC 4514 writes it; of a list, its issuer.
     pub subject: String,
-    /// The issuer.
+    /// The issuer as RFC 4514 writes it.
     pub issuer: String,
     /// The serial number in upper-case hexadecimal; of a list, its number.
     pub serial: String,
-    /// The first millisecond of its validity; of a list, when it was made.
+    /// The first millisecond of its validity; of a list, the time of its issue.
     pub not_before_ms: u64,
     /// The last millisecond of its validity; of a list, when the next was due. 0 if a list does not say.
     pub not_after_ms: u64,
@@ -31,7 +31,7 @@ pub struct CertificateStatus {
     pub names: Vec<String>,
     /// SHA-256 of the certificate in lower-case hexadecimal; empty for a list.
     pub sha256: String,
-    /// Of a list, how many certificates it revokes.
+    /// Number of certificates that a list revokes; `None` for a certificate.
     pub revoked: Option<usize>,
 }
 
@@ -76,21 +76,21 @@ impl CertificateStatus {
         })
     }
 
-    /// Whole days that are left at `now_ms`; negative once it is over.
+    /// Returns the whole days that are left at `now_ms`; negative once it has expired.
     pub fn days_left(&self, now_ms: u64) -> i64 {
         let left = i128::from(self.not_after_ms) - i128::from(now_ms);
         i64::try_from(left.div_euclid(86_400_000)).unwrap_or(i64::MAX)
     }
 }
 
-/// The statuses of a chain: the first in `role`, the others as issuers.
+/// Returns the statuses of a chain: the first in `role`, the others as issuers.
 pub(super) fn chain(file: &Content, role: &'static str, chain: &[CertificateDer<'_>]) -> Vec<CertificateStatus> {
     let roles = std::iter::once(role).chain(std::iter::repeat("issuer"));
     chain.iter().zip(roles).filter_map(|(der, role)| CertificateStatus::of(&file.path, role, der)).collect()
 }
 
-/// Logs what is over, or not yet: it is no error, since a gateway that serves with it is better than none, and the clock
-/// may be wrong.
+/// Logs certificates that have expired or are not valid yet: no error, since a gateway that serves with one is better than
+/// none, and the clock may be wrong.
 pub(super) fn warn_of_dates(statuses: &[CertificateStatus], now_ms: u64) {
     for status in statuses {
         let what = if status.role == "crl" && status.not_after_ms != 0 && status.not_after_ms < now_ms {
@@ -107,7 +107,7 @@ pub(super) fn warn_of_dates(statuses: &[CertificateStatus], now_ms: u64) {
     }
 }
 
-/// Reads the certificates of a PEM file for show.
+/// Reads the certificates of a PEM file for display.
 ///
 /// # Errors
 /// [`TlsError`], naming the file.
@@ -119,7 +119,7 @@ pub fn read_certificates(path: &Path, role: &'static str) -> Result<Vec<Certific
     })
 }
 
-/// Reads the lists of revoked certificates in a file for show.
+/// Reads the lists of revoked certificates in a file for display.
 ///
 /// # Errors
 /// [`TlsError`], naming the file.

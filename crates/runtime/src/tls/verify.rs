@@ -1,16 +1,16 @@
-//! Whom a listener lets in. rustls' own verification builds the path and asks the lists of revoked certificates; on top of
-//! it stand rules that it does not have:
+//! Verification of a listener's clients. rustls' own verification builds the path and checks the lists of revoked certificates;
+//! this module adds rules that rustls does not have:
 //!
 //! * the certificate says that it is for clients: one without extended key usages is refused;
 //! * the authority that the path leads to is valid now: those that are not are no trust anchors;
 //! * the certificate is on the allow-list, if there is one.
 //!
-//! A chain that was found good under the same rules is not verified again while its dates hold: instruments come back with
-//! the same certificate, and one signature less is a quarter of a resumed handshake.
+//! A chain that was accepted under the same rules is not verified again while its dates hold: instruments return with the same
+//! certificate, and one signature less is a quarter of a resumed handshake.
 //!
-//! A list of revoked certificates whose time for a successor has passed goes on counting, with a warning when it is loaded
-//! and in the statuses: refusing everybody because a file was not renewed would stop a plant, and what it revokes stays
-//! revoked. An authority that no list is about is not asked for one.
+//! A list of revoked certificates that is overdue stays in force, with a warning when it is loaded and in the statuses:
+//! rejecting every client because a file was not renewed would stop a plant, and its entries stay revoked. An authority without
+//! a list does not need one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use super::allow::AllowPattern;
 use super::peer::{self, PeerCertificate};
 
-/// Chains whose verdict is remembered. Good ones alone are, so who is not let in cannot fill it.
+/// Most chains whose verdict is remembered. Only accepted ones are, so rejected clients cannot fill it.
 const VERDICTS_MAX: usize = 10_000;
 
 /// An authority of the configuration.
@@ -41,7 +41,7 @@ struct Authority {
     holds: Holds,
 }
 
-/// What paths are built from.
+/// The rules from which paths are built.
 #[derive(Debug)]
 struct PathRules {
     lists: Vec<CertificateRevocationListDer<'static>>,
@@ -49,30 +49,30 @@ struct PathRules {
     provider: Arc<CryptoProvider>,
 }
 
-/// The authorities that are valid at a time. rustls knows no dates of a trust anchor, so those that are out of date are
-/// none: a client chooses which certificates it shows, and may show any authority's beside its own.
+/// The authorities that are valid at a time. rustls does not know dates of a trust anchor, so expired ones are left out: a
+/// client chooses which certificates it presents, and may present any authority's beside its own.
 #[derive(Debug)]
 struct Anchors {
-    /// While the same authorities are valid.
+    /// The time in which the same authorities are valid.
     holds: Holds,
-    /// None while no authority is valid.
+    /// The path verifier; `None` while no authority is valid.
     paths: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// The rules of one listener, as loaded.
 #[derive(Debug)]
 pub(super) struct ClientVerifier {
-    /// Of all authorities, for what needs no path: signatures, and the names that clients are told.
+    /// A verifier over all authorities, for operations without a path: signatures, and the names that clients receive.
     all: Arc<dyn ClientCertVerifier>,
     authorities: Vec<Authority>,
     rules: PathRules,
     anchors: Mutex<Arc<Anchors>>,
     allow: Vec<AllowPattern>,
-    /// By SHA-256 of the chain as presented. They are of these rules, and go with them.
+    /// Verdicts by SHA-256 of the chain as presented. They are of these rules, and are dropped with them.
     verdicts: Mutex<HashMap<[u8; 32], Holds>>,
 }
 
-/// From when and until when a verdict holds by the clock, in milliseconds since 1970.
+/// The time in which a verdict holds by the clock, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holds {
     pub(super) from_ms: u64,
@@ -106,7 +106,7 @@ impl PathRules {
 }
 
 impl Anchors {
-    /// Those of `authorities` that are valid now, until one of them ends or another begins.
+    /// Selects those of `authorities` that are valid now, until one of them ends or another begins.
     fn at(now_ms: u64, authorities: &[Authority], rules: &PathRules) -> Result<Self, BuildError> {
         let mut holds = Holds { from_ms: 0, until_ms: u64::MAX };
         for authority in authorities {
@@ -127,7 +127,7 @@ fn unusable(err: &dyn std::fmt::Display) -> BuildError {
     BuildError::Authority(format!("holds an authority that cannot be used: {err}"))
 }
 
-/// Why there is no verifier.
+/// The cause for which there is no verifier.
 pub(super) enum BuildError {
     /// An authority cannot be used.
     Authority(String),
@@ -136,7 +136,7 @@ pub(super) enum BuildError {
 }
 
 impl ClientVerifier {
-    /// Trusts `authorities`, of which there is at least one.
+    /// Creates a verifier that trusts `authorities`, of which there is at least one.
     pub(super) fn new(
         authorities: &[CertificateDer<'static>],
         lists: Vec<CertificateRevocationListDer<'static>>,
@@ -152,12 +152,12 @@ impl ClientVerifier {
         }
         let rules = PathRules { lists, is_optional, provider };
         let all = rules.paths(known.iter())?;
-        // Made at the first handshake, which knows the time.
+        // Built at the first handshake, which knows the time.
         let anchors = Mutex::new(Arc::new(Anchors { holds: Holds { from_ms: 1, until_ms: 0 }, paths: None }));
         Ok(ClientVerifier { all, authorities: known, rules, anchors, allow, verdicts: Mutex::default() })
     }
 
-    /// Whether a chain is good now: by the verdict on it, or by verifying it.
+    /// Checks whether a chain is valid now: by the verdict on it, or by verifying it.
     pub(super) fn verify(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<Holds, Error> {
         let (digest, now_ms) = (digest(chain), now.as_secs().saturating_mul(1000));
         let known = self.verdicts.lock().get(&digest).copied();
@@ -200,7 +200,7 @@ impl ClientVerifier {
         Ok(anchors.clone())
     }
 
-    /// Says that the authority is out of date where one of its name is, and no valid one was found.
+    /// Replaces the error by one about dates if an authority of the issuer's name is out of date, and no valid one was found.
     fn blame_dates(&self, err: Error, chain: &[CertificateDer<'_>], now_ms: u64) -> Error {
         let is_of = |der: &CertificateDer<'_>, authority: &Authority| {
             X509Certificate::from_der(der).is_ok_and(|(_, cert)| cert.issuer().as_raw() == authority.subject)
@@ -217,8 +217,8 @@ impl ClientVerifier {
     }
 }
 
-/// The dates of the chain as presented. Further certificates need not be part of the path: those that are over make the
-/// verdict short, not wrong.
+/// Returns the time in which all dates of the chain as presented hold. Further certificates need not be part of the path:
+/// expired ones make the verdict short, not wrong.
 fn dates(chain: &[CertificateDer<'_>], now_ms: u64) -> Result<Holds, Error> {
     let mut holds = Holds { from_ms: 0, until_ms: u64::MAX };
     for (index, der) in chain.iter().enumerate() {
@@ -231,7 +231,7 @@ fn dates(chain: &[CertificateDer<'_>], now_ms: u64) -> Result<Holds, Error> {
     Ok(holds)
 }
 
-/// Each certificate after its length: no two chains are one text.
+/// Hashes each certificate after its length: no two chains give one input.
 fn digest(chain: &[CertificateDer<'_>]) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     for der in chain {
@@ -309,7 +309,7 @@ impl ClientCertVerifier for ClientVerifier {
     }
 }
 
-/// What is wrong with a client's certificate, for a log.
+/// Describes the defect of a client's certificate, for a log.
 pub(super) fn explain(err: &Error) -> String {
     let Error::InvalidCertificate(err) = err else { return err.to_string() };
     match err {

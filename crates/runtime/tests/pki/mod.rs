@@ -1,4 +1,4 @@
-//! Certificates of a moment that stands still, and handshakes with them.
+//! Certificates at a fixed time, and handshakes with them.
 #![allow(dead_code, clippy::unwrap_used, reason = "part of tests, each of which uses its own part")]
 
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use sealway_runtime::clock::ManualClock;
 use sealway_runtime::tls::{AcceptError, ClientAuth, PeerCertificate, Server, ServerFiles};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// The moment, in seconds since 1970.
+/// The fixed time, in seconds since 1970.
 pub(crate) const NOW: u64 = 1_800_000_000;
 pub(crate) const DAY: u64 = 86_400;
 
@@ -26,7 +26,7 @@ pub(crate) fn clock() -> Arc<ManualClock> {
 
 pub(crate) struct Authority(pub(crate) CertifiedIssuer<'static, KeyPair>);
 
-/// A certificate to be.
+/// The content of a certificate to be issued.
 pub(crate) struct Wish {
     pub(crate) name: &'static str,
     pub(crate) from: u64,
@@ -82,7 +82,7 @@ impl Authority {
         Issued { cert: params.signed_by(&key, &self.0).unwrap(), key }
     }
 
-    /// A list of revoked certificates, due again at `until`.
+    /// Issues a list of revoked certificates, due again at `until`.
     pub(crate) fn revoke(&self, serials: &[u64], until: u64) -> String {
         let moment = |seconds: u64| date_time_ymd(1970, 1, 1) + Duration::from_secs(seconds);
         let revoked = |serial: &u64| RevokedCertParams {
@@ -135,7 +135,7 @@ impl Ground {
         self.write(&format!("{name}.key"), issued.key.serialize_pem());
     }
 
-    /// A listener that wants certificates of the authority.
+    /// Returns the files of a listener that requires certificates of the authority.
     pub(crate) fn mutual(&self) -> ServerFiles {
         ServerFiles { client_ca: vec![self.path("ca.pem")], client_auth: ClientAuth::Required, ..self.plain() }
     }
@@ -148,7 +148,7 @@ impl Ground {
         Server::load(files, self.clock.clone()).unwrap()
     }
 
-    /// A client that trusts the authority and shows this.
+    /// Returns a client that trusts the authority and presents this certificate.
     pub(crate) fn client(&self, issued: Option<&Issued>) -> Arc<ClientConfig> {
         match issued {
             None => Arc::new(self.asking().with_no_client_auth()),
@@ -156,7 +156,7 @@ impl Ground {
         }
     }
 
-    /// The same, that shows further certificates behind its own.
+    /// Returns the same client, which presents further certificates behind its own.
     pub(crate) fn client_with(&self, issued: &Issued, beside: &[CertificateDer<'static>]) -> Arc<ClientConfig> {
         let chain = [&[issued.cert.der().clone()], beside].concat();
         Arc::new(self.asking().with_client_auth_cert(chain, key(issued)).unwrap())
@@ -186,10 +186,10 @@ impl rustls::time_provider::TimeProvider for Standing {
     }
 }
 
-/// What both sides say after a handshake and an exchange of two bytes.
+/// The results of both sides after a handshake and an exchange of two bytes.
 pub(crate) struct Met {
     pub(crate) server: Result<Option<Arc<PeerCertificate>>, AcceptError>,
-    /// How the handshake went, or what the client was told.
+    /// The kind of handshake, or the error that the client received.
     pub(crate) client: Result<HandshakeKind, String>,
     pub(crate) alpn: Option<Vec<u8>>,
 }

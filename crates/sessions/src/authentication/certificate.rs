@@ -1,8 +1,8 @@
-//! Who a client is by its certificate: the connection's, which the listener has verified; or the one that a trusted proxy
-//! forwards in `Client-Cert` (RFC 9440).
+//! Identifies a client by its certificate: the one of the connection, which the listener has verified, or the one that
+//! a trusted proxy forwards in `Client-Cert` (RFC 9440).
 //!
-//! Whether a forwarded certificate descends from a good authority, and whether the client holds its key, is the proxy's to
-//! verify: it saw the handshake, and what it forwards is believed.
+//! The proxy verifies the chain of a forwarded certificate and that the client holds its key. The authority sees no
+//! handshake with the client and does not repeat these checks.
 
 use std::ops::Deref;
 
@@ -15,12 +15,12 @@ use sealway_runtime::tls::{CertificateField, PeerCertificate};
 use super::{Asked, Recognised, Token};
 use crate::answer::Refusal;
 
-/// Longest `Client-Cert`, in bytes.
+/// Maximum length of `Client-Cert`, in bytes.
 const FORWARDED_LEN_MAX: usize = 16 * 1024;
-/// Longest subject, in bytes.
+/// Maximum length of a subject, in bytes.
 const SUBJECT_LEN_MAX: usize = 256;
 
-/// A client's certificate.
+/// The client's certificate, with its source.
 pub(super) enum Shown<'a> {
     Connections(&'a PeerCertificate),
     Forwarded(Box<PeerCertificate>),
@@ -37,7 +37,7 @@ impl Deref for Shown<'_> {
     }
 }
 
-/// The client's certificate, if there is one.
+/// Returns the client's certificate, if there is one.
 pub(super) fn of<'a>(asked: &Asked<'a>) -> Result<Option<Shown<'a>>, Refusal> {
     match &asked.forwarded {
         None => Ok(asked.certificate.map(Shown::Connections)),
@@ -47,7 +47,7 @@ pub(super) fn of<'a>(asked: &Asked<'a>) -> Result<Option<Shown<'a>>, Refusal> {
     }
 }
 
-/// A byte sequence of RFC 8941 section 3.3.5.
+/// Parses a certificate from a byte sequence of RFC 8941 section 3.3.5.
 fn forwarded(value: &str) -> Result<PeerCertificate, Refusal> {
     const MALFORMED: Refusal = Refusal::Token("the forwarded certificate is malformed");
     let text = value.trim().strip_prefix(':').and_then(|rest| rest.strip_suffix(':')).ok_or(MALFORMED)?;
@@ -58,7 +58,7 @@ fn forwarded(value: &str) -> Result<PeerCertificate, Refusal> {
     PeerCertificate::parse(vec![der.into()]).map_err(|_| MALFORMED)
 }
 
-/// The client that a certificate names in `field`.
+/// Identifies the client that a certificate names in `field`.
 pub(super) fn recognise(
     field: CertificateField,
     certificate: &PeerCertificate,
@@ -68,7 +68,7 @@ pub(super) fn recognise(
     if left_sec == 0 {
         return Err(Refusal::Token("the certificate is over"));
     }
-    // Of several names none is the subject: whoever is asked could take another one.
+    // Of several names none is the subject: services could disagree on which one counts.
     let [subject] = field.texts(certificate)[..] else {
         return Err(Refusal::Token("the certificate does not name one subject"));
     };
@@ -79,7 +79,7 @@ pub(super) fn recognise(
     Ok(Recognised { auth: Auth::Certificate, subject: Some(subject.into()), tenant: None, ttl_max_sec })
 }
 
-/// That a token which is bound to a certificate (RFC 8705) came with it.
+/// Checks that a token bound to a certificate (RFC 8705) came with that certificate.
 pub(super) fn check_binding(token: &Token, certificate: Option<&PeerCertificate>) -> Result<(), Refusal> {
     let Some(bound) = &token.certificate else { return Ok(()) };
     let is_it = certificate.is_some_and(|certificate| {

@@ -1,7 +1,7 @@
-//! Proofs of a key (RFC 9449 section 4), made for one init: `init_hash` is over the client's share, so a captured proof is good
-//! for nobody else's. `spec/session-3.md#who-the-client-is`.
+//! DPoP proofs of a key (RFC 9449 section 4), each made for one init: `init_hash` covers the client's share, so a
+//! captured proof does not fit another client's init. `spec/session-3.md#who-the-client-is`.
 //!
-//! Whether a proof is new, and of now, is its caller's to find, who has a store and a clock.
+//! The caller, which has a store and a clock, checks that a proof is new and within the time window.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -12,21 +12,21 @@ use serde_json::{Map, Value};
 use super::normal_url;
 use crate::answer::Refusal;
 
-/// Longest proof, in bytes.
+/// Maximum length of a proof, in bytes.
 const PROOF_LEN_MAX: usize = 8 * 1024;
-/// Longest `jti`, in characters.
+/// Maximum length of `jti`, in characters.
 const JTI_LEN_MAX: usize = 128;
-/// Members of a JWK that hold, or lead to, a private or symmetric key.
+/// Members of a JWK that hold, or imply, a private or symmetric key.
 const PRIVATE: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
-/// A proof that verified.
+/// Claims of a verified proof.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// Its key's thumbprint (RFC 7638), base64url.
+    /// Thumbprint of the proof's key (RFC 7638), base64url.
     pub(super) thumbprint: String,
-    /// Its id.
+    /// Id of the proof, its claim `jti`.
     pub(super) jti: String,
-    /// When it was made, in milliseconds since the epoch.
+    /// Time at which the proof was made, in milliseconds since the epoch.
     pub(super) stamp_ms: u64,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn verify(
         return Err(Refusal::Token("the proof is of another init"));
     }
     let jti = text(&claims, "jti").filter(|jti| (1..=JTI_LEN_MAX).contains(&jti.chars().count())).ok_or(MALFORMED)?;
-    // What is no time of ours is out of every window.
+    // A time before the epoch becomes 0 and is thus outside every window.
     let stamp_ms = claims.get("iat").and_then(Value::as_f64).map(|sec| (sec * 1000.0) as u64).ok_or(MALFORMED)?;
     Ok(Proof { thumbprint, jti: jti.into(), stamp_ms })
 }
@@ -94,13 +94,13 @@ fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     object.get(name).and_then(Value::as_str)
 }
 
-/// The point of a P-256 key, and its thumbprint (RFC 7638 section 3).
+/// Returns the point of a P-256 key and its thumbprint (RFC 7638 section 3).
 fn public(provider: &dyn Provider, jwk: &Map<String, Value>) -> Option<([u8; 65], String)> {
     let is_public = !PRIVATE.iter().any(|name| jwk.contains_key(*name));
     if !is_public || text(jwk, "kty") != Some("EC") || text(jwk, "crv") != Some("P-256") {
         return None;
     }
-    // The texts are what their bytes give, for a decoder that takes one spelling alone: one key has one thumbprint.
+    // The decoder accepts one spelling of each value only, so one key has one thumbprint.
     let (x_text, y_text) = (text(jwk, "x")?, text(jwk, "y")?);
     let (x, y) = (bytes(x_text)?, bytes(y_text)?);
     if x.len() != 32 || y.len() != 32 {

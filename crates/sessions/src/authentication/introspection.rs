@@ -1,6 +1,6 @@
-//! Token introspection (RFC 7662): the one who gave a token out is asked whether it is good.
+//! Token introspection (RFC 7662): the issuer's endpoint decides if a token is good.
 //!
-//! Its errors name no token and no body. A good answer is remembered for less than a minute, a bad one not at all.
+//! Errors contain neither token nor body. A good answer is cached for at most a minute, a bad one not at all.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,53 +26,54 @@ use super::token::{ClaimNames, Token};
 use crate::answer::Refusal;
 use crate::store::remote::connector;
 
-/// Longest answer, in bytes.
+/// Maximum length of an answer, in bytes.
 const ANSWER_LEN_MAX: usize = 64 * 1024;
-/// Questions at once.
+/// Maximum number of concurrent requests to the endpoint.
 const AT_ONCE: usize = 32;
-/// Questions at once, and those that wait.
+/// Maximum number of requests in progress or waiting.
 const WAITING_MAX: usize = 1024;
-/// Good tokens remembered.
+/// Maximum number of good tokens in the cache.
 const REMEMBERED_MAX: u64 = 10_000;
-/// Idle connections go before a server or a proxy closes them.
+/// Idle time after which a connection is closed, before a server or a proxy closes it.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Whom to ask, and what an answer has to say.
+/// Settings of the introspection endpoint, and the claims that an answer must have.
 #[derive(Clone, Debug)]
 pub struct IntrospectionConfig {
-    /// The endpoint.
+    /// URL of the introspection endpoint.
     pub url: Uri,
-    /// Who asks.
+    /// Client id of this server at the endpoint.
     pub client_id: String,
-    /// Holds the secret of who asks.
+    /// File with the client secret of this server.
     pub client_secret_file: PathBuf,
-    /// Certificates that the endpoint's must descend from; the system's without it.
+    /// Certificates from which the endpoint's must descend; by default the system's.
     pub ca_file: Option<PathBuf>,
-    /// The `iss` that is taken, if set.
+    /// The only accepted `iss`; any if `None`.
     pub issuer: Option<String>,
-    /// The `aud` that is taken, if set.
+    /// The only accepted `aud`; any if `None`.
     pub audience: Option<String>,
-    /// How far the token's clock may be off, in seconds.
+    /// Tolerance for the clock in `exp` and `nbf`, in seconds.
     pub leeway_sec: u64,
-    /// How long an answer may take, a wait for a connection included.
+    /// Maximum time for an answer, the wait for a connection included.
     pub timeout: Duration,
-    /// How long a good answer is remembered at most; revocation takes as long to be heard of. None is, at zero.
+    /// Maximum time that a good answer is cached, and thus the delay until a revocation takes effect; zero disables the
+    /// cache.
     pub cache: Duration,
 }
 
-/// Asks.
+/// Client of an introspection endpoint, with a cache of good answers.
 pub struct Introspection {
     config: IntrospectionConfig,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     authorization: HeaderValue,
     room: Semaphore,
     turns: Semaphore,
-    /// By SHA-256 of the token.
+    /// Good answers by SHA-256 of the token.
     good: moka::sync::Cache<[u8; 32], Arc<Token>>,
 }
 
 impl Introspection {
-    /// Reads the secret and the certificates; connects to nothing yet.
+    /// Reads the secret and the certificates; does not connect.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file at fault.
@@ -81,7 +82,7 @@ impl Introspection {
         let secret = read_secret(&config.client_secret_file)
             .map(Zeroizing::new)
             .map_err(|err| ConfigError(format!("{at}.client_secret_file: {err}")))?;
-        // RFC 6749 section 2.3.1: each is form-encoded before both are joined.
+        // RFC 6749 section 2.3.1: id and secret are form-encoded before they are joined.
         let pair = Zeroizing::new(format!("{}:{}", *form_encoded(&config.client_id), *form_encoded(&secret)));
         let value = Zeroizing::new(format!("Basic {}", STANDARD.encode(pair.as_bytes())));
         let mut authorization = HeaderValue::from_str(&value).map_err(|_| ConfigError(format!("{at}: no header")))?;
@@ -98,10 +99,11 @@ impl Introspection {
         Ok(Introspection { config, client, authorization, room, turns, good })
     }
 
-    /// Asks about a token, unless that was done just now.
+    /// Asks the endpoint about a token, or answers from the cache.
     ///
     /// # Errors
-    /// [`Refusal::Token`] for one that is not good, [`Refusal::IntrospectionUnavailable`] without an answer in time.
+    /// [`Refusal::Token`] for a token that is not good, [`Refusal::IntrospectionUnavailable`] without an answer in
+    /// time.
     pub async fn ask(
         &self,
         provider: &dyn Provider,
@@ -110,7 +112,7 @@ impl Introspection {
         now_ms: u64,
     ) -> Result<Token, Refusal> {
         let key = provider.sha256(&[token.as_bytes()]);
-        // By its own end as well, whatever is left of the time in here.
+        // A cached answer also ends with the token itself.
         if let Some(good) = self.good.get(&key)
             && good.expires_ms.is_none_or(|end_ms| now_ms < end_ms)
         {
@@ -144,7 +146,7 @@ impl Introspection {
         headers.insert(AUTHORIZATION, self.authorization.clone());
         let response = self.client.request(request).await.map_err(|err| chain(&err))?;
         let (parts, body) = response.into_parts();
-        // A 401 is ours to mend, not the client's: it says nothing about the token.
+        // A 401 is a fault of this server's configuration: it says nothing about the token.
         if parts.status != StatusCode::OK {
             return Err(format!("it answered {}", parts.status.as_u16()));
         }
@@ -153,8 +155,8 @@ impl Introspection {
         serde_json::from_slice(&body.to_bytes()).map_err(|_| "its answer is no JSON object".into())
     }
 
-    /// RFC 7662 section 2.2. Whoever says `active` has looked at most of this; it is looked at again, as it may not know for
-    /// whom we ask.
+    /// Checks the claims of an answer (RFC 7662 section 2.2). The endpoint checked most of them before it set `active`;
+    /// they are checked again because it may not know which audience and issuer this server requires.
     fn check(&self, claims: &Map<String, Value>, now_ms: u64) -> Result<(), Refusal> {
         match claims.get("active") {
             Some(Value::Bool(true)) => {}
@@ -200,9 +202,9 @@ fn count(result: &'static str) {
     metrics::counter!("sealway_introspections_total", "result" => result).increment(1);
 }
 
-/// A value of `application/x-www-form-urlencoded`.
+/// Encodes a value of `application/x-www-form-urlencoded`.
 fn form_encoded(text: &str) -> Zeroizing<String> {
-    // With room for all of it: what is moved when it grows would leave a secret behind.
+    // Has capacity for the longest result: a reallocation would leave a copy of the secret in memory.
     let mut out = Zeroizing::new(String::with_capacity(3 * text.len()));
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
@@ -215,7 +217,7 @@ fn form_encoded(text: &str) -> Zeroizing<String> {
     out
 }
 
-/// The whole story of an error, in one line.
+/// Formats an error and all its sources in one line.
 fn chain(err: &dyn std::error::Error) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();

@@ -1,7 +1,7 @@
-//! Who a client is: by a bearer token, by a token and a proof of the key it is bound to, or by a certificate.
-//! `spec/session-3.md#who-the-client-is`. Wires 1 and 2 know bearer tokens alone.
+//! Client authentication: by a bearer token, by a token and a proof of the key it is bound to, or by a certificate.
+//! `spec/session-3.md#who-the-client-is`. Wires 1 and 2 have bearer tokens only.
 //!
-//! It may not know what the client will do with its session, nor what a policy makes of it.
+//! It may not know the purpose of a session, nor the policy that applies to it.
 
 mod certificate;
 mod dpop;
@@ -28,36 +28,36 @@ pub use introspection::{Introspection, IntrospectionConfig};
 pub use token::{ClaimNames, Scheme, Token, credential};
 pub(crate) use url::normal as normal_url;
 
-/// How clients are recognised.
+/// Ways in which clients are authenticated.
 #[derive(Debug, Default)]
 pub struct Authentication {
-    /// Whether a session is given to those alone who are recognised. Anonymous inits of wire 1, which are held to a list of
-    /// paths, are what they say.
+    /// True if only authenticated clients get a session. Anonymous inits of wire 1, which are limited to a list of
+    /// paths, stay allowed.
     pub require: bool,
-    /// Verifies tokens that are JWTs by keys at hand.
+    /// Verifies tokens that are JWTs with local keys.
     pub tokens: Option<TokenVerifier>,
-    /// Asks about tokens: all of them, or those that are no JWTs where there are keys too.
+    /// Asks an endpoint about tokens: all of them, or with local keys only those that are no JWTs.
     pub introspection: Option<Introspection>,
-    /// Which claims name subject and tenant.
+    /// Claims that name subject and tenant.
     pub claims: ClaimNames,
-    /// Where clients reach the service, each without a slash at its end: what a proof's `htu` is compared with. Without any,
-    /// it is compared with the request's own.
+    /// Public URLs of the service, each without a slash at its end, with which a proof's `htu` is compared. If empty,
+    /// `htu` is compared with the request's own URL.
     pub public_urls: Vec<String>,
-    /// Recognises clients by their certificates, whose subject is this field.
+    /// Certificate field that is the subject of a client; `None` disables authentication by certificate.
     pub client_certificate: Option<CertificateField>,
 }
 
 impl Authentication {
-    /// Whether tokens are looked at. Without, `Authorization` is somebody else's.
+    /// True if tokens are verified. Otherwise `Authorization` belongs to the application.
     pub fn takes_tokens(&self) -> bool {
         self.tokens.is_some() || self.introspection.is_some()
     }
 
-    /// Verifies a token.
+    /// Verifies a token, with local keys or by introspection.
     async fn verify(&self, provider: &dyn Provider, token: &str, now_ms: u64) -> Result<Token, Refusal> {
         match (&self.tokens, &self.introspection) {
             (Some(tokens), None) => Token::read(&tokens.verify(token)?, &self.claims),
-            // Never asked about as well: what the keys refuse is refused.
+            // A JWT that the local keys reject is not sent to introspection.
             (Some(tokens), Some(_)) if token::is_jwt(token) => Token::read(&tokens.verify(token)?, &self.claims),
             (_, Some(introspection)) => introspection.ask(provider, token, &self.claims, now_ms).await,
             (None, None) => Err(Refusal::Token("no token is taken")),
@@ -65,32 +65,32 @@ impl Authentication {
     }
 }
 
-/// What a client shows of itself at an init of wire 3.
+/// Credentials that a client presents at an init of wire 3.
 #[derive(Debug)]
 pub struct Asked<'a> {
-    /// `Authorization`.
+    /// Value of the header `Authorization`.
     pub authorization: Field<'a>,
-    /// The proof of a key, if the init holds one.
+    /// The DPoP proof, if the init holds one.
     pub proof: Option<&'a str>,
-    /// What the proof has to be made for: SHA-256 over what the client says of its init.
+    /// SHA-256 over the client's part of the init, for which the proof must have been made.
     pub init_hash: [u8; 32],
-    /// Whether the connection is TLS.
+    /// True if the connection is TLS.
     pub is_tls: bool,
-    /// The host that was asked for, with its port if one was said.
+    /// The requested host, with its port if the request named one.
     pub host: &'a str,
-    /// The path that was asked for.
+    /// The requested path, without its query.
     pub path: &'a str,
-    /// The connection's certificate, verified.
+    /// The certificate of the connection, verified by the listener.
     pub certificate: Option<&'a PeerCertificate>,
-    /// Where the connection is a trusted proxy's: what it says in `Client-Cert`. Then [`Asked::certificate`] is the proxy's
-    /// own, and says nothing of the client.
+    /// Value of `Client-Cert` if the connection is a trusted proxy's. Then [`Asked::certificate`] is the proxy's own,
+    /// and does not identify the client.
     pub forwarded: Option<Field<'a>>,
-    /// The clock, in milliseconds since the epoch.
+    /// Current time, in milliseconds since the epoch.
     pub now_ms: u64,
 }
 
 impl<'a> Asked<'a> {
-    /// What a request shows, with what its body holds.
+    /// Collects the credentials in a request's head, with the proof from its body.
     pub fn of(parts: &'a Parts, proof: Option<&'a str>, init_hash: [u8; 32], now_ms: u64) -> Self {
         let origin = parts.extensions.get::<Origin>();
         let said_host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
@@ -110,7 +110,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// A header's one value.
+/// Returns the value of a header that occurs at most once.
 fn field<'a>(headers: &'a HeaderMap, name: &str) -> Field<'a> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -120,33 +120,33 @@ fn field<'a>(headers: &'a HeaderMap, name: &str) -> Field<'a> {
     }
 }
 
-/// Who a client is.
+/// Identity of an authenticated client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recognised {
-    /// How it was recognised.
+    /// Method by which the client was authenticated.
     pub auth: Auth,
-    /// Whom the token or the certificate names.
+    /// Subject that the token or the certificate names.
     pub subject: Option<Box<str>>,
-    /// The tenant, where the token names one.
+    /// Tenant that the token names, if any.
     pub tenant: Option<Box<str>>,
-    /// A session's life at most, in seconds: what is left of the token's or the certificate's.
+    /// Maximum lifetime of a session, in seconds: the remaining lifetime of the token or the certificate.
     pub ttl_max_sec: Option<u32>,
 }
 
-/// What [`Authority::authenticate`] finds of a client of wires 1 and 2.
+/// Result of [`Authority::authenticate`] for a client of wires 1 and 2.
 #[derive(Debug, Default)]
 pub(crate) struct Presented {
-    /// Whether `Authorization` was presented and accepted, verified or not.
+    /// True if an `Authorization` header was accepted, verified or not.
     pub(crate) accepted: bool,
     pub(crate) who: Recognised,
 }
 
 impl Authority {
-    /// Who a client of wire 3 is. A proof's `jti` is claimed here.
+    /// Authenticates a client of wire 3. Claims the `jti` of a proof.
     ///
     /// # Errors
-    /// [`Refusal::Token`] for what does not verify, [`Error::Unauthenticated`] where somebody has to be recognised and nobody
-    /// was; else what the store or the introspection endpoint failed with.
+    /// [`Refusal::Token`] for credentials that do not verify, [`Error::Unauthenticated`] if authentication is required
+    /// and no credentials came; errors of the store and of the introspection endpoint.
     // SPEC session-3.md#who-the-client-is
     pub async fn recognise(&self, asked: &Asked<'_>) -> Result<Recognised, Refusal> {
         let authentication = &self.policy.authentication;
@@ -180,7 +180,7 @@ impl Authority {
     ) -> Result<Recognised, Refusal> {
         let token = self.policy.authentication.verify(self.provider(), token, now_ms).await?;
         if token.thumbprint.is_some() {
-            // RFC 9449 section 7.1: else whoever steals it has no need of the key.
+            // RFC 9449 section 7.1: otherwise a stolen token could be used without its key.
             return Err(Refusal::Token("it is bound to a key, and no proof came with it"));
         }
         certificate::check_binding(&token, certificate)?;
@@ -212,8 +212,8 @@ impl Authority {
         token.recognised(Auth::Dpop, asked.now_ms)
     }
 
-    /// Whether a client of wire 1 or 2 presented a token that was accepted, and who it is. Without a verifier any non-empty
-    /// `Authorization` is accepted, as in the field, and names nobody.
+    /// Authenticates a client of wire 1 or 2. Without a verifier any non-empty `Authorization` is accepted, as in
+    /// existing deployments, and gives no identity.
     pub(crate) async fn authenticate(&self, family: Family, headers: &HeaderMap) -> Result<Presented, Refusal> {
         let authentication = &self.policy.authentication;
         let headers = HttpHeaders(headers);

@@ -1,4 +1,5 @@
-//! What a token says, whoever verified it: whom it names, how long it is good, and the key that it is bound to.
+//! Claims of a verified token, from keys or from introspection: subject, tenant, expiry, and the key or certificate
+//! that it is bound to.
 
 use sealway_proto::session::Auth;
 use serde_json::{Map, Value};
@@ -6,21 +7,21 @@ use serde_json::{Map, Value};
 use super::Recognised;
 use crate::answer::Refusal;
 
-/// Longest token, in bytes.
+/// Maximum length of a token, in bytes.
 pub(crate) const TOKEN_LEN_MAX: usize = 8 * 1024;
-/// Longest subject or tenant, in bytes.
+/// Maximum length of a subject or tenant, in bytes.
 const NAME_LEN_MAX: usize = 256;
 
-/// How a token is presented.
+/// Authentication scheme under which a token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
-    /// RFC 6750: whoever has it may use it.
+    /// RFC 6750: possession of the token is enough.
     Bearer,
-    /// RFC 9449: with a proof of the key that it is bound to.
+    /// RFC 9449: the token needs a proof of the key that it is bound to.
     Dpop,
 }
 
-/// The token in the value of an `Authorization` header.
+/// Splits the value of an `Authorization` header into scheme and token.
 ///
 /// # Errors
 /// [`Refusal::Token`].
@@ -33,24 +34,24 @@ pub fn credential(authorization: &str) -> Result<(Scheme, &str), Refusal> {
         scheme if scheme.eq_ignore_ascii_case("dpop") => Scheme::Dpop,
         _ => return Err(NONE),
     };
-    // Visible characters: a token goes on to an introspection endpoint, and its hash into a proof.
+    // Visible characters only: a token is sent on to an introspection endpoint, and its hash is part of a proof.
     if token.is_empty() || token.len() > TOKEN_LEN_MAX || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(NONE);
     }
     Ok((scheme, token))
 }
 
-/// Whether a token is in the form of a signed JWT. Only who has keys may say that it is a good one.
+/// True if a token has the form of a signed JWT; its signature is not verified here.
 pub(super) fn is_jwt(token: &str) -> bool {
     jsonwebtoken::decode_header(token).is_ok() && token.split('.').count() == 3
 }
 
-/// Which claims name whom.
+/// Names of the claims for subject and tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimNames {
-    /// The subject's.
+    /// Claim that holds the subject; `sub` by default.
     pub subject: Box<str>,
-    /// The tenant's, where tokens name one.
+    /// Claim that holds the tenant; none by default.
     pub tenant: Option<Box<str>>,
 }
 
@@ -60,23 +61,23 @@ impl Default for ClaimNames {
     }
 }
 
-/// What a verified token says.
+/// Claims of a verified token that matter to the authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Whom it names.
+    /// Subject that the token names.
     pub subject: Option<Box<str>>,
-    /// The tenant.
+    /// Tenant that the token names.
     pub tenant: Option<Box<str>>,
-    /// When it is over, in milliseconds since the epoch, if it says so.
+    /// Expiry in milliseconds since the epoch, if the token has one.
     pub expires_ms: Option<u64>,
-    /// The thumbprint of the key that it is bound to (RFC 9449 section 6.1).
+    /// Thumbprint of the key that it is bound to (RFC 9449 section 6.1).
     pub thumbprint: Option<Box<str>>,
     /// SHA-256 of the certificate that it is bound to, base64url (RFC 8705 section 3.1).
     pub certificate: Option<Box<str>>,
 }
 
 impl Token {
-    /// Reads claims that were verified.
+    /// Reads the claims of a verified token.
     ///
     /// # Errors
     /// [`Refusal::Token`].
@@ -88,7 +89,7 @@ impl Token {
             None | Some(Value::Null) => (None, None),
             Some(Value::Object(cnf)) => {
                 let text = |name| cnf.get(name).and_then(Value::as_str).map(Box::from);
-                // A binding that is not understood is not one to pass over.
+                // An unknown kind of binding must not be ignored.
                 match (text("jkt"), text("x5t#S256")) {
                     (None, None) => return Err(Refusal::Token("it is bound in a way that is not known here")),
                     bound => bound,
@@ -99,10 +100,10 @@ impl Token {
         Ok(Token { subject, tenant: tenant.transpose()?.flatten(), expires_ms, thumbprint, certificate })
     }
 
-    /// The client that presented it so.
+    /// Returns the identity of the client that presented this token by the method `auth`.
     pub(super) fn recognised(self, auth: Auth, now_ms: u64) -> Result<Recognised, Refusal> {
         let left = self.expires_ms.map(|end_ms| end_ms.saturating_sub(now_ms) / 1000);
-        // Within the leeway it may be over already; a session that is over when it begins helps nobody.
+        // Within the leeway the token may be expired already; a session that ends at once helps no client.
         let ttl_max_sec = match left {
             Some(0) => return Err(Refusal::Token("expired")),
             left => left.map(|sec| u32::try_from(sec).unwrap_or(u32::MAX)),
@@ -111,7 +112,7 @@ impl Token {
     }
 }
 
-/// A name as a token has it. It goes into rows, logs and headers, so it holds no control character.
+/// Reads a subject or tenant. It goes into rows, logs and headers, so control characters are rejected.
 fn name(value: Option<&Value>, too_long: &'static str) -> Result<Option<Box<str>>, Refusal> {
     match value {
         None | Some(Value::Null) => Ok(None),

@@ -1,8 +1,8 @@
-//! URLs as RFC 3986 section 6.2 compares them: whether a proof was made for this service.
+//! Comparison of URLs by RFC 3986 section 6.2, to check that a proof was made for this service.
 
 use super::Asked;
 
-/// The URLs that a proof of this request may name: by the configuration, else the request's own.
+/// Returns the URLs that a proof of this request may name: the configured ones, else the request's own.
 pub(super) fn candidates(public_urls: &[String], asked: &Asked<'_>) -> Vec<String> {
     if public_urls.is_empty() {
         let scheme = if asked.is_tls { "https" } else { "http" };
@@ -11,8 +11,8 @@ pub(super) fn candidates(public_urls: &[String], asked: &Asked<'_>) -> Vec<Strin
     public_urls.iter().filter_map(|base| normal(&format!("{}{}", base.trim_end_matches('/'), asked.path))).collect()
 }
 
-/// An `http` or `https` URL in its normal form, without query and fragment (RFC 9449 section 4.3): scheme and host in lower
-/// case, no default port, no dots that go up, what need not be escaped unescaped. None for what is no such URL.
+/// Returns an `http` or `https` URL in its normal form, without query and fragment (RFC 9449 section 4.3): scheme and
+/// host in lower case, no default port, no dot segments, no needless escapes. `None` if it is no such URL.
 pub(crate) fn normal(url: &str) -> Option<String> {
     let url = url.split(['?', '#']).next()?;
     let (scheme, rest) = url.split_once("://")?;
@@ -27,7 +27,7 @@ pub(crate) fn normal(url: &str) -> Option<String> {
     if authority.is_empty() || !authority.bytes().all(is_plain) || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return None;
     }
-    // An IPv6 address has colons of its own, in brackets.
+    // An IPv6 address contains colons, in brackets.
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port),
         _ => (authority, ""),
@@ -44,7 +44,7 @@ pub(crate) fn normal(url: &str) -> Option<String> {
     Some(out)
 }
 
-/// Unreserved characters unescaped, other escapes in upper case; none with an escape that is none.
+/// Decodes escapes of unreserved characters and writes the others in upper case; `None` for a malformed escape.
 fn unescaped(path: &str) -> Option<String> {
     let hex = |byte: Option<u8>| char::from(byte?).to_digit(16);
     let mut out = String::with_capacity(path.len());
@@ -64,7 +64,7 @@ fn unescaped(path: &str) -> Option<String> {
     Some(out)
 }
 
-/// RFC 3986 section 5.2.4, of a path that is empty or begins with a slash.
+/// Removes dot segments (RFC 3986 section 5.2.4) from a path that is empty or begins with a slash.
 fn without_dots(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();

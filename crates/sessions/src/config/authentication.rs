@@ -13,7 +13,7 @@ use crate::token::{TokenPolicy, TokenVerifier};
 
 const AT: &str = "sessions.authentication";
 
-/// `sessions.tokens` as written.
+/// Section `sessions.tokens` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTokens {
@@ -29,7 +29,7 @@ pub(super) struct RawTokens {
     leeway_sec: Number<u64, 60, 0, 600>,
 }
 
-/// `sessions.authentication` as written.
+/// Section `sessions.authentication` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawAuthentication {
@@ -90,7 +90,7 @@ struct RawCertificate {
     subject: CertificateField,
 }
 
-/// Checked. Holds no secret: that is read from its file when the authority starts.
+/// Both sections, checked. Holds no secret: secrets are read from their files when the authority starts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AuthenticationConfig {
     require: bool,

@@ -1,9 +1,9 @@
-//! `compat:` of the configuration.
+//! Section `compat:` of the configuration.
 
 use sealway_runtime::config::Flag;
 use serde::{Deserialize, Serialize};
 
-/// `compat:` as written.
+/// Section `compat:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawCompat {
@@ -15,7 +15,7 @@ pub struct RawCompat {
     nonce_fallback: Option<RawFallback>,
 }
 
-/// What takes nonces while Redis is away.
+/// Fallback for nonces while Redis is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum RawFallback {
@@ -23,11 +23,11 @@ enum RawFallback {
     None,
 }
 
-/// `compat:`, checked.
+/// Section `compat:`, checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compat {
     pub(super) open_key_endpoint: bool,
-    /// Whether nonces fall back to the process's memory.
+    /// True if nonces fall back to the process's memory.
     pub(super) fall_back: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The files that a configuration names, read as `start` reads them: what would stop a start is found before it, and nothing is
-//! made, changed or connected to.
+//! Check of the files that a configuration names. They are read as `start` reads them, so that errors are found before
+//! a start; nothing is created, changed or connected to.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::{SessionsConfig, StoreUrl, strong_secret};
 use crate::kek::{KekSource, KeyRing};
 
 impl SessionsConfig {
-    /// Reads every file that [`SessionsConfig::start`] would read. Adds what would stop the start to `problems`, and what an
-    /// operator should know to `warnings`.
+    /// Reads every file that [`SessionsConfig::start`] would read. Adds errors that would prevent the start to
+    /// `problems`, and notices for the operator to `warnings`.
     pub fn check_files(
         &self,
         provider: &'static dyn Provider,
@@ -72,17 +72,17 @@ impl SessionsConfig {
         problems.take(AT, KeyRing::open(provider, source));
     }
 
-    /// The secret of the key endpoint, read from its file.
+    /// Reads the secret of the key endpoint from its file.
     pub(super) fn key_endpoint_secret(&self) -> Result<Option<Zeroizing<String>>, ConfigError> {
         secret("sessions.key_endpoint_secret_file", self.key_endpoint_secret_file.as_deref())
     }
 
-    /// The secret that other processes show to this authority, read from its file.
+    /// Reads the secret that other processes present to this authority from its file.
     pub(super) fn authority_secret(&self) -> Result<Option<Zeroizing<String>>, ConfigError> {
         secret("sessions.authority_secret_file", self.authority_secret_file.as_deref())
     }
 
-    /// Paths that a route has to lead to the sessions, each with the setting that needs it and why.
+    /// Returns the paths that a route must lead to the sessions, each with the setting that needs it and the reason.
     pub fn paths_needed(&self) -> Vec<(&'static str, &'static str, &'static str)> {
         let mut needed = Vec::new();
         if self.authority_secret_file.is_some() {
@@ -92,7 +92,7 @@ impl SessionsConfig {
                 "other processes ask this authority there",
             ));
         }
-        // With a store that several processes share, another one may be where sessions are agreed.
+        // With a store that several processes share, sessions may be agreed at another process.
         let is_alone = matches!(self.store, StoreUrl::Memory | StoreUrl::File(_));
         if is_alone && self.identity.is_asked_for() && self.wires.has(Wire::Three) {
             needed.push(("sessions.identity", "/v3/sessions", "clients of the native protocol agree sessions there"));

@@ -1,4 +1,4 @@
-//! `sessions.identity`: where the identity keys of wire 3 are.
+//! Section `sessions.identity`: source of the identity keys of wire 3.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::identity::{BrokerAccess, GENERATED_LIFE_MS, Identity, KeyFile};
 /// The setting that names the key file.
 const AT: &str = "sessions.identity.key_file";
 
-/// `sessions.identity` as written.
+/// Section `sessions.identity` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawIdentity {
-    /// Identity keys, read again when the file changes ([identity-keys.md](../operating/identity-keys.md)). Without keys wire
+    /// Identity keys, read again when the file changes ([identity-keys.md](../guides/identity-keys.md)). Without keys wire
     /// 3 is off. Processes of one service have the same file.
     /// - default: with `file:`, the store's path with the extension `identity` if that is there; else none
     key_file: Option<FilePath>,
@@ -42,20 +42,20 @@ struct RawBroker {
     uid: Option<u32>,
 }
 
-/// Where the keys are.
+/// Place of the identity keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// Nowhere: wire 3 is off.
+    /// No keys: wire 3 is off.
     Off,
     /// In this process's memory, as its sessions are.
     Memory,
-    /// In a key file that has to be there, or may be made.
+    /// In a key file, which must exist or may be created.
     File(PathBuf),
     /// In a key file beside the store, if there is one.
     Beside(PathBuf),
 }
 
-/// `sessions.identity`, checked.
+/// Section `sessions.identity`, checked.
 #[derive(Clone, Debug)]
 pub(super) struct IdentityConfig {
     place: Place,
@@ -102,7 +102,7 @@ impl IdentityConfig {
         IdentityConfig { place, allow_generated, broker }
     }
 
-    /// Reads the keys, or makes one where that is allowed. None: wire 3 is off, which is said.
+    /// Reads the keys, or makes one where that is allowed. `None` means that wire 3 is off, which is logged.
     pub(super) async fn open(
         &self,
         provider: &'static dyn Provider,
@@ -135,12 +135,13 @@ impl IdentityConfig {
         Ok(Some(Arc::new(identity)))
     }
 
-    /// Whether the configuration asks for an identity key. One that is found beside the store may be there for later.
+    /// True if the configuration asks for an identity key. A key found beside the store does not count: it may be meant
+    /// for later.
     pub(super) fn is_asked_for(&self) -> bool {
         matches!(self.place, Place::Memory | Place::File(_))
     }
 
-    /// Reads the key file as [`IdentityConfig::open`] does, and makes nothing.
+    /// Reads the key file as [`IdentityConfig::open`] does, and creates nothing.
     pub(super) fn check_files(&self, provider: &'static dyn Provider, now_ms: u64, problems: &mut Problems) {
         let path = match &self.place {
             Place::File(path) => path,
@@ -157,7 +158,7 @@ impl IdentityConfig {
         }
     }
 
-    /// Whether a missing key file may be made.
+    /// Checks that a missing key file may be created.
     fn may_make_key_file(&self, path: &Path) -> Result<(), ConfigError> {
         if self.allow_generated {
             return Ok(());
@@ -218,7 +219,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0);
         let first = open(r#"{"allow_generated": true}"#, "file:a.redb", folder).await.unwrap().unwrap();
         assert!(made("a.identity"));
-        // Found again, also without leave to make one.
+        // The file is found again, even without permission to create one.
         let again = open("null", "file:a.redb", folder).await.unwrap().unwrap();
         assert_eq!(first.live_at(1_000_000), again.live_at(1_000_000));
         let err = open(r#"{"key_file": "b.identity"}"#, "postgres://u@h/db", folder).await.unwrap_err();

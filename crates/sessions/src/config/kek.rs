@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sealway_runtime::config::{FilePath, Problems, relative_to};
 use serde::{Deserialize, Serialize};
 
-/// `sessions.kek_broker` as written.
+/// Section `sessions.kek_broker` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawKekBroker {
@@ -27,19 +27,20 @@ pub(super) struct RawKekBroker {
 /// A broker that wraps session keys: `sessions.kek_broker`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KekBroker {
-    /// Its socket.
+    /// Path of the broker's socket.
     pub socket: PathBuf,
-    /// The profile that says how it encrypts.
+    /// Profile of the broker that defines the encryption.
     pub profile: String,
-    /// The key of its store.
+    /// Id of the key in the broker's store.
     pub key: String,
-    /// The user that it must run as, before it is sent anything; any user by default.
+    /// User that the broker must run as, checked before anything is sent; any user by default.
     pub uid: Option<u32>,
-    /// Beside a key file, while sessions move between the two: whether the broker wraps, and not the file. Both unwrap.
+    /// Beside a key file, while sessions move between the two: true if the broker wraps, false if the file does. Both
+    /// unwrap.
     pub wraps: bool,
 }
 
-/// Checks the section; `beside_file` says that there is a key file too.
+/// Checks the section; `beside_file` is true if a key file is configured too.
 pub(super) fn resolve(
     raw: &RawKekBroker,
     beside_file: bool,

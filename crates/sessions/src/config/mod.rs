@@ -39,7 +39,7 @@ use replay::Replay;
 use stores::{RawServers, ServerSettings};
 pub use stores::{StoreUrl, redact};
 
-/// `sessions:` as written.
+/// Section `sessions:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawSessions {
@@ -60,12 +60,12 @@ pub struct RawSessions {
     kek_file: Option<FilePath>,
     /// Broker that wraps session keys, so that no key-encryption key is in this process or its files. It replaces
     /// `kek_file`, or stands beside it with `wraps`. A start waits ten seconds for it
-    /// ([Where a broker wraps](../operating/stores.md#where-a-broker-wraps)).
+    /// ([Where a broker wraps](../guides/stores.md#keep-the-key-encryption-key-in-a-broker)).
     kek_broker: Option<kek::RawKekBroker>,
     /// Creates a missing key file.
     allow_generated_kek: Flag<false>,
     /// Stored sessions of an earlier release on wires 1 and 2 are read if they end by then
-    /// ([stores.md](../operating/stores.md#upgrading-to-authenticated-rows)).
+    /// ([stores.md](../guides/stores.md#upgrade-to-authenticated-rows)).
     /// - type: a time in UTC, `2026-11-21T04:03:00Z`, at most 31 days ahead
     /// - default: never
     accept_unauthenticated_rows_until: Option<String>,
@@ -100,33 +100,33 @@ pub struct RawSessions {
     /// bearer. Not beside `compat.open_key_endpoint`.
     key_endpoint_secret_file: Option<FilePath>,
     /// One line of at least 16 visible ASCII characters: other processes with `sessions.store: https://…` may use this
-    /// authority when they present it ([remote-authority.md](../operating/remote-authority.md)).
+    /// authority when they present it ([remote-authority.md](../guides/remote-authority.md)).
     authority_secret_file: Option<FilePath>,
     /// Time that the store may take. Over it: 503.
     store_deadline_ms: Number<u64, 2000, 10, 60_000>,
 }
 
 impl RawSessions {
-    /// Whether the configuration says where sessions are kept.
+    /// True if the configuration names a store.
     pub fn names_a_store(&self) -> bool {
         self.store.is_some()
     }
 }
 
-/// Checked. Holds no secret: those are read from their files when the authority starts.
+/// The three sections, checked. Holds no secret: secrets are read from their files when the authority starts.
 #[derive(Clone, Debug)]
 pub struct SessionsConfig {
-    /// Where sessions are kept.
+    /// Store of sessions and nonces.
     pub store: StoreUrl,
     servers: ServerSettings,
     remote: Option<RemoteConfig>,
-    /// The key-encryption keys; beside the store unless set.
+    /// File of the key-encryption keys; by default beside the store.
     pub kek_file: Option<PathBuf>,
-    /// Whether a missing key file is made.
+    /// True if a missing key file is created.
     pub allow_generated_kek: bool,
-    /// A broker that wraps session keys, in place of a key file or, for a move, beside one.
+    /// Broker that wraps session keys, in place of a key file or, during a move, beside one.
     pub kek_broker: Option<KekBroker>,
-    /// Until when rows of an earlier release are read, whose fields nothing authenticates; 0 is never.
+    /// Time in Unix milliseconds until which unauthenticated rows of an earlier release are read; 0 means never.
     unauthenticated_until_ms: u64,
     plugged: Option<Arc<dyn KeyWrap>>,
     identity: IdentityConfig,
@@ -269,17 +269,17 @@ fn resolve_unauthenticated(sessions: &RawSessions, problems: &mut Problems, warn
 }
 
 impl SessionsConfig {
-    /// Plugs in what wraps session keys in place of a key ring: the program does where [`SessionsConfig::kek_broker`] says so.
+    /// Plugs in a key wrap in place of the key ring. The program does so if [`SessionsConfig::kek_broker`] is set.
     pub fn wrap_keys_with(&mut self, keys: Arc<dyn KeyWrap>) {
         self.plugged = Some(keys);
     }
 
-    /// What an operator should know, once, at start.
+    /// Returns notices for the operator, to be logged once at start.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Tells how many calls a second the bound of nonces is enough for.
+    /// Logs the rate of calls for which the bound of nonces is enough.
     fn tell_room(&self, store: &dyn Store) {
         let nonces_max = store.status().nonces_max;
         if nonces_max == 0 {
@@ -331,7 +331,7 @@ impl SessionsConfig {
     }
 }
 
-/// Reads a bearer secret that is worth the name.
+/// Reads a bearer secret of at least 16 visible ASCII characters.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file.

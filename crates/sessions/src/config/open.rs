@@ -1,4 +1,4 @@
-//! From checked settings to an open store.
+//! Opening of the store from checked settings.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::store::remote::Remote;
 use crate::store::tiered::Tiered;
 use crate::store::{Durable, Embedded, Memory, OpenError, SessionCache, Store, tls};
 
-/// Holds key-encryption keys where no file is configured: the lines of a key file.
+/// Environment variable with key-encryption keys, used if no file is configured: the lines of a key file.
 const KEK_VARIABLE: &str = "SEALWAY_KEK";
-/// Bound of `accept_unauthenticated_rows_until`, in ms from now: the longest life of a session, and a day.
+/// Maximum of `accept_unauthenticated_rows_until`, in ms from now: the longest lifetime of a session plus a day.
 const UNAUTHENTICATED_MS_MAX: u64 = (TTL_SEC_CONFIG_MAX as u64 + 86_400) * 1000;
 
 impl SessionsConfig {
@@ -58,10 +58,10 @@ impl SessionsConfig {
         }
     }
 
-    /// Opens the embedded store.
+    /// Opens the embedded store, for `file:PATH`.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file; another process uses it, or another store is configured.
+    /// [`ConfigError`], naming the file; another process uses the file, or another store is configured.
     pub async fn open_embedded(
         &self,
         provider: &'static dyn Provider,
@@ -78,7 +78,7 @@ impl SessionsConfig {
     /// Opens the part of the store that is PostgreSQL.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file or the server's refusal.
+    /// [`ConfigError`], naming the file or the error of the server.
     pub async fn open_postgres(
         &self,
         provider: &'static dyn Provider,
@@ -92,7 +92,7 @@ impl SessionsConfig {
     /// Brings the tables in PostgreSQL up to date.
     ///
     /// # Errors
-    /// [`ConfigError`], naming what the server refused.
+    /// [`ConfigError`], naming the error of the server.
     pub async fn migrate(&self, provider: &dyn Provider) -> Result<MigrationReport, ConfigError> {
         postgres::migrate(provider, &self.postgres_config()?).await.map_err(named)
     }
@@ -156,7 +156,7 @@ impl SessionsConfig {
         Ok(config)
     }
 
-    /// What wraps session keys: what was plugged in, else the key ring.
+    /// Returns the wrap of session keys: the one that was plugged in, else the key ring.
     fn keys(&self, provider: &'static dyn Provider, clock: &Arc<dyn Clock>) -> Result<Arc<dyn KeyWrap>, ConfigError> {
         let keys = self.own_keys(provider)?;
         let until_ms = self.unauthenticated_until_ms;
@@ -173,16 +173,16 @@ impl SessionsConfig {
     fn own_keys(&self, provider: &'static dyn Provider) -> Result<Arc<dyn KeyWrap>, ConfigError> {
         match (&self.plugged, &self.kek_broker) {
             (Some(keys), _) => Ok(keys.clone()),
-            // Never a key file instead: who wrote this wants no key here.
+            // Never falls back to a key file: this configuration keeps key-encryption keys out of the process.
             (None, Some(_)) => Err(ConfigError("sessions.kek_broker: this command has no client of a broker".into())),
             (None, None) => Ok(Arc::new(self.key_ring(provider)?)),
         }
     }
 
-    /// Where the key-encryption keys are, by what is configured and what is there.
+    /// Returns the source of the key-encryption keys, from the configuration, the environment, or the store's path.
     ///
     /// # Errors
-    /// [`ConfigError`]: nothing is configured, and the store has no place of its own for a key file.
+    /// [`ConfigError`]: none is configured, and the store has no default place for a key file.
     pub fn kek_source(&self) -> Result<KekSource, ConfigError> {
         if let Some(file) = &self.kek_file {
             return Ok(KekSource::File(file.clone()));
@@ -200,7 +200,7 @@ impl SessionsConfig {
         }
     }
 
-    /// Reads the key-encryption keys; makes a missing file where that is allowed.
+    /// Reads the key-encryption keys; creates a missing file where that is allowed.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
@@ -214,7 +214,7 @@ impl SessionsConfig {
         KeyRing::open(provider, source)
     }
 
-    /// Whether a missing key file may be made.
+    /// Checks that a missing key file may be created.
     pub(super) fn may_make_key_file(&self, file: &Path) -> Result<(), ConfigError> {
         if self.allow_generated_kek {
             return Ok(());
@@ -234,7 +234,7 @@ impl SessionsConfig {
     }
 }
 
-/// What a server or its URL says belongs to `sessions.store`.
+/// Attributes an error of opening to the setting `sessions.store`.
 fn named(err: OpenError) -> ConfigError {
     ConfigError(format!("sessions.store: {err}"))
 }

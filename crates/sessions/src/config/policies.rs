@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::policies::{ClientMatch, ClientPolicy, PolicyTable, Wires};
 
-/// Most policies; they are looked through at every sealed call.
+/// Maximum number of policies; each sealed call searches them in order.
 const POLICIES_MAX: usize = 256;
-/// Most entries of a list in a policy.
+/// Maximum number of entries of a list in a policy.
 const LIST_LEN_MAX: usize = 256;
 
 /// An entry of `sessions.policies` as written.
@@ -43,7 +43,7 @@ pub(super) struct RawPolicy {
     wires: Option<Vec<u8>>,
 }
 
-/// The wires of a list; all without one.
+/// Returns the wires of a list; all if there is no list.
 pub(super) fn wires(at: &str, raw: Option<&[u8]>, problems: &mut Problems) -> Wires {
     let Some(raw) = raw else { return Wires::ALL };
     let known = raw.iter().filter_map(|number| {
@@ -53,7 +53,7 @@ pub(super) fn wires(at: &str, raw: Option<&[u8]>, problems: &mut Problems) -> Wi
     Wires::of(known)
 }
 
-/// The wires that are served. Each is, unless it is left out of a list.
+/// Returns the enabled wires: those of the list, or all if there is no list.
 pub(super) fn served(raw: Option<&[u8]>, problems: &mut Problems) -> Wires {
     if raw.is_some_and(<[u8]>::is_empty) {
         problems.add("sessions.wires", "no wire would be served; name some of 1, 2 and 3");
@@ -61,7 +61,7 @@ pub(super) fn served(raw: Option<&[u8]>, problems: &mut Problems) -> Wires {
     wires("sessions.wires", raw, problems)
 }
 
-/// All of them, in their order.
+/// Builds the table of all policies, in their order.
 pub(super) fn table(raw: &[RawPolicy], problems: &mut Problems) -> PolicyTable {
     if raw.len() > POLICIES_MAX {
         problems.add("sessions.policies", format!("there are more than {POLICIES_MAX}"));
@@ -124,7 +124,7 @@ fn policy(at: &str, raw: &RawPolicy, problems: &mut Problems) -> ClientPolicy {
     }
 }
 
-/// As spec/session-3.md names them.
+/// True for the name of a suite in spec/session-3.md.
 fn is_suite(name: &str) -> bool {
     matches!(name, "X25519MLKEM768" | "SecP256r1MLKEM768" | "P256")
 }

@@ -1,4 +1,4 @@
-//! `replay:` of the configuration.
+//! Section `replay:` of the configuration.
 
 use sealway_proto::limits::{WINDOW_MS_DEFAULT, WINDOW_MS_MAX};
 use sealway_runtime::config::{Number, Problems, Within};
@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::MemoryLimits;
 
-/// Largest `nonces_max`.
+/// Largest value of `nonces_max`.
 const NONCES_MAX: u64 = 1_000_000_000;
-/// Smallest `nonces_cleanup_from`.
+/// Smallest value of `nonces_cleanup_from`.
 const CLEANUP_FROM_MIN: u64 = 100;
 
-/// `replay:` as written.
+/// Section `replay:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawReplay {
@@ -30,7 +30,7 @@ pub struct RawReplay {
     nonces_cleanup_from: Within<usize, CLEANUP_FROM_MIN, { NONCES_MAX - 1 }>,
 }
 
-/// `replay:`, checked.
+/// Section `replay:`, checked.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replay {
     pub(super) window_ms: u64,

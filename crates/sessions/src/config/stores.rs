@@ -1,6 +1,6 @@
 //! `sessions.store` and the sections of the servers behind it: as written (`Raw…`), then checked.
 //!
-//! A URL may hold a password, as the old servers' environment has it. It is never shown: [`redact`], and `Debug`.
+//! A URL may hold a password, as in the old servers' environment. [`redact`] and `Debug` hide it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use crate::store::cache::{CacheLimits, FRESH_MS_DEFAULT};
 use crate::store::postgres::{self, TlsWish};
 use crate::store::redis::{OnLoss, RedisConfig};
 
-/// Between the parts of a store of several servers.
+/// Separator between the parts of a store of several servers.
 const AND: &str = " + ";
 const STORE_LEN_MAX: usize = 8192;
 const EXPECTED: &str =
     "expected memory:, file:PATH, postgres://…, redis://…, postgres://… + redis://…, or https://AUTHORITY";
 
-/// `sessions.postgres` as written.
+/// Section `sessions.postgres` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPostgres {
@@ -47,7 +47,7 @@ pub(super) struct RawPostgres {
     migrate: Flag<false>,
 }
 
-/// `sessions.redis` as written.
+/// Section `sessions.redis` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawRedis {
@@ -83,7 +83,7 @@ enum RawOnLoss {
     Local,
 }
 
-/// `sessions.cache` as written.
+/// Section `sessions.cache` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawCache {
@@ -93,7 +93,7 @@ pub(super) struct RawCache {
     fresh_ms: Number<u64, FRESH_MS_DEFAULT, 0, 3_600_000>,
 }
 
-/// A URL whose password is not shown.
+/// A store's URL; `Debug` hides its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreAddress(Zeroizing<String>);
 
@@ -113,25 +113,25 @@ impl fmt::Debug for StoreAddress {
     }
 }
 
-/// Where sessions are kept.
+/// Address of the store of sessions and nonces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// `memory:`
+    /// This process's memory: `memory:`
     Memory,
-    /// `file:PATH`
+    /// A file on this machine: `file:PATH`
     File(PathBuf),
-    /// `postgres://…`
+    /// A PostgreSQL database: `postgres://…`
     Postgres(StoreAddress),
-    /// `redis://…`, also `rediss:`, `redis+unix:`, `redis-cluster:`, `rediss-cluster:`.
+    /// A Redis: `redis://…`, also `rediss:`, `redis+unix:`, `redis-cluster:`, `rediss-cluster:`.
     Redis(StoreAddress),
-    /// `postgres://… + redis://…`
+    /// A PostgreSQL database with Redis: `postgres://… + redis://…`
     Tiered(StoreAddress, StoreAddress),
-    /// `https://AUTHORITY`
+    /// Another authority over HTTP: `https://AUTHORITY`
     Remote(String),
 }
 
 impl StoreUrl {
-    /// Reads `sessions.store`.
+    /// Parses the setting `sessions.store`.
     pub(super) fn parse(text: &str, file: Option<&Path>, problems: &mut Problems) -> Self {
         if text.len() > STORE_LEN_MAX {
             problems.add("sessions.store", format!("is longer than {STORE_LEN_MAX} bytes"));
@@ -155,7 +155,7 @@ impl StoreUrl {
             }
             ([url], [Kind::Unknown]) => match url.split_once("://") {
                 Some((scheme, _)) => wrong(problems, format!("no such store \"{scheme}:\"; {EXPECTED}")),
-                // Not told back: where somebody forgot the scheme, it may be a password.
+                // The text is not quoted: if the scheme was forgotten, it may be a password.
                 None => wrong(problems, EXPECTED.to_owned()),
             },
             ([_], _) => wrong(problems, EXPECTED.to_owned()),
@@ -163,8 +163,8 @@ impl StoreUrl {
         }
     }
 
-    /// Reads the parts as those who connect do, so that what is wrong shows before. What an operator should know is added to
-    /// `warnings`.
+    /// Parses the parts as the clients of the servers do, so that errors show before a start. Adds notices for the
+    /// operator to `warnings`.
     pub(super) fn check(&self, problems: &mut Problems, warnings: &mut Vec<String>) {
         if let Some(url) = self.postgres() {
             match postgres::parse_url(url.expose()) {
@@ -182,12 +182,12 @@ impl StoreUrl {
         }
     }
 
-    /// Whether other processes may have the same sessions, of which this one keeps some at hand.
+    /// True if other processes may share the sessions, of which this process caches some.
     pub fn is_shared(&self) -> bool {
         matches!(self, StoreUrl::Postgres(_) | StoreUrl::Redis(_) | StoreUrl::Tiered(..))
     }
 
-    /// The part that is PostgreSQL.
+    /// Returns the URL of PostgreSQL, if there is one.
     pub fn postgres(&self) -> Option<&StoreAddress> {
         match self {
             StoreUrl::Postgres(url) | StoreUrl::Tiered(url, _) => Some(url),
@@ -195,7 +195,7 @@ impl StoreUrl {
         }
     }
 
-    /// The part that is Redis.
+    /// Returns the URL of Redis, if there is one.
     pub fn redis(&self) -> Option<&StoreAddress> {
         match self {
             StoreUrl::Redis(url) | StoreUrl::Tiered(_, url) => Some(url),
@@ -225,14 +225,14 @@ impl Kind {
     }
 }
 
-/// `sessions.store` without its passwords.
+/// Removes the passwords from a value of `sessions.store`.
 pub fn redact(text: &str) -> String {
     text.split(AND).map(redact_one).collect::<Vec<_>>().join(AND)
 }
 
 fn redact_one(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    // To the last @: a password that was not encoded may hold one itself, or a ?.
+    // Up to the last @: an unencoded password may contain another one, or a ?.
     let (user, rest) = rest.rsplit_once('@').map_or((None, rest), |(user, rest)| (Some(user), rest));
     let (host, query) = rest.split_once('?').unwrap_or((rest, ""));
     let rest = match user {
@@ -251,7 +251,7 @@ fn redact_one(url: &str) -> String {
     if query.is_empty() { format!("{scheme}://{rest}") } else { format!("{scheme}://{rest}?{query}") }
 }
 
-/// Files that let this process into a server, and the server prove itself.
+/// Files for authentication in both directions: of this process and of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Access {
     pub(super) password_file: Option<PathBuf>,
@@ -291,7 +291,7 @@ impl Access {
     }
 }
 
-/// `sessions.postgres`, checked.
+/// Section `sessions.postgres`, checked.
 #[derive(Clone, Debug)]
 pub(super) struct PostgresSettings {
     pub(super) access: Access,
@@ -303,7 +303,7 @@ pub(super) struct PostgresSettings {
     pub(super) migrate: bool,
 }
 
-/// `sessions.redis`, checked.
+/// Section `sessions.redis`, checked.
 #[derive(Clone, Debug)]
 pub(super) struct RedisSettings {
     pub(super) access: Access,
@@ -314,7 +314,7 @@ pub(super) struct RedisSettings {
     pub(super) on_loss: OnLoss,
 }
 
-/// The three sections.
+/// The three sections of servers, checked.
 #[derive(Clone, Debug)]
 pub(super) struct ServerSettings {
     pub(super) postgres: PostgresSettings,
@@ -326,7 +326,7 @@ pub(super) struct RawServers<'a> {
     pub(super) postgres: Option<&'a RawPostgres>,
     pub(super) redis: Option<&'a RawRedis>,
     pub(super) cache: Option<&'a RawCache>,
-    /// `compat.nonce_fallback: memory`.
+    /// True with `compat.nonce_fallback: memory`.
     pub(super) fall_back: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `sessions.ttl` of the configuration.
+//! Section `sessions.ttl` of the configuration.
 
 use sealway_proto::limits::{
     TTL_AUTHENTICATED_SEC_DEFAULT, TTL_DEFAULT_SEC_DEFAULT, TTL_MAX_SEC_DEFAULT, TTL_MIN_SEC_DEFAULT,
@@ -8,10 +8,10 @@ use sealway_proto::session::TtlPolicy;
 use sealway_runtime::config::{Number, Problems};
 use serde::{Deserialize, Serialize};
 
-/// Longest life of a session that may be configured.
+/// Longest lifetime of a session that may be configured, in seconds.
 const MAX: u64 = TTL_SEC_CONFIG_MAX as u64;
 
-/// `sessions.ttl` as written.
+/// Section `sessions.ttl` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTtl {
@@ -31,7 +31,7 @@ pub(super) struct RawTtl {
 
 pub(super) fn resolve(raw: &RawTtl, problems: &mut Problems) -> TtlPolicy {
     let defaults = TtlPolicy::default();
-    // Bounds that are omitted follow those that are set.
+    // Defaults of omitted bounds follow the bounds that are set.
     let max_sec = defaults.max_sec.max(raw.min_sec.given().unwrap_or(0));
     let max_sec = raw.max_sec.check_or("sessions.ttl.max_sec", max_sec, problems);
     let min_sec = raw.min_sec.check_or("sessions.ttl.min_sec", defaults.min_sec.min(max_sec), problems);

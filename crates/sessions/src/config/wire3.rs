@@ -9,7 +9,7 @@ use crate::three::Wire3Policy;
 /// Longest chain of renewals that may be configured, in seconds: a year.
 const RENEW_SEC_MAX: u64 = 366 * 86_400;
 
-/// `sessions.wire3` as written.
+/// Section `sessions.wire3` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawWire3 {

@@ -1,4 +1,5 @@
-//! A file with a key set, or a key file with one: what is carried to a root and back, and what a service published.
+//! A file with a key set, or a key file with one: the file that is carried to a root and back, or that a service
+//! published.
 
 use std::path::Path;
 
@@ -11,16 +12,16 @@ use sealway_runtime::config::{ConfigError, read_bounded};
 use super::{KeyFile, Root};
 use crate::kek;
 
-/// What a file turned out to be.
+/// Content of a file that may be of either kind.
 pub enum Document {
-    /// A key file.
+    /// A key file, with secrets.
     Keys(KeyFile),
     /// A key set, without anything secret.
     Set(KeySet),
 }
 
 impl Document {
-    /// Reads either.
+    /// Reads a key file or a key set.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
@@ -35,7 +36,7 @@ impl Document {
         set.map(Document::Set).map_err(|err| ConfigError(format!("{}: {err}", path.display())))
     }
 
-    /// Has a root sign it, up to a time, and replaces the file by what was signed, which is returned.
+    /// Has a root sign the set, valid until `expires_ms`, and replaces the file by the result. Returns the signed set.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
@@ -63,7 +64,7 @@ impl Document {
         }
     }
 
-    /// The set: of a key file, the one that a root signed.
+    /// Returns the key set; from a key file, the set that a root signed, if any.
     pub fn into_set(self) -> Option<KeySet> {
         match self {
             Document::Keys(file) => file.signed_set().cloned(),

@@ -1,4 +1,4 @@
-//! Key files and root files as they are written: JSON, replaced as a whole or not at all.
+//! Key files and root files in their written form: JSON, replaced as a whole or not at all.
 //!
 //! ```json
 //! {"keys": [{"key_id": "…", "private_key": "<base64 of PKCS #8>", "not_before": "2026-11-22T00:00:00.000Z",
@@ -25,7 +25,7 @@ use crate::kek;
 
 const FILE_LEN_MAX: u64 = 128 * 1024;
 
-/// A text that is wiped.
+/// A text that is wiped from memory when dropped.
 struct Secret(Zeroizing<String>);
 
 impl<'de> Deserialize<'de> for Secret {
@@ -73,10 +73,10 @@ struct RawRoot {
 }
 
 impl KeyFile {
-    /// Reads a key file.
+    /// Reads a key file and checks it.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file and the key, never what a key is.
+    /// [`ConfigError`], naming the file and the key, never key material.
     pub fn read(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
@@ -102,11 +102,11 @@ impl KeyFile {
     /// # Errors
     /// [`ConfigError`], naming the file.
     pub fn create(&self, path: &Path) -> Result<(), ConfigError> {
-        // The link fails where there is a file already.
+        // The link fails if the file exists.
         kek::write(path, &self.encode()?, 0o600, |unfinished| std::fs::hard_link(unfinished, path))
     }
 
-    /// Replaces a key file, keeping who may read it.
+    /// Replaces a key file, keeping its access mode.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file.
@@ -167,12 +167,12 @@ fn signed(
 ) -> Result<(KeySet, [u8; P256_PUBLIC_LEN]), String> {
     let root = point(es256, "root_public_key", root)?;
     let set = KeySet::parse(provider, set.to_string().as_bytes()).map_err(|err| format!("signed_set: {err}"))?;
-    // One that has expired is still what the service has: it warns of that elsewhere.
+    // An expired set is still the service's current one: another place warns of the expiry.
     set.verify(provider, es256, &root, 0, 0).map_err(|err| format!("signed_set: {err}"))?;
     Ok((set, root))
 }
 
-/// A public key in base64.
+/// Parses a public key in base64.
 fn point(es256: &dyn Es256, name: &str, text: &str) -> Result<[u8; P256_PUBLIC_LEN], String> {
     let expected = || format!("{name}: expected an uncompressed P-256 point in base64");
     let point = base64::decode_array(text).map_err(|_| expected())?;
@@ -181,7 +181,7 @@ fn point(es256: &dyn Es256, name: &str, text: &str) -> Result<[u8; P256_PUBLIC_L
 }
 
 fn parse<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
-    // What the library says beyond the place may quote what it read, which may be a key.
+    // The library's message may quote its input, which may be a key; only the position is safe.
     serde_json::from_str(text).map_err(|err| match err.is_data() {
         true => {
             format!("line {}, column {}: a member is missing, unknown or of another type", err.line(), err.column())
@@ -209,10 +209,10 @@ pub struct Root {
 }
 
 impl Root {
-    /// Makes a root in a new file, readable by its owner alone.
+    /// Makes a root key in a new file, readable by its owner alone.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file; there is one already.
+    /// [`ConfigError`], naming the file; the file may exist already.
     pub fn generate(provider: &dyn Provider, es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
         let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
         let root = Root { pair };
@@ -225,10 +225,10 @@ impl Root {
         Ok(root)
     }
 
-    /// Reads a root's file.
+    /// Reads a root's file, with its private key.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file, never what the key is.
+    /// [`ConfigError`], naming the file, never key material.
     pub fn read(es256: &dyn Es256, path: &Path) -> Result<Self, ConfigError> {
         let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
         warn_of_readers(path);
@@ -241,17 +241,17 @@ impl Root {
         Ok(Root { pair })
     }
 
-    /// Its public half, which clients pin.
+    /// Returns the public key, which clients pin.
     pub fn public(&self) -> &[u8; P256_PUBLIC_LEN] {
         self.pair.public()
     }
 
-    /// Its id.
+    /// Returns the id of the root's key.
     pub fn id(&self, provider: &dyn Provider) -> KeyId {
         KeyId::of(provider, self.public())
     }
 
-    /// Signs a set.
+    /// Signs a key set in place.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -260,7 +260,7 @@ impl Root {
     }
 }
 
-/// Reads a root's public half as it is given on a command line or in a file, in base64.
+/// Parses a root's public key in base64, as given on a command line or in a file.
 ///
 /// # Errors
 /// [`ConfigError`].

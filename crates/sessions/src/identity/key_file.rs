@@ -1,4 +1,4 @@
-//! What a key file holds, and what an operator does with it: one more key, one less, a root's signature.
+//! Content of a key file and the operator's changes to it: adding a key, retiring a key, a root's signature.
 
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::Es256;
@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use super::Root;
 
-/// The longest id of a broker's key, in bytes.
+/// Maximum length of a broker key's id, in bytes.
 pub(super) const BROKER_KEY_LEN_MAX: usize = 64;
 
-/// Where the private half of a key is.
+/// Place of the private half of a key.
 pub(super) enum Held {
     /// In the file, as PKCS #8.
     Here(Zeroizing<Vec<u8>>),
@@ -27,52 +27,52 @@ pub(super) struct Entry {
     pub(super) held: Held,
 }
 
-/// A key file that was read, or is to be written. Its `Debug` would have secrets, so it has none.
+/// A key file that was read, or is to be written. It has no `Debug` because that would print secrets.
 #[derive(Default)]
 pub struct KeyFile {
     pub(super) entries: Vec<Entry>,
-    /// The set that a root signed, and that root.
+    /// The set that a root signed, and the root's public key.
     pub(super) signed: Option<(KeySet, [u8; P256_PUBLIC_LEN])>,
 }
 
-/// What a key is good for at a time.
+/// State of a key at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// It signs.
+    /// The key signs now.
     Live,
-    /// It will.
+    /// The key will sign later.
     Next,
-    /// It did.
+    /// The key signs no more.
     Retired,
-    /// The set that the root signed has it not: it waits for the next one.
+    /// The set that the root signed lacks the key: it is usable after the next signature.
     Unsigned,
 }
 
-/// A key without what is secret of it.
+/// Public data of a key in a key file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its public half, with the times at which it is used.
+    /// Public half of the key, and its validity times.
     pub key: IdentityKey,
-    /// What it is good for.
+    /// State of the key at the time of listing.
     pub condition: Condition,
-    /// The id of the broker's key, where it is in one.
+    /// Id of the broker's key, if a broker holds the private half.
     pub broker_key: Option<String>,
 }
 
-/// What became of a key that was retired.
+/// Result of retiring a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retired {
-    /// It signs until this time, in Unix milliseconds.
+    /// The key signs until this time, in Unix milliseconds.
     At(u64),
-    /// It was not live yet and is in the file no more.
+    /// The key was not live yet and was removed from the file.
     Removed,
 }
 
 impl KeyFile {
-    /// Makes one more key.
+    /// Generates a key and adds it.
     ///
     /// # Errors
-    /// [`ConfigError`]: the times, too many keys.
+    /// [`ConfigError`]: invalid times, or too many keys.
     pub fn generate(
         &mut self,
         provider: &dyn Provider,
@@ -86,10 +86,10 @@ impl KeyFile {
         self.add(key, Held::Here(document), now_ms)
     }
 
-    /// Takes in a key that is in a broker.
+    /// Adds a key that a broker holds.
     ///
     /// # Errors
-    /// As [`KeyFile::generate`]; the key is there already.
+    /// As [`KeyFile::generate`]; or the file has the key already.
     pub fn add_broker_key(&mut self, key: IdentityKey, name: String, now_ms: u64) -> Result<KeyId, ConfigError> {
         self.add(key, Held::Broker(name), now_ms)
     }
@@ -104,7 +104,7 @@ impl KeyFile {
         Ok(key_id)
     }
 
-    /// What is wrong with it, were it written.
+    /// Checks that the content is a valid key file.
     pub(super) fn check(&self) -> Result<(), String> {
         if !(1..=KEYS_MAX).contains(&self.entries.len()) {
             return Err(format!("expected 1 to {KEYS_MAX} keys"));
@@ -126,11 +126,11 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Ends a key at a time, now or later; one that is not live by then is taken out. Unless forced, another key has to be
-    /// live at that time.
+    /// Ends a key at a time, now or later; a key that is not live by then is removed. Unless forced, another key must
+    /// be live at that time.
     ///
     /// # Errors
-    /// [`ConfigError`]: no such key, a time in the past or behind its end, nobody left to sign.
+    /// [`ConfigError`]: no such key, a time in the past or after the key's end, or no key left to sign.
     pub fn retire(&mut self, id: &KeyId, at_ms: u64, now_ms: u64, force: bool) -> Result<Retired, ConfigError> {
         let fail = |what: String| Err(ConfigError(format!("key {id}: {what}")));
         let Some(index) = self.entries.iter().position(|entry| entry.key.key_id == *id) else {
@@ -165,7 +165,7 @@ impl KeyFile {
         Ok(Retired::At(at_ms))
     }
 
-    /// All keys, in the file's order.
+    /// Lists all keys, in the file's order.
     pub fn list(&self, now_ms: u64) -> Vec<Listed> {
         let list = |Entry { key, held }: &Entry| {
             let used = self.as_signed(key);
@@ -185,7 +185,8 @@ impl KeyFile {
         self.entries.iter().map(list).collect()
     }
 
-    /// The key as it is used: where a root signed, when both the file and the signed set say that it is live.
+    /// Returns the key with its effective times: with a root's signature, a key is live only when both the file and the
+    /// signed set say so.
     fn as_signed(&self, key: &IdentityKey) -> Option<IdentityKey> {
         let Some((set, _)) = &self.signed else { return Some(key.clone()) };
         let signed = set.get(&key.key_id)?;
@@ -196,17 +197,17 @@ impl KeyFile {
         })
     }
 
-    /// The set that a root signed.
+    /// Returns the set that a root signed, if any.
     pub fn signed_set(&self) -> Option<&KeySet> {
         self.signed.as_ref().map(|(set, _)| set)
     }
 
-    /// The root whose signature the file holds.
+    /// Returns the root whose signature the file holds.
     pub fn root_public(&self) -> Option<&[u8; P256_PUBLIC_LEN]> {
         self.signed.as_ref().map(|(_, root)| root)
     }
 
-    /// Whether the root signed something else than what the file holds now.
+    /// True if the set that the root signed differs from the keys that the file holds now.
     pub fn is_behind(&self, now_ms: u64) -> bool {
         let left =
             |keys: &[IdentityKey]| keys.iter().filter(|key| now_ms < key.not_after_ms).cloned().collect::<Vec<_>>();
@@ -214,7 +215,7 @@ impl KeyFile {
         self.signed_set().is_some_and(|set| left(&set.keys) != left(&own))
     }
 
-    /// The public set, to be signed by a root: keys that are not over.
+    /// Returns the public set of all keys that are not over, for a root to sign.
     ///
     /// # Errors
     /// [`ConfigError`]: all keys are over.
@@ -224,12 +225,12 @@ impl KeyFile {
         if keys.is_empty() {
             return Err(ConfigError("all its keys are retired".into()));
         }
-        // Later than the one before in any case: clients refuse an earlier one.
+        // Always later than the previous set: clients reject an earlier one.
         let issued_ms = self.signed_set().map_or(now_ms, |set| now_ms.max(set.issued_ms.saturating_add(1)));
         Ok(KeySet { issued_ms, expires_ms, keys, root: None })
     }
 
-    /// Has a root sign the set.
+    /// Has a root sign the current set.
     ///
     /// # Errors
     /// [`ConfigError`].
@@ -246,10 +247,10 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Takes in a set that a root signed elsewhere.
+    /// Adds a set that a root signed elsewhere.
     ///
     /// # Errors
-    /// [`ConfigError`]: the signature, the time, a set older than the one there, or one of other keys.
+    /// [`ConfigError`]: an invalid signature or time, a set older than the present one, or a set of other keys.
     pub fn take_signed(
         &mut self,
         provider: &dyn Provider,
@@ -271,7 +272,7 @@ impl KeyFile {
         Ok(())
     }
 
-    /// Keys that sign now or later, with the times at which they do.
+    /// Returns the keys that sign now or later, with their effective times.
     pub(super) fn into_usable(mut self, now_ms: u64) -> Vec<(IdentityKey, Held)> {
         let entries = std::mem::take(&mut self.entries);
         let usable = entries.into_iter().filter_map(|entry| Some((self.as_signed(&entry.key)?, entry.held)));

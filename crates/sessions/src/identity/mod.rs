@@ -1,9 +1,9 @@
-//! The service's identity keys, with which it proves to clients of wire 3 who it is: which are live, which one signs, and the
-//! key set that is published.
+//! The service's identity keys, which prove its identity to clients of wire 3: the live keys, the choice of the signing
+//! key, and the published key set.
 //!
-//! Keys are in a key file, or in a broker's store with their names and times in the key file; a process without a store on
-//! disk may have one in its memory alone. Where a root has signed a set, a key is used as that set has it and no other is: what
-//! the root's clients do not know yet would be refused by them.
+//! Keys are in a key file, or in a broker's store with their names and times in the key file; a process without a store
+//! on disk may hold one in its memory alone. If a root has signed a set, only the keys of that set are used, with its
+//! times: clients that pin the root would reject others.
 // SPEC session-3.md#identity-keys
 
 mod document;
@@ -37,9 +37,10 @@ use crate::kek::{Version, version};
 use key_file::Held;
 use signer::{BrokerSigner, FileSigner};
 
-/// How long before its end a key or a set is warned of at a start, in milliseconds: a week.
+/// Time before the end of a key or a set from which the operator is warned, in milliseconds: a week.
 const NOTICE_MS: u64 = 7 * 86_400_000;
-/// The life of a key that a process makes by itself, in milliseconds: ten years, as nobody may come to renew it.
+/// Lifetime of a key that a process generates by itself, in milliseconds: ten years, because no operator may be there
+/// to renew it.
 pub const GENERATED_LIFE_MS: u64 = 3650 * 86_400_000;
 
 /// A key that signs while it is live.
@@ -49,12 +50,12 @@ pub struct LiveKey {
 }
 
 impl LiveKey {
-    /// Its public half and times.
+    /// Returns the public half and the times of the key.
     pub fn key(&self) -> &IdentityKey {
         &self.key
     }
 
-    /// Signs `message` at `now_ms`, which is the time that the message itself speaks of.
+    /// Signs `message` at `now_ms`, the time that the message itself contains.
     ///
     /// # Errors
     /// [`SignError`]; a key that is not live never signs.
@@ -72,30 +73,30 @@ impl fmt::Debug for LiveKey {
     }
 }
 
-/// The public side of an identity key, for an operator.
+/// Public data of an identity key, for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShownKey {
-    /// Its id.
+    /// Id of the key.
     pub id: String,
-    /// Signs from this time on, in Unix milliseconds.
+    /// Start of validity, in Unix milliseconds.
     pub not_before_ms: u64,
-    /// Signs until this time, in Unix milliseconds.
+    /// End of validity, in Unix milliseconds.
     pub not_after_ms: u64,
-    /// `active`, `next` or `expired`.
+    /// One of `active`, `next` and `expired`.
     pub state: &'static str,
-    /// Whether it signs for clients that pin no key.
+    /// True if the key signs for clients that pin no key.
     pub signs_by_default: bool,
 }
 
-/// What is in force since the file was read last.
+/// State in force since the file was last read.
 struct State {
-    /// The latest beginning first, then by id: every process of a service chooses alike.
+    /// Sorted by latest beginning, then by id, so that all processes of a service choose the same key.
     keys: Vec<Arc<LiveKey>>,
     signed: Option<(KeySet, Bytes)>,
     read_ms: u64,
 }
 
-/// The service's identity.
+/// The service's identity: its keys and the key set.
 pub struct Identity {
     provider: &'static dyn Provider,
     es256: &'static dyn Es256,
@@ -103,12 +104,12 @@ pub struct Identity {
     broker: Option<BrokerAccess>,
     state: ArcSwap<State>,
     read: Mutex<Option<Version>>,
-    /// Whether it was said that no key is live.
+    /// True once the log says that no key is live.
     told: Mutex<bool>,
 }
 
 impl Identity {
-    /// One key that is in this process's memory alone and ends with it.
+    /// Generates one key that is in this process's memory alone and ends with it.
     ///
     /// # Errors
     /// [`ConfigError`] when no key can be made.
@@ -123,10 +124,10 @@ impl Identity {
         Ok(Identity::new(provider, es256, None, None, state, None))
     }
 
-    /// Reads a key file. Keys that it says are in a broker are signed with there.
+    /// Reads a key file. Keys that the file marks as a broker's sign there.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the file, never what a key is.
+    /// [`ConfigError`], naming the file, never key material.
     pub fn load(
         provider: &'static dyn Provider,
         es256: &'static dyn Es256,
@@ -154,8 +155,8 @@ impl Identity {
         Identity { provider, es256, source, broker, state, read: Mutex::new(read), told: Mutex::new(false) }
     }
 
-    /// Has each key that is in a broker and not over sign something, so that whatever is wrong is told at a start. A broker
-    /// that is not there yet is waited for.
+    /// Has each key that a broker holds and that is not over sign a trial message, so that errors show at start. Waits
+    /// for a broker that is not up yet.
     ///
     /// # Errors
     /// [`ConfigError`], naming the key.
@@ -168,7 +169,7 @@ impl Identity {
         Ok(())
     }
 
-    /// The live keys at a time, the one with the latest beginning first.
+    /// Returns the keys that are live at a time, the one with the latest beginning first.
     pub fn live_at(&self, now_ms: u64) -> Vec<KeyId> {
         self.state
             .load()
@@ -180,8 +181,8 @@ impl Identity {
             .collect()
     }
 
-    /// The public side of every key that is held, in the order in which they are chosen. A key that has ended since the file
-    /// was read last is among them.
+    /// Returns the public data of every key, in the order of choice. Includes keys that have ended since the file was
+    /// last read.
     pub fn shown(&self, now_ms: u64) -> Vec<ShownKey> {
         let signer = self.signer_for(now_ms, &[]).map(|live| live.key.key_id);
         let shown = |live: &Arc<LiveKey>| ShownKey {
@@ -198,7 +199,7 @@ impl Identity {
         self.state.load().keys.iter().map(shown).collect()
     }
 
-    /// Sets the gauges of when each key that is not over ends, and the set that a root signed.
+    /// Sets the gauges for the end of each key that is not over and for the end of the set that a root signed.
     pub(crate) fn set_gauges(&self, now_ms: u64) {
         let state = self.state.load();
         for key in state.keys.iter().map(|live| &live.key).filter(|key| now_ms < key.not_after_ms) {
@@ -210,17 +211,18 @@ impl Identity {
         }
     }
 
-    /// The key that signs for a client that pins these, or for one that pins none: of those that are live, the one with the
-    /// latest beginning. None where no key is live, or none that is pinned: then the client's keys are retired.
+    /// Returns the key that signs for a client that pins these keys, or for one that pins none: of the live ones, the
+    /// key with the latest beginning. `None` if no key is live, or none that is pinned: then the client's keys are
+    /// retired.
     pub fn signer_for(&self, now_ms: u64, pinned: &[KeyId]) -> Option<Arc<LiveKey>> {
         let is_fit = |key: &IdentityKey| key.is_live(now_ms) && (pinned.is_empty() || pinned.contains(&key.key_id));
         self.state.load().keys.iter().find(|live| is_fit(&live.key)).cloned()
     }
 
-    /// Signs `message` with a key at `now_ms`.
+    /// Signs `message` at `now_ms` with the key of this id.
     ///
     /// # Errors
-    /// [`SignError`]; a key that is not there is as one that is not live.
+    /// [`SignError`]; an unknown key counts as not live.
     pub async fn sign(
         &self,
         key_id: &KeyId,
@@ -231,7 +233,8 @@ impl Identity {
         live.ok_or(SignError::NotLive(*key_id))?.sign(now_ms, message).await
     }
 
-    /// The JSON of the key set: the one that a root signed, as it was signed, or else one of the keys that are not over.
+    /// Returns the JSON of the key set: the set that a root signed, unchanged, or else a set of the keys that are not
+    /// over.
     pub fn key_set(&self, now_ms: u64) -> Bytes {
         let state = self.state.load();
         if let Some((_, text)) = &state.signed {
@@ -243,8 +246,8 @@ impl Identity {
         KeySet { issued_ms: state.read_ms, expires_ms, keys, root: None }.encode().into()
     }
 
-    /// Reads the file again if it has changed, and says once that no key is live. A file that cannot be read, or whose set a
-    /// root signed earlier than the one in force, leaves the old keys in force.
+    /// Reads the file again if it has changed, and logs once that no key is live. If the file cannot be read, or its
+    /// signed set is older than the one in force, the old keys stay in force.
     pub fn reload_if_changed(&self, now_ms: u64) {
         if let Some(path) = &self.source {
             let mut known = self.read.lock();
@@ -290,7 +293,7 @@ impl Identity {
         }
     }
 
-    /// What an operator should do soon, or should have done.
+    /// Logs actions that the operator should take soon, or is late with.
     fn notice(&self, now_ms: u64) {
         let state = self.state.load();
         if let Some((set, _)) = &state.signed {

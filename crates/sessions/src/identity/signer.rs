@@ -1,4 +1,4 @@
-//! What signs with an identity key: the process itself, or a broker beside it that keeps the key.
+//! Signers for identity keys: the process itself, or a broker beside it that keeps the key.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,29 +11,29 @@ use sealway_proto::limits::P256_PUBLIC_LEN;
 use sealway_proto::session::three::KeyId;
 use sealway_runtime::config::ConfigError;
 
-/// How long a start waits for the broker.
+/// Maximum time that a start waits for the broker.
 const START_WAIT: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(100);
-/// Of one signature, its attempts included.
+/// Deadline of one signature, all attempts included.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// A broker that was started again is back well within the deadline.
+/// A broker that restarts is back well within the deadline.
 const RETRY: RetryOptions =
     RetryOptions { attempts: 60, first: Duration::from_millis(10), longest: Duration::from_millis(100) };
-/// What a key is tried with. No message of wire 3 begins so.
+/// Message of a trial signature. No message of wire 3 begins with these bytes.
 const TRIAL: &[u8] = b"sealway: is this the key?";
-/// What stands before the point in the SubjectPublicKeyInfo of a P-256 key (RFC 5480).
+/// Bytes before the point in the SubjectPublicKeyInfo of a P-256 key (RFC 5480).
 const P256_SPKI: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// Why nothing was signed.
+/// Reason for a missing signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// The key is not live, or is not there.
     #[error("identity key {0} is not live")]
     NotLive(KeyId),
-    /// What signs is away, or refuses. It is safe to try again.
+    /// The signer is away, or rejects the request. A retry is safe.
     #[error("{0}")]
     Unavailable(String),
 }
@@ -41,20 +41,20 @@ pub enum SignError {
 /// Signs with one identity key.
 #[async_trait]
 pub trait Signer: Send + Sync {
-    /// ES256 over `message`.
+    /// Returns the ES256 signature over `message`.
     ///
     /// # Errors
     /// [`SignError::Unavailable`].
     async fn sign(&self, message: &[u8]) -> Result<[u8; ES256_SIGNATURE_LEN], SignError>;
 
-    /// Finds out at a start whether it can sign at all.
+    /// Checks at a start that the signer can sign.
     ///
     /// # Errors
     /// [`SignError::Unavailable`].
     async fn try_out(&self) -> Result<(), SignError>;
 }
 
-/// A key in this process.
+/// A signer with a key in this process.
 pub(super) struct FileSigner(pub(super) Box<dyn Es256Key>);
 
 #[async_trait]
@@ -77,7 +77,7 @@ pub struct BrokerAccess {
 }
 
 impl BrokerAccess {
-    /// A broker at a socket; `uid` is the user that it must run as.
+    /// Creates the client of a broker at a socket; `uid` is the user that it must run as.
     pub fn new(socket: PathBuf, profile: String, uid: Option<u32>) -> Self {
         let options = Options {
             deadline: DEADLINE,
@@ -89,10 +89,10 @@ impl BrokerAccess {
         BrokerAccess { client: Client::new(options), socket, profile }
     }
 
-    /// The public half of a P-256 key of its store.
+    /// Reads the public half of a P-256 key in the broker's store.
     ///
     /// # Errors
-    /// [`ConfigError`]: what the broker refused, or a key of another kind.
+    /// [`ConfigError`]: the broker's error, or a key of another kind.
     pub async fn public_key(&self, key: &str) -> Result<[u8; P256_PUBLIC_LEN], ConfigError> {
         let place = || format!("the broker at {}", self.socket.display());
         let public = self.client.public_key(key, 0).await;
@@ -111,7 +111,7 @@ impl fmt::Debug for BrokerAccess {
     }
 }
 
-/// A key in a broker.
+/// A signer with a key in a broker.
 pub(super) struct BrokerSigner {
     access: BrokerAccess,
     key: String,
@@ -128,8 +128,8 @@ impl BrokerSigner {
         Ok(client.sign(profile, &self.key, &[message]).await?.outputs.pop().unwrap_or_default())
     }
 
-    /// A signature that is really this key's. A broker's key that was rotated signs with its new version, which no client
-    /// knows; it is refused here and not by every client.
+    /// Checks that a signature is this key's. After a rotation, a broker's key signs with a new version that no client
+    /// knows; such a signature is rejected here, not by every client.
     fn check(&self, message: &[u8], signature: Vec<u8>) -> Result<[u8; ES256_SIGNATURE_LEN], SignError> {
         let BrokerAccess { socket, profile, .. } = &self.access;
         let refuse = |what: &str| {

@@ -139,7 +139,7 @@ fn a_set_that_was_signed_before_the_one_in_force_is_not_taken_again() {
     let old = std::fs::read(&path).unwrap();
     let identity = load(&path, 100).unwrap();
     let second = file.generate(default_provider(), default_es256(), 0, 9000, 100).unwrap();
-    // The clock did not move, and yet the second set is a later one.
+    // The clock did not move, and yet the second set is later.
     file.sign(default_provider(), &root, 100, 5000).unwrap();
     file.replace(&path).unwrap();
     identity.reload_if_changed(100);
@@ -199,7 +199,7 @@ fn a_file_whose_signed_set_was_changed_is_refused() {
         let err = load(&path, 0).unwrap_err();
         assert!(err.contains("service.identity") && err.contains(what), "{err}");
     }
-    // One that has expired is told of, and is no reason not to serve those who pin keys.
+    // An expired set is logged, and does not stop the service for clients that pin keys.
     std::fs::write(&path, &good).unwrap();
     assert_eq!(load(&path, 6000).unwrap().live_at(6000).len(), 1);
 }

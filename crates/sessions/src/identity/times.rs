@@ -1,12 +1,13 @@
-//! Times as an operator writes them: RFC 3339 in UTC, or so long from now.
+//! Times as an operator writes them: RFC 3339 in UTC, or a span from now.
 
 use sealway_proto::session::three::key_set::TIME_MS_MAX;
 use sealway_runtime::clock::parse_iso8601;
 
-/// Reads a length of time, a number and `d`, `h`, `m` or `s`: `90d`, `12h`. In milliseconds, at least one second.
+/// Parses a length of time, a number and `d`, `h`, `m` or `s`, such as `90d` or `12h`. Returns milliseconds, at least
+/// one second.
 ///
 /// # Errors
-/// What was expected.
+/// Text that says which format was expected.
 pub fn parse_span(text: &str) -> Result<u64, String> {
     let expected = || format!("\"{text}\": expected a length of time such as 90d, 12h, 30m or 45s");
     let unit_ms = match text.chars().last() {
@@ -21,10 +22,11 @@ pub fn parse_span(text: &str) -> Result<u64, String> {
     span.filter(|span| (1..TIME_MS_MAX).contains(span)).ok_or_else(expected)
 }
 
-/// Reads a time: `2026-11-21T04:03:00Z`, `2026-11-21`, `now`, or a length of time from now, `30d`. In Unix milliseconds.
+/// Parses a time: `2026-11-21T04:03:00Z`, `2026-11-21`, `now`, or a length of time from now, `30d`. Returns Unix
+/// milliseconds.
 ///
 /// # Errors
-/// What was expected.
+/// Text that says which format was expected.
 pub fn parse_time(text: &str, now_ms: u64) -> Result<u64, String> {
     if text == "now" {
         return Ok(now_ms);

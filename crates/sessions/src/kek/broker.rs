@@ -1,8 +1,8 @@
-//! Session keys wrapped by a broker beside this process, under a key of its store that never leaves it: no key-encryption key
-//! is in this process's memory or files.
+//! Session keys wrapped by a broker beside this process, under a key that never leaves the broker's store: this
+//! process's memory and files contain no key-encryption key.
 //!
-//! A stored key's `kek_id` is the id of the broker's key and its version, `sessions:3`. The first version there is wraps until
-//! the key is rotated in the broker; then its newest one does, and all that are enabled unwrap.
+//! A stored key's `kek_id` is the id of the broker's key and its version, `sessions:3`. The broker's newest version
+//! wraps, all enabled versions unwrap.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,38 +20,38 @@ use super::gather::Gather;
 use super::{KeyWrap, UnwrapError, WrapError, Wrapped, mark};
 use crate::config::KekBroker;
 
-/// How long a start waits for the broker.
+/// Maximum time that a start waits for the broker.
 const START_WAIT: Duration = Duration::from_secs(10);
 const START_PAUSE: Duration = Duration::from_millis(100);
-/// Of one call, its attempts included; the authority waits no longer for a store.
+/// Deadline of one call, all attempts included, equal to the default store deadline.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// A broker that was started again is back well within the deadline: calls wait for it rather than fail.
+/// A broker that restarts is back well within the deadline: calls wait for it rather than fail.
 const RETRY: RetryOptions =
     RetryOptions { attempts: 60, first: Duration::from_millis(10), longest: Duration::from_millis(100) };
-/// The longest id of a key, in bytes: `kek_id` has at most 64.
+/// Maximum length of a key's id, in bytes: `kek_id` has at most 64.
 const KEY_ID_LEN_MAX: usize = 53;
 
-/// A broker that wraps.
+/// A broker that wraps and unwraps session keys.
 pub struct BrokerKeys {
     config: Arc<KekBroker>,
     client: Client,
     wraps: Gather<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>), Wrapped>,
     unwraps: Gather<(Vec<u8>, Cipher), Result<Secret, Refusal>>,
-    /// The version that wraps, as last told.
+    /// Latest known version, which wraps.
     version: Arc<AtomicU32>,
 }
 
 impl BrokerKeys {
-    /// Asks the broker to wrap something, so that whatever is wrong is told now. It waits ten seconds for a broker that is not
-    /// there yet, and says so.
+    /// Asks the broker to wrap a trial value, so that errors show at start. Waits up to ten seconds for a broker that
+    /// is not up yet, and logs that.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the socket or what the broker refused.
+    /// [`ConfigError`], naming the socket or the broker's error.
     pub async fn open(config: &KekBroker) -> Result<Self, ConfigError> {
         if config.key.len() > KEY_ID_LEN_MAX {
             return Err(ConfigError(format!("sessions.kek_broker.key: expected at most {KEY_ID_LEN_MAX} bytes")));
         }
-        // Whoever can put a socket in the broker's place would be sent the keys that are to be wrapped.
+        // Without the check, a process that replaces the broker's socket would be sent the keys that are to be wrapped.
         let broker_uid = config.uid;
         let options = Options {
             deadline: DEADLINE,
@@ -76,7 +76,7 @@ impl BrokerKeys {
                 Err(err) => return Err(ConfigError(format!("sessions.kek_broker: {}: {err}", keys.place()))),
             }
         }
-        // Also that what it makes has the form in which it is stored.
+        // Also checks that the wrapped form fits the store.
         mark(&keys).await.map_err(|err| ConfigError(format!("sessions.kek_broker: {err}")))?;
         tracing::info!(broker = %keys.place(), active = keys.active_id(), "a broker wraps session keys");
         Ok(keys)
@@ -95,7 +95,7 @@ impl BrokerKeys {
         }
     }
 
-    /// Looks which version wraps now, by wrapping a value that everybody knows; whether it is another one than before.
+    /// Finds the version that wraps now, by wrapping a constant value; returns true if it is newer than before.
     async fn look(&self, deadline: Duration) -> Result<bool, Error> {
         let client = self.client.within(deadline);
         let known = Plain { plaintext: &[0; KEY_LEN], ..Plain::default() };
@@ -104,14 +104,15 @@ impl BrokerKeys {
         Ok(self.version.fetch_max(version, Ordering::SeqCst) < version)
     }
 
-    /// The version in an id that this broker's key made.
+    /// Returns the version in an id that this broker's key made.
     fn version_of(&self, kek_id: &str) -> Option<u32> {
         let (key, version) = kek_id.rsplit_once(':')?;
         let version = version.parse().ok().filter(|version| *version > 0)?;
         (key == self.config.key).then_some(version)
     }
 
-    /// What is to be opened. A version that the broker has not made yet is unknown: its store may be an older copy.
+    /// Returns the ciphertext to unwrap. A version newer than the broker's latest is unknown: the broker's store may be
+    /// an older copy.
     fn cipher(&self, wrapped: &Wrapped) -> Result<Cipher, UnwrapError> {
         let version =
             self.version_of(&wrapped.kek_id).filter(|version| *version <= self.version.load(Ordering::SeqCst));
@@ -134,7 +135,7 @@ impl KeyWrap for BrokerKeys {
             self.version_of(&wrapped.kek_id).is_some_and(|version| version > self.version.load(Ordering::SeqCst))
         };
         if wrapped.iter().any(is_newer) {
-            // Another process has seen a rotation first.
+            // Another process may have seen a rotation first.
             let _ = self.look(DEADLINE).await;
         }
         let ciphers: Vec<_> = wrapped.iter().map(|(_, wrapped)| self.cipher(wrapped)).collect();
@@ -216,7 +217,8 @@ fn session_key(secret: &Secret) -> Result<SessionKey, UnwrapError> {
     Ok(key)
 }
 
-/// What does not open is damaged; a version that is disabled is not at hand, may be enabled again, and ends no session.
+/// Maps a broker's rejection: one that does not open is damaged; a disabled version is unavailable, may be enabled
+/// again, and ends no session.
 fn refused(refusal: Refusal, kek_id: &str) -> UnwrapError {
     match refusal.code {
         Code::InvalidArgument => UnwrapError::Damaged,

@@ -1,4 +1,4 @@
-//! Key files as they are written: a new one, one more key, another order. A file is replaced as a whole or not at all.
+//! Writing of key files: a new file, an added key, another order. A file is replaced as a whole or not at all.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
@@ -20,12 +20,12 @@ impl KeyRing {
     /// [`ConfigError`], naming the file.
     pub fn generate(provider: &'static dyn Provider, path: &Path) -> Result<(), ConfigError> {
         let (_, line) = new_line(provider, path)?;
-        // The link fails where there is a file already.
+        // The link fails if the file exists.
         write(path, &line, 0o600, |unfinished| std::fs::hard_link(unfinished, path))
     }
 }
 
-/// Puts a new key last into a key file: it unwraps, and does not wrap yet. Returns its id.
+/// Appends a new key to a key file: the key unwraps, but does not wrap yet. Returns its id.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file.
@@ -40,10 +40,10 @@ pub fn add(provider: &'static dyn Provider, path: &Path) -> Result<String, Confi
     Ok(id)
 }
 
-/// Puts a key first that the file holds: from now on it wraps.
+/// Moves a key of the file to the first place: from now on it wraps.
 ///
 /// # Errors
-/// [`ConfigError`], naming the file; there is no such key.
+/// [`ConfigError`], naming the file; the file may lack the key.
 pub fn make_first(provider: &'static dyn Provider, path: &Path, id: &str) -> Result<(), ConfigError> {
     let text = Zeroizing::new(read_bounded(path, FILE_LEN_MAX)?);
     let is_it = |line: &&str| line.trim().split_once(' ').is_some_and(|(known, _)| known == id);
@@ -58,7 +58,7 @@ pub fn make_first(provider: &'static dyn Provider, path: &Path, id: &str) -> Res
     replace(provider, path, &changed)
 }
 
-/// A line with a new key, and its id.
+/// Makes a line with a new key, and returns its id with it.
 fn new_line(provider: &'static dyn Provider, path: &Path) -> Result<(String, Zeroizing<String>), ConfigError> {
     let mut random = Zeroizing::new([0_u8; KEY_LEN + 4]);
     provider
@@ -71,14 +71,15 @@ fn new_line(provider: &'static dyn Provider, path: &Path) -> Result<(String, Zer
     Ok((id, line))
 }
 
-/// Replaces a key file by a text that is one, keeping who may read it.
+/// Replaces a key file by a text that parses as one, keeping its access mode.
 fn replace(provider: &'static dyn Provider, path: &Path, text: &str) -> Result<(), ConfigError> {
     super::parse(provider, &super::KekSource::File(path.to_owned()), text)?;
     let mode = std::fs::metadata(path).map_or(0o600, |meta| meta.mode() & 0o777);
     write(path, text, mode, |unfinished| std::fs::rename(unfinished, path))
 }
 
-/// Writes a file with keys. Under another name first: a crash half-way must not leave a file that looks like a key file.
+/// Writes a file with keys, first under another name: a crash half-way must not leave a file that looks like a key
+/// file.
 pub(crate) fn write(
     path: &Path,
     text: &str,

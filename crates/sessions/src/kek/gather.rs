@@ -1,4 +1,4 @@
-//! Many small questions to a broker as few calls: what comes while a call is under way is the next call's batch.
+//! Batching of many small requests to a broker into few calls: requests that arrive during a call form the next batch.
 
 use std::fmt::Display;
 
@@ -6,22 +6,22 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::WRAP_MAX;
 
-/// Questions that wait for their turn; more wait at the door, each until its asker's deadline.
+/// Requests in the queue; more wait for room in it, each until its caller's deadline.
 const WAITING_MAX: usize = 2 * WRAP_MAX;
 
-/// Asks in batches of up to [`WRAP_MAX`], one call at a time. It ends when it is dropped.
+/// Sends requests in batches of up to [`WRAP_MAX`], one call at a time. Its task ends when it is dropped.
 pub(super) struct Gather<Q, A> {
     jobs: mpsc::Sender<Job<Q, A>>,
 }
 
-/// A question, and who waits for its answer.
+/// A request with the channel for its answer.
 struct Job<Q, A> {
     question: Q,
     asker: oneshot::Sender<Result<A, String>>,
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
-    /// Asks by `ask`, which answers every question in order, or says why none.
+    /// Starts the task that calls `ask`, which answers every request in order, or fails for all of them.
     pub(super) fn new<F, E>(ask: impl Fn(Vec<Q>) -> F + Send + 'static) -> Self
     where
         F: Future<Output = Result<Vec<A>, E>> + Send + 'static,
@@ -32,7 +32,7 @@ impl<Q: Send + 'static, A: Send + 'static> Gather<Q, A> {
         Gather { jobs }
     }
 
-    /// Asks a few at once; each answer, or why there is none.
+    /// Sends several requests; returns for each its answer or the error.
     pub(super) async fn ask(&self, questions: Vec<Q>) -> Vec<Result<A, String>> {
         let mut answers = Vec::with_capacity(questions.len());
         for question in questions {
@@ -59,7 +59,7 @@ where
 {
     let mut jobs = Vec::with_capacity(WRAP_MAX);
     while waiting.recv_many(&mut jobs, WRAP_MAX).await > 0 {
-        // Whoever gave up waiting is not asked for.
+        // A request of a caller that gave up waiting is dropped.
         let live = jobs.drain(..).filter(|job| !job.asker.is_closed());
         let (questions, askers): (Vec<_>, Vec<_>) = live.map(|job| (job.question, job.asker)).unzip();
         if questions.is_empty() {
@@ -67,7 +67,7 @@ where
         }
         match ask(questions).await {
             Ok(answers) => {
-                // Nobody is left without an answer: one that is missing ends its question by the asker's being dropped.
+                // Each request gets a result: a missing answer drops its sender, which its receiver sees as an error.
                 for (asker, answer) in askers.into_iter().zip(answers) {
                     let _ = asker.send(Ok(answer));
                 }

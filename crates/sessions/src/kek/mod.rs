@@ -1,8 +1,8 @@
-//! Keys at rest: every stored session key is wrapped with AES-256-GCM under a key-encryption key. The AAD binds the key to
-//! everything else that its row says (`store/row.rs`).
+//! Keys at rest: every stored session key is wrapped with AES-256-GCM under a key-encryption key. The AAD binds the key
+//! to all other fields of its row (`store/row.rs`).
 //!
-//! A key file has a key a line, `id base64`; the first wraps, all unwrap, so a new key is put in front and the old one
-//! taken out when the last session wrapped under it has expired. One key wraps at most 2^32 sessions with random IVs
+//! A key file has a key a line, `id base64`; the first wraps, all unwrap. To rotate, put a new key first, and remove
+//! the old one when the last session wrapped under it has expired. One key wraps at most 2^32 sessions with random IVs
 //! (SP 800-38D section 8.3): rotate before.
 
 mod broker;
@@ -37,7 +37,7 @@ use crate::random;
 
 const FILE_LEN_MAX: u64 = 64 * 1024;
 
-/// The keys of a key file, or of an environment variable.
+/// Key-encryption keys of a key file or of an environment variable.
 pub struct KeyRing {
     provider: &'static dyn Provider,
     source: KekSource,
@@ -45,7 +45,7 @@ pub struct KeyRing {
     read: Mutex<Option<Version>>,
 }
 
-/// Where keys come from.
+/// Source of key-encryption keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KekSource {
     /// A file, read again when it changes.
@@ -64,25 +64,25 @@ impl fmt::Display for KekSource {
 }
 
 impl KeyRing {
-    /// Reads a key file.
+    /// Reads the keys of a key file.
     ///
     /// # Errors
-    /// [`ConfigError`], naming file and line, never what a key is.
+    /// [`ConfigError`], naming file and line, never key material.
     pub fn load(provider: &'static dyn Provider, path: &Path) -> Result<Self, ConfigError> {
         KeyRing::open(provider, KekSource::File(path.to_owned()))
     }
 
-    /// Reads keys from where they are.
+    /// Reads the keys of a source.
     ///
     /// # Errors
-    /// [`ConfigError`], naming file or variable and line, never what a key is.
+    /// [`ConfigError`], naming file or variable and line, never key material.
     pub fn open(provider: &'static dyn Provider, source: KekSource) -> Result<Self, ConfigError> {
         let (keys, read) = read(provider, &source)?;
         Ok(KeyRing { provider, source, keys: ArcSwap::from_pointee(keys), read: Mutex::new(read) })
     }
 
-    /// Reads the file again if it has changed; whether another key wraps from now on. A file that cannot be read, or that
-    /// holds another key under a known id, leaves the old keys in force.
+    /// Reads the file again if it has changed; returns true if another key wraps from now on. If the file cannot be
+    /// read, or has another key under a known id, the old keys stay in force.
     pub fn reload_if_changed(&self) -> bool {
         let KekSource::File(path) = &self.source else { return false };
         let mut known = self.read.lock();
@@ -104,7 +104,7 @@ impl KeyRing {
         }
     }
 
-    /// Keys that agree with those in force.
+    /// Checks that new keys agree with those in force, and returns them.
     fn fitting(&self, keys: KeyEncryptionKeys) -> Result<KeyEncryptionKeys, ConfigError> {
         match self.keys.load().contradicted_by(&keys) {
             Some(id) => Err(ConfigError(format!("{}: key \"{id}\" is another one than before", self.source))),
@@ -112,17 +112,17 @@ impl KeyRing {
         }
     }
 
-    /// Where the keys come from.
+    /// Returns the source of the keys.
     pub fn source(&self) -> &KekSource {
         &self.source
     }
 
-    /// The id of the key that wraps.
+    /// Returns the id of the key that wraps.
     pub fn active_id(&self) -> String {
         self.keys.load().ids().next().unwrap_or_default().to_owned()
     }
 
-    /// The ids of all keys, the one that wraps first.
+    /// Returns the ids of all keys, the one that wraps first.
     pub fn ids(&self) -> Vec<String> {
         self.keys.load().ids().map(str::to_owned).collect()
     }
@@ -151,7 +151,7 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// The keys, and the file's version before they were read.
+/// Reads the keys, and the file's version from before the read.
 fn read(
     provider: &'static dyn Provider,
     source: &KekSource,
@@ -172,10 +172,10 @@ fn read(
     }
 }
 
-/// What changes with a file: its time alone is too coarse for two changes in a row.
+/// Modification time, inode and length of a file: the time alone is too coarse for two changes in a row.
 pub(crate) type Version = (SystemTime, u64, u64);
 
-/// The version of a file, none where it cannot be looked at.
+/// Returns the version of a file; `None` if its metadata cannot be read.
 pub(crate) fn version(path: &Path) -> Option<Version> {
     let meta = std::fs::metadata(path).ok()?;
     Some((meta.modified().ok()?, meta.ino(), meta.len()))

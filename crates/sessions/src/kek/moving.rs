@@ -1,4 +1,4 @@
-//! Two places of key-encryption keys while sessions move from one to the other: one wraps, both unwrap.
+//! Two sources of key-encryption keys while sessions move from one to the other: one wraps, both unwrap.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use sealway_proto::session::SessionKey;
 
 use super::{KeyWrap, UnwrapError, WrapError, Wrapped};
 
-/// A key file and a broker, in either order. Their ids cannot be the same: a broker's have a colon.
+/// A key file and a broker, in either order. Their ids cannot be equal: a broker's contain a colon.
 #[derive(Debug)]
 pub struct Moving {
     to: Arc<dyn KeyWrap>,
@@ -15,7 +15,7 @@ pub struct Moving {
 }
 
 impl Moving {
-    /// `to` wraps; what it does not know is asked of `from`.
+    /// Creates a wrap where `to` wraps, and `from` unwraps the keys that `to` does not know.
     pub fn new(to: Arc<dyn KeyWrap>, from: Arc<dyn KeyWrap>) -> Self {
         Moving { to, from }
     }

@@ -1,9 +1,9 @@
-//! The seam behind which session keys are wrapped: by a key ring in this process's memory, or by a broker beside it, so that
-//! no key-encryption key is in this process at all.
+//! Interface for wrapping session keys: by a key ring in this process's memory, or by a broker beside it, so that this
+//! process holds no key-encryption key.
 //!
-//! Stores wrap a key when a session is put and unwrap it when one is read that they have not at hand; a session at hand costs
-//! nothing here. Where they have many at once, at a start and when everything is wrapped anew, they pass them in one batch of
-//! up to [`WRAP_MAX`]. Each call may come from many tasks at a time.
+//! Stores wrap a key when a session is put, and unwrap it when they read a session that is not cached; a cached session
+//! costs nothing here. Many keys, at a start and when everything is rewrapped, come in batches of up to [`WRAP_MAX`].
+//! Calls may come from many tasks at a time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,40 +15,41 @@ use sealway_proto::wire::SessionId;
 
 use super::{KeyRing, UnwrapError, Wrapped};
 
-/// Keys of one call.
+/// Maximum number of keys in one call.
 pub const WRAP_MAX: usize = 512;
 
-/// Why session keys could not be wrapped. It is safe to try again.
+/// Reason that session keys could not be wrapped. A retry is safe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct WrapError(pub String);
 
-/// Wraps session keys for storage, each bound to the AAD beside it: all that its row says of the session.
+/// Wraps session keys for storage, each bound to its AAD: all other fields of the session's row.
 ///
-/// A [`Wrapped`] has room for what AES-256-GCM makes of a key, `IV || ciphertext || tag`; its `kek_id`, of 1 to 64
-/// characters, says what unwraps it and must always mean the same key.
+/// A [`Wrapped`] has room for the AES-256-GCM form of a key, `IV || ciphertext || tag`; its `kek_id`, of 1 to 64
+/// characters, names the key that unwraps it and must always mean the same key.
 #[async_trait]
 pub trait KeyWrap: Send + Sync + fmt::Debug {
     /// Wraps keys under the active key-encryption key, in their order.
     ///
     /// # Errors
-    /// [`WrapError`]: then none is wrapped.
+    /// [`WrapError`]: no key was wrapped.
     async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError>;
 
-    /// Unwraps keys, each or why not, in their order: as many as were given. [`UnwrapError::Damaged`] is the end of a session,
-    /// so it is for what was answered and found wrong; a broker that is away is [`UnwrapError::Unavailable`].
+    /// Unwraps keys in their order: for each the key or an error. [`UnwrapError::Damaged`] ends a session, so it is
+    /// only for a wrapped key that was checked and found wrong; a broker that is away is [`UnwrapError::Unavailable`].
     async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>>;
 
-    /// Looks whether another key wraps from now on; whether it does. Called every few seconds.
+    /// Checks which key wraps; returns true if it is another one than before. Called every few seconds.
     async fn refresh(&self) -> bool;
 
-    /// The id of the key that wraps, as last known.
+    /// Returns the id of the key that wraps, as last known.
     fn active_id(&self) -> String;
 
-    /// Where the keys are, for a person.
+    /// Returns the place of the keys, as text for an operator.
     fn place(&self) -> String;
 
-    /// Until when rows are read that authenticate nothing but a session's id, in milliseconds since the epoch; 0 is never.
+    /// Returns the time until which rows are read that authenticate only a session's id, in milliseconds since the
+    /// epoch; 0 means never.
     fn unauthenticated_until_ms(&self) -> u64 {
         0
     }
@@ -78,7 +79,7 @@ impl KeyWrap for KeyRing {
     }
 }
 
-/// Keys under which rows of an earlier release are read until a time.
+/// A key wrap that accepts unauthenticated rows of an earlier release until a time.
 #[derive(Debug)]
 pub struct UnauthenticatedUntil {
     keys: Arc<dyn KeyWrap>,
@@ -86,7 +87,7 @@ pub struct UnauthenticatedUntil {
 }
 
 impl UnauthenticatedUntil {
-    /// `until_ms` is in milliseconds since the epoch.
+    /// Sets the time for `keys`; `until_ms` is in milliseconds since the epoch.
     pub fn new(keys: Arc<dyn KeyWrap>, until_ms: u64) -> Self {
         UnauthenticatedUntil { keys, until_ms }
     }
@@ -119,12 +120,12 @@ impl KeyWrap for UnauthenticatedUntil {
     }
 }
 
-/// The AAD of a store's marks, as releases before row version 3 wrote them.
+/// Returns the AAD of a store's marks, as releases before row version 3 wrote them.
 fn mark_aad() -> Vec<u8> {
     SessionId::from_random(&[0; 16], false).as_str().as_bytes().to_vec()
 }
 
-/// Wraps a key that everybody knows. A store keeps it to tell a wrong key-encryption key from a damaged row.
+/// Wraps a constant key. A store keeps the result to tell a wrong key-encryption key from a damaged row.
 ///
 /// # Errors
 /// [`WrapError`].
@@ -133,7 +134,7 @@ pub(crate) async fn mark(keys: &dyn KeyWrap) -> Result<Wrapped, WrapError> {
     wrapped.into_iter().next().ok_or_else(|| WrapError("nothing was wrapped".into()))
 }
 
-/// Checks, in order, that each mark was made under the key-encryption key that bears its id now.
+/// Checks, in order, that each mark was made under the key-encryption key that has its id now.
 pub(crate) async fn open_marks(keys: &dyn KeyWrap, marks: &[Wrapped]) -> Vec<Result<(), UnwrapError>> {
     let bound: Vec<_> = marks.iter().map(|mark| (mark_aad(), mark.clone())).collect();
     keys.unwrap_all(&bound).await.into_iter().map(|opened| opened.map(drop)).collect()

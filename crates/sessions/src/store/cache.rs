@@ -1,5 +1,5 @@
-//! Sessions at hand: expanded keys that this process has seen, so that a sealed call need not ask for them. Bounded; an
-//! entry is asked for again when its time is over, and goes at once when its session is revoked.
+//! Cache of sessions with expanded keys, so that a sealed call need not ask the store. Bounded; an entry is asked for
+//! again when its time is over, and is removed at once when its session is revoked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -12,12 +12,12 @@ use moka::sync::Cache;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
 
-/// Bounds of the cache.
+/// Bounds of the session cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Sessions; about 1 KiB each. The least used go first.
+    /// Maximum number of sessions; about 1 KiB each. The least used are evicted first.
     pub sessions_max: usize,
-    /// How long one is used without asking again.
+    /// Time for which a session is used without asking the store again.
     pub fresh: Duration,
 }
 
@@ -25,7 +25,7 @@ pub struct CacheLimits {
 pub const FRESH_MS_DEFAULT: u64 = 60_000;
 
 impl CacheLimits {
-    /// The bounds that are used when none are configured.
+    /// Bounds that apply if none are configured.
     pub const DEFAULT: Self = CacheLimits { sessions_max: 100_000, fresh: Duration::from_millis(FRESH_MS_DEFAULT) };
 }
 
@@ -35,16 +35,17 @@ impl Default for CacheLimits {
     }
 }
 
-/// A session at hand.
+/// A session found in the cache.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// The session.
+    /// The cached session, with its expanded keys.
     pub session: Arc<Session>,
-    /// Whether it may be used without asking again. One that is not is good only while nobody can be asked.
+    /// True if the session may be used without asking the store. A stale one may be used only while the store is
+    /// unavailable.
     pub is_fresh: bool,
 }
 
-/// Taken before a session is fetched, so that what was revoked meanwhile is not put back.
+/// Generation of the cache, taken before a session is fetched, so that a session forgotten meanwhile is not put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(u64);
 
@@ -54,34 +55,35 @@ struct Entry {
     since: Instant,
 }
 
-/// How many revocations are remembered: a fetch that began before one must not bring its session back.
+/// Maximum number of revocations remembered: a fetch that began before a revocation must not bring its session back.
 const REVOKED_MAX: u64 = 1_000_000;
-/// For how long; sessions end within it ([`sealway_proto::limits::TTL_SEC_CONFIG_MAX`] aside, the row is gone by then).
+/// Time for which a revocation is remembered; sessions end within it (those up to
+/// [`sealway_proto::limits::TTL_SEC_CONFIG_MAX`] aside, whose row is gone by then).
 const REVOKED_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// The cache.
+/// Cache of sessions and revocations, shared by the tasks of a process.
 pub struct SessionCache {
     held: Cache<SessionId, Entry, RandomState>,
     revoked: Cache<SessionId, (), RandomState>,
-    /// Whether there has been a revocation at all.
+    /// True once there was any revocation.
     any_revoked: AtomicBool,
-    /// Counts how often everything was forgotten.
+    /// Number of times that the cache was cleared.
     cleared: AtomicU64,
     limits: CacheLimits,
-    /// Looks that found a fresh session, one past its time, none.
+    /// Lookups that found a fresh session, a stale one, none.
     looks: [Counter; 3],
 }
 
 impl SessionCache {
-    /// An empty one.
+    /// Creates an empty cache.
     pub fn new(limits: CacheLimits) -> Self {
         SessionCache {
-            // Ids are drawn by servers and seeded here: nobody can choose what collides.
+            // Ids are drawn by servers and the hash is seeded here, so no client can choose collisions.
             held: Cache::builder().max_capacity(limits.sessions_max as u64).build_with_hasher(RandomState::default()),
             revoked: Cache::builder()
                 .max_capacity(REVOKED_MAX)
                 .time_to_live(REVOKED_FOR)
-                // The newest stay: by the default a full one would take no new revocation.
+                // LRU keeps the newest: by the default policy a full cache would take no new revocation.
                 .eviction_policy(EvictionPolicy::lru())
                 .build_with_hasher(RandomState::default()),
             any_revoked: AtomicBool::new(false),
@@ -92,17 +94,17 @@ impl SessionCache {
         }
     }
 
-    /// How many it holds, roughly.
+    /// Returns the approximate number of cached sessions.
     pub fn len(&self) -> usize {
         usize::try_from(self.held.entry_count()).unwrap_or(usize::MAX)
     }
 
-    /// Whether it holds none.
+    /// True if no session is cached.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A session at hand.
+    /// Looks up a session; an ended one is not returned.
     pub fn get(&self, id: &SessionId) -> Option<Held> {
         let found = self
             .held
@@ -114,32 +116,33 @@ impl SessionCache {
         found
     }
 
-    /// Whether a revocation of this session was heard of.
+    /// True if this process knows of a revocation of this session.
     pub fn is_revoked(&self, id: &SessionId) -> bool {
-        // With the fence of `revoke`: of one that keeps a session and one that revokes it, one sees what the other did.
+        // Pairs with the fence of `revoke`: of a thread that caches a session and a thread that revokes it, at least
+        // one sees the other's write.
         fence(Ordering::SeqCst);
         self.any_revoked.load(Ordering::Relaxed) && self.revoked.contains_key(id)
     }
 
-    /// True if a revocation of this session, or of another one of its chain of renewals, was heard of.
+    /// True if this process knows of a revocation of this session or of another one of its chain of renewals.
     pub fn is_ended(&self, session: &Session) -> bool {
         let record = session.record();
         self.is_revoked(&record.id) || record.lineage.as_ref().is_some_and(|root| self.is_revoked(root))
     }
 
-    /// To be taken before asking for a session.
+    /// Returns a ticket; take it before fetching a session.
     pub fn ticket(&self) -> Ticket {
         Ticket(self.cleared.load(Ordering::Acquire))
     }
 
-    /// Keeps a session that was asked for after `ticket` was taken; whether it may be used: not when its revocation was
-    /// heard of meanwhile.
+    /// Caches a session that was fetched after `ticket` was taken. Returns false if the session must not be used
+    /// because its revocation arrived meanwhile.
     pub fn keep(&self, session: &Arc<Session>, ticket: Ticket) -> bool {
         let id = session.id();
         if ticket == self.ticket() {
             self.held.insert(*id, Entry { session: session.clone(), since: Instant::now() });
         }
-        // After the insertion: whoever revokes marks first and removes then, so one of the two sees the other.
+        // Checked after the insertion: `revoke` marks first and removes then, so one of the two sees the other.
         if self.is_ended(session) {
             self.held.invalidate(id);
             return false;
@@ -150,12 +153,12 @@ impl SessionCache {
         true
     }
 
-    /// Forgets a session until it is asked for again.
+    /// Removes a session until it is fetched again.
     pub fn forget(&self, id: &SessionId) {
         self.held.invalidate(id);
     }
 
-    /// Forgets a session for good.
+    /// Removes a session and remembers its revocation.
     pub fn revoke(&self, id: &SessionId) {
         self.revoked.insert(*id, ());
         self.any_revoked.store(true, Ordering::Relaxed);
@@ -163,13 +166,13 @@ impl SessionCache {
         self.held.invalidate(id);
     }
 
-    /// Forgets all sessions at hand: revocations may have been missed. Each is asked for again.
+    /// Removes all sessions, because revocations may have been missed. Each is fetched again.
     pub fn clear(&self) {
         self.cleared.fetch_add(1, Ordering::AcqRel);
         self.held.invalidate_all();
     }
 
-    /// Drops what is over at `now_ms`.
+    /// Removes sessions that are over at `now_ms`.
     pub fn sweep(&self, now_ms: u64) {
         for (id, entry) in &self.held {
             if entry.session.is_expired(now_ms) {

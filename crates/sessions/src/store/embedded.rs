@@ -1,9 +1,10 @@
-//! Sessions that survive a restart, in one file of this machine, with nothing else installed. The memory store serves
-//! every read; `redb` holds what a restart needs.
+//! Sessions that survive a restart, in one file on this machine, without a database server. The memory store serves
+//! every read; `redb` holds the data for a restart.
 //!
-//! A session is on the disk before its client hears of it. A nonce need not be, if its stamp is not ahead of the clock:
-//! after a restart every stamp up to the restart is refused. One that is stamped ahead is written before it is granted.
-//! So that this holds when the clock steps back across the restart, a ceiling of what was granted is written ahead.
+//! A session is on the disk before its client gets the answer. A nonce need not be, if its stamp is not ahead of the
+//! clock: after a restart every stamp up to the restart is rejected. A nonce stamped ahead is written before it is
+//! granted. So that this holds when the clock steps back across the restart, a ceiling of the granted stamps is written
+//! ahead.
 
 use std::collections::HashSet;
 use std::fs::OpenOptions;
@@ -28,25 +29,27 @@ use crate::kek::{KeyRing, KeyWrap, WRAP_MAX, WrapError, Wrapped};
 
 mod restore;
 
-/// How long an opening waits for the clock to pass the floor. A floor further ahead means that the clock stepped back.
+/// Maximum time that opening waits for the clock to pass the floor. A floor further ahead means that the clock stepped
+/// back.
 const CRASH_WAIT_MAX: Duration = Duration::from_millis(2 * LEAD_MS);
 
-/// The store.
+/// Store in one file, with all data in memory too.
 #[derive(Debug)]
 pub struct Embedded {
     memory: Memory,
     keys: Arc<dyn KeyWrap>,
-    /// Stamps up to this one may have been used in an earlier life.
+    /// Stamps up to this one may have been used before the restart.
     floor_ms: u64,
     writer: Writer,
-    /// Revoked, and by when their rows go at the latest: not yet removed from the disk.
+    /// Revoked sessions whose rows are still on the disk, each with the latest time at which its row goes.
     undeleted: DashMap<SessionId, u64>,
-    /// Sessions whose rows are wrapped under another key than the first, and which key was the first when last looked.
+    /// Sessions whose rows are not wrapped under the active key, and the id of the key that was active at the last
+    /// check.
     others: Mutex<(HashSet<SessionId>, String)>,
 }
 
 impl Embedded {
-    /// Opens or makes the file at `path`, and brings back every session that is not over at `now_ms`.
+    /// Opens or creates the file at `path`, and restores every session that is not over at `now_ms`.
     ///
     /// # Errors
     /// [`OpenError`]: the file is in use, damaged, of another format, or wrapped under a key that `keys` lacks.
@@ -61,10 +64,10 @@ impl Embedded {
         opened.unwrap_or_else(|| Err(OpenError("session store: a key ring that waits".into())))
     }
 
-    /// The same with whatever wraps its keys.
+    /// Opens the store as [`Embedded::open`] does, with any key wrap.
     ///
     /// # Errors
-    /// As [`Embedded::open`]; what wraps is away.
+    /// As [`Embedded::open`]; or the key wrap is unavailable.
     pub async fn open_with(
         provider: &'static dyn Provider,
         path: &Path,
@@ -73,7 +76,7 @@ impl Embedded {
         now_ms: u64,
     ) -> Result<Self, OpenError> {
         let fail = |reason: String| OpenError(format!("session store {}: {reason}", path.display()));
-        // Made here and not by the database: it holds who has sessions, and is its owner's alone.
+        // Created here, not by the database: it lists the holders of sessions, so only its owner may read it.
         let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
         made.map_err(|err| fail(err.to_string()))?;
         let database = writer::open(path).map_err(|err| {
@@ -87,7 +90,7 @@ impl Embedded {
         let memory = Memory::new(limits);
         let active_id = keys.active_id();
         let restored = restore::restore(provider, &database, keys.as_ref(), &memory, now_ms).await.map_err(fail)?;
-        // After a crash the ceiling is a little ahead of the clock. Who is waited for here is not refused later.
+        // After a crash the ceiling is a little ahead of the clock. Waiting here avoids rejections later.
         let ahead = Duration::from_millis(restored.floor_ms.saturating_sub(now_ms));
         if ahead <= CRASH_WAIT_MAX {
             std::thread::sleep(ahead);
@@ -105,7 +108,7 @@ fn unavailable(err: WrapError) -> StoreError {
 #[async_trait]
 impl Store for Embedded {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
-        // Taken first: a row that then does not fit would be on the disk and in nobody's hands.
+        // Reserved first: otherwise a row that does not fit would be on the disk and not in memory.
         let room = self.memory.room()?;
         let record = session.record();
         let wrapped = row::seal(self.keys.as_ref(), record).await.map_err(unavailable)?;
@@ -125,7 +128,7 @@ impl Store for Embedded {
     }
 
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
-        // A session whose row could not be removed is gone from memory all the same; asked again, its row is tried again.
+        // If the row could not be removed, the session is still gone from memory; a second call tries the row again.
         let expires_ms = match self.memory.remove(id) {
             Some(session) => session.record().expires_ms,
             None => match self.undeleted.get(id) {
@@ -192,7 +195,7 @@ impl Store for Embedded {
             self.writer.commit(Change::Rewrap { rows }).await?;
         }
         let mut others = self.others.lock();
-        // Another change of keys may have come meanwhile; then all of them are due again.
+        // The active key may have changed again meanwhile; then all of them are due again.
         if others.1 == self.keys.active_id() {
             batch.iter().for_each(|id| {
                 others.0.remove(id);

@@ -1,5 +1,5 @@
-//! Sessions and nonces in this process's memory alone. Nothing survives a restart, so nothing can be replayed into it:
-//! a sealed call finds no session, and an init gives its sender nothing without the private key behind it.
+//! Sessions and nonces in this process's memory alone. A restart loses all of it, so nothing can be replayed into it: a
+//! sealed call finds no session, and an init is useless to a sender without the private key.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,19 +12,19 @@ use sealway_proto::wire::{SessionId, Wire};
 use super::nonces::Nonces;
 use super::{Pool, ReserveError, Status, Store, StoreError};
 
-/// Bounds of what is held in memory.
+/// Bounds of a store in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryLimits {
-    /// Sessions; about 1 KiB each.
+    /// Maximum number of sessions; about 1 KiB each.
     pub sessions_max: usize,
-    /// Nonces of sealed calls, and as many of inits; about 60 bytes each.
+    /// Maximum number of nonces of sealed calls, and as many of inits; about 60 bytes each.
     pub nonces_max: usize,
-    /// From how many nonces on all expired ones are looked for before a new one is taken.
+    /// Number of nonces from which all expired ones are removed before a new one is taken.
     pub nonces_cleanup_from: usize,
 }
 
 impl MemoryLimits {
-    /// The bounds that are used when none are configured.
+    /// Bounds that apply if none are configured.
     pub const DEFAULT: Self =
         MemoryLimits { sessions_max: 1_000_000, nonces_max: 4_000_000, nonces_cleanup_from: 3_200_000 };
 }
@@ -35,12 +35,13 @@ impl Default for MemoryLimits {
     }
 }
 
-/// The store.
+/// Store in the memory of this process.
 #[derive(Debug)]
 pub struct Memory {
     sessions: DashMap<SessionId, Arc<Session>>,
     len: AtomicUsize,
-    /// Chains of renewals that were ended, by their root, and until when that is remembered. As many as sessions.
+    /// Ended chains of renewals: the root of each, and the time until which it is remembered. Bounded like the
+    /// sessions.
     ended: DashMap<SessionId, u64>,
     sealed: Nonces,
     inits: Nonces,
@@ -48,7 +49,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// An empty one.
+    /// Creates an empty store.
     pub fn new(limits: MemoryLimits) -> Self {
         let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
         Memory {
@@ -61,7 +62,7 @@ impl Memory {
         }
     }
 
-    /// Takes room for one session, within the bound.
+    /// Reserves room for one session, within the bound.
     pub(crate) fn room(&self) -> Result<Room<'_>, StoreError> {
         if self.len.fetch_add(1, Ordering::Relaxed) >= self.limits.sessions_max {
             self.len.fetch_sub(1, Ordering::Relaxed);
@@ -70,8 +71,8 @@ impl Memory {
         Ok(Room { memory: self, filled: false })
     }
 
-    /// Puts a session of an earlier life back. The bound is for new ones: a client that was told of a session keeps it,
-    /// even if the bound was lowered since.
+    /// Restores a session from before a restart. It ignores the bound: an existing session stays valid even if the
+    /// bound was lowered since.
     pub(crate) fn restore_session(&self, session: Arc<Session>) {
         self.len.fetch_add(1, Ordering::Relaxed);
         Room { memory: self, filled: false }.fill(session);
@@ -84,7 +85,8 @@ impl Memory {
         (!is_ended).then_some(session)
     }
 
-    /// Ends a chain of renewals. Beyond the bound its sessions are looked for one by one.
+    /// Ends a chain of renewals. If too many ended chains are remembered, its sessions are searched and removed
+    /// instead.
     pub(crate) fn end(&self, root: SessionId, until_ms: u64) {
         if self.ended.len() < self.limits.sessions_max || self.ended.contains_key(&root) {
             let mut end = self.ended.entry(root).or_insert(until_ms);
@@ -94,7 +96,7 @@ impl Memory {
         self.drop_sessions(|session| *session.record().root() != root);
     }
 
-    /// Drops all sessions but those to keep; returns their number.
+    /// Drops all sessions except those to keep; returns the number of dropped ones.
     fn drop_sessions(&self, keep: impl Fn(&Session) -> bool) -> usize {
         let mut gone = 0;
         self.sessions.retain(|_, session| {
@@ -122,7 +124,7 @@ impl Memory {
         Ok(Fresh::reserved(claim))
     }
 
-    /// Puts a nonce of an earlier life back.
+    /// Restores a nonce from before a restart.
     pub(crate) fn restore_nonce(&self, sealed: bool, key: sealway_proto::session::ClaimKey, expires_ms: u64) {
         let nonces = if sealed { &self.sealed } else { &self.inits };
         nonces.restore(key, expires_ms);
@@ -137,14 +139,14 @@ impl Memory {
     }
 }
 
-/// Room for one session, given back unless it is filled.
+/// Reserved room for one session, released on drop unless it is filled.
 pub(crate) struct Room<'a> {
     memory: &'a Memory,
     filled: bool,
 }
 
 impl Room<'_> {
-    /// Keeps a session in it.
+    /// Stores a session in the reserved room.
     pub(crate) fn fill(mut self, session: Arc<Session>) {
         self.filled = self.memory.sessions.insert(*session.id(), session).is_none();
     }

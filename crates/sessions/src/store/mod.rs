@@ -1,5 +1,5 @@
-//! Where sessions and nonces are kept. Stores are dumb: put, get, delete a session; reserve a nonce; sweep. What they
-//! must hold is the contract suite in `sealway_testkit::store_contract`, run against every one of them.
+//! Stores of sessions and nonces. A store puts, gets and deletes sessions, reserves nonces, and sweeps; it has no
+//! policy. The contract suite `sealway_testkit::store_contract` defines the behaviour and runs against every store.
 
 use std::sync::Arc;
 
@@ -23,24 +23,24 @@ pub use cache::SessionCache;
 pub use embedded::Embedded;
 pub use memory::{Memory, MemoryLimits};
 
-/// A store could not do what it was asked; nothing was half done.
+/// Failure of a store operation; nothing was half done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached or cannot write.
+    /// The store cannot be reached or cannot write.
     #[error("store is unavailable: {0}")]
     Unavailable(String),
-    /// It holds as many sessions as it may.
+    /// The store holds the maximum number of sessions.
     #[error("store is full")]
     Full,
 }
 
-/// A nonce was not reserved.
+/// Reason that a nonce was not reserved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
-    /// It was reserved before, or a restart makes it impossible to say.
+    /// The nonce was reserved before, or a restart makes this impossible to tell.
     #[error("nonce was seen before")]
     Replayed,
-    /// The store holds as many nonces as it may. Evicting one would readmit it, so the new one is refused.
+    /// The store holds the maximum number of nonces. Evicting one would readmit its replay, so the new one is rejected.
     #[error("nonce store is full")]
     Full,
     /// The store cannot be reached or cannot write.
@@ -57,118 +57,119 @@ impl From<StoreError> for ReserveError {
     }
 }
 
-/// A server that a store stands on, as last seen.
+/// State of a server that a store uses, as last seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Part {
-    /// The store has none.
+    /// The store does not use this server.
     #[default]
     Unused,
-    /// It answers.
+    /// The server answers.
     Up,
-    /// It does not.
+    /// The server does not answer.
     Down,
 }
 
 /// Connections to the source of truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Open ones.
+    /// Number of open connections.
     pub total: usize,
-    /// Those that nobody uses now.
+    /// Number of connections not in use.
     pub idle: usize,
-    /// Callers that wait for one, or writers that wait for their commit.
+    /// Callers that wait for a connection, or writers that wait for their commit.
     pub waiting: usize,
 }
 
-/// What `/health` and `/ready` tell of a store.
+/// State of a store, as `/health` and `/ready` report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// `memory`, `embedded`, `postgres`, `redis`, `tiered` or `remote`.
+    /// Kind of the store: `memory`, `embedded`, `postgres`, `redis`, `tiered` or `remote`.
     pub kind: &'static str,
-    /// Whether it can take sessions and nonces now.
+    /// True if the store can take sessions and nonces now.
     pub up: bool,
-    /// PostgreSQL.
+    /// State of PostgreSQL.
     pub postgres: Part,
-    /// Redis.
+    /// State of Redis.
     pub redis: Part,
-    /// Sessions held, expired ones that are not yet swept included. Of a store that several processes share: as last
-    /// counted, or those that this process has at hand where nobody counts.
+    /// Sessions held, including expired ones that are not yet swept. For a shared store: the last count, or the
+    /// sessions in this process's cache if there is no count.
     pub sessions: usize,
-    /// Nonces of sealed calls, and of inits, that this process holds.
+    /// Nonces of sealed calls, and of inits, held by this process.
     pub nonces: (usize, usize),
-    /// As many of each this process may hold; 0 where that is not known here. Where Redis takes them this bounds what stands
-    /// in while it is away.
+    /// Maximum of each kind of nonce in this process; 0 if unknown here. With Redis it bounds the fallback while Redis
+    /// is unavailable.
     pub nonces_max: usize,
-    /// Connections.
+    /// Connections to the source of truth.
     pub pool: Pool,
 }
 
-/// A store cannot be opened: a setting, a file or a server's answer is at fault. The text names it, and holds no
+/// Failure to open a store, caused by a setting, a file or a server's answer. The text names the cause and contains no
 /// password.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct OpenError(pub String);
 
-/// A claim that was written durably.
+/// A nonce that was written durably.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// What to remember.
+    /// Key of the nonce.
     pub key: ClaimKey,
-    /// Whether it comes from a sealed call.
+    /// True if the nonce comes from a sealed call, false for an init.
     pub sealed: bool,
-    /// The first millisecond at which it may be forgotten.
+    /// First millisecond at which the nonce may be forgotten.
     pub expires_ms: u64,
 }
 
-/// Keeps what a nonce store may lose with its memory: nonces stamped ahead of its clock, and revocations.
+/// Keeps durably what a nonce store may lose with its memory: nonces stamped ahead of its clock, and revocations.
 /// `spec/session.md#nonce-lifetime`.
 #[async_trait]
 pub trait Durable: Send + Sync + std::fmt::Debug {
-    /// Writes a claim down; it is on the disk when this returns. Of any number of equal claims exactly one succeeds.
+    /// Writes a claim; it is on the disk when this returns. Of any number of equal claims exactly one succeeds.
     ///
     /// # Errors
     /// [`ReserveError`].
     async fn record(&self, claim: &Claim) -> Result<(), ReserveError>;
 
-    /// All claims written down whose stamp is above `stamp_ms` and that must still be remembered at `now_ms`.
+    /// Returns all recorded claims with a stamp above `stamp_ms` that must still be remembered at `now_ms`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError>;
 
-    /// Sessions that were revoked and are not over at `now_ms`, each with its end.
+    /// Returns the sessions that were revoked and are not over at `now_ms`, each with its end in milliseconds since the
+    /// epoch.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError>;
 }
 
-/// A store. Every method answers promptly or fails; the authority adds a deadline of its own.
+/// Store of sessions and nonces. Every method answers promptly or fails; the authority adds its own deadline.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// Keeps a session. When this returns it is as durable as the store makes anything.
+    /// Stores a session, as durably as the store can by the time this returns.
     ///
     /// # Errors
     /// [`StoreError`].
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError>;
 
-    /// Finds a session. One that has expired may still be found until it is swept: callers check.
+    /// Finds a session. An expired one may be found until it is swept: callers check.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn get(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError>;
 
-    /// Removes a session at once; whether it was there.
+    /// Removes a session at once; returns true if it was there.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; it is then gone from memory, and may be back after a restart.
+    /// [`StoreError::Unavailable`]; the session is then gone from memory, and may be back after a restart.
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError>;
 
-    /// Ends a chain of renewals: until `until_ms` no session with this root is found, one that is put later included. The
-    /// work is the same however many there are. `root` need not be there.
+    /// Ends a chain of renewals: until `until_ms` no session with this root is found, including one that is put later.
+    /// The cost does not depend on the length of the chain. `root` need not be present.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; it may have ended in this process alone. To be asked again.
+    /// [`StoreError::Unavailable`]; the chain may have ended in this process alone. The caller should retry.
     async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError>;
 
     /// Reserves a nonce until [`Claim::expires_ms`]. Of any number of equal claims exactly one succeeds.
@@ -177,15 +178,15 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     /// [`ReserveError`].
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError>;
 
-    /// Forgets what has expired at `now_ms`. Returns how many sessions went.
+    /// Removes sessions and nonces that have expired at `now_ms`. Returns the number of removed sessions.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError>;
 
-    /// Wraps up to `count_max` stored session keys anew that are wrapped under another key-encryption key than the first;
-    /// returns how many. 0 says that none is left. The key file is looked at first. May be broken off at any time, and run
-    /// by several processes at once.
+    /// Rewraps up to `count_max` stored session keys that are not wrapped under the active key-encryption key; returns
+    /// their number, 0 if none is left. Checks the key file for changes first. May be cancelled at any time, and may
+    /// run in several processes at once.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -193,6 +194,6 @@ pub trait Store: Send + Sync + std::fmt::Debug {
         Ok(0)
     }
 
-    /// For `/health`, `/ready` and gauges.
+    /// Returns the state for `/health`, `/ready` and gauges.
     fn status(&self) -> Status;
 }

@@ -1,4 +1,4 @@
-//! A bounded set of nonces with an expiry each. Nothing is evicted before its time: when full it refuses.
+//! A bounded set of nonces, each with an expiry. Nothing is evicted before its time: a full set rejects.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use super::ReserveError;
 
 const SHARDS: usize = 64;
 
-/// The set.
+/// The set of nonces, in shards.
 #[derive(Debug)]
 pub(crate) struct Nonces {
     shards: Vec<Mutex<Shard>>,
@@ -23,14 +23,14 @@ pub(crate) struct Nonces {
 #[derive(Debug, Default)]
 struct Shard {
     seen: HashSet<ClaimKey>,
-    /// Keys by the second in which they expire, in order; about 16 bytes a key beside the set's.
+    /// Keys by the second in which they expire, in order; about 16 bytes a key in addition to the set's.
     by_second: VecDeque<(u64, Vec<ClaimKey>)>,
-    /// The last second whose keys were forgotten.
+    /// The last second whose keys were removed.
     forgotten: Option<u64>,
 }
 
 impl Shard {
-    /// Forgets every second that is wholly over; returns how many keys went.
+    /// Removes every second that is wholly over; returns the number of removed keys.
     fn sweep(&mut self, now_ms: u64) -> usize {
         let mut gone = 0;
         while self.by_second.front().is_some_and(|(second, _)| (second + 1).saturating_mul(1000) <= now_ms) {
@@ -45,9 +45,9 @@ impl Shard {
         gone
     }
 
-    /// Whether a nonce stamped so may have been taken and forgotten already. Not while the clock runs evenly; but it
-    /// may step ahead and back, and a request whose stamp was checked in time may take its nonce late, after a slow
-    /// body.
+    /// True if a nonce with this stamp may have been taken and forgotten already. Not possible while the clock runs
+    /// evenly; but it may step ahead and back, and a request whose stamp was checked in time may take its nonce late,
+    /// after a slow body.
     fn may_have_forgotten(&self, stamp_ms: u64, now_ms: u64, expires_ms: u64) -> bool {
         // Keys are kept for at least twice the window, and taken no earlier than a window before their stamp.
         let kept_ms = expires_ms.saturating_sub(now_ms).saturating_sub(1);
@@ -58,8 +58,8 @@ impl Shard {
     fn insert(&mut self, key: ClaimKey, expires_ms: u64) {
         self.seen.insert(key);
         let second = expires_ms / 1000;
-        // Nearly always the last; not when the clock has stepped back, and then a key must not live as long as those
-        // that the wrong clock made.
+        // Nearly always the last second; not when the clock has stepped back, and then a key must not live as long as
+        // those that the wrong clock made.
         let at = self.by_second.partition_point(|(known, _)| *known < second);
         match self.by_second.get_mut(at) {
             Some((known, keys)) if *known == second => keys.push(key),
@@ -69,7 +69,7 @@ impl Shard {
 }
 
 impl Nonces {
-    /// At most `len_max` keys; from `cleanup_from` on, all shards are swept before more are taken.
+    /// Creates a set of at most `len_max` keys; from `cleanup_from` on, all shards are swept before more are taken.
     pub(crate) fn new(len_max: usize, cleanup_from: usize) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Nonces { shards, len: AtomicUsize::new(0), len_max, cleanup_from, swept_ms: AtomicU64::new(0) }
@@ -79,7 +79,7 @@ impl Nonces {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Takes `key`, of a request stamped `stamp_ms`, unless it is or may have been there.
+    /// Reserves `key` of a request stamped `stamp_ms`, unless the key is or may have been in the set.
     pub(crate) fn reserve(
         &self,
         key: ClaimKey,
@@ -88,7 +88,7 @@ impl Nonces {
         expires_ms: u64,
     ) -> Result<(), ReserveError> {
         let len = self.len();
-        // At most once a second below the bound; at the bound each newcomer tries.
+        // At most once a second below the bound; at the bound for each new key.
         if len >= self.len_max || (len >= self.cleanup_from && self.swept_ms.load(Ordering::Relaxed) + 1000 <= now_ms) {
             self.sweep(now_ms);
         }
@@ -108,7 +108,7 @@ impl Nonces {
         Ok(())
     }
 
-    /// Puts a key of an earlier life back, beyond the bound if need be: leaving it out could readmit it.
+    /// Restores a key from before a restart, beyond the bound if need be: leaving it out could readmit it.
     pub(crate) fn restore(&self, key: ClaimKey, expires_ms: u64) {
         let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
         if !shard.seen.contains(&key) {
@@ -167,7 +167,7 @@ mod tests {
         nonces.sweep(9_000_000);
         assert_eq!(nonces.len(), 0);
         assert_eq!(nonces.reserve(key(1), 100_000, 110_000, 710_001), Err(ReserveError::Replayed));
-        // Every stamp whose nonce would have been kept beyond what was forgotten is taken.
+        // Every stamp whose nonce would outlive the forgotten ones is accepted.
         nonces.reserve(key(65), 401_000, 401_000, 1_001_001).unwrap();
     }
 

@@ -1,5 +1,5 @@
-//! Rows, with what wraps their keys. All stores go through [`seal_all`] and [`open_all`]; the bytes are
-//! [`sealway_proto::store::row`]'s, columns are PostgreSQL's.
+//! Rows with wrapped keys. All stores go through [`seal_all`] and [`open_all`]; [`sealway_proto::store::row`] defines
+//! the bytes, PostgreSQL has columns instead.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,14 +10,14 @@ use sealway_proto::wire::SessionId;
 
 use crate::kek::{KeyWrap, UnwrapError, WrapError, Wrapped};
 
-/// `expires_ms || id`: expiry is one range.
+/// Returns the table key `expires_ms || id`, so that expiry is a range.
 pub(crate) fn session_key(expires_ms: u64, id: &SessionId) -> Vec<u8> {
     let mut key = expires_ms.to_be_bytes().to_vec();
     key.extend_from_slice(id.as_str().as_bytes());
     key
 }
 
-/// Why a row was not read.
+/// Reason that a row was not read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RowError {
     #[error(transparent)]
@@ -26,14 +26,14 @@ pub(crate) enum RowError {
     Key(#[from] UnwrapError),
 }
 
-/// Reads a row under the key of [`session_key`].
+/// Parses a row under the key of [`session_key`].
 pub(crate) fn parse(key: &[u8], row: &[u8]) -> Result<Row, RowError> {
     let (expires, id) = key.split_first_chunk::<8>().ok_or(RowFault::Malformed)?;
     let id = std::str::from_utf8(id).ok().and_then(|id| SessionId::parse(id).ok()).ok_or(RowFault::Malformed)?;
     Ok(Row::parse(u64::from_be_bytes(*expires), id, row)?)
 }
 
-/// The AAD that a row's key was wrapped with.
+/// Returns the AAD with which a row's key was wrapped; counts and rejects an unauthenticated row unless it is accepted.
 fn admit(row: &Row, keys: &dyn KeyWrap) -> Result<Vec<u8>, RowError> {
     let admitted = row.aad(keys.unauthenticated_until_ms());
     if let Err(RowFault::Unauthenticated(version)) = admitted {
@@ -50,23 +50,23 @@ fn warn_once(version: u8) {
             version,
             "the store holds sessions of an earlier release, whose rows authenticate nothing but their key; their clients \
              begin another session. sessions.accept_unauthenticated_rows_until has sessions of wires 1 and 2 read until a \
-             time; see docs/operating/stores.md. Further ones are counted in sealway_rows_refused_total"
+             time; see docs/guides/stores.md. Further ones are counted in sealway_rows_refused_total"
         );
     }
 }
 
-/// Wraps the keys of sessions, each bound to all that its row will say.
+/// Wraps the keys of sessions, each bound to all other fields of its row.
 pub(crate) async fn seal_all(keys: &dyn KeyWrap, records: &[&SessionRecord]) -> Result<Vec<Wrapped>, WrapError> {
     let bound: Vec<_> = records.iter().map(|record| (Facts::of(record).aad(), &record.key)).collect();
     keys.wrap_all(&bound).await
 }
 
-/// Wraps one session's key.
+/// Wraps the key of one session.
 pub(crate) async fn seal(keys: &dyn KeyWrap, record: &SessionRecord) -> Result<Wrapped, WrapError> {
     seal_all(keys, &[record]).await?.pop().ok_or_else(|| WrapError("nothing was wrapped".into()))
 }
 
-/// Unwraps the keys of rows, which authenticates all that they say; each session or why not, in order.
+/// Unwraps the keys of rows, which authenticates all fields; returns for each the session or an error, in order.
 pub(crate) async fn open_all(keys: &dyn KeyWrap, rows: Vec<Row>) -> Vec<Result<SessionRecord, RowError>> {
     let mut admitted = Vec::with_capacity(rows.len());
     let mut bound = Vec::with_capacity(rows.len());
@@ -82,7 +82,7 @@ pub(crate) async fn open_all(keys: &dyn KeyWrap, rows: Vec<Row>) -> Vec<Result<S
     admitted.into_iter().map(|facts| with_key(facts?)).collect()
 }
 
-/// Unwraps one row's key.
+/// Unwraps the key of one row.
 pub(crate) async fn open(keys: &dyn KeyWrap, row: Row) -> Result<SessionRecord, RowError> {
     open_all(keys, vec![row]).await.pop().unwrap_or(Err(RowFault::Malformed.into()))
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL as the source of truth, Redis as nonce store and cache, and a small cache in this process.
 //!
-//! A session is committed in PostgreSQL before its client hears of it; Redis is told later. A nonce is reserved in Redis,
-//! and one stamped ahead of its clock in PostgreSQL too. `spec/session.md#nonce-lifetime`.
+//! A session is committed in PostgreSQL before its client gets the answer; Redis gets it later. A nonce is reserved in
+//! Redis, and one stamped ahead of its clock in PostgreSQL too. `spec/session.md#nonce-lifetime`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use super::postgres::Postgres;
 use super::redis::{Found, OnLoss, Redis};
 use super::{Durable, Part, ReserveError, SessionCache, Status, Store, StoreError};
 
-/// How often a revocation that Redis did not hear is told again.
+/// Interval of retries for a revocation that did not reach Redis.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
 const TELL_AGAIN_MAX: Duration = Duration::from_secs(8);
 
-/// The store.
+/// Store with PostgreSQL, Redis and a cache in this process.
 #[derive(Debug)]
 pub struct Tiered {
     postgres: Arc<Postgres>,
     redis: Arc<Redis>,
     cache: Arc<SessionCache>,
     on_loss: OnLoss,
-    /// Told when Redis did not hear of a revocation.
+    /// Notified when a revocation did not reach Redis.
     untold: Arc<Notify>,
     _tell: JoinSet<()>,
 }
 
 impl Tiered {
-    /// Puts the tiers together, within a runtime; `cache` is the one that both tell of revocations.
+    /// Builds the store from its tiers, within a runtime; `cache` is the one that both tiers update with revocations.
     pub fn new(
         postgres: Arc<Postgres>,
         redis: Arc<Redis>,
@@ -49,7 +49,7 @@ impl Tiered {
         Tiered { postgres, redis, cache, on_loss, untold, _tell: tasks }
     }
 
-    /// Asks PostgreSQL, and lets Redis know what it did not.
+    /// Fetches a session from Redis, else from PostgreSQL, and then updates Redis.
     async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let ticket = self.cache.ticket();
         match self.redis.find(id).await {
@@ -58,7 +58,7 @@ impl Tiered {
                 self.cache.revoke(id);
                 return Ok(None);
             }
-            // PostgreSQL knows, whatever ails Redis.
+            // PostgreSQL decides, independent of errors of Redis.
             Ok(Found::Absent) | Err(_) => {}
         }
         let Some(session) = self.postgres.fetch(id).await? else { return Ok(None) };
@@ -67,12 +67,12 @@ impl Tiered {
     }
 }
 
-/// Ends a session in PostgreSQL, then in Redis; whether it was there.
+/// Ends a session in PostgreSQL, then in Redis; returns true if it was there.
 async fn end(postgres: &Postgres, redis: &Redis, untold: &Notify, id: SessionId) -> Result<bool, StoreError> {
     let ended = postgres.revoke(&id).await?;
     let expires_ms = match ended {
         Some(expires_ms) => Some(expires_ms),
-        // Perhaps by a try of ours whose answer was lost, and who made it could not tell Redis.
+        // An earlier attempt may have committed without its answer and could not update Redis.
         None => postgres.revoked_end(&id).await?,
     };
     if let Some(expires_ms) = expires_ms
@@ -83,8 +83,8 @@ async fn end(postgres: &Postgres, redis: &Redis, untold: &Notify, id: SessionId)
     Ok(ended.is_some())
 }
 
-/// Tells Redis of revocations that it did not hear of, until it has heard: at the start those that an earlier process had
-/// no time to tell, later those of this one.
+/// Writes revocations to Redis that did not reach it, until it has them: at the start those that an earlier process
+/// left, later those of this one.
 async fn tell(postgres: Arc<Postgres>, redis: Arc<Redis>, clock: Arc<dyn Clock>, untold: Arc<Notify>) {
     let mut publish = false;
     loop {
@@ -96,7 +96,7 @@ async fn tell(postgres: Arc<Postgres>, redis: Arc<Redis>, clock: Arc<dyn Clock>,
             if tell_all(&postgres, &redis, clock.now_ms(), publish).await.is_ok() {
                 break;
             }
-            // A Redis that is full stays so for long, and each try reads all.
+            // A full Redis stays full for long, and each attempt reads all revocations.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(TELL_AGAIN_MAX);
         }
@@ -124,12 +124,12 @@ impl Store for Tiered {
         {
             return Ok(Some(held.session.clone()));
         }
-        // Redis may not have heard yet.
+        // Redis may not have the revocation yet.
         if self.cache.is_revoked(id) {
             return Ok(None);
         }
         match (self.fetch(id).await, held) {
-            // Nobody can be asked: what was good goes on, until its own end.
+            // The stores are unavailable: a cached session stays valid until its own end.
             (Err(_), Some(held)) if !self.cache.is_ended(&held.session) => Ok(Some(held.session)),
             (Ok(None), Some(_)) => {
                 self.cache.forget(id);
@@ -141,7 +141,7 @@ impl Store for Tiered {
 
     async fn delete(&self, id: &SessionId) -> Result<bool, StoreError> {
         let (postgres, redis, untold, id) = (self.postgres.clone(), self.redis.clone(), self.untold.clone(), *id);
-        // To its end, whether or not the caller waits for it: once it is committed Redis must be told.
+        // Runs to its end even if the caller does not wait: once it is committed, Redis must be updated.
         let ending = async move { end(&postgres, &redis, &untold, id).await };
         let ended = tokio::spawn(ending.in_current_span()).await;
         ended.unwrap_or_else(|err| Err(StoreError::Unavailable(err.to_string())))
@@ -149,7 +149,7 @@ impl Store for Tiered {
 
     async fn end_chain(&self, root: &SessionId, until_ms: u64) -> Result<(), StoreError> {
         let (postgres, redis, untold, root) = (self.postgres.clone(), self.redis.clone(), self.untold.clone(), *root);
-        // To its end, as a deletion.
+        // Runs to its end, like a deletion.
         let ending = async move {
             postgres.end_chain(&root, until_ms).await?;
             if redis.revoke(&root, until_ms).await.is_err() {

@@ -1,4 +1,5 @@
-//! TLS to a server that a store stands on: its certificate is always verified, and ours is shown where one is set.
+//! TLS to a server that a store uses: its certificate is always verified, and a client certificate is presented if
+//! configured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use zeroize::Zeroizing;
 /// Largest file of certificates or of a key, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 
-/// Trusts the certificates of `ca`, or without it those of the system; `identity` is a certificate chain and its key.
+/// Creates a TLS configuration that trusts the certificates of `ca`, by default the system's; `identity` is a
+/// certificate chain and its key.
 ///
 /// # Errors
-/// [`ConfigError`], naming the file and never what is in it.
+/// [`ConfigError`], naming the file and never its content.
 pub(crate) fn client_config(
     ca: Option<&Path>,
     identity: Option<(&Path, &Path)>,
@@ -30,7 +32,7 @@ pub(crate) fn client_config(
         None => config.with_no_client_auth(),
         Some((chain, key_file)) => {
             let key = Zeroizing::new(read_bounded(key_file, FILE_LEN_MAX)?);
-            // Not its own text: it may quote a line of the key.
+            // The library's text is dropped: it may quote a line of the key.
             let key = PrivateKeyDer::from_pem_slice(key.as_bytes())
                 .map_err(|_| ConfigError(format!("{}: expected a private key in PEM", key_file.display())))?;
             config

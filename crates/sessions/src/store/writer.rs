@@ -1,5 +1,5 @@
-//! The embedded store's one writer: a thread that commits whatever has come in, many changes at once, and tells each
-//! caller when its own is on the disk.
+//! The embedded store's writer thread, which commits queued changes in batches and notifies each caller when its change
+//! is on the disk.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,33 +11,35 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::StoreError;
 
-/// `expires_ms || session id` to a row.
+/// Table of sessions: `expires_ms || session id` to a row.
 pub(crate) const SESSIONS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("sessions");
-/// `until_ms || session id`: chains of renewals that were ended, by their first session.
+/// Table of ended chains of renewals: `until_ms || id of the first session`.
 pub(crate) const ENDED: TableDefinition<&[u8], ()> = TableDefinition::new("ended");
-/// `expires_ms || claim key` to 1 for a sealed call's, 0 for an init's. Only nonces stamped ahead of the clock.
+/// Table of nonces stamped ahead of the clock: `expires_ms || claim key` to 1 for a sealed call's, 0 for an init's.
 pub(crate) const NONCES: TableDefinition<&[u8], u8> = TableDefinition::new("nonces");
-/// Facts about the store itself.
+/// Table of facts about the store itself.
 pub(crate) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
-/// The format of the tables above.
+/// Name of the tables' format in [`META`].
 pub(crate) const META_FORMAT: &str = "format";
-/// No stamp above this one was granted without a row in [`NONCES`]: a restart's floor is never below it. While the store
-/// runs it is ahead of the clock by up to [`LEAD_MS`]; when it closes it is brought down to what was granted.
+/// Name of the ceiling in [`META`]. No stamp above it was granted without a row in [`NONCES`]: a restart's floor is
+/// never below it. While the store runs it is ahead of the clock by up to [`LEAD_MS`]; on close it is lowered to the
+/// highest granted stamp.
 pub(crate) const META_CEILING_MS: &str = "ceiling_ms";
-/// For each key-encryption key that ever wrapped: a known value wrapped under it, to tell a wrong key from a bad row.
+/// Table of marks: for each key-encryption key that ever wrapped, a constant wrapped under it, to tell a wrong key from
+/// a bad row.
 pub(crate) const KEKS: TableDefinition<&str, &[u8]> = TableDefinition::new("keks");
 
-/// The page cache: reads come from memory, so it need not be large.
+/// Size of the page cache: reads come from memory, so it need not be large.
 const CACHE_LEN: usize = 32 * 1024 * 1024;
-/// How long the first change of a batch waits for company.
+/// Time that the first change of a batch waits for more.
 const GATHER: Duration = Duration::from_millis(2);
 const BATCH_MAX: usize = 1000;
 const QUEUE_MAX: usize = 16 * 1024;
-/// How far ahead of the latest stamp the ceiling is written, so that no request waits for it: twice a lead at most.
-/// After a crash, stamps up to it are refused: the next start waits for the clock to pass it.
+/// Distance of the written ceiling ahead of the latest stamp, in ms, so that no request waits for it; twice that at
+/// most. After a crash, stamps up to the ceiling are rejected: the next start waits for the clock to pass it.
 pub(crate) const LEAD_MS: u64 = 500;
 
-/// A change.
+/// A change to the file, to be committed.
 #[derive(Debug)]
 pub(crate) enum Change {
     PutSession {
@@ -54,15 +56,15 @@ pub(crate) enum Change {
         key: Vec<u8>,
         sealed: bool,
     },
-    /// Forget what expired at or before this.
+    /// Removes entries that expired at or before this time.
     Sweep {
         now_ms: u64,
     },
-    /// Raise the ceiling.
+    /// Raises the ceiling to `ms`.
     Ceiling {
         ms: u64,
     },
-    /// Write rows anew by their keys, each unless it is gone by then.
+    /// Rewrites rows by their keys, each unless it is gone by then.
     Rewrap {
         rows: Vec<(Vec<u8>, Vec<u8>)>,
     },
@@ -70,7 +72,7 @@ pub(crate) enum Change {
 
 type Done = oneshot::Sender<Result<(), StoreError>>;
 
-/// A handle on the thread. Dropping the last one commits what is queued and ends it.
+/// A handle on the thread. Dropping it commits the queued changes and ends the thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Option<mpsc::Sender<(Change, Done)>>,
@@ -82,16 +84,16 @@ pub(crate) struct Writer {
 struct State {
     up: AtomicBool,
     waiting: AtomicUsize,
-    /// The highest stamp that must be refused after a restart.
+    /// The highest stamp that must be rejected after a restart.
     granted_ms: AtomicU64,
     /// The ceiling on the disk.
     ceiling_ms: AtomicU64,
-    /// Whether a change of it is on its way.
+    /// True while a change of the ceiling is queued.
     raising: AtomicBool,
 }
 
 impl Writer {
-    /// `floor_ms` is what this life refuses, and the next one still must.
+    /// Starts the thread; `floor_ms` is the floor of this run, which the next one must keep.
     pub(crate) fn start(database: Database, path: &Path, floor_ms: u64) -> std::io::Result<Self> {
         let (queue, changes) = mpsc::channel(QUEUE_MAX);
         let state = Arc::new(State {
@@ -109,12 +111,12 @@ impl Writer {
         Ok(Writer { queue: Some(queue), thread: Some(thread), state })
     }
 
-    /// Whether the last commit succeeded.
+    /// True if the last commit succeeded.
     pub(crate) fn is_up(&self) -> bool {
         self.state.up.load(Ordering::Relaxed)
     }
 
-    /// Changes that wait for their commit.
+    /// Returns the number of changes that wait for their commit.
     pub(crate) fn waiting(&self) -> usize {
         self.state.waiting.load(Ordering::Relaxed)
     }
@@ -124,8 +126,8 @@ impl Writer {
         self.send(change)?.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Sees to it that a restart refuses stamps up to this one, even if the clock steps back across it. Waits for
-    /// nothing: the ceiling is written ahead. The first stamp after a pause is covered a few milliseconds late.
+    /// Ensures that a restart rejects stamps up to this one, even if the clock steps back across it. Does not wait: the
+    /// ceiling is written ahead. The first stamp after a pause is covered a few milliseconds late.
     pub(crate) fn cover(&self, stamp_ms: u64) {
         self.state.granted_ms.fetch_max(stamp_ms, Ordering::Relaxed);
         let low = stamp_ms.saturating_add(LEAD_MS / 2) > self.state.ceiling_ms.load(Ordering::Relaxed);
@@ -141,7 +143,7 @@ impl Writer {
         let queue = self.queue.as_ref().ok_or_else(gone)?;
         let (done, result) = oneshot::channel();
         self.state.waiting.fetch_add(1, Ordering::Relaxed);
-        // A full queue is refused, not waited for: the disk is behind, and waiting would only hide it.
+        // A full queue rejects at once: the disk is behind, and waiting would only hide it.
         queue.try_send((change, done)).map_err(|err| {
             self.state.waiting.fetch_sub(1, Ordering::Relaxed);
             match err {
@@ -166,13 +168,13 @@ impl Drop for Writer {
     }
 }
 
-/// Opens the file.
+/// Opens or creates the database file.
 pub(crate) fn open(path: &Path) -> Result<Database, redb::DatabaseError> {
     Database::builder().set_cache_size(CACHE_LEN).create(path)
 }
 
 fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Done)>, state: &State) {
-    // None after a failure: the database takes nothing more then, and has to be opened again.
+    // `None` after a failure: the database rejects further changes then, and must be reopened.
     let mut database = Some(database);
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = changes.blocking_recv() {
@@ -215,7 +217,7 @@ fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Don
             let _ = done.send(result.clone().map_err(StoreError::Unavailable));
         }
     }
-    // Closed in order: what was written ahead need not be refused.
+    // Closed in order: stamps up to the ceiling written ahead need not be rejected.
     let settled = match database.or_else(|| open(path).ok()) {
         Some(database) => settle(&database, state.granted_ms.load(Ordering::Relaxed)),
         None => Err("it cannot be opened".into()),
@@ -239,7 +241,7 @@ fn settle(database: &Database, ceiling_ms: u64) -> Result<(), String> {
     transaction.commit().map_err(|err| fail(&err))
 }
 
-/// One transaction: all of it or none. Returns the latest expiry of a nonce that it forgot.
+/// Applies changes in one transaction: all or none. Returns the latest expiry of a nonce that it removed.
 fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> Result<u64, String> {
     let fail = |err: &dyn std::fmt::Display| err.to_string();
     let mut forgotten_ms = 0;
@@ -284,8 +286,8 @@ fn apply<'a>(database: &Database, changes: impl Iterator<Item = &'a Change>) -> 
                 }
             }
         }
-        // A nonce expires after its own stamp. On an even clock that is past; one that stepped ahead and back must not
-        // have it readmitted.
+        // A nonce expires after its own stamp. With an even clock that is in the past; a clock that stepped ahead and
+        // back must not readmit it.
         let ceiling_ms = ceiling_ms.max(forgotten_ms);
         if ceiling_ms > 0 {
             let mut meta = transaction.open_table(META).map_err(|err| fail(&err))?;

@@ -1,4 +1,4 @@
-//! `POST /v3/sessions`. `spec/session-3.md#init`.
+//! Inits of wire 3: `POST /v3/sessions`. `spec/session-3.md#init`.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -22,7 +22,7 @@ use crate::authority::Authority;
 use crate::policies::ClientPolicy;
 use sealway_exchange::headers::HttpHeaders;
 
-/// Answers an init.
+/// Answers an init of wire 3.
 pub(crate) async fn handle<B>(
     authority: &Authority,
     parts: &Parts,
@@ -81,7 +81,7 @@ impl Authority {
         self.recognise(&asked).await
     }
 
-    /// Agrees a session, or its renewal, and keeps it; the body of the answer.
+    /// Agrees a session, or its renewal, and stores it; returns the body of the answer.
     pub(super) async fn agree3(
         &self,
         request: &InitRequest,
@@ -150,7 +150,8 @@ impl Authority {
         })
     }
 
-    /// A session's life: as asked for, within the server's bounds, its client's, its token's and its chain's.
+    /// Returns a session's lifetime in seconds: as requested, within the bounds of the server, the client, the token
+    /// and the chain.
     fn ttl3(
         &self,
         request: &InitRequest,

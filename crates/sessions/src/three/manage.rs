@@ -28,7 +28,7 @@ use crate::authority::Authority;
 
 const PREFIX: &str = "/v3/sessions/";
 const RENEW: &str = "/renew";
-/// Longest sealed body: an init's, with inner headers and frames around it.
+/// Maximum length of a sealed body: an init's, with inner headers and frames.
 const BODY_MAX: usize = INIT_V3_BODY_MAX + FRAME_LEN_MAX;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -38,7 +38,7 @@ enum Managed {
     End,
 }
 
-/// Whether a path is of a session.
+/// True for the path of a session.
 pub(crate) fn is_managed(path: &str) -> bool {
     path.starts_with(PREFIX)
 }
@@ -79,7 +79,7 @@ where
         first_time: authority.body_deadline(),
         answer_time: authority.body_deadline(),
         kept: None,
-        // To end it is what is asked.
+        // The end of the session must not cut the answer to the request for it.
         ends_with_session: false,
     };
     let service = |request| answer(authority, asked, request);
@@ -96,14 +96,14 @@ fn refuse(rejection: Rejection, timing: &mut ServerTiming) -> Response<Body> {
     rejected(rejection, Form::Problem)
 }
 
-/// What a session's client asks of it, in the clear.
+/// Answers the unsealed request of a session's client.
 async fn answer(
     authority: &Arc<Authority>,
     asked: Managed,
     request: Request<ExchangeBody>,
 ) -> Result<Response<ExchangeBody>, Rejection> {
     let session = request.extensions().get::<Arc<Session>>().cloned().ok_or(Error::SessionUnknown)?;
-    // To its end: a request whose stream breaks off has asked for nothing.
+    // Reads the body to its end: a request whose stream breaks off is not valid.
     let body = tokio::time::timeout(authority.body_deadline(), request.into_body().collect()).await;
     let body = body.map_err(|_| BodyFault::TooSlow)?.map_err(|_| BodyFault::Broken)?.to_bytes();
     match asked {
@@ -150,7 +150,7 @@ impl Managed {
     }
 }
 
-/// The sealed body, from whichever connection.
+/// A sealed body from any kind of connection.
 struct SealedBody<B>(B);
 
 impl<B> HttpBody for SealedBody<B>

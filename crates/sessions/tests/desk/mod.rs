@@ -1,4 +1,4 @@
-//! The authority's endpoints in process, under a clock that stands where a test puts it.
+//! The authority's endpoints in process, under a clock that the test sets.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::convert::Infallible;
@@ -35,7 +35,7 @@ pub(crate) const V1: &str = "/v1/session/init";
 pub(crate) const CRYPTO_ERROR: &str = r#"{"error":"CRYPTO_ERROR"}"#;
 pub(crate) const WINDOW_MS: u64 = 300_000;
 
-/// The authority, and why it refused a call.
+/// An authority that records the reason of a rejection.
 struct Watched {
     authority: Arc<Authority>,
     refusal: Mutex<Option<Refusal>>,
@@ -76,7 +76,7 @@ impl Sessions for Watched {
     }
 }
 
-/// A sealed body that is all there.
+/// A sealed body that is complete.
 struct There(Full<Bytes>);
 
 impl HttpBody for There {
@@ -94,7 +94,7 @@ impl Incoming for There {
     }
 }
 
-/// Serves a sealed call on `path`: the plaintext that its service was given.
+/// Serves a sealed call on `path`; returns the plaintext that the service received.
 pub(crate) async fn open(
     authority: &Arc<Authority>,
     path: &str,
@@ -130,17 +130,17 @@ pub(crate) async fn open(
     refusal.map_or_else(|| Ok(given.into_inner().unwrap()), Err)
 }
 
-/// A nonce that nobody used.
+/// Returns a new random nonce.
 pub(crate) fn nonce() -> String {
     random().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A valid public key.
+/// Returns a new valid public key, in base64.
 pub(crate) fn public_key() -> String {
     base64::encode(provider().p256_generate().unwrap().public())
 }
 
-/// A request in the making.
+/// Builder of a request to the authority.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: &'static str,
@@ -160,7 +160,7 @@ impl Call {
         Call::new("GET", path)
     }
 
-    /// A good init on wire 2, or 1 for `/session/init/anon`.
+    /// Builds a valid init on wire 2, or on wire 1 for `/session/init/anon`.
     pub(crate) fn init(path: &str) -> Self {
         if path == ANON {
             return Call::wire1(path);
@@ -173,7 +173,7 @@ impl Call {
             .json(json!({"clientPublicKey": public_key()}))
     }
 
-    /// A good init on wire 1.
+    /// Builds a valid init on wire 1.
     pub(crate) fn wire1(path: &str) -> Self {
         Call::new("POST", path)
             .with("x-nonce", &nonce())
@@ -181,13 +181,13 @@ impl Call {
             .json(json!({"clientPublicKey": public_key(), "keyAgreement": "ECDH_P256"}))
     }
 
-    /// Sets a header.
+    /// Sets a header, in place of those of the same name.
     pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
         self.headers.retain(|(known, _)| *known != name);
         self.and(name, value)
     }
 
-    /// Adds a header beside those of its name.
+    /// Adds a header, keeping those of the same name.
     pub(crate) fn and(mut self, name: &'static str, value: &str) -> Self {
         self.headers.push((name, value.into()));
         self
@@ -230,7 +230,7 @@ impl Call {
     }
 }
 
-/// What came back.
+/// An answer of the authority.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -255,7 +255,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.body))
     }
 
-    /// The four members of a 200, and no fifth.
+    /// Asserts a 200 with exactly four members; returns the id and the lifetime.
     #[track_caller]
     pub(crate) fn agreed(&self) -> (String, u64) {
         assert_eq!(self.status, 200, "{}", self.body);
@@ -269,14 +269,14 @@ impl Answer {
         (body["sessionId"].as_str().unwrap().into(), body["expiresInSec"].as_u64().unwrap())
     }
 
-    /// Exactly this status and JSON text.
+    /// Asserts exactly this status and JSON text.
     #[track_caller]
     pub(crate) fn is(&self, what: &str, status: u16, body: &str) {
         assert_eq!((self.status, self.body.as_str()), (status, body), "{what}");
         assert_eq!(self.header("content-type"), Some("application/json"), "{what}");
     }
 
-    /// Exactly `{error, message}`.
+    /// Asserts exactly this status and `{error, message}`.
     #[track_caller]
     pub(crate) fn is_v1(&self, what: &str, (status, error, message): (u16, &str, &str)) {
         assert_eq!(self.status, status, "{what}: {}", self.body);
@@ -285,7 +285,7 @@ impl Answer {
     }
 }
 
-/// An authority and its clock.
+/// An authority with its clock, called in process.
 pub(crate) struct Desk {
     pub(crate) authority: Arc<Authority>,
     pub(crate) clock: Arc<ManualClock>,
@@ -307,7 +307,7 @@ impl Desk {
         Answer::of(response, timing.header()).await
     }
 
-    /// The admin listener's answer.
+    /// Sends a call to the admin listener.
     pub(crate) async fn admin(&self, call: Call, token: &str, metrics: &'static str) -> Answer {
         let render = Arc::new(move || metrics.to_owned());
         let admin = Admin::new(self.authority.clone(), zeroize::Zeroizing::new(token.to_owned()), render);

@@ -1,4 +1,4 @@
-//! An authority behind real HTTP on a port of its own, and API sides that ask it.
+//! An authority behind real HTTP on its own port, and API sides that use it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::convert::Infallible;
@@ -24,12 +24,12 @@ use tokio::net::TcpListener;
 
 pub(crate) const SECRET: &str = "peer-secret-0123456789";
 
-/// What an authority grants to API sides that know [`SECRET`].
+/// Policy of an authority for API sides that know [`SECRET`].
 pub(crate) fn policy() -> Policy {
     Policy { peer_secret: Some(PeerSecret::new(zeroize::Zeroizing::new(SECRET.into()))), ..Policy::default() }
 }
 
-/// A served authority, under a clock that stands where a test puts it. It ends when dropped.
+/// A served authority, under a clock that the test sets. It ends when dropped.
 pub(crate) struct Far {
     pub(crate) authority: Arc<Authority>,
     pub(crate) clock: Arc<ManualClock>,
@@ -66,7 +66,7 @@ impl Far {
         Far { authority, clock, address, shutdown, task: tokio::spawn(served) }
     }
 
-    /// Ends it at once, with all its connections.
+    /// Ends the authority at once, with all its connections.
     pub(crate) async fn kill(self) -> SocketAddr {
         self.task.abort();
         self.shutdown.begin();
@@ -74,7 +74,7 @@ impl Far {
         self.address
     }
 
-    /// Time passes for it.
+    /// Sets the authority's clock and runs its maintenance.
     pub(crate) async fn pass(&self, now_ms: u64) {
         self.clock.set(now_ms);
         self.authority.maintain().await;
@@ -91,7 +91,7 @@ impl Drop for Far {
     }
 }
 
-/// How to ask what listens there, with [`SECRET`].
+/// Returns the settings of an API side for this address, with [`SECRET`].
 pub(crate) fn config(address: SocketAddr) -> RemoteConfig {
     RemoteConfig {
         secret_file: Some(secret_file(SECRET)),
@@ -99,7 +99,7 @@ pub(crate) fn config(address: SocketAddr) -> RemoteConfig {
     }
 }
 
-/// A file with this secret, kept until the system clears its temporary files.
+/// Writes the secret to a file that is kept until the system clears its temporary files.
 pub(crate) fn secret_file(secret: &str) -> std::path::PathBuf {
     let file = tempfile::Builder::new().prefix("sealway-secret-").tempfile().unwrap();
     std::fs::write(file.path(), format!("{secret}\n")).unwrap();
@@ -109,14 +109,14 @@ pub(crate) fn secret_file(secret: &str) -> std::path::PathBuf {
 pub(crate) async fn open(config: RemoteConfig) -> Result<Arc<Remote>, OpenError> {
     let secret = config.secret_file.clone();
     let opened = Remote::open(provider(), config, Arc::new(ManualClock::new(START_MS))).await;
-    // It was read.
+    // The store has read the file.
     if let Some(secret) = secret.filter(|secret| Path::new(secret).starts_with(std::env::temp_dir())) {
         let _ = std::fs::remove_file(secret);
     }
     opened
 }
 
-/// Waits until `is` holds, for at most `time`; how long it took.
+/// Waits until `is` holds, for at most `time`; returns the time that it took.
 pub(crate) async fn within(time: Duration, what: &str, mut is: impl AsyncFnMut() -> bool) -> Duration {
     let since = Instant::now();
     while !is().await {

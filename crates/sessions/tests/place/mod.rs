@@ -1,4 +1,4 @@
-//! A folder with an embedded store and its key file, which a test opens, copies, looks into and damages.
+//! A folder with an embedded store and its key file, which a test opens, copies, reads and damages.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use sealway_testkit::store_contract::claims::provider;
 const SESSIONS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("sessions");
 const NONCES: TableDefinition<&[u8], u8> = TableDefinition::new("nonces");
 
-/// A key of a table and its row.
+/// A key of a table, and its row.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
 
 pub(crate) struct Place(tempfile::TempDir);
 
 impl Place {
-    /// An empty folder with a new key file.
+    /// Creates an empty folder with a new key file.
     pub(crate) fn new() -> Self {
         let place = Place(tempfile::tempdir().unwrap());
         KeyRing::generate(provider(), &place.kek()).unwrap();
@@ -43,7 +43,7 @@ impl Place {
         self.try_open(now_ms).unwrap()
     }
 
-    /// What the disk holds at this moment: what a process finds that starts after another was killed now.
+    /// Copies the files in their present state, as a process finds them that starts after a crash now.
     pub(crate) fn crashed(&self) -> Place {
         let copy = Place(tempfile::tempdir().unwrap());
         std::fs::copy(self.file(), copy.file()).unwrap();
@@ -51,14 +51,14 @@ impl Place {
         copy
     }
 
-    /// The sessions' rows. No store may be open.
+    /// Reads the sessions' rows. No store may be open.
     pub(crate) fn sessions(&self) -> Vec<Row> {
         let transaction = Database::open(self.file()).unwrap().begin_read().unwrap();
         let table = transaction.open_table(SESSIONS).unwrap();
         table.iter().unwrap().map(Result::unwrap).map(|(key, row)| (key.value().into(), row.value().into())).collect()
     }
 
-    /// How many rows the journal has. No store may be open.
+    /// Counts the rows of nonces. No store may be open.
     pub(crate) fn nonces(&self) -> u64 {
         let transaction = Database::open(self.file()).unwrap().begin_read().unwrap();
         transaction.open_table(NONCES).unwrap().len().unwrap()

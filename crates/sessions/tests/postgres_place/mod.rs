@@ -1,4 +1,4 @@
-//! What the tests of the PostgreSQL store share: a key ring in a folder, and stores on a database.
+//! Shared helpers of the tests of the PostgreSQL store: a key ring in a folder, and stores on a database.
 #![allow(dead_code, reason = "no test binary uses all of it")]
 
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use sealway_sessions::store::postgres::{Postgres, PostgresConfig};
 use sealway_sessions::store::{OpenError, SessionCache};
 use sealway_testkit::store_contract::claims::{START_MS, provider};
 
-/// A key ring of these ids, each key 32 times its byte.
+/// Creates a key ring with these ids; each key is 32 times its byte.
 pub(crate) fn ring(keys: &[(&str, u8)]) -> Arc<KeyRing> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("sessions.kek");
@@ -21,7 +21,8 @@ pub(crate) fn ring(keys: &[(&str, u8)]) -> Arc<KeyRing> {
     Arc::new(KeyRing::load(provider(), &file).unwrap())
 }
 
-/// The settings of every test, with migrations at the start. Tests make up their times, so the server's does not count.
+/// Returns the settings of every test, with migrations at the start. The server's clock is ignored because tests set
+/// artificial times.
 pub(crate) fn config(url: &str) -> PostgresConfig {
     let mut config = PostgresConfig::new(url).unwrap();
     config.migrate = true;
@@ -33,7 +34,7 @@ pub(crate) async fn open(config: PostgresConfig) -> Result<Arc<Postgres>, OpenEr
     open_with(config, ring(&[("k", 1)]), Duration::from_secs(60)).await
 }
 
-/// A store whose sessions at hand are used for as long as `fresh` without asking.
+/// Opens a store that uses cached sessions for `fresh` without asking.
 pub(crate) async fn open_with(
     config: PostgresConfig,
     keys: Arc<KeyRing>,

@@ -1,4 +1,5 @@
-//! What the tests of Redis share: stores as several processes would have them, claims, and a durable side in memory.
+//! Shared helpers of the tests of Redis: stores as several processes would open them, claims, and a durable side in
+//! memory.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::collections::HashMap;
@@ -17,10 +18,10 @@ use sealway_sessions::store::{
 };
 use sealway_testkit::store_contract::claims::{init, provider, random};
 
-/// What comes on a machine that is busy with other tests, too.
+/// Maximum time to come up on a machine that is busy with other tests too.
 const UP_WITHIN: Duration = Duration::from_secs(15);
 
-/// What the processes of one installation share.
+/// State shared by the processes of one installation.
 pub(crate) struct Desk {
     pub(crate) config: RedisConfig,
     pub(crate) keys: Arc<KeyRing>,
@@ -40,25 +41,25 @@ impl Desk {
         Desk { config, keys, ledger: None, clock: Arc::new(SystemClock), limits: MemoryLimits::default(), folder }
     }
 
-    /// With a durable side.
+    /// Adds a durable side in memory.
     pub(crate) fn durable(mut self) -> Self {
         self.ledger = Some(Arc::default());
         self
     }
 
-    /// With a window short enough to wait for it.
+    /// Sets a window short enough to wait for it.
     pub(crate) fn window_ms(mut self, window_ms: u64) -> Self {
         self.config.window_ms = window_ms;
         self
     }
 
-    /// Where each question must be answered, however busy the machine is.
+    /// Sets a long deadline, for tests where each request must be answered even on a busy machine.
     pub(crate) fn patient(mut self) -> Self {
         self.config.deadline = Duration::from_secs(5);
         self
     }
 
-    /// A store as a process of its own has it.
+    /// Opens a store as a separate process would.
     pub(crate) async fn try_open(&self) -> Result<(Arc<Redis>, Arc<SessionCache>), OpenError> {
         let cache = Arc::new(SessionCache::new(CacheLimits::default()));
         let durable = self.ledger.clone().map(|ledger| ledger as Arc<dyn Durable>);
@@ -72,17 +73,17 @@ impl Desk {
     }
 }
 
-/// The time of day.
+/// Returns the system's time, in milliseconds since the epoch.
 pub(crate) fn now() -> u64 {
     SystemClock.now_ms()
 }
 
-/// Another nonce each time.
+/// Returns a new random nonce.
 pub(crate) fn nonce() -> String {
     random().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A claim of an init by the system's clock.
+/// Makes a claim of an init by the system's clock.
 pub(crate) fn claim(nonce: &str, stamp_ms: u64) -> Claim {
     claim_at(nonce, stamp_ms, now())
 }
@@ -91,13 +92,13 @@ pub(crate) fn claim_at(nonce: &str, stamp_ms: u64, now_ms: u64) -> Claim {
     *init(Some("web"), nonce, stamp_ms, now_ms).claim()
 }
 
-/// Reserves.
+/// Reserves a claim's nonce.
 pub(crate) async fn reserve(store: &Arc<Redis>, claim: &Claim) -> Result<(), ReserveError> {
     Store::reserve(store.as_ref(), claim).await.map(drop)
 }
 
-/// Has another nonce granted. On a busy machine Redis may be late at any moment, and a refusal is then right: another one
-/// is tried, as that one may have been taken. Returns it with its stamp.
+/// Reserves a new nonce. On a busy machine Redis may be late at any moment, and a rejection is then right: another
+/// nonce is tried, since the first may have been taken. Returns the nonce with its stamp.
 pub(crate) async fn grant(store: &Arc<Redis>, stamp: impl Fn() -> u64) -> (String, u64) {
     let end = Instant::now() + UP_WITHIN;
     loop {
@@ -111,7 +112,7 @@ pub(crate) async fn grant(store: &Arc<Redis>, stamp: impl Fn() -> u64) -> (Strin
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub(crate) async fn until(what: &str, within: Duration, is_so: impl AsyncFn() -> bool) {
     let end = Instant::now() + within;
     while !is_so().await {
@@ -128,15 +129,15 @@ pub(crate) async fn until_down(store: &Arc<Redis>) {
     until("down", UP_WITHIN, async || !store.is_up()).await;
 }
 
-/// Durable in this test's memory: what PostgreSQL is elsewhere.
+/// Durable side in this test's memory, in place of PostgreSQL.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     rows: Mutex<HashMap<ClaimKey, (u64, Recorded)>>,
     pub(crate) revoked: Mutex<Vec<(SessionId, u64)>>,
     pub(crate) is_away: AtomicBool,
-    /// Records take as long as this is so.
+    /// Delays all records while true.
     pub(crate) is_slow: AtomicBool,
-    /// How many records take long.
+    /// Number of records to delay.
     pub(crate) slow: AtomicUsize,
 }
 

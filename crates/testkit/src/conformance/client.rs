@@ -1,4 +1,4 @@
-//! The client's operations.
+//! The client's operations of the driver.
 
 use std::rc::Rc;
 
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 use super::member::{Members, Pairs, hex, pairs};
 use super::{Handles, Outcome, Refusal, provider, stream};
 
-/// A public identity key.
+/// A public identity key, uncompressed.
 type PublicKey = [u8; 65];
 
-/// An init or a renewal that waits for its answer.
+/// An init or a renewal without its answer.
 pub(super) enum Init {
     Old(session::ClientInit),
     Three(Box<three::ClientInit>, Vec<PublicKey>),
 }
 
-/// An agreed session.
+/// An agreed session, of any wire.
 #[derive(Clone)]
 pub(super) enum Session {
     Old(Rc<session::ClientSession>),
     Three(Rc<three::ClientSession>, Vec<PublicKey>),
 }
 
-/// A request that waits for its answer.
+/// A request without its answer.
 pub(super) struct ClientCall {
     session: Session,
     method: String,
     target: String,
-    /// Wire 3: the request's, as sent.
+    /// Wire 3: the stamp of the request, as sent.
     stamp: String,
     nonce: String,
 }
@@ -181,7 +181,7 @@ pub(super) fn open(calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Ou
         }
         Session::Three(session, _) => {
             let line = RequestLine { method: &call.method, target: &call.target };
-            // What waits for an answer borrows its session; it is made anew of what was kept of the request.
+            // A pending answer borrows its session; it is created anew from the stored request.
             let pending = session.seal_as(provider(), line, "", &call.stamp, &call.nonce)?.pending;
             let (header, opener) = pending.open(provider(), &headers, status)?;
             let (first, rest) = stream::open(opener, &stream::place(header, body)?)?;
@@ -200,7 +200,7 @@ fn open_old(
     body: Vec<u8>,
     now_ms: u64,
 ) -> Result<Vec<u8>, Error> {
-    // As above: of a request that nobody is sent, under an IV of its own.
+    // As above: from a request that is never sent, with an IV of its own.
     let randoms = SealRandoms::draw(provider())?;
     let (_, pending) = session.seal(path, SealBuffer::with_capacity(0), now_ms, &randoms, &mut |_| ())?;
     let opened = pending.open(headers, status, body, now_ms, &ReplayPolicy::default(), &mut |_| ())?;

@@ -1,11 +1,11 @@
-//! The members of a line, and how bytes and headers stand in them.
+//! The members of a line, and the form of bytes and headers in them.
 
 use sealway_proto::session::three::{InnerHeaders, Suite};
 use serde_json::{Map, Value, json};
 
 use super::Refusal;
 
-/// Name and value pairs, as they come and go.
+/// Name and value pairs, in their order.
 pub(super) type Pairs = Vec<(String, String)>;
 
 /// The members of a line.
@@ -32,7 +32,7 @@ impl<'a> Members<'a> {
         self.of("status", "an HTTP status", |value| value.as_u64()?.try_into().ok())
     }
 
-    /// A number, or none where it is null or absent.
+    /// Returns a number, or `None` if it is null or absent.
     pub(super) fn optional_u32(&self, name: &str) -> Result<Option<u32>, Refusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
@@ -49,7 +49,7 @@ impl<'a> Members<'a> {
         bytes.try_into().map_err(|_| Refusal::fault(format!("{name}: expected {N} bytes")))
     }
 
-    /// A list of byte strings of one length.
+    /// Returns a list of byte strings of one length.
     pub(super) fn arrays<const N: usize>(&self, name: &str) -> Result<Vec<[u8; N]>, Refusal> {
         self.of(name, "a list of bytes of a fixed length", |value| {
             value.as_array()?.iter().map(|entry| unhex(entry.as_str()?)?.try_into().ok()).collect()
@@ -86,7 +86,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Inner headers as a list of pairs.
+/// Returns inner headers as a list of pairs.
 pub(super) fn pairs(inner: &InnerHeaders) -> Value {
     let text = |value: &[u8]| value.iter().map(|byte| char::from(*byte)).collect::<String>();
     inner.iter().map(|(name, value)| json!([name, text(value)])).collect()

@@ -1,7 +1,7 @@
-//! What the conformance driver of Rust does with a line: `sdk/conformance/README.md`. It plays both sides over `sealway-proto`,
+//! The conformance driver of Rust, which executes lines: `sdk/conformance/README.md`. It plays both sides over `sealway-proto`,
 //! which is the core of the client, of the gateway and of the tower layer alike.
 //!
-//! It opens no socket and reads no clock; what is random it draws from the provider.
+//! It opens no socket and reads no clock; it draws random values from the provider.
 
 mod client;
 mod member;
@@ -19,12 +19,12 @@ use client::{ClientCall, Init, Session};
 use member::Members;
 use server::ServerCall;
 
-/// Why a line has no `ok`.
+/// The cause for which a line has no `ok`.
 #[derive(Debug)]
 enum Refusal {
-    /// The core refuses.
+    /// The protocol core rejects the input.
     Core(Error),
-    /// The driver cannot go on.
+    /// The driver itself cannot continue.
     Fault(String),
 }
 
@@ -46,7 +46,7 @@ fn provider() -> &'static dyn AgreementProvider {
     default_agreement_provider()
 }
 
-/// Values by number.
+/// Values of the driver by number.
 #[derive(Debug)]
 struct Handles<T> {
     next: u64,
@@ -78,7 +78,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// The driver: what is kept from line to line.
+/// The driver, with its state from line to line.
 #[derive(Debug, Default)]
 pub struct Driver {
     inits: Handles<Init>,
@@ -88,7 +88,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// The answer to a line.
+    /// Returns the answer to a line.
     pub fn answer(&mut self, line: &str) -> String {
         let outcome = match serde_json::from_str::<Value>(line) {
             Ok(Value::Object(members)) => self.play(&Members(&members)),

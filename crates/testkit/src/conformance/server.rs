@@ -1,4 +1,4 @@
-//! The server's operations. Its bounds and lives of sessions are the spec's defaults.
+//! The server's operations. Its bounds and lifetimes of sessions are the spec's defaults.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use super::member::{Members, hex, pairs};
 use super::{Handles, Outcome, Refusal, provider, stream};
 
-/// How long a chain of renewals may last.
+/// Longest lifetime of a chain of renewals.
 const CHAIN_MS_MAX: u64 = 86_400_000;
 
-/// A request that waits to be answered.
+/// A request without its answer.
 pub(super) enum ServerCall {
     Old(sealway_proto::session::Reply),
     Three { reply: three::Reply, is_head: bool },
@@ -139,7 +139,7 @@ fn agree3(
     Ok(agreed.signed(provider(), signature)?)
 }
 
-/// The identity key of a scalar: the seam reads PKCS #8 (RFC 5958), which is what stands around it here.
+/// Returns the identity key of a scalar: the seam reads PKCS #8 (RFC 5958), so this wraps the scalar.
 fn identity(scalar: &[u8; 32]) -> Result<Box<dyn Es256Key>, Error> {
     const BEFORE: &[u8] = &[
         0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06,
@@ -212,7 +212,7 @@ fn claim_hex(claim: &Claim) -> String {
     hex(&claim.key().0)
 }
 
-/// A record as the authority endpoints have it.
+/// Returns a record in the form of the authority endpoints.
 fn of_session(session: &Session) -> Value {
     let record = session.record();
     json!({

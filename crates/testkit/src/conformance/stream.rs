@@ -12,7 +12,7 @@ use super::member::hex;
 /// The media type of a sealed body.
 pub(super) const OCTETS: &str = "application/octet-stream";
 
-/// Frames as full as they can be.
+/// Seals a stream in frames as full as possible.
 fn seal(mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Vec<u8>, Error> {
     let mut plaintext = Vec::new();
     inner.encode(&mut plaintext);
@@ -26,7 +26,7 @@ fn seal(mut sealer: FrameSealer, inner: &InnerHeaders, body: &[u8]) -> Result<Ve
     Ok(out)
 }
 
-/// What goes over the wire of a sealed message: its headers, and its body or the header that holds it.
+/// Returns the wire form of a sealed message: its headers, and its body or the header that contains it.
 pub(super) fn message(
     headers: SealHeaders,
     sealer: FrameSealer,
@@ -44,7 +44,7 @@ pub(super) fn message(
     Ok((headers, hex(&stream)))
 }
 
-/// Where a message has its stream: never at both places.
+/// Returns the stream of a message: from the header or the body, never both.
 pub(super) fn place(header: Option<Vec<u8>>, body: Vec<u8>) -> Result<Vec<u8>, Error> {
     match header {
         Some(_) if !body.is_empty() => Err(Error::HeaderInvalid(X_SEALED)),
@@ -53,7 +53,7 @@ pub(super) fn place(header: Option<Vec<u8>>, body: Vec<u8>) -> Result<Vec<u8>, E
     }
 }
 
-/// All of a stream: its first frame, and what follows.
+/// Opens a whole stream: its first frame, and the rest.
 pub(super) fn open(mut opener: FrameOpener, stream: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Error> {
     let (mut input, mut first, mut rest, mut frame) = (stream, None, Vec::new(), Vec::new());
     while !input.is_empty() {

@@ -1,4 +1,4 @@
-//! A client: agrees sessions, buys with any of them at any gateway, and checks what it gets.
+//! A client: agrees sessions, buys with any of them at any gateway, and checks the answers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::peer::{Peer, Sent};
 use crate::raw_http::{Answer, Request};
 use crate::wire_client::{PURCHASE, init, nonce, now_ms, open, random};
 
-/// How much longer a client waits after a request that was not served.
+/// Factor of the pause after a request that was not served.
 const AWAY: u32 = 5;
-/// How far ahead some requests are stamped.
+/// Time by which some requests are stamped ahead, in milliseconds.
 const AHEAD_MS: u64 = 60_000;
-/// How long before its end a session is used no more.
+/// Time before its end at which a session is used no more, in milliseconds.
 const END_MS: u64 = 5_000;
 
-/// The client.
+/// The client of one thread.
 #[derive(Debug)]
 pub(super) struct Buyer {
     name: String,
@@ -41,12 +41,12 @@ fn draw(below: usize) -> usize {
 impl Buyer {
     pub(super) fn new(index: usize, wire: Wire, plan: Plan, ledger: Arc<Ledger>) -> Self {
         let peers = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
-        // Half of them live on their first session: they go on while no new ones are to be had.
+        // Half of them keep their first session: they go on while no new ones can be agreed.
         let renews = index.is_multiple_of(2);
         Buyer { name: format!("buyer-{index}"), renews, wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
     }
 
-    /// Until the load stops.
+    /// Buys until the load stops.
     pub(super) fn run(&mut self) {
         while !self.ledger.has_stopped() {
             let at = draw(self.peers.len());
@@ -71,7 +71,7 @@ impl Buyer {
         self.sessions.len()
     }
 
-    /// Agrees a session; whether it was served.
+    /// Agrees a session; returns whether the request was served.
     fn agree(&mut self, at: usize) -> bool {
         let (init, request) = init(self.wire, "/session/init", &self.name, None);
         let bytes = request.header("Connection", "keep-alive").bytes();
@@ -87,7 +87,7 @@ impl Buyer {
         true
     }
 
-    /// Buys; whether it was served.
+    /// Buys; returns whether the request was served.
     fn buy(&mut self, session: usize, at: usize) -> bool {
         let session = &self.sessions[session];
         if session.expires_ms() < now_ms() + END_MS {
@@ -96,7 +96,7 @@ impl Buyer {
         self.bought += 1;
         let (scheme, amount) = (self.name.to_uppercase(), self.bought);
         let order = format!(r#"{{"schemeCode":"{scheme}","amount":{amount}}}"#);
-        // A clock that runs ahead: what it stamps must not be readmitted by who has lost its memory, either.
+        // A clock that runs ahead: a gateway that has lost its memory must not accept its requests again, either.
         let stamp = (now_ms() + if draw(8) == 0 { AHEAD_MS } else { 0 }).to_string();
         let order = SealBuffer::from(order.as_bytes());
         let sealed = session.seal_as(PURCHASE, order, &stamp, &nonce(), &random(), &mut |_| ());
@@ -119,7 +119,7 @@ impl Buyer {
         true
     }
 
-    /// Captures what was sent, and takes note of what came; a 200 is handed back.
+    /// Captures the request, and checks and counts the answer; returns a 200.
     fn settle(&self, sent: Sent, bytes: Vec<u8>, what: &str) -> Option<Answer> {
         let answer = match sent {
             Sent::NotConnected => return None,
@@ -141,7 +141,7 @@ impl Buyer {
     }
 }
 
-/// The transaction that a receipt names, if it is the receipt for this order.
+/// Returns the transaction of a receipt, if it is the receipt for this order.
 fn check_receipt(plain: &[u8], scheme: &str, amount: u64) -> Result<String, String> {
     let text = || String::from_utf8_lossy(plain).into_owned();
     let receipt: Value = serde_json::from_slice(plain).map_err(|_| text())?;

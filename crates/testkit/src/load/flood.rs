@@ -1,4 +1,4 @@
-//! Replays by the thousand: captured requests, many on a connection before the first answer is awaited.
+//! Replays by the thousand: captured requests, many on a connection before the first answer is read.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,34 +12,34 @@ use anyhow::{Context, ensure};
 use super::ledger::{Captured, Ledger};
 use crate::wire_client::random;
 
-/// Requests on a connection before their answers are read. The answers to all of them fit in a socket's buffer, so that
-/// neither end waits for the other to read.
+/// Requests on a connection before their answers are read. The answers to all of them fit in a socket's buffer, so that neither
+/// end waits for the other to read.
 const AT_ONCE: usize = 32;
-/// Connections to each gateway.
+/// Number of connections to each gateway.
 const CONNECTIONS: usize = 2;
-/// Failures in a row after which a connection is given up.
+/// Failures in a row after which a connection is abandoned.
 const FAILURES_MAX: u32 = 50;
 
-/// What came of it.
+/// The result of a flood.
 #[derive(Clone, Debug)]
 pub struct Flood {
-    /// Replays that were answered.
+    /// Number of replays that were answered.
     pub answered: u64,
-    /// Of those, with 400, 401 or 409.
+    /// Number of those with 400, 401 or 409.
     pub refused: u64,
-    /// How long it took.
+    /// The time that the flood took.
     pub time: Duration,
 }
 
 impl Flood {
-    /// Replays a second.
+    /// Returns the number of replays a second.
     pub fn rate(&self) -> f64 {
         self.answered as f64 / self.time.as_secs_f64().max(0.001)
     }
 }
 
-/// Sends `count` replays to `targets`, evenly, each captured request in its turn, beginning anywhere; all that is
-/// accepted twice goes to the ledger.
+/// Sends `count` replays to `targets`, evenly, each captured request in turn, beginning anywhere; the ledger records those that
+/// are accepted twice.
 pub fn flood(ledger: &Arc<Ledger>, targets: &[SocketAddr], count: u64, answer_max: Duration) -> Flood {
     let captured = Arc::new(ledger.captured());
     let (refused, answered) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -49,7 +49,7 @@ pub fn flood(ledger: &Arc<Ledger>, targets: &[SocketAddr], count: u64, answer_ma
     }
     std::thread::scope(|scope| {
         for target in targets {
-            // The connections to one gateway share its way through what was captured, from a place of its own: gateways
+            // The connections to one gateway share a position in the captured requests, different for each gateway: gateways
             // meet over the same requests now and then, and each sees all of them.
             let turn = Arc::new(AtomicU64::new(u64::from_le_bytes(random()) % captured.len() as u64));
             let quota = Arc::new(AtomicU64::new(count.div_ceil(targets.len() as u64)));
@@ -86,13 +86,13 @@ pub fn flood(ledger: &Arc<Ledger>, targets: &[SocketAddr], count: u64, answer_ma
     Flood { answered: read(&answered), refused: read(&refused), time: started.elapsed() }
 }
 
-/// Takes at most `want` of what is left.
+/// Takes at most `want` of the rest.
 fn take(left: &AtomicU64, want: u64) -> u64 {
     let had = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| Some(left.saturating_sub(want)));
     had.unwrap_or_default().min(want)
 }
 
-/// A connection and what came on it.
+/// A connection and its input.
 struct Lane {
     target: SocketAddr,
     stream: Option<TcpStream>,
@@ -130,7 +130,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Reads one answer: its status, and whether it says when to come again.
+    /// Reads one answer: its status, and whether it has `Retry-After`.
     fn answer(&mut self) -> anyhow::Result<(u16, bool)> {
         let head_end = loop {
             let unread = &self.seen[self.start..];

@@ -1,4 +1,4 @@
-//! What a load remembers: counts, every request it captured, and every sentence about something that must not be.
+//! The records of a load: counts, every captured request, and a sentence for every violation.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use super::summary::Summary;
 use crate::raw_http::Answer;
 use crate::wire_client::random;
 
-/// Requests that are captured at most; about 700 bytes each.
+/// Most requests that are captured; about 700 bytes each.
 const CAPTURED_MAX: usize = 250_000;
-/// Sentences that are kept at most.
+/// Most sentences that are kept.
 const WRONG_MAX: usize = 50;
 
-/// A request as it was sent, and what became of it.
+/// A request as it was sent, and the number of times that it was accepted.
 #[derive(Debug)]
 pub struct Captured {
-    /// Its bytes, ready to be sent again on a connection that stays open.
+    /// The bytes, ready to be sent again on a connection that stays open.
     pub bytes: Box<[u8]>,
-    /// How often it was accepted: of any number of sendings at most once.
+    /// Number of times that it was accepted: at most once, however often it is sent.
     accepted: AtomicU32,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Count {
     Broken,
 }
 
-/// The memory of a load, shared by its threads.
+/// The records of a load, shared by its threads.
 #[derive(Debug, Default)]
 pub struct Ledger {
     counts: [AtomicU64; 8],
@@ -65,7 +65,7 @@ impl Ledger {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Keeps a sentence about something that must not be.
+    /// Records a violation, as a sentence.
     pub(super) fn wrong(&self, sentence: String) {
         let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
         if wrong.len() < WRONG_MAX {
@@ -82,19 +82,19 @@ impl Ledger {
         }
     }
 
-    /// Every request captured until now.
+    /// Returns every request captured until now.
     pub fn captured(&self) -> Vec<Arc<Captured>> {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// One of them, of any age.
+    /// Returns one of them, of any age.
     pub(super) fn pick(&self) -> Option<Arc<Captured>> {
         let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         let at = u64::from_le_bytes(random()).checked_rem(captured.len() as u64)?;
         captured.get(at as usize).cloned()
     }
 
-    /// A transaction that a receipt names: no two requests get the same.
+    /// Records the transaction of a receipt: no two requests may get the same.
     pub(super) fn receipt(&self, transaction: &str) {
         let mut transactions = self.transactions.lock().unwrap_or_else(PoisonError::into_inner);
         if !transactions.insert(transaction.to_owned()) {
@@ -103,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of any answer; a 5xx must say when to come again.
+    /// Records any answer; a 5xx must have `Retry-After`.
     pub(super) fn answered(&self, what: &str, answer: &Answer, took: Duration) {
         let took_ms = took.as_millis() as u64;
         self.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
@@ -120,12 +120,12 @@ impl Ledger {
         }
     }
 
-    /// Takes note of the answer to a request that was sent before.
+    /// Records the answer to a replay.
     pub(super) fn replayed(&self, captured: &Captured, status: u16, where_to: &str) {
         self.add(Count::Replays);
         match status {
             200..300 => match captured.accepted.fetch_add(1, Ordering::SeqCst) {
-                // Its first answer was lost, or it was refused for want of a store: this is its one time.
+                // Its first answer was lost, or it was rejected because a store was unavailable: this is its one time.
                 0 => self.add(Count::LateFirsts),
                 times => {
                     let head = String::from_utf8_lossy(&captured.bytes);
@@ -133,7 +133,7 @@ impl Ledger {
                     self.wrong(format!("replay accepted at {where_to}, {status} for the time {}: {head}", times + 1));
                 }
             },
-            // Refused, or nobody can say now.
+            // Rejected, or undecidable now.
             400 | 401 | 409 | 500.. => {}
             _ => self.wrong(format!("replay answered with {status} at {where_to}")),
         }

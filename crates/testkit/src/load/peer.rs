@@ -1,4 +1,4 @@
-//! A connection to one gateway that is opened when it is needed and again when it is lost.
+//! A connection to one gateway that is opened when needed, and again when lost.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::ledger::{Count, Ledger};
 use crate::raw_http::{Answer, Connection};
 
-/// How long a connection may take to stand.
+/// Longest time for opening a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// The other end.
+/// The gateway at the other end.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
@@ -17,14 +17,14 @@ pub(super) struct Peer {
     answer_max: Duration,
 }
 
-/// What became of a request.
+/// The result of sending a request.
 #[derive(Debug)]
 pub(super) enum Sent {
-    /// It was answered.
+    /// The gateway answered the request.
     Answered(Answer),
-    /// It never left.
+    /// The request was never sent.
     NotConnected,
-    /// It left, and nobody knows.
+    /// The request was sent, and its result is unknown.
     Unknown,
 }
 
@@ -39,7 +39,7 @@ impl Peer {
         Ok(connection)
     }
 
-    /// Sends without waiting; false when nobody listens.
+    /// Sends without waiting; returns false if the gateway does not listen.
     pub(super) fn write(&mut self, bytes: &[u8], ledger: &Ledger) -> bool {
         if let Some(connection) = &mut self.connection {
             if connection.write(bytes).is_ok() {
@@ -61,7 +61,7 @@ impl Peer {
         }
     }
 
-    /// Reads the answer to what was written.
+    /// Reads the answer to the written request.
     pub(super) fn read(&mut self, started: Instant, what: &str, ledger: &Ledger) -> Sent {
         let Some(connection) = &mut self.connection else { return Sent::Unknown };
         match connection.read_answer("POST") {
@@ -83,7 +83,7 @@ impl Peer {
         }
     }
 
-    /// Sends and reads.
+    /// Sends a request and reads its answer.
     pub(super) fn exchange(&mut self, bytes: &[u8], what: &str, ledger: &Ledger) -> Sent {
         let started = Instant::now();
         if self.write(bytes, ledger) { self.read(started, what, ledger) } else { Sent::NotConnected }

@@ -7,14 +7,14 @@ use super::ledger::Ledger;
 use super::peer::{Peer, Sent};
 use crate::wire_client::random;
 
-/// Until the load stops.
+/// Replays until the load stops.
 pub(super) fn run(plan: &Plan, ledger: &Ledger) {
     let mut peers: Vec<Peer> = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
     while !ledger.has_stopped() {
         std::thread::sleep(plan.pause);
         let Some(captured) = ledger.pick() else { continue };
         let [how, at] = random::<2>().map(usize::from);
-        // One time in four everywhere at once: equal requests race.
+        // One time in four at all gateways at once: equal requests race.
         let chosen = if how % 4 == 0 { 0..peers.len() } else { at % peers.len()..at % peers.len() + 1 };
         let started = Instant::now();
         let mut written = Vec::new();

@@ -1,39 +1,39 @@
-//! What came of a load, as a table and as what a test holds it to.
+//! The summary of a load, as a table and with the assertions of tests.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Counts over a time.
+/// The counts of a load over a time.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// How long.
+    /// The time that the counts cover.
     pub time: Duration,
-    /// Sessions that were acknowledged.
+    /// Sessions that a gateway acknowledged.
     pub inits: u64,
     /// Purchases whose answer opened and was right.
     pub purchases: u64,
     /// Captured requests that were answered again.
     pub replays: u64,
-    /// Of those, accepted for the first time: their first answer was lost or a 5xx.
+    /// Replays that were accepted for the first time: their first answer was lost or a 5xx.
     pub late_firsts: u64,
     /// Answers of 5xx with `Retry-After`, to clients and replayers.
     pub unavailable: u64,
-    /// Fresh requests that were refused with a 400.
+    /// Fresh requests that were rejected with a 400.
     pub refused: u64,
-    /// Connections that were refused.
+    /// Connections that the gateway refused.
     pub not_connected: u64,
-    /// Connections that broke before the answer was there.
+    /// Connections that failed before the answer was complete.
     pub broken: u64,
     /// The slowest answer, in milliseconds, since the load began.
     pub slowest_ms: u64,
     /// The slowest 5xx, in milliseconds, since the load began.
     pub slowest_refusal_ms: u64,
-    /// What must not be, a sentence each; the first fifty since the load began.
+    /// The violations, a sentence each; the first fifty since the load began.
     pub wrong: Vec<String>,
 }
 
 impl Summary {
-    /// What came since `before`.
+    /// Returns the counts since `before`.
     pub fn since(&self, before: &Summary) -> Summary {
         Summary {
             time: self.time.saturating_sub(before.time),
@@ -49,10 +49,10 @@ impl Summary {
         }
     }
 
-    /// Prints the table, and holds it to: nothing wrong, and at least so much good work.
+    /// Prints the table, and asserts that there is no violation, and at least this number of purchases.
     ///
     /// # Panics
-    /// When it is not so.
+    /// An assertion does not hold.
     #[expect(clippy::print_stdout, reason = "the table is the record of a test that passes")]
     pub fn assert_right(&self, what: &str, purchases_min: u64) {
         println!("{what}\n{self}");
@@ -60,10 +60,10 @@ impl Summary {
         assert!(self.purchases >= purchases_min, "{what}: too little good work, {purchases_min} expected:\n{self}");
     }
 
-    /// Holds a calm time to answers alone that are good.
+    /// Asserts, for a time without faults, that all answers are good.
     ///
     /// # Panics
-    /// When it is not so.
+    /// An assertion does not hold.
     pub fn assert_calm(&self, what: &str, purchases_min: u64) {
         self.assert_right(what, purchases_min);
         let troubles = self.unavailable + self.refused + self.not_connected + self.broken;

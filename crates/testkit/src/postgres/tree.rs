@@ -1,4 +1,4 @@
-//! A process's children and their processor time, as `/proc` tells.
+//! A process's children and their processor time, from `/proc`.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// The fields of `/proc/PID/stat` behind the name, which may hold anything: the first is the state, the second the
-/// parent.
+/// Returns the fields of `/proc/PID/stat` after the name, which may contain any character: the first is the state, the second
+/// the parent.
 fn stat(pid: Pid) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
     Some(fields.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Its children that live.
+/// Returns the living children of a process.
 pub(super) fn children(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().to_string();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -22,7 +22,7 @@ pub(super) fn children(parent: Pid) -> Vec<Pid> {
     pids.filter(|pid| stat(*pid).is_some_and(|fields| fields.get(1) == Some(&parent))).collect()
 }
 
-/// Sends each of them a signal; one that is gone is passed over.
+/// Sends a signal to each of them; processes that are gone are ignored.
 pub(super) fn signal(pids: &[Pid], signal: Signal) {
     for pid in pids {
         let _ = kill_process(*pid, signal);
@@ -32,7 +32,7 @@ pub(super) fn signal(pids: &[Pid], signal: Signal) {
 /// Waits until none of them lives.
 pub(super) fn wait_for_end(pids: &[Pid], at_most: Duration) -> anyhow::Result<()> {
     let until = Instant::now() + at_most;
-    // A dead one that nobody has waited for is still there, as a zombie.
+    // A dead process that nobody has waited for is still present, as a zombie.
     let lives = |pid: &Pid| {
         test_kill_process(*pid).is_ok() && stat(*pid).is_some_and(|fields| fields.first().is_some_and(|s| s != "Z"))
     };
@@ -45,7 +45,7 @@ pub(super) fn wait_for_end(pids: &[Pid], at_most: Duration) -> anyhow::Result<()
     Ok(())
 }
 
-/// Processor time of a process, of its children that live and of those that it has waited for.
+/// Returns the processor time of a process, of its living children and of those that it has waited for.
 pub(super) fn cpu(pid: Pid) -> Duration {
     let own: u64 = ticks(pid, 11..15);
     // User and system time; a child's own children are not of interest.

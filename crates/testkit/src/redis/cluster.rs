@@ -8,29 +8,29 @@ use anyhow::{Context, bail};
 use super::{Redis, RedisOptions, WAIT, make_certificates, speak_tls};
 use crate::certificates::Certificates;
 
-/// The cluster.
+/// The servers of a cluster.
 #[derive(Debug)]
 pub struct RedisCluster {
-    /// Its servers, those first that began as masters.
+    /// The servers, those first that began as masters.
     pub nodes: Vec<Redis>,
-    /// What all of them show and trust, if they speak TLS.
+    /// The certificates of all of them, if they use TLS.
     pub certificates: Option<Certificates>,
     _folder: tempfile::TempDir,
 }
 
 impl RedisCluster {
-    /// So many masters, each with so many replicas.
+    /// Starts `masters` masters, each with `replicas` replicas.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If it does not come up.
     pub fn start(masters: usize, replicas: usize) -> anyhow::Result<Self> {
         RedisCluster::start_with(masters, replicas, &RedisOptions::default())
     }
 
-    /// The same, each server set up so.
+    /// Starts them with these settings for each server.
     ///
     /// # Errors
-    /// When it does not come up.
+    /// If it does not come up.
     pub fn start_with(masters: usize, replicas: usize, options: &RedisOptions) -> anyhow::Result<Self> {
         let count = masters * (1 + replicas);
         let folder = tempfile::Builder::new().prefix("sealway-redis-").tempdir()?;
@@ -52,7 +52,7 @@ impl RedisCluster {
         Ok(cluster)
     }
 
-    /// As a client names it: every node.
+    /// Returns the URL for clients: every node.
     pub fn url(&self) -> String {
         let hosts: Vec<_> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
         let scheme = if self.certificates.is_some() { "rediss-cluster" } else { "redis-cluster" };
@@ -63,7 +63,7 @@ impl RedisCluster {
         self.nodes.iter().filter(|node| node.pid().is_some())
     }
 
-    /// Waits until every living node sees all slots served, and so many replicas follow their masters.
+    /// Waits until every living node sees all slots served, and this number of replicas follow their masters.
     fn wait_until_ok(&self, replicas: usize) -> anyhow::Result<()> {
         wait("the cluster is not complete", || {
             let followers = self.alive().filter(|node| {
@@ -78,30 +78,30 @@ impl RedisCluster {
         self.alive().all(|node| node.cli(&["CLUSTER", "INFO"]).is_ok_and(|text| text.contains("cluster_state:ok")))
     }
 
-    /// The index of the living master that serves a key.
+    /// Returns the index of the living master that serves a key.
     ///
     /// # Errors
-    /// When nobody does.
+    /// If no master serves it.
     pub fn master_of(&self, key: &str) -> anyhow::Result<usize> {
         let is_master = |node: &Redis| node.cli(&["ROLE"]).is_ok_and(|text| text.starts_with("master"));
         let serves = |node: &Redis| node.pid().is_some() && is_master(node) && node.cli(&["EXISTS", key]).is_ok();
         self.nodes.iter().position(serves).context("nobody serves the key")
     }
 
-    /// Kills one and waits until a replica has taken its place.
+    /// Kills a master and waits until a replica has replaced it.
     ///
     /// # Errors
-    /// When none does.
+    /// If none does.
     pub fn fail_over(&mut self, index: usize) -> anyhow::Result<()> {
         let before = self.masters();
         self.nodes[index].kill()?;
         self.wait_for_masters(before)
     }
 
-    /// Waits until so many masters live and serve all slots.
+    /// Waits until this number of masters live and serve all slots.
     ///
     /// # Errors
-    /// When they do not come to be.
+    /// If they do not come to be.
     pub fn wait_for_masters(&self, count: usize) -> anyhow::Result<()> {
         wait("no replica took over", || self.masters() == count && self.is_ok())
     }

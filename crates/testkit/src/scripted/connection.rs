@@ -1,4 +1,4 @@
-//! One connection: reads requests, does with each what the script says, and records it.
+//! One connection: reads requests, handles each by the script, and records it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use super::request::{Head, Input};
 use super::script::{Act, Fate, Progress, Script};
 use super::sleeper::Sleeper;
 
-/// What all connections of a server share.
+/// The state that all connections of a server share.
 pub(super) struct Shared {
     script: Script,
     acceptor: Option<TlsAcceptor>,
@@ -24,7 +24,7 @@ pub(super) struct Shared {
     record: Arc<Mutex<Record>>,
 }
 
-/// How a connection ends.
+/// The way in which a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Closed,
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Answers one request; how the connection ends, if it does.
+    /// Answers one request; returns the way in which the connection ends, if it does.
     async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         stream: &mut S,
@@ -146,7 +146,7 @@ impl Shared {
         (written.is_err() || head.closes || act.fate == Fate::Truncated).then_some(End::Closed)
     }
 
-    /// Waits for the body and for the moment of the answer; none if the client hangs up before.
+    /// Waits for the body and for the time of the answer; `None` if the client closes before.
     async fn wait<S: AsyncRead + Unpin>(
         &self,
         stream: &mut S,
@@ -193,7 +193,7 @@ impl Shared {
             plain = vec![b'x'; self.script.body_len];
             &plain
         };
-        // A truncated answer promises more than it brings.
+        // A truncated answer announces more than it sends.
         let len = body.len() + if fate == Fate::Truncated { 100 } else { 0 };
         let close = if closes { "Connection: close\r\n" } else { "" };
         let head = format!(

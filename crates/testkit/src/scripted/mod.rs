@@ -1,8 +1,8 @@
-//! A server that answers by a script, and keeps a record of its own: the truth that a load generator is held to.
+//! A server that answers by a script, and keeps a record of its own: the reference for the measurements of a load generator.
 //!
-//! It has one thread and a runtime of its own, and speaks HTTP/1.1, over TLS where it is told to. Its delays are as precise
-//! as the kernel's timers. A request's time in the record goes from the last byte of its head to the last byte of its
-//! answer. Requests whose path begins with `/warm` are answered alike and not recorded.
+//! It has one thread and a runtime of its own, and serves HTTP/1.1, over TLS on request. Its delays are as precise as the
+//! kernel's timers. A request's time in the record goes from the last byte of its head to the last byte of its answer. Requests
+//! whose path begins with `/warm` are answered alike and not recorded.
 
 mod connection;
 mod record;
@@ -41,15 +41,15 @@ impl Scripted {
     /// Serves plain HTTP on a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// When no port is free or no thread starts.
+    /// If no port is free or no thread starts.
     pub fn http(script: Script) -> anyhow::Result<Self> {
         Scripted::start(script, None, 0)
     }
 
-    /// As [`Scripted::http`], over TLS.
+    /// Serves, as [`Scripted::http`], over TLS.
     ///
     /// # Errors
-    /// As there, and when the files are not as TLS needs them.
+    /// Those of [`Scripted::http`], and files that TLS cannot use.
     pub fn https(script: Script, tls: &ServerTls) -> anyhow::Result<Self> {
         Scripted::start(script, Some(tls), 0)
     }
@@ -57,7 +57,7 @@ impl Scripted {
     /// Serves on this port of 127.0.0.1; 0 takes a free one.
     ///
     /// # Errors
-    /// When the port is taken, the files are not as TLS needs them, or no thread starts.
+    /// If the port is taken, the files are not as TLS needs them, or no thread starts.
     pub fn start(script: Script, tls: Option<&ServerTls>, port: u16) -> anyhow::Result<Self> {
         let acceptor = tls.map(ServerTls::acceptor).transpose()?;
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
@@ -77,17 +77,17 @@ impl Scripted {
         Ok(Scripted { address, record, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it saw since its start or the last [`Scripted::forget`]. The record stands still while this is held.
+    /// Returns the record since its start or the last [`Scripted::forget`]. The record does not change while this is held.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A copy of the record once no request is under way any more, or after `patience`.
+    /// Returns a copy of the record once no request is in flight any more, or after `patience`.
     pub fn settled(&self, patience: Duration) -> Record {
         let until = std::time::Instant::now() + patience;
         loop {
@@ -99,7 +99,8 @@ impl Scripted {
         }
     }
 
-    /// Begins a new record. What is open or under way stays counted as that; a stall and the queue of a bounded rate go on.
+    /// Begins a new record. Open connections and requests in flight stay counted; a stall and the queue of a bounded rate go
+    /// on.
     pub fn forget(&self) {
         let mut record = self.record();
         *record = Record { in_flight: record.in_flight, open: record.open, ..Record::default() };
@@ -115,7 +116,7 @@ impl Drop for Scripted {
     }
 }
 
-/// The thread: says that it is ready, then serves until the handle is gone.
+/// Runs the thread: reports that it is ready, then serves until the handle is dropped.
 fn serve(
     script: Script,
     acceptor: Option<tokio_rustls::TlsAcceptor>,
@@ -138,7 +139,7 @@ fn serve(
                         let shared = shared.clone();
                         spawn_local(async move { shared.serve(stream).await });
                     }
-                    // Out of descriptors: those who leave make room.
+                    // Out of descriptors: clients that leave make room.
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }

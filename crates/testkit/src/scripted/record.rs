@@ -1,47 +1,47 @@
-//! What the server saw: the truth.
+//! The server's record of its requests: the reference.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// What a server saw. Every request is in exactly one of `answered`, `status_500`, `resets`, `truncated`, `abandoned` and
+/// The record of a server. Every request is in exactly one of `answered`, `status_500`, `resets`, `truncated`, `abandoned` and
 /// `in_flight`.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Connections accepted.
+    /// Number of connections that were accepted.
     pub accepted: u64,
-    /// Connections open now.
+    /// Connections that are open now.
     pub open: u64,
-    /// Full TLS handshakes.
+    /// Full TLS handshakes, without resumption.
     pub handshakes_full: u64,
-    /// Resumed TLS handshakes.
+    /// TLS handshakes that resumed a session.
     pub handshakes_resumed: u64,
-    /// TLS handshakes that failed.
+    /// TLS handshakes that failed, full or resumed.
     pub handshakes_failed: u64,
-    /// Requests whose head came whole.
+    /// Requests whose head arrived whole.
     pub requests: u64,
-    /// Whole answers 200 that were written.
+    /// Answers 200 that were written whole.
     pub answered: u64,
-    /// Answers 500.
+    /// Answers with the status 500.
     pub status_500: u64,
     /// Connections reset in place of an answer.
     pub resets: u64,
-    /// Answers cut short.
+    /// Answers that were cut short.
     pub truncated: u64,
-    /// Requests whose client hung up before the answer left.
+    /// Requests whose client closed before the answer left.
     pub abandoned: u64,
-    /// Requests that were to be answered late, whatever became of them.
+    /// Requests to be answered late, whatever their end.
     pub late: u64,
-    /// Requests under way.
+    /// Requests in flight at present.
     pub in_flight: u64,
-    /// The most requests that were under way at a time.
+    /// The most requests in flight at a time.
     pub in_flight_max: u64,
     /// From a head's last byte to the last byte of a whole answer 200, in nanoseconds.
     pub times: Histogram<u64>,
-    /// How much later than the script said an answer left, in nanoseconds: large on a machine that is too busy.
+    /// Delay of answers beyond the script's time, in nanoseconds: large on a machine that is too busy.
     pub lag: Histogram<u64>,
-    /// When the first and the last answer left.
+    /// Times of the first and the last answer.
     pub departures: Option<(Instant, Instant)>,
 }
 
@@ -71,30 +71,30 @@ impl Default for Record {
 }
 
 impl Record {
-    /// The time within which this share of the answered requests lies, in milliseconds; `share` is 0.0 to 1.0.
+    /// Returns the time within which this share of the answered requests lies, in milliseconds; `share` is 0.0 to 1.0.
     pub fn quantile_ms(&self, share: f64) -> f64 {
         self.times.value_at_quantile(share) as f64 / 1e6
     }
 
-    /// How late 99 of 100 answers left at most, in milliseconds.
+    /// Returns the 99th percentile of the answers' lag, in milliseconds.
     pub fn lag_p99_ms(&self) -> f64 {
         self.lag.value_at_quantile(0.99) as f64 / 1e6
     }
 
-    /// Whole answers a second, from the first to the last.
+    /// Returns the number of whole answers a second, from the first to the last.
     pub fn rate(&self) -> f64 {
         let time = self.departures.map_or(Duration::ZERO, |(first, last)| last - first);
         if time.is_zero() { 0.0 } else { (self.answered.saturating_sub(1)) as f64 / time.as_secs_f64() }
     }
 
-    /// Adds a whole answer.
+    /// Records a whole answer 200.
     pub(super) fn answer(&mut self, arrived: Instant, left: Instant) {
         self.answered += 1;
         self.times.saturating_record((left - arrived).as_nanos() as u64);
         self.departures = Some((self.departures.map_or(left, |(first, _)| first), left));
     }
 
-    /// For a program that is not of this process.
+    /// Returns the record for a program of another process.
     pub fn json(&self) -> Value {
         let quantiles = |times: &Histogram<u64>| {
             let at = |share| times.value_at_quantile(share) as f64 / 1e6;

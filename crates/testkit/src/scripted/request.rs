@@ -1,36 +1,36 @@
-//! Requests, read as plainly as a server of tests may: it trusts who sends them.
+//! Requests, parsed as simply as a server of tests may: it trusts its clients.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Bytes of a head at most.
+/// Longest head of a request, in bytes.
 const HEAD_MAX: usize = 64 * 1024;
 
-/// What came and is not used up yet.
+/// Input that is not yet consumed.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// Until here no head ends.
+    /// Offset up to which no head ends.
     looked_at: usize,
 }
 
 /// The head of a request.
 #[derive(Debug)]
 pub(super) struct Head {
-    /// Bytes of the body.
+    /// Length of the body, in bytes.
     pub(super) body_len: usize,
-    /// Whether the connection is to end with the answer.
+    /// Set if the connection ends with the answer.
     pub(super) closes: bool,
-    /// Whether it is to be recorded.
+    /// Set if the request is recorded.
     pub(super) counts: bool,
 }
 
 impl Input {
-    /// Takes more from the stream; how much. 0 is its end.
+    /// Reads more from the stream; returns the number of bytes. 0 is its end.
     pub(super) async fn more(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> std::io::Result<usize> {
         stream.read_buf(&mut self.bytes).await
     }
 
-    /// The next head, if it is whole.
+    /// Returns the next head, if it is whole.
     pub(super) fn head(&mut self) -> Option<Head> {
         let from = self.looked_at.saturating_sub(3);
         let Some(end) = self.bytes[from..].windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -52,12 +52,12 @@ impl Input {
         Some(head)
     }
 
-    /// Whether more comes in than a head may be.
+    /// Returns whether the input is longer than a head may be.
     pub(super) fn is_too_much(&self) -> bool {
         self.looked_at > HEAD_MAX
     }
 
-    /// The body of this length, if it is whole.
+    /// Returns the body of this length, if it is whole.
     pub(super) fn body(&mut self, len: usize) -> Option<Vec<u8>> {
         (self.bytes.len() >= len).then(|| self.bytes.drain(..len).collect())
     }

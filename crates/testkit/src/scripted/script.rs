@@ -1,4 +1,4 @@
-//! What the server is to do, and what that means for one request.
+//! The script of the server, and its effect on one request.
 
 use std::time::{Duration, Instant};
 
@@ -8,56 +8,56 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    /// How long an answer takes.
+    /// Time that an answer takes.
     pub latency: Latency,
-    /// Every so many-th request goes wrong: in turn an answer 500, a reset, and a body cut short. 0 for none.
+    /// Every n-th request fails: in turn an answer 500, a reset, and a body cut short. 0 for none.
     pub fault_every: u64,
-    /// Every so many-th request is answered only after `late_ms`. 0 for none.
+    /// Every n-th request is answered only after `late_ms`. 0 for none.
     pub late_every: u64,
-    /// How late, in milliseconds.
+    /// Delay of a late answer, in milliseconds.
     pub late_ms: u64,
-    /// When the whole server stops answering.
+    /// Times at which the whole server stops answering.
     pub stall: Option<Stall>,
-    /// Answers a second at most: they leave in order, at equal distances, however many wait.
+    /// Most answers a second: they leave in order, at equal distances, however many wait.
     pub rate_max: Option<f64>,
-    /// Bytes of an answer's body.
+    /// Length of an answer's body, in bytes.
     pub body_len: usize,
-    /// Whether the body of an answer is that of its request.
+    /// Answers with the body of the request.
     pub echo: bool,
-    /// Whether connections are reset as soon as they are accepted.
+    /// Resets connections as soon as they are accepted.
     pub reset_at_accept: bool,
 }
 
-/// How long an answer takes, in microseconds.
+/// Time that an answer takes, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Latency {
-    /// Always as long.
+    /// The same time for every answer.
     Constant {
-        /// How long.
+        /// The time of every answer, in microseconds.
         us: u64,
     },
-    /// One of two.
+    /// One of two times, by a hash of the request's number.
     Bimodal {
-        /// The short one.
+        /// The short time, in microseconds.
         fast_us: u64,
-        /// The long one.
+        /// The long time, in microseconds.
         slow_us: u64,
-        /// How many of a hundred are slow.
+        /// Share of the slow answers, in per cent.
         slow_percent: u64,
     },
-    /// No answer ever.
+    /// No request is ever answered.
     Never,
 }
 
-/// When the whole server stops answering; then it goes on with all that has waited.
+/// Times at which the whole server stops answering; then it answers all waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stall {
     /// From the first request to the first stall, in milliseconds.
     pub first_ms: u64,
     /// From one stall's start to the next, in milliseconds.
     pub every_ms: u64,
-    /// How long, in milliseconds.
+    /// Length of a stall, in milliseconds.
     pub length_ms: u64,
 }
 
@@ -77,7 +77,7 @@ impl Default for Script {
     }
 }
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
@@ -86,16 +86,16 @@ pub(super) enum Fate {
     Truncated,
 }
 
-/// What the script says of one request.
+/// The script's decision about one request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Act {
     pub(super) fate: Fate,
-    /// When the answer leaves; never without.
+    /// Time at which the answer leaves; `None` for never.
     pub(super) at: Option<Instant>,
     pub(super) is_late: bool,
 }
 
-/// Where a script is.
+/// The progress of a script over its requests.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     number: u64,
@@ -104,7 +104,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// What becomes of the request whose head is whole now.
+    /// Decides about the request whose head is whole now.
     pub(super) fn next(&mut self, script: &Script, now: Instant) -> Act {
         self.number += 1;
         let number = self.number;
@@ -138,7 +138,7 @@ impl Progress {
 }
 
 impl Stall {
-    /// When the stall ends that this time lies in; times are since the first request.
+    /// Returns the end of the stall that contains this time; times are since the first request.
     fn end_of(self, at: Duration) -> Option<Duration> {
         let since_first = at.checked_sub(Duration::from_millis(self.first_ms))?;
         let every = Duration::from_millis(self.every_ms.max(1));
@@ -148,7 +148,7 @@ impl Stall {
     }
 }
 
-/// The same number gives the same one again; neighbours have nothing in common.
+/// Hashes a number: the same number gives the same result; neighbours have nothing in common.
 fn scrambled(number: u64) -> u64 {
     let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,5 @@
-//! Sleeping to some microseconds: all sleepers of a server share one timer of the kernel. The runtime's own timers are
-//! counted in milliseconds, which is what is to be measured here.
+//! Sleeping to some microseconds: all sleepers of a server share one timer of the kernel. The runtime's own timers count in
+//! milliseconds, the magnitude that is measured here.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -12,10 +12,10 @@ use rustix::time::{
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 
-/// The timer, and who waits for it.
+/// The timer, and the tasks that wait for it.
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// No pipe, but read like one.
+    /// Not a pipe, but read like one.
     timer: Receiver,
     waiting: RefCell<Waiting>,
 }
@@ -29,14 +29,14 @@ struct Waiting {
 
 impl Sleeper {
     /// # Errors
-    /// When the kernel gives no timer.
+    /// If the kernel gives no timer.
     pub(super) fn new() -> anyhow::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = Receiver::from_owned_fd_unchecked(timerfd_create(TimerfdClockId::Monotonic, flags)?)?;
         Ok(Sleeper { timer, waiting: RefCell::default() })
     }
 
-    /// Sleeps until then, if [`Sleeper::run`] goes on meanwhile.
+    /// Sleeps until a time, while [`Sleeper::run`] runs.
     pub(super) async fn until(&self, at: Instant) {
         if at <= Instant::now() {
             return;
@@ -57,10 +57,10 @@ impl Sleeper {
         let _ = woken.await;
     }
 
-    /// Wakes whoever is due, for ever.
+    /// Wakes the tasks that are due, for ever.
     pub(super) async fn run(&self) {
         while self.timer.readable().await.is_ok() {
-            // How often it went off; of no interest, but it must be taken away.
+            // The number of expirations; of no interest, but it must be read.
             let _ = self.timer.try_read(&mut [0; 8]);
             let next = self.wake(Instant::now());
             if let Some(next) = next {
@@ -69,7 +69,7 @@ impl Sleeper {
         }
     }
 
-    /// Wakes all that are due; the next one's time.
+    /// Wakes all tasks that are due; returns the time of the next one.
     fn wake(&self, now: Instant) -> Option<Instant> {
         let mut waiting = self.waiting.borrow_mut();
         while let Some(Reverse((at, number))) = waiting.due.peek().copied() {
@@ -85,12 +85,12 @@ impl Sleeper {
     }
 
     fn arm(&self, at: Instant) {
-        // A timer of no time at all would be none.
+        // A timer of no time at all would disarm it.
         let left = at.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1));
         let never = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let new = Itimerspec { it_interval: never, it_value: value };
-        // The kernel refuses only what is no time; this is one.
+        // The kernel rejects only an invalid time; this one is valid.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &new);
     }
 }

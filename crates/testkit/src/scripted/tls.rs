@@ -12,24 +12,24 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::aws_lc_rs};
 
 use crate::certificates::Certificates;
 
-/// What the server shows and asks for.
+/// The certificate of the server and its rules for clients.
 #[derive(Clone, Debug)]
 pub struct ServerTls {
-    /// Its certificate and key, in PEM.
+    /// The certificate and key, in PEM.
     pub certificate: (PathBuf, PathBuf),
-    /// Whose certificates clients must show; nobody's without.
+    /// The authority of required client certificates; `None` requires none.
     pub client_ca: Option<PathBuf>,
-    /// Whether it lets sessions be resumed.
+    /// Lets clients resume sessions, by tickets.
     pub resumes: bool,
 }
 
 impl ServerTls {
-    /// With the server's certificate of these, resumption, and no question for a client's.
+    /// Uses the server's certificate of these, resumption, and no client certificates.
     pub fn of(certificates: &Certificates) -> Self {
         ServerTls { certificate: certificates.server.clone(), client_ca: None, resumes: true }
     }
 
-    /// Asks clients for certificates of this authority.
+    /// Requires client certificates of this authority.
     pub fn with_client_ca(mut self, ca: &Path) -> Self {
         self.client_ca = Some(ca.to_owned());
         self
@@ -51,7 +51,7 @@ impl ServerTls {
         let mut config = config.with_single_cert(certificates(&self.certificate.0)?, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         if self.resumes {
-            // Tickets alone, as servers before many clients do it: the storage would forget the oldest.
+            // Only tickets, as on servers with many clients: the session storage would forget the oldest.
             config.ticketer = aws_lc_rs::Ticketer::new()?;
         } else {
             config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -1,4 +1,4 @@
-//! Sessions and claims for store tests, made as a client makes them: no other way leads to a claim.
+//! Sessions and claims for store tests, created as a client creates them: there is no other way to a claim.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use sealway_proto::session::{
 };
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
-/// Where the tests' clocks begin.
+/// Time at which the tests' clocks begin, in Unix milliseconds.
 pub const START_MS: u64 = 1_800_000_000_000;
-/// The path that sealed calls go to.
+/// The path of sealed calls.
 pub const PATH: &str = "/orders";
 
-/// Anybody's public key.
+/// A public key without a known owner.
 const PUBLIC_KEY: &str = "BFaDVDQyf8e9gCX4YdGR+FvlvpFrbqOUVGKlzJdzsz2HhhuN3vpOx35vF0q9jIrPVsEqKpSkR26PO7rINxlfV40=";
 
 /// The provider of every test.
@@ -23,14 +23,14 @@ pub fn provider() -> &'static dyn AgreementProvider {
     default_provider()
 }
 
-/// 16 random bytes.
+/// Returns 16 random bytes of the provider.
 pub fn random() -> [u8; 16] {
     let mut bytes = [0; 16];
     provider().fill_random(&mut bytes).expect("random bytes");
     bytes
 }
 
-/// An init whose nonce waits to be reserved; wire 1 when `client_id` is `None`.
+/// Creates an init whose nonce is not yet reserved; wire 1 if `client_id` is `None`.
 pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<InitCall> {
     let headers = match client_id {
         Some(client_id) => {
@@ -47,13 +47,13 @@ pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) ->
 /// Both ends of an agreed session.
 #[derive(Debug)]
 pub struct Agreed {
-    /// The client's end.
+    /// The end of the client.
     pub client: ClientSession,
     /// The server's end, which a store keeps.
     pub server: Arc<Session>,
 }
 
-/// Agrees a session of `ttl_sec` seconds at `now_ms`; on wire 1 when `client_id` is `None`.
+/// Agrees a session of `ttl_sec` seconds at `now_ms`; on wire 1 if `client_id` is `None`.
 pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
     let provider = provider();
     let wire = if client_id.is_some() { Wire::Two } else { Wire::One };
@@ -64,7 +64,7 @@ pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
     let replay = ReplayPolicy::default();
     let body = request.body.as_bytes();
     let call = InitCall::parse(provider, Family::Session, &request.headers, body, now_ms, &replay).expect("a call");
-    // No store stands behind this one: the nonce is random.
+    // There is no store here: the nonce is random.
     let fresh = sealway_proto::session::Fresh::reserved(call.claim());
     let call = call.release(fresh).expect("a release");
     let ttl = TtlPolicy { min_sec: 1, ..TtlPolicy::default() };
@@ -77,7 +77,7 @@ pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
 }
 
 impl Agreed {
-    /// Seals `{}` under a stamp and a nonce.
+    /// Seals `{}` with a stamp and a nonce.
     pub fn seal(&self, nonce: &str, stamp_ms: u64) -> SealedMessage {
         let iv = random()[..12].try_into().expect("12 bytes");
         let plaintext = SealBuffer::from(b"{}".as_slice());
@@ -85,13 +85,13 @@ impl Agreed {
         sealed.expect("a sealed call").0
     }
 
-    /// A sealed call that has opened under the server's end, and whose nonce waits to be reserved.
+    /// Creates a sealed call that the server's end has opened, and whose nonce is not yet reserved.
     pub fn call(&self, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<Opened> {
         open(&self.seal(nonce, stamp_ms), self.server.clone(), now_ms)
     }
 }
 
-/// Opens a sealed call with what a store gave.
+/// Opens a sealed call with a session from a store.
 pub fn open(message: &SealedMessage, session: Arc<Session>, now_ms: u64) -> Unreplayed<Opened> {
     let call = SealedCall::parse(&message.headers, PATH, now_ms, &ReplayPolicy::default()).expect("a sealed call");
     call.open(provider(), session, message.body.clone(), &mut |_| ()).expect("a call that opens")

@@ -1,7 +1,7 @@
-//! Sessions and claims of an authority, asked over HTTP. `spec/session.md#authority-endpoints`.
+//! Sessions and claims of an authority, over HTTP. `spec/session.md#authority-endpoints`.
 //!
-//! A claim is asked for once: when its answer is lost it may have been granted. A session at hand is used for less than a
-//! second without asking again, and not longer while the authority is away.
+//! A claim is sent once: if its answer is lost it may have been granted. A cached session is used for less than a
+//! second without asking again, and not longer while the authority is unavailable.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use super::held::Held;
 use super::message::{MESSAGE_LEN_MAX, Told, hex, session};
 use super::{ReserveError, Store, StoreError};
 
-/// How long a question may take.
+/// Maximum time of a request.
 const DEADLINE: Duration = Duration::from_millis(1500);
-/// Questions at once.
+/// Maximum number of concurrent requests.
 const QUESTIONS_MAX: usize = 256;
-/// Idle connections go before a server closes them: a claim that meets a closing one is lost.
+/// Idle time after which a connection is closed, before a server closes it: a claim on a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The URL or the secret of an authority cannot be used. The text holds neither.
+/// Error of an unusable URL or secret of an authority. The text contains neither.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AuthorityUrlError(String);
 
-/// An authority.
+/// Store that uses an authority over HTTP.
 pub struct Authority {
     provider: &'static dyn Provider,
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -55,8 +55,8 @@ struct Answer {
 }
 
 impl Authority {
-    /// The authority at `url`, which is asked with this secret: `https://`, verified by the machine's certificate authorities,
-    /// or `http://` on this machine alone. Nothing is connected to yet.
+    /// Creates a store for the authority at `url`, with its secret: `https://`, verified by the machine's certificate
+    /// authorities, or `http://` on this machine only. Does not connect.
     ///
     /// # Errors
     /// [`AuthorityUrlError`].
@@ -129,7 +129,7 @@ impl Authority {
         let since = Instant::now();
         let path = format!("/v1/authority/sessions/{id}");
         let answer = match self.ask(Method::GET, path.clone(), String::new()).await {
-            // Asking twice is as good as once.
+            // A retry is harmless: the request changes nothing.
             Err(_) => self.ask(Method::GET, path, String::new()).await?,
             Ok(answer) => answer,
         };
@@ -152,7 +152,8 @@ impl Authority {
                     self.held.forget(id);
                     return Ok(None);
                 }
-                // Another 404 is a proxy's, or of an authority that has no such endpoint: no word on a session.
+                // Any other 404 comes from a proxy, or from an authority without this endpoint: it says nothing about a
+                // session.
                 Err("the authority answered 404: is sessions.authority_secret_file set there?".into())
             }
             status => Err(format!("the authority answered {}", status.as_u16())),

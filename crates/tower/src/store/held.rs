@@ -1,4 +1,4 @@
-//! Sessions that are used for a moment without asking again.
+//! Cache of sessions that are used for a moment without asking again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use parking_lot::Mutex;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
 
-/// How long a session is used without asking again, from when it was asked for.
+/// Time for which a session is used without asking again, from the start of the request for it.
 const FRESH: Duration = Duration::from_millis(500);
-/// Sessions at hand.
+/// Maximum number of cached sessions.
 const SESSIONS_MAX: usize = 10_000;
 
-/// Sessions at hand, each with the time that it was asked for.
+/// Cached sessions, each with the time of its request.
 #[derive(Default)]
 pub(super) struct Held(Mutex<HashMap<SessionId, (Arc<Session>, Instant)>>);
 
 impl Held {
-    /// A session that was asked for a moment ago.
+    /// Returns a session that was requested a moment ago.
     pub(super) fn at_hand(&self, id: &SessionId) -> Option<Arc<Session>> {
         let held = self.0.lock();
         held.get(id).filter(|(_, since)| since.elapsed() < FRESH).map(|(session, _)| session.clone())
     }
 
-    /// Keeps a session that was asked for at `since`.
+    /// Caches a session that was requested at `since`.
     pub(super) fn hold(&self, session: &Arc<Session>, since: Instant) {
         let mut held = self.0.lock();
         if held.len() >= SESSIONS_MAX {
@@ -35,7 +35,7 @@ impl Held {
         }
     }
 
-    /// Forgets a session that is no more.
+    /// Removes a session that no longer exists.
     pub(super) fn forget(&self, id: &SessionId) {
         self.0.lock().remove(id);
     }

@@ -1,5 +1,5 @@
-//! A store in this process's memory: for tests, and for a process that agrees its sessions itself. It forgets everything on a
-//! restart, sessions too, so that no sealed request is ever admitted twice.
+//! A store in this process's memory: for tests, and for a process that agrees its sessions itself. A restart loses all
+//! of it, sessions too, so no sealed request is ever admitted twice.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use sealway_proto::wire::SessionId;
 
 use super::{ReserveError, Store, StoreError};
 
-/// Most of each, unless said otherwise.
+/// Default maximum number of sessions, and of claims.
 const ENTRIES_MAX: usize = 100_000;
 
-/// The store.
+/// Store in the memory of this process.
 pub struct Memory {
     entries_max: usize,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
@@ -23,12 +23,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// At most `entries_max` sessions, and as many claims.
+    /// Creates a store of at most `entries_max` sessions, and as many claims.
     pub fn new(entries_max: usize) -> Self {
         Memory { entries_max, sessions: Mutex::default(), claims: Mutex::default() }
     }
 
-    /// Keeps a session; false when there is no room, what is over at `now_ms` aside.
+    /// Stores a session; returns false if there is no room even without the sessions that are over at `now_ms`.
     pub fn put(&self, session: Session, now_ms: u64) -> bool {
         let mut sessions = self.sessions.lock();
         if sessions.len() >= self.entries_max {
@@ -41,7 +41,7 @@ impl Memory {
         has_room
     }
 
-    /// Ends a session; whether it was there.
+    /// Ends a session; returns true if it was there.
     pub fn delete(&self, id: &SessionId) -> bool {
         self.sessions.lock().remove(id).is_some()
     }
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(store.reserve(&claim(1, 10_500)).await.err(), Some(ReserveError::Replayed));
         assert!(store.reserve(&claim(2, 10_000)).await.is_ok());
         assert_eq!(store.reserve(&claim(3, 12_000)).await.err(), Some(ReserveError::Full));
-        // Twice the window later, and a millisecond.
+        // Twice the window later, plus a millisecond.
         assert!(store.reserve(&claim(3, 12_001)).await.is_ok());
         assert!(store.reserve(&claim(1, 12_001)).await.is_ok());
     }

@@ -1,6 +1,6 @@
-//! What an authority says, read strictly. `spec/session.md#authority-endpoints`.
+//! Messages of an authority, parsed strictly. `spec/session.md#authority-endpoints`.
 //!
-//! No value that was read is ever part of an error's text: a message may hold a session key.
+//! No parsed value is ever part of an error's text: a message may hold a session key.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use sealway_proto::wire::{ClientId, SessionId, Wire, base64};
 use serde::Deserialize;
 use zeroize::Zeroize;
 
-/// Longest message, in bytes.
+/// Maximum length of a message, in bytes.
 pub(super) const MESSAGE_LEN_MAX: usize = 64 * 1024;
-/// As subjects and tenants are bounded, in bytes.
+/// Maximum length of subjects and tenants, in bytes.
 const SUBJECT_LEN_MAX: usize = 256;
 
 #[derive(Deserialize)]
@@ -36,7 +36,7 @@ struct RawSession<'a> {
     lineage: Option<Cow<'a, str>>,
 }
 
-/// An answer to a claim, a refusal, and a session that is not there.
+/// Answer to a claim, a rejection, or the answer about an unknown session.
 #[derive(Deserialize)]
 pub(super) struct Told<'a> {
     #[serde(borrow, default)]
@@ -53,9 +53,9 @@ impl<'a> Told<'a> {
     }
 }
 
-/// A session.
+/// Parses a session with its key.
 pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
-    // The library's own text may quote what it met.
+    // The library's own text may quote the input.
     let raw: RawSession<'_> = serde_json::from_slice(bytes).map_err(|_| "a session cannot be read".to_owned())?;
     let fault = |member: &str| Err(format!("a session's {member} is malformed"));
     let Ok(id) = SessionId::parse(&raw.id) else { return fault("id") };
@@ -92,7 +92,7 @@ pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
     })
 }
 
-/// A claim key as text.
+/// Encodes a claim key as hexadecimal text.
 pub(super) fn hex(key: ClaimKey) -> String {
     format!("{:032x}", u128::from_be_bytes(key.0))
 }

@@ -1,4 +1,4 @@
-//! Where sessions and claims are. A store knows nothing of policy: expiry, wires and client ids are its caller's to check.
+//! Stores of sessions and claims. A store has no policy: its caller checks expiry, wires and client ids.
 
 #[cfg(feature = "authority")]
 mod authority;
@@ -22,35 +22,35 @@ pub use memory::Memory;
 #[cfg(feature = "redis")]
 pub use redis::{KeySource, Redis, RedisSettings, RedisSettingsError};
 
-/// A store could not say.
+/// Failure of a store operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, did not answer in time, or answered what is no answer.
+    /// The store cannot be reached, did not answer in time, or gave an invalid answer.
     #[error("store is unavailable: {0}")]
     Unavailable(String),
 }
 
-/// A claim was not reserved.
+/// Reason that a claim was not reserved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReserveError {
-    /// It was reserved before.
+    /// The claim was reserved before.
     #[error("nonce was seen before")]
     Replayed,
-    /// The stamp has left the store's own window.
+    /// The stamp is outside the store's own window.
     #[error("timestamp is outside the store's window")]
     OutsideWindow,
-    /// The store holds as many as it may, and evicts none.
+    /// The store holds the maximum number of claims, and evicts none.
     #[error("nonce store is full")]
     Full,
-    /// The store could not say. It may have reserved the claim, so that is not asked for again.
+    /// The store is unavailable. It may have reserved the claim, so the claim is not retried.
     #[error("store is unavailable: {0}")]
     Unavailable(String),
 }
 
-/// Sessions and claims.
+/// A store of sessions and claims.
 #[async_trait]
 pub trait Store: Send + Sync + std::fmt::Debug + 'static {
-    /// Finds a session; one that is over may still be found.
+    /// Finds a session; an expired one may still be found.
     ///
     /// # Errors
     /// [`StoreError`].

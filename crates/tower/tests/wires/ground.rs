@@ -1,4 +1,4 @@
-//! An application behind the layer, on a real socket, and sessions that need no authority: both halves are agreed here.
+//! An application behind the layer, on a real socket, and sessions without an authority: the test agrees both halves.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ use sealway_tower::{Clock, Memory, ReserveError, SealLayer, Settings, Store, Sto
 
 pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
 
-/// A clock that a test sets.
+/// A clock that the test sets.
 #[derive(Default)]
 pub(crate) struct TestClock(AtomicU64);
 
@@ -36,7 +36,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Headers that say where a request came from.
+/// Headers that describe the origin of a request.
 pub(crate) const ORIGIN: [&str; 7] = [
     "forwarded",
     "x-forwarded-for",
@@ -47,13 +47,13 @@ pub(crate) const ORIGIN: [&str; 7] = [
     "client-cert-chain",
 ];
 
-/// What is wrong with a store.
+/// Fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Broken {
     Not,
     Away,
     Silent,
-    /// Sessions are there, and claims cannot be made.
+    /// Sessions are found, and claims fail.
     Claims,
 }
 
@@ -86,7 +86,7 @@ impl Store for Breaking {
     }
 }
 
-/// What the application was asked.
+/// A request as the application saw it.
 pub(crate) struct Seen {
     pub(crate) method: String,
     pub(crate) headers: HeaderMap,
@@ -103,9 +103,7 @@ pub(crate) struct Ground {
     _runtime: tokio::runtime::Runtime,
 }
 
-/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with what is sent as it comes, all else with what
-/// was sent when it is whole.
-/// A short body whose length is known at once, and which is there when the request's has ended.
+/// A body of three bytes whose length is known at once, and which is available when the request's body has ended.
 struct Early(Option<Body>);
 
 impl http_body::Body for Early {
@@ -134,6 +132,8 @@ impl http_body::Body for Early {
     }
 }
 
+/// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with the request's body as it arrives, `/early` with
+/// [`Early`], `/never` not at all, all else with the whole body of the request. Records the requests whose bodies it reads whole.
 async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     match head.uri.path() {
@@ -145,10 +145,13 @@ async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<
     let echo = body.clone().unwrap_or_else(|err| err.into_bytes());
     seen.lock().unwrap().push(Seen { method: head.method.to_string(), headers: head.headers, body });
     let path = head.uri.path();
+    if path == "/never" {
+        std::future::pending::<()>().await;
+    }
     let (status, body) = match path.strip_prefix("/status/").map(|status| status.parse::<u16>().unwrap()) {
         Some(status) => (StatusCode::from_u16(status).unwrap(), Body::from("told")),
         None if path == "/long" => {
-            // Not known to end: sealed as it comes.
+            // Without a known length: sealed as it comes.
             let chunks = (0..30).map(|_| Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 10_000])));
             (StatusCode::OK, Body::from_stream(futures_util::stream::iter(chunks)))
         }
@@ -166,7 +169,7 @@ impl Ground {
         Ground::with_entries(settings, 1000)
     }
 
-    /// With a store of at most so many sessions, and as many claims.
+    /// Starts it with a store of at most this many sessions, and as many claims.
     pub(crate) fn with_entries(settings: Settings, entries_max: usize) -> Self {
         let (store, asked) = (Arc::new(Memory::new(entries_max)), Arc::<AtomicUsize>::default());
         let clock = Arc::new(TestClock(AtomicU64::new(NOW_MS)));
@@ -191,7 +194,7 @@ impl Ground {
         *self.broken.lock().unwrap() = how;
     }
 
-    /// Waits until the store was asked for a session: by then the head of a request was judged by the clock.
+    /// Waits until the store was asked for a session: by then the request's head was checked with the clock.
     pub(crate) fn wait_until_asked(&self) {
         let began = std::time::Instant::now();
         while self.asked.load(Ordering::SeqCst) == 0 {
@@ -204,7 +207,7 @@ impl Ground {
         self.seen.lock().unwrap().len()
     }
 
-    /// A session of wires 1 and 2.
+    /// Creates a session of wire 1 or 2.
     pub(crate) fn old(&self, family: Family, wire: Wire) -> ClientSession {
         let provider = default_agreement_provider();
         let is_anonymous = family == Family::Anonymous;
@@ -223,7 +226,7 @@ impl Ground {
         init.finish(provider, answer.encode().as_bytes(), NOW_MS, &mut |_| ()).unwrap()
     }
 
-    /// A session of wire 3.
+    /// Creates a session of wire 3.
     pub(crate) fn three(&self) -> three::ClientSession {
         let (provider, now_ms) = (default_agreement_provider(), NOW_MS);
         let (init, request) = sealway_testkit::wire3_client::init(offer(Suite::P256, &[]));
@@ -260,7 +263,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
     bytes
 }
 
-/// A sealed `POST` of wires 1 and 2, and what opens its answer.
+/// Seals a `POST` of wire 1 or 2; also returns the value that opens its answer.
 pub(crate) fn old_request<'a>(
     session: &'a ClientSession,
     path: &str,
@@ -275,7 +278,7 @@ pub(crate) fn old_request<'a>(
     (request, pending)
 }
 
-/// Opens the answer of wires 1 and 2.
+/// Opens the answer of wire 1 or 2.
 pub(crate) fn open_old(
     pending: &sealway_proto::session::PendingAnswer<'_>,
     answer: &Answer,
@@ -285,7 +288,7 @@ pub(crate) fn open_old(
     Ok(opened.as_slice().to_vec())
 }
 
-/// A sealed request of wire 3 whose body comes in these frames; without any, in `X-Sealed`.
+/// Seals a request of wire 3 whose body has these frames; without any, in `X-Sealed`.
 pub(crate) fn request3<'a>(
     session: &'a three::ClientSession,
     method: &str,
@@ -296,7 +299,7 @@ pub(crate) fn request3<'a>(
     request3_at(session, method, target, inner, frames, NOW_MS)
 }
 
-/// The same with another stamp.
+/// Seals a request as `request3` does, with another stamp.
 pub(crate) fn request3_at<'a>(
     session: &'a three::ClientSession,
     method: &str,

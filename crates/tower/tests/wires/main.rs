@@ -1,4 +1,5 @@
-//! The layer in front of an application, over real sockets: what opens, what is refused and in which words, what comes back.
+//! The layer in front of an application, over real sockets: accepted requests, rejections with their texts, and
+//! answers.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod ground;

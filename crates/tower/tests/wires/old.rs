@@ -3,7 +3,7 @@
 use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, old_request, open_old};
 use sealway_proto::session::Family;
 use sealway_proto::wire::Wire;
-use sealway_testkit::raw_http::Request as Raw;
+use sealway_testkit::raw_http::{Connection, Request as Raw};
 use sealway_tower::{Routes, Sealed, Settings};
 
 const WIRES: [(Family, Wire); 3] =
@@ -51,6 +51,23 @@ fn a_services_status_is_told_as_the_spec_has_it() {
             let answer = ground.send(&old_request(&session, &format!("/status/{status}"), b"").0);
             answer.assert_error("in plain", told, code);
         }
+    }
+}
+
+#[test]
+fn a_call_that_its_handler_has_begun_is_not_told_to_be_sent_again_when_its_session_ends() {
+    for (family, wire) in WIRES {
+        let ground = Ground::new(Settings::default());
+        let session = ground.old(family, wire);
+        let mut connection = Connection::open(ground.address).unwrap();
+        connection.write(&old_request(&session, "/never", b"an order").0.bytes()).unwrap();
+        let began = std::time::Instant::now();
+        while ground.served() == 0 {
+            assert!(began.elapsed() < std::time::Duration::from_secs(30), "the handler did not begin");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(ground.store.delete(session.id()));
+        connection.read_answer("POST").unwrap().assert_error("after its session", 502, "SERVICE_UNAVAILABLE");
     }
 }
 
@@ -116,7 +133,7 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts() {
             assert_eq!(ground.send(&request).status, 200);
             let seen = ground.seen.lock().unwrap().pop().unwrap();
             for name in ORIGIN {
-                // A trusted peer writes hyphens; what looks like it, a stranger wrote.
+                // A trusted peer writes hyphens; a similar name with underscores comes from the client.
                 assert_eq!(seen.headers.contains_key(name), trusts_origin && !name.contains('_'), "{name}");
             }
         }
@@ -147,7 +164,7 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
             assert_eq!(answer.header("retry-after"), Some("1"));
             ground.breaks(Broken::Not);
             assert_eq!(ground.served(), 0);
-            // What was refused so was not served, and what was not claimed is good still.
+            // A request rejected like this was not served, and its nonce is still free.
             assert_eq!(open_old(&pending, &ground.send(&request)).unwrap(), b"an order");
             ground.seen.lock().unwrap().clear();
         }

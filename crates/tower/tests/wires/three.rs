@@ -7,9 +7,9 @@ use std::time::Duration;
 use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, request3, request3_at};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
-use sealway_proto::session::three::{InnerHeaders, Read};
+use sealway_proto::session::three::{ClientSession, InnerHeaders, PendingAnswer, Read, RequestLine, SealedCall};
 use sealway_proto::wire::{ReplayPolicy, Wire, base64};
-use sealway_testkit::raw_http::Connection;
+use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::vectors::HeaderList;
 use sealway_testkit::wire3_client::{code, open};
 use sealway_tower::Settings;
@@ -64,7 +64,7 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_wit
         for name in ORIGIN {
             assert_eq!(seen[0].headers.get(name), None, "{name}");
             let told = seen[1].headers.get(name).map(|value| value.to_str().unwrap());
-            // A trusted peer writes hyphens; what looks like it, a stranger wrote.
+            // A trusted peer writes hyphens; a similar name with underscores comes from the client.
             let is_told = trusts_origin && !name.contains('_');
             assert_eq!(told, is_told.then_some("outside"), "{name}");
         }
@@ -102,7 +102,7 @@ fn long_bodies_flow_both_ways() {
     assert_eq!(ground.seen.lock().unwrap()[0].body.as_ref().unwrap().len(), 180_000);
 }
 
-/// The next chunk of an answer's body, from what is read beyond its head.
+/// Returns the next chunk of an answer's body; `read` holds bytes beyond its head.
 fn chunk(stream: &mut TcpStream, read: &mut Vec<u8>) -> Vec<u8> {
     loop {
         let line = read.windows(2).position(|pair| pair == b"\r\n");
@@ -201,18 +201,40 @@ fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
 }
 
 #[test]
+fn a_header_with_a_frame_that_is_not_the_last_is_rejected_before_the_handler_runs() {
+    let ground = Ground::new(Settings::default());
+    let session = ground.three();
+    let line = RequestLine { method: "GET", target: "/echo" };
+    let SealedCall { headers, mut sealer, .. } =
+        session.seal(default_agreement_provider(), line, "", NOW_MS, &[9; 16]).unwrap();
+    let mut stream = Vec::new();
+    let begun = sealer.begin(&mut stream);
+    InnerHeaders::new().encode(&mut stream);
+    sealer.seal(&mut stream, begun, false).unwrap();
+    let sealed = Request::get("/echo").header("X-Sealed", base64::encode(&stream));
+    let request = headers.into_iter().fold(sealed, |request, (name, value)| request.header(name, value));
+    let answer = ground.send(&request);
+    assert_eq!((answer.status, code(&answer).as_str(), ground.served()), (400, "unsealable", 0));
+}
+
+#[test]
 fn a_wrong_clock_is_told_the_time_with_proof() {
     let ground = Ground::new(Settings::default());
     let session = ground.three();
     ground.set_clock(NOW_MS + 300_001);
     let (request, pending) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
     let answer = ground.send(&request);
-    assert_eq!(code(&answer), "clock_skew");
+    assert_eq!(proven_time(&pending, &session, &answer), NOW_MS + 300_001);
+}
+
+/// The server's time of a `clock_skew`, in milliseconds, once its proof has verified.
+fn proven_time(pending: &PendingAnswer<'_>, session: &ClientSession, answer: &Answer) -> u64 {
+    assert_eq!(code(answer), "clock_skew");
     let told = answer.json();
     let (time, mac) = (told["server_time_ms"].as_u64().unwrap(), base64::decode_array(told["mac"].as_str().unwrap()));
     let (stamp, nonce) = pending.stamp_and_nonce();
     assert!(session.verifies_clock(default_agreement_provider(), stamp, nonce, time, &mac.unwrap()));
-    assert_eq!(time, NOW_MS + 300_001);
+    time
 }
 
 #[test]
@@ -272,11 +294,11 @@ fn a_request_whose_first_frame_takes_longer_than_its_stamp_or_its_session_lasts_
         if what == "its end" {
             ground.set_clock(NOW_MS + 299_999);
         }
-        let (request, _) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+        let (request, pending) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
         let bytes = request.bytes();
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&bytes[..bytes.len() - 4]).unwrap();
-        // The head has been judged once the store was asked for its session.
+        // The head was checked once the store was asked for its session.
         ground.wait_until_asked();
         match what {
             "a revocation" => assert!(ground.store.delete(session.id())),
@@ -286,6 +308,9 @@ fn a_request_whose_first_frame_takes_longer_than_its_stamp_or_its_session_lasts_
         connection.write(&bytes[bytes.len() - 4..]).unwrap();
         let answer = connection.read_answer("POST").unwrap();
         assert_eq!((code(&answer).as_str(), ground.served()), (told, 0), "{what}");
+        if told == "clock_skew" {
+            assert_eq!(proven_time(&pending, &session, &answer), NOW_MS + 300_001);
+        }
     }
 }
 
@@ -302,7 +327,7 @@ fn a_request_is_not_served_again_when_its_claim_was_forgotten_while_its_first_fr
     for request in [request, request3(&session, "POST", "/echo", &[], &[b"another"]).0] {
         assert_eq!(ground.send(&request).status, 200);
     }
-    // Twice the window later a full store forgets both claims for the sake of a third.
+    // Twice the window later a full store removes both claims in favour of a third.
     let later_ms = NOW_MS + 20_001;
     ground.set_clock(later_ms);
     let (third, _) = request3_at(&session, "POST", "/echo", &[], &[b"a third"], later_ms);
@@ -324,7 +349,7 @@ fn a_first_frame_has_one_deadline_however_regularly_its_bytes_come() {
     connection.write(&bytes[..head]).unwrap();
     let body = bytes[head..].to_vec();
     let dribble = std::thread::spawn(move || {
-        // A whole minute, where the deadline is half a second.
+        // A whole minute, while the deadline is half a second.
         for byte in body.chunks(1).take(1200) {
             std::thread::sleep(Duration::from_millis(50));
             if writer.write_all(byte).is_err() {
@@ -352,7 +377,7 @@ fn what_is_under_way_in_a_session_is_cut_when_the_session_ends() {
             true => assert!(ground.store.delete(session.id())),
             false => ground.set_clock(NOW_MS + 600_000),
         }
-        // The client never ends its body, and the answer ends all the same: broken off, not as if it were whole.
+        // The client never ends its body, and the answer still ends: broken off, not as if it were complete.
         let began = std::time::Instant::now();
         connection.set_wait(Duration::from_secs(20)).unwrap();
         let read = connection.read_to_end();

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::driver::Driver;
 
-/// When everything happens, unless a case says otherwise.
+/// The time of every case without one of its own, in Unix milliseconds.
 pub(super) const NOW_MS: u64 = 1_800_000_000_000;
 pub(super) const CLIENT_ID: &str = "conformance-1";
 /// The service's identity on wire 3: a scalar that protects nothing, and its public key.
@@ -21,13 +21,13 @@ pub(super) struct Family {
 
 /// A session as both ends know it.
 pub(super) struct Agreed {
-    /// The client's handle.
+    /// The handle of the client's session.
     pub(super) client: Value,
-    /// The server's record.
+    /// The record of the server's session.
     pub(super) record: Value,
 }
 
-/// All that two languages can agree.
+/// Returns all families that two languages can agree.
 pub(super) fn families(client: &[String], server: &[String]) -> Vec<Family> {
     let old = [(1, "/session/init"), (1, "/session/init/anon"), (2, "/session/init"), (2, "/v1/session/init")];
     let mut families: Vec<_> = old
@@ -44,7 +44,7 @@ pub(super) fn families(client: &[String], server: &[String]) -> Vec<Family> {
 }
 
 impl Family {
-    /// What `client.init` is asked.
+    /// Returns the members of `client.init`.
     pub(super) fn offer(&self) -> Value {
         json!({
             "wire": self.wire, "path": self.path, "client_id": CLIENT_ID, "ttl_sec": 600, "now_ms": NOW_MS,
@@ -52,7 +52,7 @@ impl Family {
         })
     }
 
-    /// What `server.init` is asked about a request.
+    /// Returns the members of `server.init` for a request.
     pub(super) fn served(&self, request: &Value) -> Value {
         json!({
             "path": self.path, "headers": request["headers"], "body_hex": request["body_hex"], "now_ms": NOW_MS,
@@ -61,7 +61,7 @@ impl Family {
     }
 }
 
-/// What `client.finish` is asked about an answer.
+/// Returns the members of `client.finish` for an answer.
 pub(super) fn finish(handle: &Value, answer: &Value) -> Value {
     json!({
         "handle": handle, "status": answer["status"], "headers": answer["headers"], "body_hex": answer["body_hex"],
@@ -69,7 +69,7 @@ pub(super) fn finish(handle: &Value, answer: &Value) -> Value {
     })
 }
 
-/// An init from end to end.
+/// Performs an init from end to end.
 pub(super) fn agree(client: &mut Driver, server: &mut Driver, family: &Family) -> anyhow::Result<Agreed> {
     let request = client.must("client.init", family.offer())?;
     let answer = server.must("server.init", family.served(&request))?;
@@ -78,7 +78,7 @@ pub(super) fn agree(client: &mut Driver, server: &mut Driver, family: &Family) -
     Ok(Agreed { client: finished["session"].clone(), record: answer["session"].clone() })
 }
 
-/// A renewal of a session of wire 3. Its messages are what sealed calls carry.
+/// Renews a session of wire 3, in sealed calls.
 pub(super) fn renew(
     client: &mut Driver,
     server: &mut Driver,

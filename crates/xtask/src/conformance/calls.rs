@@ -1,4 +1,4 @@
-//! Sealed calls that are right: they come out as they went in.
+//! Valid sealed calls: both ends return the plaintext of the other.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn calls(wire: u64) -> Vec<Call> {
     calls
 }
 
-/// All calls, through both ends. Whatever the server, the claim is the one that the reference makes.
+/// Plays all calls through both ends. Whatever the server, the claim must be the reference's.
 pub(super) fn right(
     client: &mut Driver,
     server: &mut Driver,

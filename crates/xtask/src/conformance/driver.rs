@@ -1,4 +1,4 @@
-//! A driver of an SDK: a program that does what a line of JSON says. `sdk/conformance/README.md`.
+//! A driver of an SDK: a program that executes lines of JSON. `sdk/conformance/README.md`.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
-/// How long one answer may take, a virtual machine's start included.
+/// Longest time for one answer, including the start of a virtual machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running driver. Ends when it is dropped.
@@ -21,7 +21,7 @@ pub(super) struct Driver {
     pub(super) suites: Vec<String>,
 }
 
-/// What a driver said: what it made, or the code that it refused with.
+/// The reply of a driver: its result, or the code of its rejection.
 pub(super) type Said = Result<Value, String>;
 
 impl Driver {
@@ -56,7 +56,7 @@ impl Driver {
         Ok(driver)
     }
 
-    /// One question. A fault of the driver, and no answer in time, are errors.
+    /// Sends one operation. A failure of the driver, and no answer in time, are errors.
     pub(super) fn ask(&mut self, op: &str, mut members: Value) -> anyhow::Result<Said> {
         members["op"] = op.into();
         let input = self.input.as_mut().context("closed")?;
@@ -76,7 +76,7 @@ impl Driver {
         }
     }
 
-    /// A question that must not be refused.
+    /// Sends an operation that must not be rejected.
     pub(super) fn must(&mut self, op: &str, members: Value) -> anyhow::Result<Value> {
         match self.ask(op, members)? {
             Ok(made) => Ok(made),
@@ -87,7 +87,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // Its input ends, and so does it; one that does not is ended.
+        // Its input ends, and so does the driver; one that goes on is killed.
         self.input = None;
         for _ in 0..50 {
             if matches!(self.child.try_wait(), Ok(Some(_))) {

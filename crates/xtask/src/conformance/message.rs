@@ -1,21 +1,21 @@
-//! Messages as drivers give them, and what may be done to them.
+//! Messages of drivers, and the changes to them.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-/// A sealed message: `headers` and `body_hex` as they cross the wire, and what they are sent with.
+/// A sealed message: `headers` and `body_hex` as on the wire, and the members that send it.
 #[derive(Clone)]
 pub(super) struct Message(pub(super) Value);
 
 impl Message {
-    /// A request: what was sealed, and its line.
+    /// Creates a request from its sealed parts and its line.
     pub(super) fn request(sealed: &Value, method: &str, target: &str, now_ms: u64) -> Self {
         Message(json!({
             "method": method, "target": target, "headers": sealed["headers"], "body_hex": sealed["body_hex"], "now_ms": now_ms,
         }))
     }
 
-    /// With the member that says whom it is for.
+    /// Returns it with the member that names its receiver.
     pub(super) fn to(&self, name: &str, value: &Value) -> Value {
         let mut members = self.0.clone();
         members[name] = value.clone();
@@ -42,7 +42,7 @@ impl Message {
         self.with("headers", pairs)
     }
 
-    /// Names of the headers, as they stand there.
+    /// Returns the names of the headers, as sent.
     pub(super) fn names(&self) -> Vec<String> {
         self.headers().into_iter().map(|(name, _)| name).collect()
     }
@@ -71,7 +71,7 @@ impl Message {
         self.with_headers(replaced.collect())
     }
 
-    /// Wherever the sealed bytes are: the body, or a header in base64, whose text is changed instead.
+    /// Changes the sealed bytes: the body, or the header in base64 that contains them, whose text is changed instead.
     pub(super) fn bytes_changed(&self, change: Change) -> anyhow::Result<Self> {
         let body = self.0["body_hex"].as_str().unwrap_or_default();
         if !body.is_empty() {
@@ -83,7 +83,7 @@ impl Message {
     }
 }
 
-/// What happens to sealed bytes on their way.
+/// A change of sealed bytes in transit.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Change {
     FirstByte,
@@ -109,7 +109,7 @@ impl Change {
         Ok(digits.into_iter().collect())
     }
 
-    /// Stays canonical base64: whole groups of four characters change.
+    /// Changes whole groups of four characters, so that the text stays canonical base64.
     fn base64(self, text: &str) -> anyhow::Result<String> {
         ensure!(text.len() >= 16 && text.is_ascii(), "too short to change");
         let flip = |letter: &str| if letter == "A" { "B" } else { "A" };

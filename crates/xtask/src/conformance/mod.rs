@@ -1,7 +1,7 @@
-//! Every client against every server, on bytes that they draw themselves: `sdk/conformance/README.md`.
+//! Every client against every server, on bytes that they generate themselves: `sdk/conformance/README.md`.
 //!
-//! The driver of Rust is the one that the others are held to where a message is wrong: each must refuse with the code that it
-//! refuses with. What is right must come out as it went in.
+//! The driver of Rust is the reference for wrong messages: every other driver must reject with the same code. Valid messages
+//! must arrive unchanged.
 
 mod agreed;
 mod calls;
@@ -19,10 +19,10 @@ use crate::sdk;
 use agreed::{Family, families};
 use driver::Driver;
 
-/// What the reference refused with, by the name of the case: the same for every client.
+/// The codes of the reference's rejections, by the name of the case: the same for every client.
 type Codes = BTreeMap<String, String>;
 
-/// What one pair of languages showed.
+/// The results of one pair of languages.
 #[derive(Default)]
 struct Tally {
     cells: usize,
@@ -30,7 +30,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// One cell of the table: something that held, or did not.
+    /// Adds one cell of the table: a success or a failure.
     fn cell(&mut self, name: &str, held: anyhow::Result<()>) {
         self.cells += 1;
         if let Err(err) = held {
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// All languages.
+    /// Selects all languages of the table.
     pub(crate) fn all() -> Self {
         Self { only: Vec::new() }
     }
@@ -56,7 +56,7 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut sdks = sdk::all("debug");
     ensure!(sdks.first().is_some_and(|sdk| sdk.name == "rust"), "the reference comes first");
-    // Answers the questions that say what a wrong message must be refused with.
+    // Answers the questions about the code of a wrong message.
     let mut reference = Driver::start("rust", sdks[0].program("driver")?)?;
     if let Some(unknown) = arguments.only.iter().find(|name| !sdks.iter().any(|sdk| sdk.name == **name)) {
         bail!("--only: there is no SDK `{unknown}`");
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     println!("cells that hold, a client a row, a server a column:");
     println!("{:>12}{}", "", servers.iter().map(|server| format!(" {:>12}", server.name)).collect::<String>());
     let mut codes = Codes::new();
-    // The reference with itself says which code a wrong answer has; else the first client of the table would.
+    // The reference with itself defines the code of a wrong answer; otherwise the first client of the table would.
     if !arguments.only.is_empty() {
         let mut server = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;
         let mut client = Driver::start("rust", sdk::all("debug")[0].program("driver")?)?;

@@ -1,4 +1,4 @@
-//! Messages that are wrong: each is refused, with one code, whoever refuses it.
+//! Wrong messages: each is rejected, with one code, by every driver.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const TARGET: &str = "/transaction/purchase";
 const BODY: &[u8] = b"{}";
 const WINDOW_MS: u64 = 300_000;
 
-/// What the first pair, Rust with itself, refused a case with, is what all must refuse it with.
+/// Checks that a case is rejected with the same code as by the first pair, Rust with itself.
 fn as_ever(codes: &mut Codes, case: &str, said: Said) -> anyhow::Result<()> {
     match said {
         Ok(_) => anyhow::bail!("accepted"),
@@ -25,7 +25,7 @@ fn as_ever(codes: &mut Codes, case: &str, said: Said) -> anyhow::Result<()> {
     }
 }
 
-/// Both refuse, with one code.
+/// Checks that both reject, with one code.
 fn as_reference(said: Said, reference: Said) -> anyhow::Result<()> {
     match (said, reference) {
         (Err(code), Err(known)) => {
@@ -37,7 +37,7 @@ fn as_reference(said: Said, reference: Said) -> anyhow::Result<()> {
     }
 }
 
-/// Init requests and answers.
+/// Plays wrong init requests and answers.
 pub(super) fn inits(
     client: &mut Driver,
     server: &mut Driver,
@@ -54,7 +54,7 @@ pub(super) fn inits(
     }
     let answer = server.must("server.init", family.served(&request))?;
     for (name, changed) in init_answers(family, &answer)? {
-        // A handle is used up by a refusal.
+        // A rejection uses up a handle.
         let request = client.must("client.init", family.offer())?;
         let answer = server.must("server.init", family.served(&request))?;
         let changed = changed(&answer)?;
@@ -94,7 +94,7 @@ fn init_requests(family: &Family, request: &Value) -> anyhow::Result<Vec<(String
         change(share, wrong);
     }
     let key = body[share].as_str().context("no share")?;
-    // Another x: almost never a point of the curve, and never the key of before.
+    // Another x: almost never a point of the curve, and never the earlier key.
     change(share, json!(format!("{}{}", &key[..key.len() - 8], "AAAAAAA=")));
     if family.wire == 3 {
         for (name, wrong) in [
@@ -147,7 +147,7 @@ fn init_answers(family: &Family, answer: &Value) -> anyhow::Result<Vec<(String, 
         cases.push((name, Box::new(alter)));
     };
     for member in json_of(answer)?.as_object().context("no object")?.keys() {
-        // What says nothing of the session is the client's to read or not.
+        // A client may ignore an answer that does not concern the session.
         if family.wire == 3 || ["sessionId", "serverPublicKey"].contains(&member.as_str()) {
             put(format!("no {member}"), member.clone(), json!(null));
             put(format!("{member} is a list of lists"), member.clone(), json!([[]]));
@@ -165,7 +165,7 @@ fn init_answers(family: &Family, answer: &Value) -> anyhow::Result<Vec<(String, 
         put("another session".into(), "session_id".into(), json!(format!("S-{}", "0".repeat(32))));
         put("more suites".into(), "suites".into(), json!([family.suite, "other"]));
     }
-    // The old wires leave an error's status to the transport.
+    // Wires 1 and 2 leave an error's status to the transport.
     if family.wire == 3 {
         cases.push((
             "another status".into(),
@@ -179,7 +179,7 @@ fn init_answers(family: &Family, answer: &Value) -> anyhow::Result<Vec<(String, 
     Ok(cases)
 }
 
-/// A good request, as a client of the session sealed it.
+/// Seals a valid request by the client of the session.
 fn sealed(client: &mut Driver, session: &Agreed, method: &str, body: &[u8]) -> anyhow::Result<(Value, Message)> {
     let asked = json!({
         "session": session.client, "method": method, "target": TARGET, "headers": [], "body_hex": hex(body),
@@ -190,7 +190,7 @@ fn sealed(client: &mut Driver, session: &Agreed, method: &str, body: &[u8]) -> a
     Ok((made["call"].clone(), message))
 }
 
-/// Requests of the first session.
+/// Plays wrong requests of the first session.
 pub(super) fn requests(
     client: &mut Driver,
     server: &mut Driver,
@@ -209,11 +209,11 @@ pub(super) fn requests(
         let mut case =
             |name: String, message: Message, record| cases.push((format!("{method}: {name}"), message, record));
         for change in [Change::FirstByte, Change::LastByte, Change::Shorter, Change::Longer, Change::Nothing] {
-            // An empty header is none, and an empty body of wire 1 an empty message whose tag is wrong.
+            // An empty header counts as absent, and an empty body of wire 1 as an empty message whose tag is wrong.
             case(format!("{change:?}"), good.bytes_changed(change)?, &session.record);
         }
         for name in good.names().into_iter().filter(|name| name.to_ascii_lowercase().starts_with("x-")) {
-            // A request without X-Seal is none of wire 3.
+            // A request without X-Seal is not one of wire 3.
             if !name.eq_ignore_ascii_case("X-Seal") {
                 case(format!("no {name}"), good.without(&name), &session.record);
             }
@@ -262,10 +262,10 @@ pub(super) fn requests(
     Ok(())
 }
 
-/// Makes a wrong answer of a good one and of its request.
+/// Derives a wrong answer from a valid one and its request.
 type AlterAnswer = Box<dyn Fn(&Message, &Message) -> anyhow::Result<Message>>;
 
-/// Answers to a client.
+/// Plays wrong answers to a client.
 pub(super) fn answers(
     client: &mut Driver,
     server: &mut Driver,
@@ -319,7 +319,7 @@ pub(super) fn answers(
         tally.cell(&format!("{}: {case}", family.name), as_ever(codes, &case, said));
     }
     if family.wire == 3 {
-        // As if the client had not said what it pins: a server would refuse to agree.
+        // As if the client had not sent its pins: a server would refuse to agree.
         let request = client.must("client.init", family.offer())?;
         let mut body = json_of(&request)?;
         body["pinned_key_ids"] = Value::Null;

@@ -13,12 +13,12 @@ use serde_json::Value;
 use crate::sdk::Sdk;
 use crate::shell;
 
-/// How long a server may take to say where it serves.
+/// Longest time for a server to report its address.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A gateway that is the authority, and the service of each SDK.
 pub(super) struct Fleet {
-    /// Where sessions are agreed.
+    /// The address at which sessions are agreed.
     pub(super) authority: String,
     /// The identity key that clients pin.
     pub(super) pin: String,
@@ -81,7 +81,7 @@ sessions:
 telemetry: { log_format: json, log_level: info }
 "#;
 
-/// Drawn anew for each fleet.
+/// Writes a secret, drawn anew for each fleet.
 fn write_secret(path: &Path) -> anyhow::Result<()> {
     use std::fmt::Write as _;
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -96,7 +96,7 @@ fn write_secret(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where it says what its address is.
+/// The stream on which a program reports its address.
 #[derive(PartialEq)]
 enum Stream {
     Output,
@@ -122,13 +122,13 @@ impl Server {
             Stream::Errors => Box::new(child.stderr.take().context("no output")?),
         };
         let (to, lines) = channel();
-        // Reads on, so that the server never waits for somebody who does.
+        // Reads on, so that the server never waits for a reader.
         std::thread::spawn(move || {
             for line in BufReader::new(said).lines().map_while(Result::ok) {
                 let _ = to.send(line);
             }
         });
-        // Kills the child if it never says where it serves.
+        // Kills the child if it never reports its address.
         let mut server = Server { name: name.to_owned(), url: String::new(), child };
         let mut last = String::new();
         while server.url.is_empty() {
@@ -143,14 +143,14 @@ impl Server {
         Ok(server)
     }
 
-    /// Processor time that it has used, of its user and of the system for it.
+    /// Returns the processor time that it has used, in user and system mode.
     pub(super) fn cpu_ms(&self) -> anyhow::Result<f64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))
             .with_context(|| format!("the server of {} has ended", self.name))?;
-        // The name of the program may hold blanks; numbers begin behind its parenthesis.
+        // The name of the program may contain blanks; numbers begin after its parenthesis.
         let fields: Vec<_> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<f64>().ok()).context("/proc/…/stat");
-        // Linux has told these in hundredths of a second on every architecture for decades.
+        // Linux has reported these in hundredths of a second on every architecture for decades.
         Ok((ticks(11)? + ticks(12)?) * 10.0)
     }
 }
@@ -162,7 +162,7 @@ impl Drop for Server {
     }
 }
 
-/// The address in the line of the log that says that it serves.
+/// Returns the address in the log line that reports it.
 fn gateway_address(line: &str) -> Option<String> {
     let said: Value = serde_json::from_str(line).ok()?;
     let fields = if said["fields"].is_object() { &said["fields"] } else { &said };
@@ -174,7 +174,7 @@ fn gateway_address(line: &str) -> Option<String> {
     Some(format!("http://{}", first.trim()))
 }
 
-/// The key id that the authority publishes.
+/// Returns the key id that the authority publishes.
 fn identity(url: &str) -> anyhow::Result<String> {
     let mut connection = TcpStream::connect(url.trim_start_matches("http://"))?;
     connection.set_read_timeout(Some(PATIENCE))?;

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// What `make test` runs: whether each pair works.
+    /// Returns the run of `make test`: whether each pair works.
     pub(crate) fn short() -> Self {
         Self { runs: 1, calls: 20, concurrency: 2, wires: vec![1, 2, 3], debug: true }
     }
@@ -43,22 +43,22 @@ impl Arguments {
     }
 }
 
-/// One client, one server, one wire: what each run gave.
+/// One client, one server, one wire: the results of each run.
 pub(crate) struct Cell {
     client: &'static str,
     server: String,
     wire: u8,
     runs: Vec<Run>,
-    /// Why it failed, if it did.
+    /// The cause of its failure, if it failed.
     fault: Option<String>,
 }
 
-/// One run of `benchmark`.
+/// One run of a client's `benchmark`.
 struct Run {
     calls_per_s: f64,
     p50_ms: f64,
     p99_ms: f64,
-    /// Processor time of the server, a call.
+    /// Processor time of the server for a call, in milliseconds.
     server_cpu_ms: f64,
 }
 
@@ -117,7 +117,7 @@ impl Cell {
         format!("wire {}, {} -> {}", self.wire, self.client, self.server)
     }
 
-    /// The median of what its runs gave, or nothing.
+    /// Returns the median of its runs' results, or nothing.
     fn median(&self, of: impl Fn(&Run) -> f64) -> Option<f64> {
         let mut values: Vec<_> = self.runs.iter().map(of).collect();
         values.sort_by(f64::total_cmp);
@@ -125,7 +125,7 @@ impl Cell {
     }
 }
 
-/// SDKs in other languages are built by their steps of `make test`, or `cargo xtask sdk`.
+/// Builds Rust's programs. Those in other languages are built by their steps of `make test`, or `cargo xtask sdk`.
 fn build(debug: bool) -> anyhow::Result<()> {
     let mut arguments = vec!["build", "--locked", "--workspace", "--bins", "--examples"];
     if !debug {

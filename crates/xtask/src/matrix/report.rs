@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Cell;
 
-/// What the page says of how it was measured.
+/// The parameters of the measurement, for the page.
 pub(super) struct Told {
     pub(super) debug: bool,
     pub(super) runs: u32,
@@ -43,7 +43,7 @@ fn find<'a>(cells: &'a [Cell], wire: u8, client: &str, server: &str) -> Option<&
     cells.iter().find(|cell| cell.wire == wire && cell.client == client && cell.server == server)
 }
 
-/// `p50 / p99 ms, calls per second`, or what went wrong.
+/// Formats `p50 / p99 ms, calls per second`, or the cause of a failure.
 fn shown(cell: Option<&Cell>) -> String {
     let Some(cell) = cell else { return "–".to_owned() };
     match (cell.median(|run| run.p50_ms), cell.median(|run| run.p99_ms), cell.median(|run| run.calls_per_s)) {
@@ -52,10 +52,10 @@ fn shown(cell: Option<&Cell>) -> String {
     }
 }
 
-/// Names, and their figures where all of their cells have one.
+/// Names, and their figures if all of their cells have one.
 type Ranking<'a> = Vec<(&'a str, Option<f64>)>;
 
-/// Names with the mean of their cells' medians, least first. One with a failed cell is last, without a figure.
+/// Ranks names by the mean of their cells' medians, least first. One with a failed cell is last, without a figure.
 fn ranking<'a>(
     cells: &'a [Cell],
     of: impl Fn(&'a Cell) -> &'a str + Copy,
@@ -161,7 +161,7 @@ pub(super) fn html(cells: &[Cell], told: &Told) -> String {
     page
 }
 
-/// Bars, least first.
+/// Draws a bar for each name, least first.
 fn chart(title: &str, ranked: &[(&str, Option<f64>)]) -> String {
     let longest = ranked.iter().filter_map(|(_, figure)| *figure).fold(f64::MIN_POSITIVE, f64::max);
     let mut svg = format!(

@@ -1,6 +1,6 @@
-//! The reference of the configuration and its JSON Schema, made from the source of the `Raw…` types: a field's doc comment is
-//! its meaning, its type has its default and bounds (`sealway_runtime::config::{Number, Within, Flag}`). Two items at the end
-//! of a doc comment, `- type: …` and `- default: …`, say what a type cannot; `{default}` stands for the type's.
+//! The reference of the configuration and its JSON Schema, generated from the source of the `Raw…` types: a field's doc comment
+//! is its description, its type has its default and bounds (`sealway_runtime::config::{Number, Within, Flag}`). Two items at
+//! the end of a doc comment, `- type: …` and `- default: …`, state what a type cannot; `{default}` stands for the type's.
 //!
 //! The source is parsed, not built, so this runs when the product does not build.
 
@@ -19,11 +19,11 @@ use crate::shell;
 /// The file whose struct [`ROOT`] has a field for each section.
 const ROOT_FILE: &str = "crates/cli/src/config/mod.rs";
 const ROOT: &str = "RawServe";
-/// Its tables are generated, the text around them is not.
+/// The page whose tables are generated; the text around them is not.
 const REFERENCE: &str = "docs/reference/configuration.md";
 const SCHEMA: &str = "docs/reference/configuration.schema.json";
 
-/// A struct of settings.
+/// A struct of settings, as a section.
 #[derive(Debug)]
 struct Section {
     /// File and name of the struct.
@@ -36,7 +36,7 @@ struct Section {
 struct Setting {
     key: String,
     meaning: String,
-    /// What the reference says instead of what follows from the kind.
+    /// The type to show in the reference instead of that of the kind.
     shown_type: Option<String>,
     shown_default: Option<String>,
     kind: Kind,
@@ -44,7 +44,7 @@ struct Setting {
     is_required: bool,
 }
 
-/// What a value can be.
+/// The kind of a setting's value.
 #[derive(Debug)]
 enum Kind {
     Flag,
@@ -59,7 +59,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The section that a value is, or is a list of.
+    /// Returns the section that a value is, or is a list of.
     fn section(&self) -> Option<&Section> {
         match self {
             Kind::Section(section) => Some(section),
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// Both files, by their paths from the root.
+/// Generates both files, with their paths from the root.
 pub(crate) fn generate() -> anyhow::Result<Vec<(String, String)>> {
     let root = read::Sources::load(&shell::root())?.section(ROOT_FILE, ROOT)?;
     let page = std::fs::read_to_string(shell::root().join(REFERENCE)).context(REFERENCE)?;

@@ -1,4 +1,4 @@
-//! Numbers in types: literals, constants of the product, and what is computed of them.
+//! Numbers in types: literals, constants of the product, and expressions of them.
 
 use anyhow::{Context, bail};
 use syn::{Expr, GenericArgument, Item, Lit, Type};
@@ -6,7 +6,7 @@ use syn::{Expr, GenericArgument, Item, Lit, Type};
 use super::read::{Sources, name_and_arguments};
 
 impl Sources {
-    /// The value of a number in `<>`.
+    /// Returns the value of a number in `<>`.
     pub(super) fn number(&self, file: &str, argument: &GenericArgument) -> anyhow::Result<u64> {
         match argument {
             GenericArgument::Const(expr) => self.value(file, expr),
@@ -15,7 +15,7 @@ impl Sources {
         }
     }
 
-    /// The value of an expression of numbers and constants.
+    /// Returns the value of an expression of numbers and constants.
     fn value(&self, file: &str, expr: &Expr) -> anyhow::Result<u64> {
         match expr {
             Expr::Lit(literal) => match &literal.lit {
@@ -47,7 +47,7 @@ impl Sources {
     fn constant(&self, file: &str, path: &syn::Path) -> anyhow::Result<u64> {
         let name = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let first = path.segments.first().map(|segment| segment.ident.to_string()).unwrap_or_default();
-        // Of a type of numbers; any other is looked up as a constant of that name.
+        // An associated constant of an integer type; any other is looked up as a constant of that name.
         if let Some(most) = most(&first).filter(|_| name == "MAX" && path.segments.len() == 2) {
             return Ok(most);
         }
@@ -58,7 +58,7 @@ impl Sources {
         self.value(&file, &expr)
     }
 
-    /// `TYPE::DEFAULT.field`, where an `impl TYPE` has that constant as a struct.
+    /// Returns the value of `TYPE::DEFAULT.field`, if an `impl TYPE` has that constant as a struct.
     fn field_of_constant(&self, file: &str, field: &syn::ExprField) -> anyhow::Result<u64> {
         let (Expr::Path(base), syn::Member::Named(member)) = (&*field.base, &field.member) else {
             bail!("expected TYPE::DEFAULT.field")
@@ -80,7 +80,7 @@ impl Sources {
     }
 }
 
-/// Largest number of a type.
+/// Returns the largest number of a type.
 pub(super) fn most(number: &str) -> Option<u64> {
     match number {
         "u8" => Some(u8::MAX.into()),

@@ -1,4 +1,4 @@
-//! From the source of the `Raw…` types to [`Section`]s.
+//! Conversion of the source of the `Raw…` types to [`Section`]s.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,13 +10,13 @@ use syn::{Attribute, Expr, Fields, GenericArgument, Item, ItemEnum, ItemStruct, 
 use super::numbers::most;
 use super::{Kind, Section, Setting};
 
-/// The crates that settings, and the constants in their types, are in.
+/// The crates that declare settings, and the constants in their types.
 const CRATES: &[&str] = &["cli", "gateway", "sessions", "runtime", "proto"];
 
-/// Texts of files by their paths from the root. A file is parsed when a name is looked for that it has.
+/// Texts of files by their paths from the root. A file is parsed only when it contains a name that is looked up.
 pub(super) struct Sources(pub(super) BTreeMap<String, String>);
 
-/// A setting's type, read.
+/// The type of a setting, as parsed.
 struct Typed {
     kind: Kind,
     default: Option<Value>,
@@ -125,7 +125,7 @@ impl Sources {
         })
     }
 
-    /// Where a name is declared: in the file itself, else in one of its crate, else in one of any crate.
+    /// Finds the declaration of a name: in the file itself, else in one of its crate, else in one of any crate.
     pub(super) fn find<T>(
         &self,
         from: &str,
@@ -155,7 +155,7 @@ impl Sources {
     }
 }
 
-/// The words that stand for an enum's variants, and the one that is its default.
+/// Returns the words that stand for an enum's variants, and the default one.
 fn read_enum(item: &ItemEnum) -> anyhow::Result<Typed> {
     let (mut words, mut default) = (Vec::new(), None);
     let style =
@@ -186,7 +186,7 @@ fn is_public(item: &Item) -> bool {
     matches!(visibility, syn::Visibility::Public(_))
 }
 
-/// Every type of a configuration can be written too, so that layers can be laid over each other.
+/// Returns whether a type implements `Serialize`: every type of a configuration must, so that layers can be merged.
 fn is_serialized(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("derive")
@@ -204,7 +204,7 @@ pub(super) fn name_and_arguments(ty: &Type) -> anyhow::Result<(String, Vec<Gener
     Ok((last.ident.to_string(), arguments))
 }
 
-/// What is in `#[serde(…)]`, without spaces and quotes: `skip`, `rename=match`.
+/// Returns the content of `#[serde(…)]`, without spaces and quotes: `skip`, `rename=match`.
 fn serde_words(attributes: &[Attribute]) -> Vec<String> {
     let lists = attributes.iter().filter(|attribute| attribute.path().is_ident("serde"));
     let texts = lists.filter_map(|attribute| attribute.meta.require_list().ok()).map(|list| list.tokens.to_string());
@@ -215,7 +215,7 @@ fn renamed(words: &[String]) -> Option<String> {
     words.iter().find_map(|word| word.strip_prefix("rename=").map(str::to_owned))
 }
 
-/// A setting with what its doc comment says.
+/// Builds a setting from its type and its doc comment.
 fn setting(key: String, attributes: &[Attribute], typed: Typed) -> anyhow::Result<Setting> {
     let (mut shown_type, mut shown_default, mut meaning) = (None, None, Vec::new());
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
@@ -236,7 +236,7 @@ fn setting(key: String, attributes: &[Attribute], typed: Typed) -> anyhow::Resul
     if let (Some(text), Some(default)) = (&mut shown_default, &typed.default) {
         *text = text.replace("{default}", &default.to_string());
     }
-    // A default that is one word in code is a value; any other is a sentence.
+    // A default of one word in code is a value; any other is a sentence.
     let word = shown_default.as_deref().and_then(|text| text.strip_prefix('`')?.strip_suffix('`'));
     let word = word.filter(|word| !word.contains('`') && matches!(typed.kind, Kind::Text | Kind::Words(_)));
     let default = match (&shown_default, word) {

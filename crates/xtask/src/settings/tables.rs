@@ -13,7 +13,7 @@ const BEGIN: &str = "<!-- settings of ";
 const BEGIN_ENDS: &str = " -->";
 const END: &str = "<!-- end -->";
 
-/// The page with its tables made anew.
+/// Generates the tables of the page anew.
 pub(super) fn fill(root: &Section, page: &str) -> anyhow::Result<String> {
     let paths = page.lines().filter_map(|line| line.strip_prefix(BEGIN)?.strip_suffix(BEGIN_ENDS));
     let sections = paths.map(|path| find(root, path)).collect::<anyhow::Result<Vec<_>>>()?;
@@ -81,12 +81,12 @@ fn type_of(setting: &Setting) -> String {
     text.to_owned()
 }
 
-/// A word that would be a number needs quotes in YAML.
+/// Returns the word for YAML: one that would be a number needs quotes.
 fn quoted(word: &str) -> String {
     if word.parse::<f64>().is_ok() { format!("\"{word}\"") } else { word.to_owned() }
 }
 
-/// The unit of a number, which its name ends with.
+/// Returns the unit of a number, which its name ends with.
 fn unit(key: &str) -> &'static str {
     match key.rsplit('_').next() {
         Some("ms") => "ms",

@@ -1,14 +1,15 @@
-//! A mark with a page and an anchor beside code points at a heading of spec/: a rule that moved in the spec is found in code.
+//! A mark with a page and an anchor beside code must point at a heading of spec/, so that the code of a changed rule can be
+//! found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::files::Source;
 
-/// Put together here so that this file does not hold it.
+/// Concatenated so that this file does not contain the mark.
 const MARK: &str = concat!("SP", "EC ");
 
-/// Where a mark is a promise. Prose may show what one looks like.
+/// Extensions of files whose marks are checked. Prose may show what one looks like.
 const CODE: &[&str] = &["rs", "py", "ts", "tsx", "js", "go", "java", "sh", "toml", "yaml", "yml", "proto"];
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -38,7 +39,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// The files and anchors of a line's marks.
+/// Iterates over the files and anchors of a line's marks.
 fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.match_indices(MARK).filter_map(|(at, _)| {
         let (file, rest) = line[at + MARK.len()..].split_once('#')?;
@@ -51,7 +52,7 @@ fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The anchors of a page as GitHub makes them from its headings.
+/// Returns the anchors of a page as GitHub derives them from its headings.
 fn slugs(page: &str) -> BTreeSet<String> {
     let mut slugs = BTreeSet::new();
     let mut in_fence = false;

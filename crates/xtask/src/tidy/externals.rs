@@ -1,4 +1,4 @@
-//! Crates of others: what proto may use, what nobody may, and what there is one version of.
+//! External crates: those that proto may use, those that no crate may use, and those with one version.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -31,7 +31,7 @@ const PROTO_MAY_USE: &[&str] = &[
     "zeroize",
 ];
 
-/// What proto may not even reach through those.
+/// Crates that proto may not reach even indirectly.
 const PROTO_MAY_NOT_REACH: &[&str] =
     &["tokio", "hyper", "http", "mio", "rustls", "socket2", "rustix", "async-std", "chrono", "time", "tracing"];
 
@@ -42,10 +42,10 @@ const NOWHERE: &[(&str, &str)] = &[
     ("serde_yaml", "it is unmaintained: serde-saphyr reads YAML, through the one load_yaml"),
 ];
 
-/// Types of these cross crate borders, or their globals must be one.
+/// Crates whose types cross crate borders, or whose globals must be unique.
 const ONE_VERSION: &[&str] = &["rustls", "hyper", "tokio", "tracing", "http", "tonic"];
 
-/// Versions by name.
+/// Locked versions of crates by name.
 pub(super) type Lock = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads Cargo.lock, which names the crates of every platform and feature.

@@ -1,4 +1,4 @@
-//! The texts that the rules read: what git tracks or would track.
+//! The texts that the rules read: all files that git tracks or would track.
 
 use std::path::Path;
 
@@ -7,21 +7,21 @@ use anyhow::Context;
 use super::Finding;
 use crate::shell;
 
-/// A text file.
+/// A text file of the repository.
 #[derive(Debug)]
 pub(super) struct Source {
-    /// From the root, with `/`.
+    /// The path from the root, with `/`.
     pub(super) path: String,
     pub(super) text: String,
 }
 
 impl Source {
-    /// Its lines, counted from 1.
+    /// Iterates over its lines, counted from 1.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
-    /// What follows the last dot of its name; the name itself where there is none.
+    /// Returns the part after the last dot of its name; the whole name if there is no dot.
     pub(super) fn extension(&self) -> &str {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         name.rsplit('.').next().unwrap_or_default()
@@ -33,7 +33,7 @@ impl Source {
     }
 }
 
-/// Every file that is tracked, or new and not ignored, and is text. Corpora of fuzzing are bytes, whatever they look like.
+/// Reads every text file that is tracked, or new and not ignored. Corpora of fuzzing count as bytes, whatever they look like.
 pub(super) fn read(root: &Path) -> anyhow::Result<Vec<Source>> {
     let mut git = shell::command("git");
     let list = shell::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
@@ -55,7 +55,7 @@ pub(super) fn read(root: &Path) -> anyhow::Result<Vec<Source>> {
     Ok(sources)
 }
 
-/// A list without the files that are surely there would let every other rule pass in silence.
+/// Checks that certain files are listed: a list without them would let every other rule pass unnoticed.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     ["Cargo.toml", "crates/proto/src/lib.rs", "crates/xtask/src/main.rs"]
         .into_iter()

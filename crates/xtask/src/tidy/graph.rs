@@ -1,4 +1,4 @@
-//! The workspace's crates and what they depend on, from `cargo metadata`, for every feature.
+//! The workspace's crates and their dependencies, from `cargo metadata`, for every feature.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,23 +13,23 @@ pub(super) struct Graph {
     pub(super) crates: BTreeMap<String, Crate>,
 }
 
-/// One crate of the workspace. Development and build dependencies are left out: no caller gets them.
+/// One crate of the workspace. Development and build dependencies are left out: users of the crate do not get them.
 #[derive(Debug, Default)]
 pub(super) struct Crate {
     /// Normal dependencies as its manifest names them, optional ones too.
     pub(super) direct: BTreeSet<String>,
-    /// All that its normal dependencies reach, as resolved with every feature on.
+    /// Everything that its normal dependencies reach, as resolved with every feature on.
     pub(super) reached: BTreeSet<String>,
 }
 
-/// Asks cargo.
+/// Reads the graph from `cargo metadata`.
 pub(super) fn read() -> anyhow::Result<Graph> {
     let text = shell::output(&mut shell::cargo(&[
         "metadata",
         "--format-version=1",
         "--locked",
         "--all-features",
-        // One platform, so that crates of others need not be downloaded to be looked at.
+        // One platform, so that external crates need not be downloaded to be read.
         "--filter-platform=x86_64-unknown-linux-gnu",
     ]))?;
     parse(&serde_json::from_str(&text).context("cargo metadata printed what is not JSON")?)
@@ -80,7 +80,7 @@ fn list(value: &Value) -> anyhow::Result<&Vec<Value>> {
 
 #[cfg(test)]
 impl Graph {
-    /// Crates with direct dependencies, each of which is reached too.
+    /// Creates crates with direct dependencies, each of which is reached too.
     pub(super) fn sample(edges: &[(&str, &[&str])]) -> Self {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
         let crates =

@@ -16,6 +16,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-broker", &["sealway-proto", "sealway-runtime", "sealway-awslc"]),
     ("sealway-relay", &["sealway-proto", "sealway-runtime"]),
     ("sealway-load", &["sealway-client", "sealway-runtime"]),
+    ("sealway-broker-cli", &["sealway-runtime", "sealway-client", "sealway-broker"]),
     ("sealway-cli", PRODUCT),
     ("sealway-testkit", &["sealway-proto", "sealway-client", "sealway-sessions"]),
     ("xtask", &["sealway-proto", "sealway-client", "sealway-sessions"]),
@@ -33,6 +34,7 @@ const PRODUCT: &[&str] = &[
     "sealway-sessions",
     "sealway-gateway",
     "sealway-broker",
+    "sealway-broker-cli",
     "sealway-relay",
     "sealway-load",
 ];

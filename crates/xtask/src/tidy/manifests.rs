@@ -1,4 +1,4 @@
-//! What every crate's manifest and head must say: the workspace's lints everywhere, `no_std` in proto.
+//! Requirements on every crate's manifest and head: the workspace's lints everywhere, `no_std` in proto.
 
 use super::Finding;
 use super::files::Source;

@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: the repository's rules as a program. A rule is a function from what it reads to its findings,
-//! so that each has a test that sees it fail; a finding says where, what, and what to do instead.
+//! `cargo xtask tidy`: the repository's rules as a program. A rule is a function from its input to its findings, so that each
+//! has a test that sees it fail; a finding names the place, the breach and the remedy.
 
 mod anchors;
 mod externals;
@@ -11,21 +11,22 @@ mod names;
 mod notes;
 mod paths;
 mod proofs;
+mod prose;
 mod sdk_table;
 mod size;
 mod walks;
 
 use std::fmt;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 
-use crate::{settings, shell};
+use crate::{errors, settings, shell};
 use files::Source;
 
 /// One breach of one rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
-    /// A file, with the line where there is one, or a crate.
+    /// A file, with the line if there is one, or a crate.
     place: String,
     message: String,
 }
@@ -46,35 +47,48 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The configuration's reference and schema must be those of its types.
-fn stale_settings() -> anyhow::Result<Vec<Finding>> {
+/// Checks that the references of the configuration and of errors match their sources.
+fn stale_references() -> anyhow::Result<Vec<Finding>> {
     let stale = settings::generate()?
         .into_iter()
+        .chain([errors::generate()?])
         .filter(|(path, text)| !std::fs::read_to_string(shell::root().join(path)).is_ok_and(|there| there == *text));
-    let message = "differs from the types of the configuration: run `cargo xtask codegen`";
+    let message = "differs from its source: run `cargo xtask codegen`";
     Ok(stale.map(|(path, _)| Finding::new(path, message)).collect())
 }
 
-/// Reads the workspace and judges it.
-pub(crate) fn run() -> anyhow::Result<()> {
+/// The path of the counts of the rule `prose` from the root.
+const PROSE: &str = "crates/xtask/src/tidy/prose.txt";
+
+/// Applies the rules to the workspace; with `write`, first writes the counts of the rule `prose`.
+///
+/// # Errors
+/// A rule does not hold, or git or cargo cannot list its input.
+pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let sources = files::read(&shell::root())?;
+    let prose = shell::root().join(PROSE);
+    if write {
+        std::fs::write(&prose, prose::ratchet(&sources))?;
+    }
+    let ratchet = std::fs::read_to_string(&prose).with_context(|| format!("cannot read {PROSE}"))?;
     let graph = graph::read()?;
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 13] = [
+    let rules: [(&str, Vec<Finding>); 14] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
         ("names", names::check(&sources)),
         ("sizes", size::check(&sources, include_str!("giants.txt"))),
+        ("prose", prose::check(&sources, &ratchet)),
         ("notes", notes::check(&sources)),
         ("spec anchors", anchors::check(&sources)),
         ("proofs of tables", proofs::check(&sources)),
         ("the SDKs' table", sdk_table::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files named", walks::check(&sources)),
-        ("generated reference", stale_settings()?),
+        ("generated reference", stale_references()?),
         ("files read", files::check(&sources)),
     ];
     let mut count = 0;
@@ -84,6 +98,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         }
         count += findings.len();
     }
+    println!("{}", prose::summary(&sources));
     if count > 0 {
         bail!("{count} findings; the rules and their reasons are in ARCHITECTURE.md and crates/xtask/src/tidy");
     }

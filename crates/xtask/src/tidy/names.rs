@@ -1,4 +1,4 @@
-//! Module names that say nothing. A module is named after what it holds: session, nonce, store, listener.
+//! Module names without meaning are rejected. A module is named after its content: session, nonce, store, listener.
 
 use super::Finding;
 use super::files::Source;
@@ -39,7 +39,7 @@ fn message(name: &str) -> String {
     )
 }
 
-/// The name in `pub(crate) mod name;` or `mod name {`.
+/// Returns the name in `pub(crate) mod name;` or `mod name {`.
 fn declared(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace().skip_while(|word| word.starts_with("pub"));
     (words.next()? == "mod").then(|| words.next()).flatten().map(|name| name.trim_end_matches([';', '{']))

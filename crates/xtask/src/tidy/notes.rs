@@ -1,12 +1,12 @@
-//! Notes to a later self: work left over names its issue, and a test that is left out says why.
+//! Notes about unfinished work: each names its issue, and a test that is left out gives its reason.
 
 use super::Finding;
 use super::files::Source;
 
-/// Put together here so that this file does not hold them.
+/// Concatenated so that this file does not contain them.
 const NOTES: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME")];
 
-/// Prose may speak of notes; code and settings may not leave one.
+/// Extensions of prose, which may mention notes; code and settings may not leave one.
 const PROSE: &[&str] = &["md", "txt", "json", "lock"];
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
@@ -29,7 +29,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// Whether the word stands somewhere without `(#number)` behind it.
+/// Returns whether the word occurs anywhere without `(#number)` after it.
 fn is_open(line: &str, note: &str) -> bool {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(note).any(|(at, _)| {

@@ -1,9 +1,9 @@
-//! No path of one person's home or machine: it leaks who and where, and works nowhere else.
+//! No path of one person's home or machine: it reveals the person and the machine, and works nowhere else.
 
 use super::Finding;
 use super::files::Source;
 
-/// Folders that only a person's machine has. Put together here so that this file does not hold them.
+/// Folders that only a person's machine has. Concatenated so that this file does not contain them.
 const PRIVATE: &[&str] = &[
     concat!("/ho", "me/"),
     concat!("/Us", "ers/"),
@@ -12,7 +12,7 @@ const PRIVATE: &[&str] = &[
     concat!("C:\\Us", "ers\\"),
 ];
 
-/// `home` is the home of whoever runs tidy, which may lie elsewhere.
+/// Checks the sources. `home` is the home of the user who runs tidy, which may be elsewhere.
 pub(super) fn check(sources: &[Source], home: &str) -> Vec<Finding> {
     let own = format!("{}/", home.trim_end_matches('/'));
     let mut private = PRIVATE.to_vec();
@@ -35,7 +35,7 @@ pub(super) fn check(sources: &[Source], home: &str) -> Vec<Finding> {
     findings
 }
 
-/// Whether a path of the line begins with `start`, as opposed to holding it further down.
+/// Returns whether a path of the line begins with `start`, as opposed to containing it further down.
 fn names_path(line: &str, start: &str) -> bool {
     line.match_indices(start).any(|(at, _)| {
         let before = line[..at].chars().next_back();

@@ -1,18 +1,18 @@
-//! A table in docs/operating/ or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves the row: the
-//! test is there. A file of the end-to-end tests has its folder before it, as nextest prints it: `stores::restart::TEST`.
+//! A table in docs/reference/failures.md or docs/reference/broker.md that names a test as `FILE::TEST` promises that it proves
+//! the row: the test must exist. A file of the end-to-end tests has its folder before it, as nextest prints it:
+//! `stores::restart::TEST`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::files::Source;
 
-const PAGES: [&str; 2] = ["docs/operating/", "docs/reference/broker.md"];
+const PAGES: [&str; 2] = ["docs/reference/failures.md", "docs/reference/broker.md"];
 
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let tests = tests(sources);
     let mut findings = Vec::new();
-    let is_page =
-        |source: &&Source| PAGES.iter().any(|folder| source.path.starts_with(folder)) && source.extension() == "md";
+    let is_page = |source: &&Source| PAGES.contains(&source.path.as_str());
     for source in sources.iter().filter(is_page) {
         for (line, text) in source.lines().filter(|(_, text)| text.starts_with('|')) {
             for (file, test) in references(text) {
@@ -35,8 +35,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// The tests of each file, by its name or, in a folder of a crate that is one test binary, the folder's. Two crates may each have
-/// one of a name.
+/// Returns the tests of each file, by its name or, in a folder of a crate that is one test binary, the folder's. Two crates may
+/// each have one of a name.
 fn tests(sources: &[Source]) -> BTreeMap<String, BTreeSet<&str>> {
     let mut tests: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     let is_binary =
@@ -55,7 +55,7 @@ fn tests(sources: &[Source]) -> BTreeMap<String, BTreeSet<&str>> {
     tests
 }
 
-/// What is marked as a test, by whichever attribute.
+/// Iterates over the functions that are marked as tests, by any attribute.
 fn functions(text: &str) -> impl Iterator<Item = &str> {
     let mut is_marked = false;
     text.lines().filter_map(move |line| {
@@ -73,7 +73,7 @@ fn functions(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The `FILE::TEST` of a line's code spans, and no other span.
+/// Iterates over the `FILE::TEST` of a line's code spans, and no other spans.
 fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split('`').skip(1).step_by(2).filter_map(|span| {
         let (file, test) = span.rsplit_once("::")?;
@@ -82,7 +82,7 @@ fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The name that a text begins with.
+/// Returns the name that a text begins with.
 fn name_of(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     &text[..end]
@@ -121,7 +121,7 @@ mod inner {
 
     fn row(proof: &str) -> Vec<Finding> {
         page(
-            "docs/operating/stores.md",
+            "docs/reference/failures.md",
             &format!("# Stores\n\n| fails | proved by |\n| --- | --- |\n| x | {proof} |\n"),
         )
     }
@@ -145,7 +145,7 @@ mod inner {
         for proof in ["`far::end::plan`", "`store::helper`", "`store::elsewhere`", "`far::end::plain`, `far::end::`"] {
             let findings = row(proof);
             assert_eq!(findings.len(), 1, "{proof}");
-            assert_eq!(findings[0].place, "docs/operating/stores.md:5");
+            assert_eq!(findings[0].place, "docs/reference/failures.md:5");
             assert!(findings[0].message.contains("has no such test"), "{proof}");
         }
     }
@@ -158,10 +158,9 @@ mod inner {
     }
 
     #[test]
-    fn only_tables_of_the_operators_pages_promise() {
-        assert_eq!(page("docs/operating/stores.md", "such as `FILE::TEST` or `end::gone`\n"), []);
+    fn only_tables_of_the_two_pages_promise() {
+        assert_eq!(page("docs/reference/failures.md", "such as `FILE::TEST` or `end::gone`\n"), []);
         assert_eq!(page("docs/reference/cli.md", "| `end::gone` |\n"), []);
-        assert_eq!(page("docs/operating/other.md", "| `end::gone` |\n").len(), 1);
         assert_eq!(page("docs/reference/broker.md", "| `end::gone` |\n").len(), 1);
     }
 }

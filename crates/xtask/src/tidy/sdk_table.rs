@@ -1,5 +1,5 @@
-//! A cell of docs/reference/sdks.md promises a test: `[FILE]`, a link, and behind it beginnings and parts of names in code spans,
-//! with `…` for what is left out. The file is there, and a line of it has each.
+//! A cell of docs/reference/sdks.md promises a test: `[FILE]`, a link, followed by prefixes and parts of names in code spans,
+//! with `…` for omitted parts. The file must exist, and contain a line with each.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// `[NAME]: ../../PATH`.
+/// Parses a link definition, `[NAME]: ../../PATH`.
 fn link(line: &str) -> Option<(&str, &str)> {
     line.strip_prefix('[')?.split_once("]: ../../")
 }
@@ -43,7 +43,7 @@ fn is_there(files: &BTreeMap<&str, &Source>, path: &str) -> bool {
     files.range(path..).next().is_some_and(|(next, _)| *next == path || next.starts_with(&format!("{path}/")))
 }
 
-/// Each code span that follows a `[FILE]` of a line, with nothing but commas and spaces between.
+/// Iterates over the code spans that follow a `[FILE]` of a line, with nothing but commas and spaces between.
 fn promises(line: &str) -> impl Iterator<Item = (&str, &str)> {
     line.split('[').skip(1).flat_map(|part| {
         let (name, mut rest) = part.split_once(']').unwrap_or((part, ""));
@@ -55,7 +55,7 @@ fn promises(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Whether a line has the parts of a name in their order.
+/// Returns whether a line contains the parts of a name in their order.
 fn has(line: &str, name: &str) -> bool {
     let mut rest = Some(line);
     for part in name.split('…') {

@@ -1,4 +1,5 @@
-//! No file over the bound. The rule ratchets: a giant that is listed may not grow, and the list only shrinks.
+//! No file is longer than the bound. The rule is a ratchet: a listed file over the bound may not grow, and the list only
+//! shrinks.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use super::files::Source;
 
 const LINES_MAX: usize = 500;
 
-/// `list` has a line for each known giant: path, space, lines.
+/// Checks the sources. `list` has a line for each known long file: path, space, lines.
 pub(super) fn check(sources: &[Source], list: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut giants = BTreeMap::new();
@@ -19,7 +20,7 @@ pub(super) fn check(sources: &[Source], list: &str) -> Vec<Finding> {
             None => findings.push(Finding::new("giants.txt", format!("`{line}` is not a path, a space and a number"))),
         }
     }
-    // Nobody reads or splits what `cargo xtask codegen` writes.
+    // Files that `cargo xtask codegen` writes are neither read nor split by people.
     let is_written = |source: &&Source| !source.text.starts_with("// @generated ");
     for source in sources.iter().filter(|source| ["rs", "py"].contains(&source.extension())).filter(is_written) {
         let lines = source.text.lines().count();

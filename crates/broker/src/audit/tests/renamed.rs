@@ -1,4 +1,4 @@
-//! A log that is put aside by renaming it, while somebody writes it and while nobody does.
+//! Tests of a log that is renamed, with a running writer and without one.
 
 use super::*;
 
@@ -10,21 +10,21 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
     let aside: Vec<PathBuf> = (1..3).map(|at| ground.path().join(format!("audit.jsonl.{at}"))).collect();
     assert!(!audit.reopen().unwrap(), "it was not renamed");
     std::fs::rename(&path, &aside[0]).unwrap();
-    // Until it is told, it writes where it did.
-    audit.record(&entry("before")).unwrap();
+    // Until the reopen it writes into the renamed file.
+    record(&audit, &entry("before")).unwrap();
     assert!(audit.reopen().unwrap());
-    audit.record(&entry("after")).unwrap();
-    // As logrotate's `create` does it.
+    record(&audit, &entry("after")).unwrap();
+    // Like logrotate with `create`.
     std::fs::rename(&path, &aside[1]).unwrap();
     std::fs::write(&path, b"").unwrap();
     assert!(audit.reopen().unwrap());
-    audit.record(&entry("last")).unwrap();
-    // Something else in the way: nothing is lost.
+    record(&audit, &entry("last")).unwrap();
+    // Another file at the path: no line is lost.
     let elsewhere = ground.path().join("elsewhere");
     std::fs::rename(&path, &elsewhere).unwrap();
     std::fs::write(&path, b"not ours").unwrap();
     assert!(audit.reopen().is_err());
-    audit.record(&entry("still")).unwrap();
+    record(&audit, &entry("still")).unwrap();
     std::fs::rename(&elsewhere, &path).unwrap();
     drop(audit);
     let all = [aside[0].clone(), aside[1].clone(), path.clone()];
@@ -33,7 +33,7 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
     assert_eq!(verified[2].next, None);
     assert_eq!(verified.iter().map(|file| file.lines).collect::<Vec<_>>(), [6, 3, 3]);
     assert!(Audit::open(&aside[0]).unwrap_err().to_string().contains("is closed"));
-    // The closing line tells of a cut end, and files out of order of each other.
+    // The closing line reveals a removed end, and files in the wrong order.
     for wrong in [[&all[1], &all[0]], [&all[0], &all[2]]] {
         let text = verify_all(&wrong.map(Clone::clone), None).unwrap_err().text;
         assert!(text.contains("does not go on from the end of the file before it"), "{text}");
@@ -55,7 +55,7 @@ fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_star
     let (ground, path) = written(2);
     let aside = |at: usize| ground.path().join(format!("audit.jsonl.{at}"));
     std::fs::rename(&path, aside(2)).unwrap();
-    // Neither what is no log, nor what is somebody else's, nor what was not finished is taken for it.
+    // It continues no foreign, unfinished or invalid file.
     std::fs::write(ground.path().join("audit.jsonl-notes"), "mine\n").unwrap();
     std::fs::copy(aside(2), ground.path().join("audit.jsonl.77.new")).unwrap();
     std::fs::copy(aside(2), ground.path().join("audit.jsonl.open")).unwrap();
@@ -64,16 +64,16 @@ fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_star
     let others = ground.path().join("audit.jsonl-other");
     drop(Audit::open(&others).unwrap());
     let audit = Audit::open(&path).unwrap();
-    audit.record(&entry("second")).unwrap();
+    record(&audit, &entry("second")).unwrap();
     drop(audit);
     drop(Audit::open(&others).expect("another broker's log is not closed"));
-    // Torn, and renamed; and an empty file in its place.
+    // A torn and renamed log, with an empty file in its place.
     let log = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
     io::Write::write_all(&mut &log, b"{\"seq\":7,\"time\":\"2026").unwrap();
     std::fs::rename(&path, aside(1)).unwrap();
     std::fs::write(&path, b"").unwrap();
     let audit = Audit::open(&path).unwrap();
-    audit.record(&entry("third")).unwrap();
+    record(&audit, &entry("third")).unwrap();
     drop(audit);
     let all = [aside(2), aside(1), path.clone()];
     let verified = verify_all(&all, None).unwrap();
@@ -81,7 +81,7 @@ fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_star
     assert_eq!(verified[1].next.as_ref(), Some(&verified[2].file));
     assert_eq!((verified[1].recovered.len(), verified[2].seq.0 > 5), (1, true), "{verified:?}");
     assert!(report(&all, None).unwrap().contains("begins a chain: "));
-    // Moved elsewhere: nothing is known of it, and that is told.
+    // Logs that were moved elsewhere are not found, which the new one reports.
     std::fs::create_dir(ground.path().join("old")).unwrap();
     for file in &all {
         std::fs::rename(file, ground.path().join("old").join(file.file_name().unwrap())).unwrap();
@@ -105,7 +105,7 @@ fn a_process_that_is_killed_around_each_renaming_leaves_one_chain_over_all_files
             if line.is_err() {
                 break;
             }
-            // Every third goes on after it was renamed, as it was told nothing.
+            // Every third process continues a renamed log.
             if at == 10 && round % 3 == 0 {
                 std::fs::rename(&path, path.with_extension(format!("jsonl.{round}"))).unwrap();
             }
@@ -119,7 +119,7 @@ fn a_process_that_is_killed_around_each_renaming_leaves_one_chain_over_all_files
             std::fs::rename(&path, &aside).unwrap();
         }
         files.push(aside);
-        // One that is killed while it starts, wherever it is then.
+        // A process that is killed during its start, at any point.
         let mut starting = self::child(":", "as_a_child_it_writes_until_it_is_killed", &path);
         let mut starting = begin(starting.stdout(Stdio::null()).stderr(Stdio::null()));
         std::thread::sleep(Duration::from_millis(3 * round as u64));

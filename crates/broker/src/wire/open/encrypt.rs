@@ -1,25 +1,23 @@
-//! EncryptData and DecryptData of the wire W4: one message, the tag beside it, a key of the store or of the caller.
+//! EncryptData and DecryptData of the wire W4: one message, a separate tag, a key of the store or of the caller.
 
 use sealway_proto::broker::open::{
     CipherMetadata, DecryptDataRequest, DecryptDataResponse, EncryptDataRequest, EncryptDataResponse, KeySource,
     key_source,
 };
-use tonic::Status;
 use zeroize::Zeroizing;
 
-use super::super::bounds;
-use super::super::call::Call;
-use super::request::{check_metadata, deprecate, trace};
-use super::{descriptor, failed, shape};
+use super::{check_metadata, deprecate, descriptor, failed, shape, trace};
+use crate::call::Call;
 use crate::operation::{self, Cipher, Plain, RawKey, Source};
 use crate::profile::policy::{EncryptAlgorithm, Profile};
-use crate::service::{Allowed, Asked, Done, Service};
+use crate::service::{Grant, Outcome, Query};
+use crate::wire::{Wires, bounds};
 use crate::{Code, Refusal};
 
 const ENCRYPTING: &str = "something went wrong while encrypting data: ";
 const DECRYPTING: &str = "something went wrong while decrypting data: ";
 
-/// The caller's key, wiped when it is dropped; or the id of one of the store.
+/// Key of the caller, wiped on drop; or the id of a key of the store.
 enum Key {
     Raw(Zeroizing<Vec<u8>>),
     Id(String),
@@ -46,21 +44,21 @@ impl Key {
         }
     }
 
-    fn source<'a>(&'a self, allowed: &'a Allowed) -> Result<Source<'a>, Refusal> {
+    fn source<'a>(&'a self, grant: &'a Grant) -> Result<Source<'a>, Refusal> {
         Ok(match self {
             Key::Raw(bytes) => Source::Raw(RawKey(bytes)),
-            Key::Id(_) => Source::Key(allowed.key()?),
+            Key::Id(_) => Source::Key(grant.key()?),
         })
     }
 }
 
-/// A key that is not there is the request's fault on these wires.
-pub(super) fn told(doing: &str, refusal: Refusal) -> Status {
+/// Error of an operation. On these wires a missing key is the request's fault.
+pub(super) fn failure(doing: &str, refusal: Refusal) -> Refusal {
     let code = if refusal.code == Code::NotFound { Code::InvalidArgument } else { refusal.code };
     failed(doing, Refusal { code, ..refusal })
 }
 
-/// As descriptors of this wire call it, whatever the key's size.
+/// Algorithm's name in descriptors of this wire, for every key size.
 fn algorithm(profile: &Profile) -> &'static str {
     match profile.encrypt.map(|policy| policy.algorithm) {
         Some(EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm) => "aes-gcm",
@@ -70,11 +68,11 @@ fn algorithm(profile: &Profile) -> &'static str {
     }
 }
 
-pub(super) async fn encrypt(
+pub(in super::super) async fn encrypt_data(
+    wires: &Wires,
     call: &Call,
-    service: &Service,
     mut request: EncryptDataRequest,
-) -> Result<EncryptDataResponse, Status> {
+) -> Result<EncryptDataResponse, Refusal> {
     let plaintext = Zeroizing::new(std::mem::take(&mut request.plaintext));
     let key = Key::of(request.key_source.take());
     let parameters = request.encrypt_metadata.take().unwrap_or_default();
@@ -85,43 +83,39 @@ pub(super) async fn encrypt(
         .and_then(|()| bounds::at_most("encryptMetadata.aad", aad.len(), bounds::AAD_MAX))
         .and_then(|()| check_metadata(request.metadata.as_ref()));
     let trace = trace(request.metadata.as_ref(), &fits);
-    let asked = Asked {
-        operation: "EncryptData",
-        wire: "w4",
-        profile: Some(&request.profile),
-        key: key.as_ref().ok().and_then(Key::id),
-        count: 1,
-        bytes_in: plaintext.len() + aad.len(),
-    };
-    let work = |allowed: &Allowed| {
-        let source = key.as_ref().map_err(Refusal::clone)?.source(allowed)?;
-        let profile = allowed.profile()?;
+    let key_id = key.as_ref().ok().and_then(Key::id);
+    let len = plaintext.len() + aad.len();
+    let query = Query { key: key_id, trace, ..Query::new("w4", "EncryptData", &request.profile, [len]) };
+    let work = |grant: &Grant| {
+        let source = key.as_ref().map_err(Refusal::clone)?.source(grant)?;
+        let profile = grant.profile()?;
         let plain = Plain { plaintext: &plaintext, aad, nonce: &parameters.nonce };
         let sealed = operation::encrypt_one(profile, source, plain)?;
-        let bytes_out = sealed.ciphertext.len() + sealed.tag.as_ref().len();
-        let key_version = Some(sealed.key_version).filter(|version| *version > 0);
-        Ok(Done { value: (sealed, algorithm(profile), profile.deprecation.clone()), key_version, bytes_out })
+        let (key_version, bytes_out) = (sealed.key_version, sealed.ciphertext.len() + sealed.tag.as_ref().len());
+        let algorithm = algorithm(profile).to_owned();
+        Ok(Outcome { algorithm, key_version, ..Outcome::new(sealed, bytes_out) })
     };
-    let made = call.run(service, trace, asked, fits.map_err(shape), work).await;
-    let (sealed, algorithm, deprecation) = made.map_err(|refusal| told(ENCRYPTING, refusal))?;
+    let outcome = wires.service.run(call, query, fits.map_err(shape), work).await;
+    let outcome = outcome.map_err(|refusal| failure(ENCRYPTING, refusal))?;
+    let sealed = outcome.value;
     Ok(EncryptDataResponse {
         ciphertext: sealed.ciphertext,
         cipher_metadata: Some(CipherMetadata {
-            key_id: key.ok().and_then(|key| key.id().map(str::to_owned)),
+            key_id: key_id.map(str::to_owned),
             nonce: sealed.nonce.to_vec(),
             tag: Some(sealed.tag.as_ref().to_vec()),
             aad: parameters.aad,
         }),
-        metadata: deprecate(request.metadata, &request.profile, deprecation),
-        descriptor: Some(descriptor(request.profile, "EncryptData", algorithm)),
+        metadata: deprecate(request.metadata, &request.profile, outcome.deprecation),
+        descriptor: descriptor(request.profile, "EncryptData", outcome.algorithm),
     })
 }
 
-pub(super) async fn decrypt(
+pub(in super::super) async fn decrypt_data(
+    wires: &Wires,
     call: &Call,
-    service: &Service,
     mut request: DecryptDataRequest,
-) -> Result<DecryptDataResponse, Status> {
+) -> Result<DecryptDataResponse, Refusal> {
     let key = Key::of(request.key_source.take());
     let parameters = request.decrypt_metadata.take().unwrap_or_default();
     let aad = parameters.aad.as_deref().unwrap_or_default();
@@ -131,24 +125,19 @@ pub(super) async fn decrypt(
         .and_then(|()| bounds::at_most("decryptMetadata.aad", aad.len(), bounds::AAD_MAX))
         .and_then(|()| check_metadata(request.metadata.as_ref()));
     let trace = trace(request.metadata.as_ref(), &fits);
-    let asked = Asked {
-        operation: "DecryptData",
-        wire: "w4",
-        profile: Some(&request.profile),
-        key: key.as_ref().ok().and_then(Key::id),
-        count: 1,
-        bytes_in: request.ciphertext.len() + aad.len(),
-    };
-    let work = |allowed: &Allowed| {
-        let source = key.as_ref().map_err(Refusal::clone)?.source(allowed)?;
-        let profile = allowed.profile()?;
+    let key_id = key.as_ref().ok().and_then(Key::id);
+    let len = request.ciphertext.len() + aad.len();
+    let query = Query { key: key_id, trace, ..Query::new("w4", "DecryptData", &request.profile, [len]) };
+    let work = |grant: &Grant| {
+        let source = key.as_ref().map_err(Refusal::clone)?.source(grant)?;
         let tag = parameters.tag.as_deref().unwrap_or_default();
         let cipher = Cipher { key_version: 0, nonce: &parameters.nonce, ciphertext: &request.ciphertext, tag, aad };
-        let plaintext = operation::decrypt_one(profile, source, &cipher)?;
+        let plaintext = operation::decrypt_one(grant.profile()?, source, &cipher)?;
         let bytes_out = plaintext.len();
-        Ok(Done { value: (plaintext, profile.deprecation.clone()), key_version: None, bytes_out })
+        Ok(Outcome::new(plaintext, bytes_out))
     };
-    let made = call.run(service, trace, asked, fits.map_err(shape), work).await;
-    let (plaintext, deprecation) = made.map_err(|refusal| told(DECRYPTING, refusal))?;
-    Ok(DecryptDataResponse { plaintext, metadata: deprecate(request.metadata, &request.profile, deprecation) })
+    let outcome = wires.service.run(call, query, fits.map_err(shape), work).await;
+    let outcome = outcome.map_err(|refusal| failure(DECRYPTING, refusal))?;
+    let metadata = deprecate(request.metadata, &request.profile, outcome.deprecation);
+    Ok(DecryptDataResponse { plaintext: outcome.value, metadata })
 }

@@ -1,229 +1,196 @@
 //! The wires W1 to W5 of the Open Crypto Broker, which share their paths.
 
-mod encrypt;
-pub(super) mod request;
-mod sign;
-
-use std::sync::Arc;
+pub(super) mod encrypt;
+pub(super) mod sign;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sealway_proto::broker::open::{
-    BenchmarkRequest, BenchmarkResponse, CryptoDescriptor, DecryptDataRequest, DecryptDataResponse, EncryptDataRequest,
-    EncryptDataResponse, FakeEndpointRequest, FakeEndpointResponse, HashDataRequest, HashDataResponse,
-    HashOutputFormat, HashRequest, HashResponse, SignCertificateRequest, SignCertificateResponse, SignDataRequest,
-    SignDataResponse, SignOutputFormat, SignRequest, SignResponse, VerifyDataRequest, VerifyDataResponse,
+    BenchmarkRequest, BenchmarkResponse, CryptoDescriptor, Deprecation, FakeEndpointRequest, FakeEndpointResponse,
+    HashDataRequest, HashDataResponse, HashOutputFormat, HashRequest, HashResponse, Metadata, MetadataW1,
+    SignCertificateRequest, SignCertificateResponse, SignOutputFormat, SignRequest, SignResponse, TraceContext,
     hash_data_response, sign_certificate_response,
 };
-use tonic::{Request, Response, Status};
 use zeroize::Zeroizing;
 
-use self::request::{check_metadata, check_metadata_w1, deprecate, trace, trace_w1, unix};
-use super::bounds;
-use super::call::Call;
-use super::certifying::{CaKey, Wanted, certify};
-use super::dev::Dev;
-use super::generated::open::crypto_grpc_dev_server::CryptoGrpcDev;
-use super::generated::open::crypto_grpc_server::CryptoGrpc;
-use super::hashing::hash;
-use super::status::{hex, status};
-use crate::Refusal;
-use crate::certificate::Flavour;
-use crate::service::Service;
-
-/// What answers on them.
-#[derive(Debug)]
-pub(super) struct Open {
-    service: Arc<Service>,
-    dev: Option<Dev>,
-    has_old_wires: bool,
-}
+use super::{Wires, bounds, certificate, dev};
+use crate::call::{Call, Trace};
+use crate::certificate::{Bound, Flavour, Issuer, Request};
+use crate::hash::hex;
+use crate::profile::policy;
+use crate::service::Query;
+use crate::{Code, Refusal};
 
 const HASHING: &str = "something went wrong while hashing data: ";
 const SIGNING: &str = "something went wrong while signing certificate: ";
 
-/// What is wrong with the request itself is told as the error of a call within.
+/// Formats a fault of the request itself as the error of an inner call.
 fn shape(refusal: Refusal) -> Refusal {
     Refusal { code: refusal.code, text: format!("rpc error: code = InvalidArgument desc = {}", refusal.text) }
 }
 
-/// A refusal as these wires tell it.
-fn failed(doing: &str, refusal: Refusal) -> Status {
-    status(Refusal { code: refusal.code, text: format!("{doing}{}", refusal.text) })
+/// Formats an error as these wires write it.
+fn failed(doing: &str, refusal: Refusal) -> Refusal {
+    Refusal { code: refusal.code, text: format!("{doing}{}", refusal.text) }
 }
 
-impl Open {
-    pub(super) fn new(service: Arc<Service>, dev: Option<Dev>, has_old_wires: bool) -> Open {
-        Open { service, dev, has_old_wires }
-    }
-
-    fn old(&self, method: &str) -> Result<(), Status> {
-        if self.has_old_wires { Ok(()) } else { Err(unknown(method)) }
-    }
+/// Rejects a method of the older wires if it is off.
+fn check_old(is_there: bool, method: &str) -> Result<(), Refusal> {
+    let text = || format!("unknown method {method} for service CryptoBroker.CryptoGrpc");
+    if is_there { Ok(()) } else { Err(Refusal::new(Code::Unimplemented, text())) }
 }
 
-fn unknown(method: &str) -> Status {
-    Status::unimplemented(format!("unknown method {method} for service CryptoBroker.CryptoGrpc"))
+fn descriptor(profile: String, operation: &str, algorithm: String) -> Option<CryptoDescriptor> {
+    Some(CryptoDescriptor { profile, operation: operation.to_owned(), algorithm })
 }
 
-#[tonic::async_trait]
-impl CryptoGrpc for Open {
-    async fn hash_data(&self, request: Request<HashDataRequest>) -> Result<Response<HashDataResponse>, Status> {
-        let call = Call::of(&request)?;
-        let mut request = request.into_inner();
-        let input = Zeroizing::new(std::mem::take(&mut request.input));
-        let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata(request.metadata.as_ref()));
-        let trace = trace(request.metadata.as_ref(), &fits);
-        let asked = ("w3", request.profile.as_str());
-        let made = hash(&call, &self.service, trace, asked, &[&*input], fits.map_err(shape)).await;
-        let made = made.map_err(|refusal| failed(HASHING, refusal))?;
-        let digest = made.digests.into_iter().next().unwrap_or_default();
-        let hash_value = if request.output_format == i32::from(HashOutputFormat::Raw) {
-            hash_data_response::HashValue::HashValueRaw(digest)
-        } else {
-            hash_data_response::HashValue::HashValueHex(hex(&digest))
-        };
-        Ok(Response::new(HashDataResponse {
-            hash_algorithm: made.algorithm.to_owned(),
-            metadata: deprecate(request.metadata, &request.profile, made.deprecation),
-            descriptor: Some(descriptor(request.profile, "HashData", made.algorithm)),
-            hash_value: Some(hash_value),
-        }))
-    }
+fn check_metadata(metadata: Option<&Metadata>) -> Result<(), Refusal> {
+    metadata.map_or(Ok(()), |metadata| bounds::metadata(&metadata.id, metadata.trace_context.as_ref()))
+}
 
-    async fn sign_certificate(
-        &self,
-        request: Request<SignCertificateRequest>,
-    ) -> Result<Response<SignCertificateResponse>, Status> {
-        let call = Call::of(&request)?;
-        let mut request = request.into_inner();
-        let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
-        let fits = bounds::certificate(
-            &request.profile,
-            [&request.csr, &key, &request.ca_cert],
-            request.subject.as_deref(),
-            &request.crl_distribution_points,
-        )
-        .and_then(|()| check_metadata(request.metadata.as_ref()));
-        let trace = trace(request.metadata.as_ref(), &fits);
-        let wanted = Wanted {
-            profile: &request.profile,
-            csr: request.csr.as_bytes(),
-            ca_certificate: request.ca_cert.as_bytes(),
-            ca_key: CaKey::Pem(key.as_bytes()),
-            not_before: unix(request.valid_not_before),
-            not_after: unix(request.valid_not_after),
-            subject: request.subject.as_deref(),
-            crl_points: &request.crl_distribution_points,
-            flavour: Flavour::Open,
-            wire: "w3",
-        };
-        let made = certify(&call, &self.service, trace, &wanted, fits.map_err(shape)).await;
-        let made = made.map_err(|refusal| failed(SIGNING, refusal))?;
-        let signed = if request.output_format == i32::from(SignOutputFormat::Pem) {
-            sign_certificate_response::SignedCertificate::Pem(made.issued.pem())
-        } else {
-            sign_certificate_response::SignedCertificate::Der(made.issued.der)
-        };
-        Ok(Response::new(SignCertificateResponse {
-            metadata: deprecate(request.metadata, &request.profile, made.deprecation),
-            descriptor: Some(descriptor(request.profile, "SignCertificate", &made.issued.algorithm)),
-            signed_certificate: Some(signed),
-        }))
-    }
+pub(super) fn check_metadata_w1(metadata: Option<&MetadataW1>) -> Result<(), Refusal> {
+    let Some(metadata) = metadata else { return Ok(()) };
+    bounds::metadata(&metadata.id, metadata.trace_context.as_ref())?;
+    bounds::at_most("metadata.createdAt", metadata.created_at.len(), bounds::CREATED_AT_MAX)
+}
 
-    async fn encrypt_data(
-        &self,
-        request: Request<EncryptDataRequest>,
-    ) -> Result<Response<EncryptDataResponse>, Status> {
-        let call = Call::of(&request)?;
-        encrypt::encrypt(&call, &self.service, request.into_inner()).await.map(Response::new)
-    }
+/// Parent span in the message; none for a rejected message.
+fn trace<'a>(metadata: Option<&'a Metadata>, fits: &Result<(), Refusal>) -> Trace<'a> {
+    of_context(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
+}
 
-    async fn decrypt_data(
-        &self,
-        request: Request<DecryptDataRequest>,
-    ) -> Result<Response<DecryptDataResponse>, Status> {
-        let call = Call::of(&request)?;
-        encrypt::decrypt(&call, &self.service, request.into_inner()).await.map(Response::new)
-    }
+pub(super) fn trace_w1<'a>(metadata: Option<&'a MetadataW1>, fits: &Result<(), Refusal>) -> Trace<'a> {
+    of_context(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
+}
 
-    async fn sign_data(&self, request: Request<SignDataRequest>) -> Result<Response<SignDataResponse>, Status> {
-        let call = Call::of(&request)?;
-        sign::sign(&call, &self.service, request.into_inner()).await.map(Response::new)
-    }
+fn of_context<'a>(context: Option<&'a TraceContext>, fits: &Result<(), Refusal>) -> Trace<'a> {
+    let Some(context) = context.filter(|_| fits.is_ok()) else { return Trace::default() };
+    Trace { trace_id: &context.trace_id, span_id: &context.span_id, correlation: &context.correlation_id }
+}
 
-    async fn verify_data(&self, request: Request<VerifyDataRequest>) -> Result<Response<VerifyDataResponse>, Status> {
-        let call = Call::of(&request)?;
-        sign::verify(&call, &self.service, request.into_inner()).await.map(Response::new)
-    }
+/// Adds the profile's deprecation to the request's metadata.
+fn deprecate(metadata: Option<Metadata>, profile: &str, deprecation: Option<policy::Deprecation>) -> Option<Metadata> {
+    let Some(found) = deprecation else { return metadata };
+    let deprecation = Deprecation {
+        profile: profile.to_owned(),
+        replaced_by: found.replaced_by,
+        deprecated_since: found.deprecated_since,
+        remove_after: found.remove_after,
+        reason: found.reason,
+    };
+    Some(Metadata { deprecation: Some(deprecation), ..metadata.unwrap_or_default() })
+}
 
-    async fn hash(&self, request: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
-        self.old("Hash")?;
-        let call = Call::of(&request)?;
-        let mut request = request.into_inner();
-        let input = Zeroizing::new(std::mem::take(&mut request.input));
-        let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata_w1(request.metadata.as_ref()));
-        let trace = trace_w1(request.metadata.as_ref(), &fits);
-        let asked = ("w1", request.profile.as_str());
-        let made = hash(&call, &self.service, trace, asked, &[&*input], fits.map_err(shape)).await;
-        let made = made.map_err(|refusal| failed(HASHING, refusal))?;
-        Ok(Response::new(HashResponse {
-            hash_value: made.digests.first().map(|digest| hex(digest)).unwrap_or_default(),
-            hash_algorithm: made.algorithm.to_owned(),
-            metadata: request.metadata,
-        }))
-    }
+pub(super) async fn hash_data(
+    wires: &Wires,
+    call: &Call,
+    mut request: HashDataRequest,
+) -> Result<HashDataResponse, Refusal> {
+    let input = Zeroizing::new(std::mem::take(&mut request.input));
+    let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata(request.metadata.as_ref()));
+    let trace = trace(request.metadata.as_ref(), &fits);
+    let query = Query { trace, ..Query::new("w3", "HashData", &request.profile, [input.len()]) };
+    let outcome = crate::hash::run(&wires.service, call, query, fits.map_err(shape), &[&*input]).await;
+    let outcome = outcome.map_err(|refusal| failed(HASHING, refusal))?;
+    let digest = outcome.value.into_iter().next().unwrap_or_default();
+    let hash_value = if request.output_format == i32::from(HashOutputFormat::Raw) {
+        hash_data_response::HashValue::HashValueRaw(digest)
+    } else {
+        hash_data_response::HashValue::HashValueHex(hex(&digest))
+    };
+    Ok(HashDataResponse {
+        hash_algorithm: outcome.algorithm.clone(),
+        metadata: deprecate(request.metadata, &request.profile, outcome.deprecation),
+        descriptor: descriptor(request.profile, "HashData", outcome.algorithm),
+        hash_value: Some(hash_value),
+    })
+}
 
-    async fn sign(&self, request: Request<SignRequest>) -> Result<Response<SignResponse>, Status> {
-        self.old("Sign")?;
-        let call = Call::of(&request)?;
-        let mut request = request.into_inner();
-        let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
-        let fits = bounds::certificate(
-            &request.profile,
-            [&request.csr, &key, &request.ca_cert],
-            request.subject.as_deref(),
-            &request.crl_distribution_points,
-        )
-        .and_then(|()| check_metadata_w1(request.metadata.as_ref()));
-        let trace = trace_w1(request.metadata.as_ref(), &fits);
-        let wanted = Wanted {
-            profile: &request.profile,
-            csr: request.csr.as_bytes(),
-            ca_certificate: request.ca_cert.as_bytes(),
-            ca_key: CaKey::Pem(key.as_bytes()),
-            not_before: unix(request.valid_not_before),
-            not_after: unix(request.valid_not_after),
-            subject: request.subject.as_deref(),
-            crl_points: &request.crl_distribution_points,
-            flavour: Flavour::Open,
-            wire: "w1",
-        };
-        let made = certify(&call, &self.service, trace, &wanted, fits.map_err(shape)).await;
-        let made = made.map_err(|refusal| failed(SIGNING, refusal))?;
-        let signed_certificate = STANDARD.encode(&made.issued.der);
-        Ok(Response::new(SignResponse { signed_certificate, metadata: request.metadata }))
-    }
+pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse, Refusal> {
+    check_old(wires.has_old_wires, "Hash")?;
+    let input = Zeroizing::new(std::mem::take(&mut request.input));
+    let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata_w1(request.metadata.as_ref()));
+    let trace = trace_w1(request.metadata.as_ref(), &fits);
+    let query = Query { trace, ..Query::new("w1", "HashData", &request.profile, [input.len()]) };
+    let outcome = crate::hash::run(&wires.service, call, query, fits.map_err(shape), &[&*input]).await;
+    let outcome = outcome.map_err(|refusal| failed(HASHING, refusal))?;
+    Ok(HashResponse {
+        hash_value: outcome.value.first().map(|digest| hex(digest)).unwrap_or_default(),
+        hash_algorithm: outcome.algorithm,
+        metadata: request.metadata,
+    })
+}
 
-    async fn benchmark(&self, request: Request<BenchmarkRequest>) -> Result<Response<BenchmarkResponse>, Status> {
-        match self.dev.as_ref().filter(|_| self.has_old_wires) {
-            Some(dev) => dev.benchmark(request).await,
-            None => Err(unknown("Benchmark")),
+/// Builds the request of SignCertificate: the messages of W1 and W3 differ only in metadata and answers.
+macro_rules! certificate {
+    ($wires:expr, $request:expr, $key:expr) => {{
+        let unix = |seconds: Option<u64>| seconds.map_or(Bound::Profile, Bound::At);
+        Request {
+            csr: $request.csr.as_bytes(),
+            ca_certificate: $request.ca_cert.as_bytes(),
+            issuer: Issuer::Pem($key.as_bytes()),
+            not_before: unix($request.valid_not_before),
+            not_after: unix($request.valid_not_after),
+            subject: $request.subject.as_deref(),
+            crl_points: &$request.crl_distribution_points,
+            now_ms: $wires.service.now_ms(),
+            wire: Flavour::Open,
         }
-    }
-
-    async fn fake_endpoint(
-        &self,
-        request: Request<FakeEndpointRequest>,
-    ) -> Result<Response<FakeEndpointResponse>, Status> {
-        match self.dev.as_ref().filter(|_| self.has_old_wires) {
-            Some(dev) => dev.fake_endpoint(request).await,
-            None => Err(unknown("FakeEndpoint")),
-        }
-    }
+    }};
 }
 
-fn descriptor(profile: String, operation: &str, algorithm: &str) -> CryptoDescriptor {
-    CryptoDescriptor { profile, operation: operation.to_owned(), algorithm: algorithm.to_owned() }
+pub(super) async fn sign_certificate(
+    wires: &Wires,
+    call: &Call,
+    mut request: SignCertificateRequest,
+) -> Result<SignCertificateResponse, Refusal> {
+    let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
+    let certificate = certificate!(wires, request, key);
+    let fits =
+        bounds::certificate(&request.profile, &certificate).and_then(|()| check_metadata(request.metadata.as_ref()));
+    let trace = trace(request.metadata.as_ref(), &fits);
+    let query = Query { trace, ..Query::new("w3", "SignCertificate", &request.profile, []) };
+    let outcome = certificate::issue(wires, call, query, fits.map_err(shape), &certificate).await;
+    let outcome = outcome.map_err(|refusal| failed(SIGNING, refusal))?;
+    let signed = if request.output_format == i32::from(SignOutputFormat::Pem) {
+        sign_certificate_response::SignedCertificate::Pem(outcome.value.pem())
+    } else {
+        sign_certificate_response::SignedCertificate::Der(outcome.value.der)
+    };
+    Ok(SignCertificateResponse {
+        metadata: deprecate(request.metadata, &request.profile, outcome.deprecation),
+        descriptor: descriptor(request.profile, "SignCertificate", outcome.algorithm),
+        signed_certificate: Some(signed),
+    })
+}
+
+pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse, Refusal> {
+    check_old(wires.has_old_wires, "Sign")?;
+    let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
+    let certificate = certificate!(wires, request, key);
+    let fits =
+        bounds::certificate(&request.profile, &certificate).and_then(|()| check_metadata_w1(request.metadata.as_ref()));
+    let trace = trace_w1(request.metadata.as_ref(), &fits);
+    let query = Query { trace, ..Query::new("w1", "SignCertificate", &request.profile, []) };
+    let outcome = certificate::issue(wires, call, query, fits.map_err(shape), &certificate).await;
+    let outcome = outcome.map_err(|refusal| failed(SIGNING, refusal))?;
+    Ok(SignResponse { signed_certificate: STANDARD.encode(&outcome.value.der), metadata: request.metadata })
+}
+
+pub(super) async fn benchmark(
+    wires: &Wires,
+    call: &Call,
+    request: BenchmarkRequest,
+) -> Result<BenchmarkResponse, Refusal> {
+    check_old(wires.has_old_wires && wires.dev.is_some(), "Benchmark")?;
+    dev::benchmark(wires, call, request).await
+}
+
+pub(super) async fn fake_endpoint(
+    wires: &Wires,
+    call: &Call,
+    request: FakeEndpointRequest,
+) -> Result<FakeEndpointResponse, Refusal> {
+    check_old(wires.has_old_wires && wires.dev.is_some(), "FakeEndpoint")?;
+    dev::fake_endpoint(wires, call, request).await
 }

@@ -5,24 +5,23 @@ use sealway_proto::broker::open::{
     KeySource, SignDataRequest, SignDataResponse, SignKeySource, SignatureFormat, VerifyDataRequest,
     VerifyDataResponse, key_source, sign_key_source,
 };
-use tonic::Status;
 use zeroize::Zeroizing;
 
-use super::super::bounds;
-use super::super::call::{Call, work_of};
-use super::encrypt::told;
-use super::request::{check_metadata, deprecate, trace};
-use super::{descriptor, shape};
+use super::encrypt::failure;
+use super::{check_metadata, deprecate, descriptor, shape, trace};
 use crate::Refusal;
-use crate::keys::Algorithm;
+use crate::call::Call;
 use crate::operation;
-use crate::profile::policy::{Profile, SignAlgorithm, SignatureHash};
-use crate::service::{Allowed, Asked, Done, Service};
+use crate::profile::policy::{Profile, SignAlgorithm};
+use crate::service::{Grant, Outcome, Query, work_of};
+use crate::wire::v1::hash_name;
+use crate::wire::{Wires, bounds};
 
 const SIGNING: &str = "something went wrong while signing data: ";
 const VERIFYING: &str = "something went wrong while verifying data: ";
 
-/// The id of a key of the store: private keys do not cross the socket, and nothing here makes composite signatures.
+/// Returns the id of a key of the store: private keys do not cross the socket, and composite signatures are not
+/// supported.
 fn key_id(source: Option<SignKeySource>) -> Result<String, Refusal> {
     match source.and_then(|source| source.source) {
         None => Err(Refusal::invalid("keySource: required")),
@@ -43,7 +42,7 @@ fn key_id(source: Option<SignKeySource>) -> Result<String, Refusal> {
     }
 }
 
-/// An encoding that signatures may have here; PEM and CMS have numbers of their own and are not made.
+/// Returns a supported signature encoding; PEM and CMS have numbers of their own and are not supported.
 fn format(number: i32) -> Result<SignatureFormat, Refusal> {
     match SignatureFormat::try_from(number) {
         Ok(format @ (SignatureFormat::SignatureRaw | SignatureFormat::SignatureDer)) => Ok(format),
@@ -51,7 +50,7 @@ fn format(number: i32) -> Result<SignatureFormat, Refusal> {
     }
 }
 
-/// The profile, with the encoding of the signature that the request names: the profile decides on all else.
+/// Returns the profile with the request's signature encoding: the profile decides on everything else.
 fn encoded(profile: &Profile, number: i32) -> Result<Profile, Refusal> {
     let is_der = format(number)? == SignatureFormat::SignatureDer;
     let sign = match profile.sign {
@@ -66,13 +65,9 @@ fn encoded(profile: &Profile, number: i32) -> Result<Profile, Refusal> {
     Ok(Profile { sign, ..profile.clone() })
 }
 
-/// As descriptors of this wire call it.
+/// Algorithm's name in descriptors of this wire.
 fn algorithm(profile: &Profile) -> String {
-    let hash = |hash| match hash {
-        SignatureHash::Sha256 => "sha-256",
-        SignatureHash::Sha384 => "sha-384",
-        SignatureHash::Sha512 => "sha-512",
-    };
+    let hash = hash_name;
     match profile.sign {
         Some(SignAlgorithm::RsaPkcs1(of)) => format!("rsa-with-{}", hash(of)),
         Some(SignAlgorithm::RsaPss(of)) => format!("rsa-pss-with-{}", hash(of)),
@@ -83,11 +78,11 @@ fn algorithm(profile: &Profile) -> String {
     }
 }
 
-pub(super) async fn sign(
+pub(in super::super) async fn sign_data(
+    wires: &Wires,
     call: &Call,
-    service: &Service,
     mut request: SignDataRequest,
-) -> Result<SignDataResponse, Status> {
+) -> Result<SignDataResponse, Refusal> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let key = key_id(request.key_source.take());
     let fits = bounds::profile(&request.profile)
@@ -96,37 +91,29 @@ pub(super) async fn sign(
         .and_then(|()| format(request.signature_format).map(|_| ()))
         .and_then(|()| check_metadata(request.metadata.as_ref()));
     let trace = trace(request.metadata.as_ref(), &fits);
-    let asked = Asked {
-        operation: "SignData",
-        wire: "w5",
-        profile: Some(&request.profile),
-        key: key.as_deref().ok(),
-        count: 1,
-        bytes_in: input.len(),
+    let key = key.as_deref().ok();
+    let query = Query { key, trace, ..Query::new("w5", "SignData", &request.profile, [input.len()]) };
+    let work = |grant: &Grant| {
+        let (profile, key) = (encoded(grant.profile()?, request.signature_format)?, grant.key()?);
+        let outputs = work_of(key.algorithm().about_us(), || operation::sign(&profile, key, &[&input]))?;
+        let signature = outputs.outputs.into_iter().next().unwrap_or_default();
+        let (key_version, bytes_out) = (outputs.key_version, signature.len());
+        Ok(Outcome { algorithm: algorithm(&profile), key_version, ..Outcome::new(signature, bytes_out) })
     };
-    let work = |allowed: &Allowed| {
-        let (profile, key) = (encoded(allowed.profile()?, request.signature_format)?, allowed.key()?);
-        let about_us = Algorithm::about_us(key.algorithm());
-        let made = work_of(about_us, || operation::sign(&profile, key, &[&input]))?;
-        let signature = made.outputs.into_iter().next().unwrap_or_default();
-        let bytes_out = signature.len();
-        let value = (signature, algorithm(&profile), profile.deprecation);
-        Ok(Done { value, key_version: Some(made.key_version), bytes_out })
-    };
-    let made = call.run(service, trace, asked, fits.map_err(shape), work).await;
-    let (signature, algorithm, deprecation) = made.map_err(|refusal| told(SIGNING, refusal))?;
+    let outcome = wires.service.run(call, query, fits.map_err(shape), work).await;
+    let outcome = outcome.map_err(|refusal| failure(SIGNING, refusal))?;
     Ok(SignDataResponse {
-        signature,
-        metadata: deprecate(request.metadata, &request.profile, deprecation),
-        descriptor: Some(descriptor(request.profile, "SignData", &algorithm)),
+        signature: outcome.value,
+        metadata: deprecate(request.metadata, &request.profile, outcome.deprecation),
+        descriptor: descriptor(request.profile, "SignData", outcome.algorithm),
     })
 }
 
-pub(super) async fn verify(
+pub(in super::super) async fn verify_data(
+    wires: &Wires,
     call: &Call,
-    service: &Service,
     mut request: VerifyDataRequest,
-) -> Result<VerifyDataResponse, Status> {
+) -> Result<VerifyDataResponse, Refusal> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let key = key_id(request.key_source.take());
     let fits = bounds::profile(&request.profile)
@@ -136,21 +123,15 @@ pub(super) async fn verify(
         .and_then(|()| bounds::required("signature", request.signature.len(), bounds::SIGNATURE_MAX))
         .and_then(|()| check_metadata(request.metadata.as_ref()));
     let trace = trace(request.metadata.as_ref(), &fits);
-    let asked = Asked {
-        operation: "VerifyData",
-        wire: "w5",
-        profile: Some(&request.profile),
-        key: key.as_deref().ok(),
-        count: 1,
-        bytes_in: input.len(),
+    let key = key.as_deref().ok();
+    let query = Query { key, trace, ..Query::new("w5", "VerifyData", &request.profile, [input.len()]) };
+    let work = |grant: &Grant| {
+        let (profile, key) = (encoded(grant.profile()?, request.signature_format)?, grant.key()?);
+        let verify = || operation::verify_one(&profile, key, &input, &request.signature);
+        Ok(Outcome::new(work_of(key.algorithm().verify_us(), verify)?, 1))
     };
-    let work = |allowed: &Allowed| {
-        let (profile, key) = (encoded(allowed.profile()?, request.signature_format)?, allowed.key()?);
-        let about_us = Algorithm::verify_us(key.algorithm());
-        let valid = work_of(about_us, || operation::verify_one(&profile, key, &input, &request.signature))?;
-        Ok(Done { value: (valid, profile.deprecation), key_version: None, bytes_out: 1 })
-    };
-    let made = call.run(service, trace, asked, fits.map_err(shape), work).await;
-    let (valid, deprecation) = made.map_err(|refusal| told(VERIFYING, refusal))?;
-    Ok(VerifyDataResponse { valid, metadata: deprecate(request.metadata, &request.profile, deprecation) })
+    let outcome = wires.service.run(call, query, fits.map_err(shape), work).await;
+    let outcome = outcome.map_err(|refusal| failure(VERIFYING, refusal))?;
+    let metadata = deprecate(request.metadata, &request.profile, outcome.deprecation);
+    Ok(VerifyDataResponse { valid: outcome.value, metadata })
 }

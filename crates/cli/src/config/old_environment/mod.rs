@@ -1,4 +1,4 @@
-//! The names that the old servers read from the environment, mapped onto ours.
+//! The old servers' environment variables, converted to settings of Sealway.
 
 mod stores;
 
@@ -7,20 +7,20 @@ use sealway_runtime::config::{ConfigError, Value};
 /// A setting by its dotted path, as `Layers::values` takes it.
 type Setting = (String, Value);
 
-/// What the old names say.
+/// Settings read from the old servers' variables.
 #[derive(Debug, Default)]
 pub(crate) struct OldEnvironment {
-    /// Settings by path.
+    /// Settings by their dotted paths.
     pub(crate) settings: Vec<Setting>,
-    /// `PORT`, for a configuration with one listener.
+    /// Value of `PORT`, for a configuration with one listener.
     pub(crate) port: Option<u16>,
-    /// PostgreSQL and Redis.
+    /// Stores in PostgreSQL and Redis.
     pub(crate) stores: Option<stores::OldStores>,
-    /// What an operator should know.
+    /// Warnings for the operator, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Integer settings: the old name, ours, what one unit is in ours, and the least that is taken.
+/// Integer settings: old name, our path, factor to our unit, and minimum.
 const INTEGERS: &[(&str, &str, u64, u64)] = &[
     ("SESSION_TTL_MIN_SEC", "sessions.ttl.min_sec", 1, 1),
     ("SESSION_TTL_MAX_SEC", "sessions.ttl.max_sec", 1, 1),
@@ -35,7 +35,7 @@ const INTEGERS: &[(&str, &str, u64, u64)] = &[
     ("MEMORY_NONCE_CLEANUP_THRESHOLD", "replay.nonces_cleanup_from", 1, 100),
 ];
 
-/// Names that the old servers read and Sealway does not, and what does instead.
+/// Variables of the old servers that Sealway does not read, with their replacements.
 const UNREAD: &[(&str, &str)] = &[
     ("HOST", "set listeners[].address"),
     ("LOG_LEVEL", "set telemetry.log_level"),
@@ -49,7 +49,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("REDIS_KEY_PREFIX", "set sessions.redis.prefix"),
 ];
 
-/// The environment variable that a setting came from, ours or an old one, as far as one is set.
+/// Environment variable that set a setting, ours or an old one; `None` if none is set.
 pub(crate) fn source_of(path: &str, var: impl Fn(&str) -> Option<String>) -> Option<String> {
     let is_set = |name: &&str| var(name).is_some_and(|text| !text.is_empty());
     let ours = format!("SEALWAY_{}", path.replace('.', "__").to_uppercase());
@@ -63,7 +63,7 @@ pub(crate) fn source_of(path: &str, var: impl Fn(&str) -> Option<String>) -> Opt
     old.into_iter().find(is_set).map(str::to_owned)
 }
 
-/// Reads the old names. All that is wrong is named at once.
+/// Reads the old variables. All defects are reported at once.
 pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEnvironment, ConfigError> {
     let mut old = OldEnvironment::default();
     let mut wrong = Vec::new();
@@ -83,7 +83,7 @@ pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEn
         let Some(value) = integer(name, *least, 1_000_000_000_000 / unit) else { continue };
         let value = value * unit;
         match integers.iter_mut().find(|(_, known, _)| known == path) {
-            // Two servers had a name each for one thing. The larger breaks no client, and nonces follow it.
+            // Two servers had different names for one setting. The larger value breaks no client, and nonces follow it.
             Some((other, _, known)) if *known != value => {
                 old.warnings.push(format!("{other} and {name} disagree; the larger is used for {path}"));
                 *known = value.max(*known);
@@ -106,7 +106,7 @@ pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEn
     old.settings = integers.into_iter().map(|(_, path, value)| (path.to_owned(), value.into())).collect();
     if let Some(origins) = var("CORS_ORIGIN").filter(|text| !text.trim().is_empty()) {
         let origins = match origins.trim() {
-            // As the old servers' library read it.
+            // As the old servers' library interpreted it.
             "true" => {
                 old.warnings.push(
                     "CORS_ORIGIN=true: pages of any origin may call this service, as the old servers let them; name the \

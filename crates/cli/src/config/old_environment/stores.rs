@@ -1,4 +1,4 @@
-//! The old servers' names of PostgreSQL and Redis, made into one `sessions.store`.
+//! The old servers' variables of PostgreSQL and Redis, combined into one `sessions.store`.
 
 use std::fmt::Write;
 
@@ -6,20 +6,20 @@ use sealway_runtime::config::ConfigError;
 
 use super::Setting;
 
-/// The stores that the old names ask for.
+/// Stores that the old variables configure.
 #[derive(Debug)]
 pub(crate) struct OldStores {
-    /// The name that says so first.
+    /// First variable that configures a store.
     pub(crate) name: &'static str,
-    /// The names of all parts, ` and ` between them.
+    /// All variables that configure stores, joined by ` and `.
     pub(crate) names: String,
-    /// `sessions.store` and what goes with it.
+    /// Settings `sessions.store` and those that belong to it.
     pub(crate) settings: Vec<Setting>,
-    /// What an operator should know.
+    /// Warnings for the operator, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads the names; `None` when none asks for a store.
+/// Reads the variables; `None` if none configures a store.
 pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Option<OldStores>, ConfigError> {
     let first = |names: &[&'static str]| {
         names.iter().find_map(|name| var(name).filter(|text| !text.is_empty()).map(|text| (*name, text)))
@@ -44,7 +44,7 @@ pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Opti
     let names = names.into_iter().flatten().collect::<Vec<_>>().join(" and ");
     let mut settings: Vec<Setting> = vec![("sessions.store".into(), store.into())];
     if postgres.is_some() {
-        // The old servers made their tables themselves.
+        // The old servers created their tables themselves.
         settings.push(("sessions.postgres.migrate".into(), true.into()));
     }
     if redis.is_some() {
@@ -103,14 +103,14 @@ fn redis_url(host: &str, first: &First<'_>) -> Result<String, ConfigError> {
     Ok(format!("{scheme}://{access}{}:{port}{database}", bracket(host)))
 }
 
-/// User and password as they stand in a URL; nothing without a password.
+/// User and password in their URL form; empty without a password.
 fn redis_access(first: &First<'_>) -> String {
     let value = |names: &[&'static str]| first(names).map(|(_, text)| encode(&text));
     let user = value(&["REDIS_USERNAME", "REDIS_USER"]).unwrap_or_default();
     value(&["REDIS_PASSWORD"]).map_or_else(String::new, |password| format!("{user}:{password}@"))
 }
 
-/// `REDIS_URL` with the password that stands beside it, unless it has one itself.
+/// Adds the separate password to `REDIS_URL`, unless the URL has one.
 fn with_access(url: &str, first: &First<'_>, warnings: &mut Vec<String>) -> String {
     let access = redis_access(first);
     match url.split_once("://") {
@@ -138,12 +138,12 @@ fn is_yes(text: &str) -> bool {
     matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on" | "require")
 }
 
-/// An IPv6 address stands in brackets in a URL; a folder of a socket has to be encoded.
+/// Puts an IPv6 address in brackets, and encodes a socket's folder, as URLs demand.
 fn bracket(host: &str) -> String {
     if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.replace('/', "%2F") }
 }
 
-/// RFC 3986 section 2.1: all but unreserved characters.
+/// Percent-encodes all but unreserved characters (RFC 3986 section 2.1).
 fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

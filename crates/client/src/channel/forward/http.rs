@@ -1,4 +1,4 @@
-//! Requests of HTTP/1.1 on a stream, taken to a server under its own name.
+//! Requests of HTTP/1.1 on a stream, forwarded to a server under its own name.
 
 use std::convert::Infallible;
 
@@ -18,17 +18,17 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use super::{CONNECT_TIME, Error, Stage, Stream};
 
-/// Bytes of the head of a request or of an answer.
+/// Longest head of a request or an answer, in bytes.
 const HEAD_LEN_MAX: usize = 64 * 1024;
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Answers the requests on a stream until it ends.
+/// Answers the requests on a stream until the stream ends.
 pub(super) async fn serve(stream: Stream, place: &str) -> Result<(), Error> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     connector.set_connect_timeout(Some(CONNECT_TIME));
-    // One stream's requests come one after the other, so that one connection is kept.
+    // Requests on one stream are sequential, so one idle connection is enough.
     let client = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(1).build::<_, Incoming>(connector);
     let service = service_fn(|request| forward(&client, place, request));
     hyper::server::conn::http1::Builder::new()
@@ -72,7 +72,7 @@ fn refusal(status: StatusCode, text: String) -> Response<Body> {
     response
 }
 
-/// What belongs to one connection (RFC 9110 section 7.6.1), that which `Connection` names among it.
+/// Removes hop-by-hop headers (RFC 9110 section 7.6.1), with those that `Connection` names.
 fn drop_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)

@@ -1,7 +1,7 @@
-//! Local connections carried over a channel. One side listens on a port and opens a stream for each connection; the other
-//! takes each stream to a server that it can reach.
+//! Local connections carried over a channel. One side listens on a port and opens a stream for each connection; the
+//! other side connects each stream to a server that it can reach.
 //!
-//! It may not know: how channels are made.
+//! The module does not know how channels are made.
 
 mod http;
 
@@ -17,27 +17,27 @@ use tokio::time::timeout;
 use super::error::{Error, Stage};
 use super::{Channel, Incoming, Stream};
 
-/// What a stream is for that carries a connection.
+/// Kind of streams that carry a connection.
 pub const KIND: &str = "forward";
-/// What of each direction of a connection is under way, in bytes.
+/// Buffer for each direction of a connection, in bytes.
 const BUFFER: usize = 64 * 1024;
-/// How long connecting to the server may take.
+/// Longest time for connecting to the server.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Where streams are taken to.
+/// Server to which streams are forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Bytes, to a host and port.
+    /// Raw bytes, to a host and port.
     Tcp(String),
-    /// Requests of HTTP/1.1, to a host and port, with its name as `Host` and without headers of this hop.
+    /// Requests of HTTP/1.1, to a host and port, with the target as `Host` and without hop-by-hop headers.
     Http(String),
 }
 
 impl Target {
-    /// Reads `tcp://HOST:PORT` or `http://HOST[:PORT]`.
+    /// Parses `tcp://HOST:PORT` or `http://HOST[:PORT]` into a target.
     ///
     /// # Errors
-    /// A sentence that says what is expected.
+    /// A sentence that names the expected form.
     pub fn parse(text: &str) -> Result<Self, String> {
         let bad = || format!("\"{text}\" is neither tcp://HOST:PORT nor http://HOST[:PORT]");
         let uri: ::http::Uri = text.parse().map_err(|_| bad())?;
@@ -62,8 +62,8 @@ impl Target {
     }
 }
 
-/// Takes streams of a channel to a target until the channel is over, and says why it is. A stream of another kind is reset.
-/// `failed` hears of connections that did not come about.
+/// Forwards streams of a channel to a target until the channel is over, and returns the reason. A stream of another
+/// kind is reset. `failed` is called for connections that could not be made.
 pub async fn serve(channel: &Channel, target: &Target, failed: impl Fn(&Error) + Send + Sync + 'static) -> Error {
     let (target, failed) = (Arc::new(target.clone()), Arc::new(failed));
     while let Some(Incoming { hello, stream }) = channel.accept().await {
@@ -82,16 +82,16 @@ pub async fn serve(channel: &Channel, target: &Target, failed: impl Fn(&Error) +
     channel.over().await
 }
 
-/// Opens a stream that carries a connection.
+/// Opens a stream of the kind [`KIND`].
 pub(super) async fn open(channel: &Channel) -> Result<Stream, Error> {
     let hello = Hello::new(KIND).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
     channel.open(&hello).await
 }
 
-/// Carries one local connection over a stream of its own.
+/// Carries one local connection over its own stream.
 ///
 /// # Errors
-/// Why there is no stream, or why it broke off.
+/// The reason why there is no stream, or why it broke off.
 pub async fn carry_over(channel: &Channel, local: TcpStream) -> Result<(), Error> {
     match open(channel).await {
         Ok(stream) => carry(local, stream).await,
@@ -102,11 +102,11 @@ pub async fn carry_over(channel: &Channel, local: TcpStream) -> Result<(), Error
     }
 }
 
-/// Joins a stream with an input and an output. It is done when both directions are finished; where `is_input_awaited` is
-/// false, when the peer is.
+/// Joins a stream with an input and an output. It returns once both directions are finished; with `is_input_awaited`
+/// false, once the peer has finished.
 ///
 /// # Errors
-/// Why one of the two broke off.
+/// The reason why one of the two broke off.
 pub async fn join(
     stream: Stream,
     mut input: impl AsyncRead + Unpin,
@@ -139,7 +139,7 @@ pub async fn join(
     Ok(())
 }
 
-/// A channel's own word, where the failure has one.
+/// Returns the channel's own error inside an I/O error, if there is one.
 fn broken(err: &io::Error) -> Error {
     let told = err.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     if let Some(told) = told {
@@ -155,8 +155,8 @@ async fn connect(place: &str) -> Result<TcpStream, Error> {
     connected.map_err(unreachable)
 }
 
-/// Both ways until both ends are finished: one side's end is passed on, and the other way goes on. Where one side breaks off, the
-/// other one is reset: an end that nobody said must not look like one.
+/// Copies both ways until both ends are finished: one side's end is passed on while the other direction continues. If
+/// one side breaks off, the other is reset: a failure must not look like an orderly end.
 pub(super) async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<(), Error> {
     let _ = local.set_nodelay(true);
     let carried = copy_bidirectional_with_sizes(&mut local, &mut stream, BUFFER, BUFFER).await;
@@ -166,9 +166,9 @@ pub(super) async fn carry(mut local: TcpStream, mut stream: Stream) -> Result<()
     carried.map(|_| ()).map_err(|err| broken(&err))
 }
 
-/// Ends a connection with a reset instead of an end.
+/// Ends a connection with a reset instead of an orderly end.
 pub(super) fn reset(local: TcpStream) {
-    // Without it the connection would end in order; there is nothing better to do.
+    // If it fails, the connection ends in order; there is no better way.
     let _ = local.set_zero_linger();
 }
 

@@ -1,4 +1,4 @@
-//! A stream of calls: a task that reads it, one that writes it, and the calls that wait.
+//! A stream of calls: a reading task, a writing task, and the waiting calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,20 +15,20 @@ use super::serve::{Called, Handlers};
 use super::{CallError, Stream};
 use crate::channel::error::{Error, Stage};
 
-/// Frames that wait to be written.
+/// Frames that wait to be written, at most.
 const OUTBOX: usize = 64;
-/// Frames are gathered into one write up to about so many bytes.
+/// Bytes at which the writer stops gathering frames for one write.
 const GATHERED: usize = 64 * 1024;
-/// What is read at once, in bytes.
+/// Size of the read buffer, in bytes.
 const READ_LEN: usize = 16 * 1024;
-/// How long frames that wait may take to be written once the stream is to end.
+/// Longest time to write the waiting frames once the stream is to end.
 const LAST_FRAMES_TIME: Duration = Duration::from_secs(5);
-/// Frames in a row that are no envelope, before the stream is given up.
+/// Malformed frames in a row after which the stream is given up.
 const MALFORMED_MAX: u32 = 16;
 
 type Waiting = HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>;
 
-/// See the module. Tasks end when the last handle is gone, or the stream is.
+/// Link between the handles and the tasks of a stream. The tasks end with the last handle, or with the stream.
 pub(super) struct Link {
     outbox: mpsc::Sender<Vec<u8>>,
     waiting: Mutex<Waiting>,
@@ -73,7 +73,7 @@ impl Link {
                 () = reader.run(read) => {}
                 () = stop.cancelled() => {}
             }
-            // Whoever waits hears that nothing will come. Over first: a call begun meanwhile sees that, or is cleared.
+            // Waiting calls end with an error. `over` is set first: a call begun meanwhile sees it, or is cleared.
             over_now.send_replace(true);
             if let Some(link) = ended.upgrade() {
                 link.waiting().clear();
@@ -141,7 +141,7 @@ fn broken() -> CallError {
     CallError::Broken(Error::new(Stage::Rpc, "transport_error", "the stream of calls is over"))
 }
 
-/// Forgets a call however it ends, and tells the peer where it may still be at work on it.
+/// Removes a call at its end, and sends a cancellation if the peer may still be working on it.
 struct GivenUp<'a> {
     link: &'a Arc<Link>,
     id: u64,
@@ -154,13 +154,13 @@ impl Drop for GivenUp<'_> {
         if self.is_told
             && let Ok(cancel) = self.link.frame(&Envelope::Cancel { id: self.id })
         {
-            // Where there is no room the peer works for nothing, as it would for a caller of v1.
+            // If the outbox is full, the peer's work is wasted, as it is for a caller of v1.
             let _ = self.link.outbox.try_send(cancel);
         }
     }
 }
 
-/// Writes frames until it is to stop, and then what waits already: whoever told the peer something may be gone at once.
+/// Writes frames until the stop, and then the frames that already wait: their sender may be gone at once.
 async fn write_all(mut write: WriteHalf<Stream>, mut outbox: mpsc::Receiver<Vec<u8>>, stop: CancellationToken) {
     let written = async {
         let mut is_stopping = false;
@@ -196,7 +196,7 @@ async fn write_all(mut write: WriteHalf<Stream>, mut outbox: mpsc::Receiver<Vec<
     }
 }
 
-/// What a reader has at hand.
+/// State of the reading task.
 struct Reader {
     link: Weak<Link>,
     outbox: mpsc::Sender<Vec<u8>>,
@@ -215,7 +215,7 @@ impl Reader {
             if read.read_exact(&mut header).await.is_err() {
                 return;
             }
-            // A length over the bound leaves no way to find the next frame.
+            // After a length over the bound, the next frame cannot be found.
             let Ok(len) = frame::body_len(header, self.handlers.frame_len_max) else { return };
             json.clear();
             json.resize(len, 0);
@@ -227,7 +227,7 @@ impl Reader {
                     malformed = 0;
                     self.take(envelope).await;
                 }
-                // As v1's servers do; who sends nothing else is not read for ever.
+                // Single malformed frames are skipped, as v1 servers do; a peer that sends nothing else is dropped.
                 Err(_) => {
                     malformed += 1;
                     if malformed >= MALFORMED_MAX {
@@ -235,7 +235,7 @@ impl Reader {
                     }
                 }
             }
-            // A long frame's room is not kept for the short ones after it.
+            // The buffer of a long frame is not kept for the short ones after it.
             json.shrink_to(READ_LEN);
         }
     }
@@ -270,7 +270,7 @@ impl Reader {
             let type_id = called.type_id;
             let result = tokio::select! {
                 result = handlers.answer(called) => result,
-                // Nobody waits for the answer.
+                // The caller no longer waits for the answer.
                 () = cancel.cancelled() => return,
             };
             running(&all).remove(&id);

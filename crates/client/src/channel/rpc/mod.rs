@@ -1,5 +1,5 @@
-//! Remote calls on a stream: many at once, each with a deadline and able to be taken back, and notifications; from either
-//! side. SPEC rpc.md
+//! Remote calls on a stream: concurrent, each with a deadline and cancellable, and notifications; from either side.
+//! SPEC rpc.md
 
 mod link;
 mod serve;
@@ -15,33 +15,33 @@ use super::{Channel, Hello, Stream};
 use link::Link;
 pub use serve::{Called, Handlers};
 
-/// How long a call waits for its answer, unless said.
+/// Default wait of a call for its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Why a call has no answer.
+/// Failure of a call that has no result.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// The peer answered with an error.
     #[error("{0}")]
     Refused(#[from] RpcError),
-    /// No answer came in time; the peer was told that nobody waits any more.
+    /// No answer came in time; the peer was sent a cancellation.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
-    /// The request, or its answer, is longer than a frame may be, in bytes.
+    /// The request or its answer exceeds the longest frame, in bytes.
     #[error("longer than {0} bytes")]
     TooLong(usize),
-    /// The stream or its channel is over. Whether the request was handled is not known.
+    /// The stream or its channel is over. The peer may have handled the request.
     #[error("{0}")]
     Broken(Error),
 }
 
 impl CallError {
-    /// Every code that [`CallError::code`] can return, for the test that compares them with `spec/registry.toml`.
+    /// All codes that [`CallError::code`] returns, for the test that compares them with `spec/registry.toml`.
     pub const CODES: &'static [&'static str] =
         &["handler_not_found", "rpc_error", "rpc_timeout", "rpc_too_large", "transport_error"];
 
-    /// The stable code of `spec/registry.toml`; an answer's number is in [`CallError::Refused`].
+    /// Stable code of `spec/registry.toml`; [`CallError::Refused`] has the number that the peer answered.
     pub fn code(&self) -> &'static str {
         match self {
             CallError::Refused(error) if error.code == RpcError::HANDLER_NOT_FOUND => "handler_not_found",
@@ -53,7 +53,7 @@ impl CallError {
     }
 }
 
-/// Remote calls over one stream. Clones are handles of the same; the stream ends with the last one.
+/// Remote calls over one stream. Clones share the stream, which ends with the last clone.
 #[derive(Clone)]
 pub struct Rpc(Arc<Link>);
 
@@ -64,39 +64,39 @@ impl std::fmt::Debug for Rpc {
 }
 
 impl Rpc {
-    /// Opens a stream for calls on a channel. `handlers` answer what the peer asks on it.
+    /// Opens a stream for calls on a channel. `handlers` answer the peer's calls on it.
     ///
     /// # Errors
-    /// Why the channel is over.
+    /// The reason why the channel is over.
     pub async fn open(channel: &Channel, handlers: Handlers) -> Result<Rpc, Error> {
         let hello =
             Hello::new(Hello::RPC).map_err(|err| Error::new(Stage::Stream, "hello_invalid", err.to_string()))?;
         Ok(Rpc::over(channel.open(&hello).await?, handlers))
     }
 
-    /// Calls over a stream whose prologue has passed, from either side.
+    /// Runs calls over a stream whose prologue was exchanged, from either side.
     pub fn over(stream: Stream, handlers: Handlers) -> Rpc {
         Rpc(Link::start(stream, handlers))
     }
 
-    /// Asks the handler of `type_id` and waits for its answer, up to [`TIMEOUT`].
+    /// Calls the peer's handler of `type_id` and waits for its answer, up to [`TIMEOUT`].
     ///
     /// # Errors
-    /// [`CallError`].
+    /// Failure without a result: [`CallError`].
     pub async fn call(&self, type_id: u32, payload: Value) -> Result<Value, CallError> {
         self.call_within(type_id, payload, TIMEOUT).await
     }
 
-    /// As [`Rpc::call`], for `timeout` at most (49 days at most are told to the peer). Whoever drops the future takes the
-    /// request back.
+    /// Calls like [`Rpc::call`], with another timeout (the peer is sent at most 49 days). Dropping the future cancels
+    /// the request.
     ///
     /// # Errors
-    /// [`CallError`].
+    /// Failure without a result: [`CallError`].
     pub async fn call_within(&self, type_id: u32, payload: Value, timeout: Duration) -> Result<Value, CallError> {
         self.0.call(type_id, payload, timeout).await
     }
 
-    /// Tells the peer something. It returns when it is on its way; nobody says whether it arrived.
+    /// Sends a notification. It returns once the frame is queued; there is no acknowledgement.
     ///
     /// # Errors
     /// [`CallError::TooLong`], [`CallError::Broken`].
@@ -104,7 +104,7 @@ impl Rpc {
         self.0.notify(type_id, payload).await
     }
 
-    /// Waits until nothing more can come or go.
+    /// Waits until the stream is over in both directions.
     pub async fn over_now(&self) {
         self.0.over().await;
     }

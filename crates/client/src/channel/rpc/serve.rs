@@ -1,4 +1,4 @@
-//! Handlers: what a side answers, and the bounds on it.
+//! Handlers of requests and notifications, with their bounds.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,13 +11,13 @@ use futures_util::FutureExt;
 use sealway_proto::rpc::RpcError;
 use serde_json::Value;
 
-/// What a handler is asked.
+/// A request that a handler answers.
 pub struct Called {
-    /// The request's type, which chose the handler.
+    /// Type of the request, which selected the handler.
     pub type_id: u32,
-    /// What is asked.
+    /// Payload of the request, as JSON.
     pub payload: Value,
-    /// For how long the caller waits, where it says so. The handler is ended then.
+    /// Time for which the caller waits, if the caller sent it. The handler is stopped then.
     pub timeout: Option<Duration>,
 }
 
@@ -31,7 +31,7 @@ type Answer = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
 type Handler = Arc<dyn Fn(Called) -> Answer + Send + Sync>;
 type Listener = Arc<dyn Fn(Value) + Send + Sync>;
 
-/// What a side answers, and listens to. Requests of a stream run at the same time, up to a bound.
+/// Handlers of one side. Requests of a stream run concurrently, up to a bound.
 #[derive(Clone)]
 pub struct Handlers {
     requests: HashMap<u32, Handler>,
@@ -52,12 +52,13 @@ impl Default for Handlers {
 }
 
 impl Handlers {
-    /// Answers nothing: what a side takes that only asks.
+    /// Creates handlers that answer nothing, for a side that only calls.
     pub fn none() -> Self {
         Handlers::default()
     }
 
-    /// Answers requests of a type. A handler whose caller is gone, or waits no longer, is dropped where it awaits.
+    /// Registers a handler for requests of a type. If the caller cancels or its time is over, the handler is dropped at
+    /// its next await.
     #[must_use]
     pub fn on<F, A>(mut self, type_id: u32, handler: F) -> Self
     where
@@ -68,22 +69,23 @@ impl Handlers {
         self
     }
 
-    /// Hears notifications of a type, one after the other, before what came after them is read: it must not wait.
+    /// Registers a listener for notifications of a type. Notifications run in order, and block the reading of later
+    /// frames: a listener must not wait.
     #[must_use]
     pub fn on_notification(mut self, type_id: u32, listener: impl Fn(Value) + Send + Sync + 'static) -> Self {
         self.notifications.insert(type_id, Arc::new(listener));
         self
     }
 
-    /// Requests of a stream that are handled at once, 256 unless said, at least 1; the next one is not read before one of
-    /// them is done.
+    /// Sets the concurrent requests of a stream, at least 1; the next one is not read before one of them is done.
+    /// Default 256.
     #[must_use]
     pub fn at_once(mut self, max: usize) -> Self {
         self.at_once_max = max.max(1);
         self
     }
 
-    /// Longest frame that is read and written, in bytes; 1 MiB unless said.
+    /// Sets the longest frame that is read and written, in bytes. Default 1 MiB.
     #[must_use]
     pub fn frames_up_to(mut self, bytes: usize) -> Self {
         self.frame_len_max = bytes;
@@ -96,13 +98,13 @@ impl Handlers {
         }
     }
 
-    /// Runs the handler of a request to its end, its deadline or its panic.
+    /// Runs the handler of a request until it ends, panics or reaches its deadline.
     pub(super) async fn answer(&self, called: Called) -> Result<Value, RpcError> {
         let Some(handler) = self.requests.get(&called.type_id).cloned() else {
             return Err(RpcError::handler_not_found());
         };
         let limit = called.timeout;
-        // The closure runs inside, so that its own panic is caught too.
+        // The closure is called inside, so that its own panic is caught too.
         let answer = AssertUnwindSafe(async move { handler(called).await }).catch_unwind();
         let answered = match limit {
             None => Ok(answer.await),

@@ -1,4 +1,4 @@
-//! What proto's side of a server reads headers from, and a body that is written while it is sent.
+//! Header access for the server side of `sealway_proto`, and a body that is written while it is sent.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ impl Headers for Received {
     }
 }
 
-/// A body that comes through a channel.
+/// A body whose frames come through a channel.
 pub(crate) struct Flowing(pub(crate) mpsc::Receiver<Bytes>);
 
 impl Body for Flowing {

@@ -1,7 +1,8 @@
-//! A service of wire 3 on a socket, made of the server's side in proto: it agrees, opens and seals as it must, or does on
-//! purpose what a client must not put up with. Its clock is not that of this machine.
+//! A service of wire 3 on a socket, built from the server side of `sealway_proto`: it agrees, opens and seals
+//! correctly, or misbehaves on purpose. Its clock differs from this machine's.
 #![allow(clippy::type_complexity, clippy::result_large_err, reason = "a service of tests may take its time")]
 
+mod calls;
 mod http_parts;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -11,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+pub(crate) use calls::{call, client, code, pinned, post, trusted};
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -18,8 +20,8 @@ pub(crate) use http_parts::{Flowing, Received};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use sealway_client::sealed::{Pin as KeyPin, PublicKey, Suite, Trust};
-use sealway_client::{Client, Error, Options};
+use sealway_client::native::PublicKey;
+use sealway_client::{Pin as KeyPin, Suite};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
@@ -32,41 +34,41 @@ use sealway_proto::wire::{ReplayPolicy, base64};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-/// Far from any wall clock.
+/// Start of the service's clock, far from any wall clock.
 const BORN_MS: u64 = 2_500_000_000_000;
-/// The latest time that a key set may name.
+/// Latest time that a key set may name.
 pub(crate) const LATEST_MS: u64 = 999_999_999_999_999;
 
-/// What the service does with a request that is not for its key set.
+/// Behaviour of the service for a request other than for its key set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Act {
     Serve,
-    /// Refuses with a code, and nothing that proves it.
+    /// Rejects with a code, without a proof.
     Problem(&'static str),
-    /// Knows no session any more.
+    /// Answers that it does not know the session.
     Forget,
-    /// Says that the request's time is wrong; under the session's key, or not.
+    /// Answers that the request's time is wrong; authenticated by the session's key, or not.
     Skew(Proof),
-    /// As it must, but for one bit of the answer's body.
+    /// Serves correctly, except for one flipped bit of the answer's body.
     Altered,
-    /// Gives the answer before this one again.
+    /// Repeats the answer before this one.
     Swapped,
     /// Ends the answer's stream, cleanly, before its last frame.
     Cut,
-    /// Puts bytes behind the answer's last frame.
+    /// Adds bytes after the answer's last frame.
     Longer,
     /// Agrees with a key that it does not publish.
     OtherKey,
-    /// Agrees with a signature that is another's.
+    /// Agrees with a signature by another key.
     OtherSignature,
-    /// Has something in an agreement that it did not sign.
+    /// Changes a field of the agreement after the signature.
     Changed,
-    /// Says that no pinned key is live.
+    /// Answers that no pinned key is live.
     Retired,
-    /// Takes another suite than the client's share has.
+    /// Agrees on another suite than that of the client's share.
     Suite,
     Stall,
-    /// As it must, but the answer to a sealed request is held back for so many milliseconds.
+    /// Serves correctly, but delays the answer to a sealed request by this many milliseconds.
     Held(u64),
 }
 
@@ -83,14 +85,14 @@ pub(crate) struct Service {
     pub(crate) keys: Mutex<Vec<Arc<dyn Es256Key>>>,
     pub(crate) root: Mutex<Option<Box<dyn Es256Key>>>,
     pub(crate) set_issued_ms: Mutex<u64>,
-    /// When the keys of the set are live, and when it is over.
+    /// Start and end of the keys' lifetime, and the end of the key set.
     pub(crate) set_times_ms: Mutex<[u64; 3]>,
     pub(crate) suites: Mutex<Vec<Suite>>,
     pub(crate) acts: Mutex<VecDeque<Act>>,
     pub(crate) sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Method, path and outer headers of each request.
     pub(crate) seen: Mutex<Vec<(String, HeaderMap)>>,
-    /// What was served, by method, target and body.
+    /// Served requests, by method, target and body.
     pub(crate) served: Mutex<Vec<String>>,
     pub(crate) inner: Mutex<Vec<InnerHeaders>>,
     pub(crate) inits: Mutex<Vec<InitRequest>>,
@@ -115,6 +117,12 @@ fn plain(status: u16, body: String) -> Answer {
 
 fn refuse(problem: Problem) -> Answer {
     plain(problem.status, problem.encode())
+}
+
+/// Answers after the whole request was read, so that its connection can serve the next one.
+async fn drained(mut body: Incoming, answer: Answer) -> Answer {
+    while let Some(Ok(_)) = body.frame().await {}
+    answer
 }
 
 impl Service {
@@ -174,7 +182,7 @@ impl Service {
         set
     }
 
-    /// Where it listens.
+    /// Listens on a free port, and returns the service's URL.
     pub(crate) async fn listen(self: &Arc<Service>) -> Uri {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -282,10 +290,10 @@ impl Service {
             self.sessions.lock().unwrap().clear();
         }
         let session = self.sessions.lock().unwrap().get(&request.session_id().unwrap().to_string()).cloned();
-        let Some(session) = session else { return refuse(Problem::new("session_expired")) };
+        let Some(session) = session else { return drained(body, refuse(Problem::new("session_expired"))).await };
         let policy = ReplayPolicy::default();
         let skew = |proof: Proof| {
-            // One time, which both say: a millisecond may pass between two looks at the clock.
+            // One reading of the clock for both uses: a millisecond may pass between two readings.
             let now_ms = self.now_ms();
             let mut mac = problem::prove_clock(default_provider(), &session, stamp, nonce, now_ms).unwrap();
             mac[0] ^= u8::from(proof == Proof::Wrong);
@@ -293,17 +301,17 @@ impl Service {
             refuse(if proof == Proof::None { said } else { said.with("mac", base64::encode(&mac)) })
         };
         if let Act::Skew(proof) = act {
-            return skew(proof);
+            return drained(body, skew(proof)).await;
         }
         let opened = request.open(default_provider(), session.clone(), self.now_ms(), &policy);
         let (mut opener, opening) = match opened {
             Ok(opened) => opened,
-            Err(sealway_proto::Error::TimestampOutsideWindow) => return skew(Proof::Right),
+            Err(sealway_proto::Error::TimestampOutsideWindow) => return drained(body, skew(Proof::Right)).await,
             Err(err) => panic!("{err}"),
         };
         let (mut frames, mut frame, mut buffer, mut is_last) =
             (Vec::new(), Vec::new(), taken.unwrap_or_default(), false);
-        // The first frame, or everything where the answer does not flow.
+        // The first frame, or the whole body of an answer that does not stream.
         let flows = line.target.starts_with("/flow");
         loop {
             let mut input = &buffer[..];
@@ -405,7 +413,7 @@ impl Service {
         response.body(Full::new(body.into()).boxed_unsync()).unwrap()
     }
 
-    /// Answers each frame with one of its own, as it comes.
+    /// Answers each frame with a frame of its own, as it arrives.
     fn flow(
         &self,
         reply: &Reply,
@@ -459,19 +467,4 @@ fn one(sealer: &mut FrameSealer, part: &[u8], is_last: bool) -> Bytes {
     out.extend_from_slice(part);
     sealer.seal(&mut out, begun, is_last).unwrap();
     out.into()
-}
-
-pub(crate) fn pinned(service: &Service) -> Options {
-    Options { trust: Trust::Keys(vec![service.pin()]), ..Options::default() }
-}
-
-pub(crate) async fn client(service: &Arc<Service>, options: Options) -> Client {
-    Client::new(service.listen().await, options).unwrap()
-}
-
-pub(crate) fn code(err: &Error) -> &str {
-    match err {
-        Error::Problem { code, .. } => code,
-        other => panic!("{other}"),
-    }
 }

@@ -1,8 +1,9 @@
-//! Two reports beside each other: what changed, by how much, and whether chance would do the same.
+//! Comparison of two reports: the changes, their size, and whether chance explains them.
 //!
 //! Rates, shares and means are compared by Welch's t-test on seconds, percentiles by whether their confidence intervals
-//! overlap; both reckon with seconds that hang together. Either tells these two runs apart, not the programs they are of:
-//! another start, another placement in memory, another neighbour on the machine differ as well. Repeats are the remedy.
+//! overlap. Both account for the correlation of neighbouring seconds. The result distinguishes these two runs, not the two
+//! programs: runs of one program also differ by start, memory placement and other load on the machine. Repeat the runs to
+//! tell programs apart.
 
 mod statistics;
 mod text;
@@ -10,90 +11,95 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 use self::statistics::{Mean, SECONDS_MIN};
-use super::document::{Ended, LimitTold, Report, SecondRow};
+use super::document::Report;
 use super::histogram;
 use super::units::finite;
 use super::words;
-use crate::record::Phase;
+use crate::engine::{Ended, Limit};
+use crate::record::{Phase, Second};
+use crate::thresholds::Unit;
 
-/// A difference that chance makes more often than this is none.
+/// Maximum p-value of a significant difference.
 const CHANCE_MAX: f64 = 0.01;
 
-/// What is said of how it was compared.
+/// Description of the method, part of every comparison.
 const METHOD: &str = "Rates, shares and means: Welch's t-test on seconds, p < 0.01. Percentiles: 95 % intervals of order \
                       statistics that do not overlap. Samples are counted as fewer where seconds hang together. This tells \
                       two runs apart, not two programs: repeat each run before believing a small difference.";
 
-/// Two runs beside each other.
+/// Comparison of two runs with all figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Comparison {
-    /// `comparison`.
+    /// Kind of the document: `comparison`.
     pub(crate) kind: String,
-    /// [`super::VERSION`].
+    /// Version of the document, [`super::VERSION`].
     pub(crate) version: u32,
-    /// The run that is compared with.
+    /// Baseline run of the comparison.
     pub(crate) old: Side,
-    /// The run that is compared.
+    /// Run that is compared with the baseline.
     pub(crate) new: Side,
-    /// Why there is no verdict, in one sentence; null where there is.
+    /// Reason why there is no verdict, in one sentence; null if there is one.
     pub(crate) refused: Option<String>,
-    /// What else differs between both, each in one sentence.
+    /// Other differences between both runs, one sentence each.
     pub(crate) differences: Vec<String>,
-    /// The figures.
+    /// Figures of both runs with their changes.
     pub(crate) figures: Vec<Change>,
-    /// How they were compared.
+    /// Description of the statistical method.
     pub(crate) method: String,
 }
 
-/// One of both runs.
+/// One of the two compared runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Side {
-    /// What it is called.
+    /// Label of the run from its report.
     pub(crate) label: String,
-    /// When it started.
+    /// Start of the run, as ISO 8601 in UTC.
     pub(crate) started_at: String,
 }
 
-/// A figure of both runs.
+/// One figure of both runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    /// Which, such as `response_p99`.
+    /// Name of the figure, such as `response_p99`.
     pub(crate) figure: String,
-    /// `ns`, `share` or `per_s`.
-    pub(crate) unit: String,
-    /// In the old run; null where it was not measured.
+    /// Unit that both values have.
+    pub(crate) unit: Unit,
+    /// Value in the old run; null if it was not measured.
     pub(crate) old: Option<f64>,
-    /// In the new run.
+    /// Value in the new run; null if it was not measured.
     pub(crate) new: Option<f64>,
-    /// The old figure's 95 % confidence interval; its upper end is null where the samples do not reach so far.
+    /// 95 % confidence interval of the old value; its upper end is null if the samples do not reach that far.
     pub(crate) old_interval: Option<(f64, Option<f64>)>,
-    /// The new figure's.
+    /// 95 % confidence interval of the new value, likewise.
     pub(crate) new_interval: Option<(f64, Option<f64>)>,
-    /// From old to new, as a share of old: 0.05 is 5 % more. Null where old is nothing.
+    /// Relative change from old to new: 0.05 is 5 % more. Null if the old value is missing or not above zero.
     pub(crate) change: Option<f64>,
-    /// Whether chance would hardly do it; null where that cannot be told.
+    /// True if chance is an unlikely cause; null if that is unknown.
     pub(crate) significant: Option<bool>,
-    /// Whether new is worse than old, significantly or not.
+    /// True if the new value is worse than the old, significantly or not.
     pub(crate) worse: bool,
 }
 
-/// Compares two runs.
+/// Compares a new run with an old one.
 pub(crate) fn compare(old: &Report, new: &Report) -> Comparison {
     let side = |report: &Report| Side { label: report.label.clone(), started_at: report.started_at.clone() };
     let mut figures = vec![
         by_seconds(
             "succeeded_per_s",
-            "per_s",
+            Unit::PerSecond,
             true,
             [old, new],
             |report| Some(report.rates.succeeded_per_s),
-            |row| (row.length_s > 0.5).then(|| row.counts.succeeded as f64 / row.length_s),
+            |row| {
+                let length = row.length.as_secs_f64();
+                (length > 0.5).then(|| row.counts.succeeded as f64 / length)
+            },
         ),
-        by_seconds("failed_share", "share", false, [old, new], failed_share, |row| {
+        by_seconds("failed_share", Unit::Share, false, [old, new], failed_share, |row| {
             let ended = row.counts.succeeded.saturating_add(row.counts.failed);
             (ended > 0).then(|| row.counts.failed as f64 / ended as f64)
         }),
-        by_seconds("response_mean", "ns", false, [old, new], mean_ns, |row| {
+        by_seconds("response_mean", Unit::Nanoseconds, false, [old, new], mean_ns, |row| {
             (row.response.count > 0).then_some(row.response.mean_ns)
         }),
     ];
@@ -116,8 +122,8 @@ pub(crate) fn compare(old: &Report, new: &Report) -> Comparison {
 }
 
 impl Comparison {
-    /// The figures that are significantly worse, by more than this share of what they were (0.05 is 5 %). None where the
-    /// verdict is refused.
+    /// Returns the figures that are significantly worse by more than this share of the old value (0.05 is 5 %). Empty if
+    /// there is no verdict.
     pub(crate) fn regressions(&self, more_than: f64) -> Vec<&Change> {
         if self.refused.is_some() {
             return Vec::new();
@@ -135,24 +141,24 @@ fn failed_share(report: &Report) -> Option<f64> {
     (report.counts.succeeded > 0 || report.counts.failed > 0).then_some(report.rates.failed_share)
 }
 
-/// The seconds that count.
-fn measured(report: &Report) -> Vec<&SecondRow> {
+/// Returns the seconds outside the warm-up.
+fn measured(report: &Report) -> Vec<&Second> {
     report.seconds.iter().filter(|row| !row.warm_up).collect()
 }
 
 fn by_seconds(
     figure: &str,
-    unit: &str,
+    unit: Unit,
     more_is_better: bool,
     reports: [&Report; 2],
     whole: impl Fn(&Report) -> Option<f64>,
-    second: impl Fn(&SecondRow) -> Option<f64>,
+    second: impl Fn(&Second) -> Option<f64>,
 ) -> Change {
     let means = reports.map(|report| {
         let samples: Vec<_> = measured(report).into_iter().filter_map(&second).collect();
         statistics::mean(&samples)
     });
-    // What is shown is of the whole run; the interval of the seconds is put around it.
+    // The value shown is that of the whole run; the interval of the seconds is centred on it.
     let interval = |value: Option<f64>, mean: Option<Mean>| {
         let half = mean?.half_width();
         Some((finite((value? - half).max(0.0)), Some(finite(value? + half))))
@@ -183,12 +189,12 @@ fn by_rank(figure: &str, phase: Phase, share: f64, reports: [&Report; 2]) -> Cha
         [Some(old), Some(new)] => Some(above(old, new) || above(new, old)),
         _ => None,
     };
-    change(figure, "ns", false, values, intervals, significant)
+    change(figure, Unit::Nanoseconds, false, values, intervals, significant)
 }
 
 fn change(
     figure: &str,
-    unit: &str,
+    unit: Unit,
     more_is_better: bool,
     [old, new]: [Option<f64>; 2],
     [old_interval, new_interval]: [Option<(f64, Option<f64>)>; 2],
@@ -197,7 +203,7 @@ fn change(
     let both = old.zip(new);
     Change {
         figure: figure.to_owned(),
-        unit: unit.to_owned(),
+        unit,
         old: old.map(finite),
         new: new.map(finite),
         old_interval,
@@ -210,15 +216,15 @@ fn change(
 
 fn refused(old: &Report, new: &Report) -> Option<String> {
     for (name, report) in [("old", old), ("new", new)] {
-        if let LimitTold::Generator { why } = &report.limit {
+        if let Limit::Generator(why) = &report.limit {
             return Some(format!(
                 "In the {name} run the generator was the limit, so its figures say nothing of the target: {why}"
             ));
         }
-        if let LimitTold::Unmeasured { why } = &report.limit {
+        if let Limit::Unmeasured(why) = &report.limit {
             return Some(format!("In the {name} run nothing was measured: {why}"));
         }
-        if let Ended::Failed { why } = &report.ended {
+        if let Ended::Failed(why) = &report.ended {
             return Some(format!("The {name} run was given up: {why}"));
         }
     }
@@ -232,7 +238,7 @@ fn refused(old: &Report, new: &Report) -> Option<String> {
     None
 }
 
-/// What must be known before the figures: another plan, another machine, another limit.
+/// Returns the differences to know before reading the figures: another plan, machine or bottleneck.
 fn differences(old: &Report, new: &Report) -> Vec<String> {
     let mut out = Vec::new();
     fields(
@@ -249,7 +255,7 @@ fn differences(old: &Report, new: &Report) -> Vec<String> {
     if (before - after).abs() > 0.1 * before.max(after) {
         out.push(format!("{before:.0} seconds were measured, and now {after:.0}."));
     }
-    let offered = |report: &Report| report.limit == LimitTold::Offered;
+    let offered = |report: &Report| report.limit == Limit::Offered;
     if offered(old) && offered(new) {
         out.push(
             "Both runs met the rate that was offered, so their rates say nothing of what the target could do."
@@ -265,7 +271,7 @@ fn differences(old: &Report, new: &Report) -> Vec<String> {
 fn fields(out: &mut Vec<String>, of: &str, old: Option<serde_json::Value>, new: Option<serde_json::Value>) {
     let (Some(serde_json::Value::Object(old)), Some(serde_json::Value::Object(new))) = (old, new) else { return };
     for (name, before) in &old {
-        // The same load with other dice is the same load.
+        // The same load with another seed counts as the same load.
         if let Some(after) = new.get(name).filter(|after| *after != before && name != "seed") {
             out.push(format!("Of {of}, {name} was {before}, and is {after}."));
         }

@@ -1,29 +1,28 @@
-//! What can be told of two runs from their samples.
+//! Statistical tests on the samples of two runs.
 //!
-//! Seconds of one run are not independent: a slow one is followed by slow ones. So the number of samples is taken for as
-//! small as their correlation makes it, in both tests; without that, any two runs would differ "significantly".
+//! Seconds of one run are not independent: slow seconds follow slow ones. So both tests reduce the number of samples by
+//! their correlation; otherwise any two runs would differ "significantly".
 
 use hdrhistogram::Histogram;
 
-use super::super::document::SecondRow;
-use crate::record::Heat;
+use crate::record::{Heat, Second};
 
-/// Fewer seconds than this say nothing of how a run varies.
+/// Minimum number of seconds from which a run's variation can be estimated.
 pub(super) const SECONDS_MIN: usize = 8;
 
-/// Deviations of a normal distribution that hold 95 % of it.
+/// Standard deviations to each side that hold 95 % of a normal distribution.
 const Z95: f64 = 1.959_964;
 
-/// A mean, how sure it is, and of how many independent samples.
+/// Mean of samples with its standard error and the number of independent samples.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mean {
     pub(super) mean: f64,
-    /// The square of its standard error.
+    /// Square of the standard error.
     pub(super) error_squared: f64,
     pub(super) independent: f64,
 }
 
-/// The mean of samples that follow one another; `None` of fewer than [`SECONDS_MIN`].
+/// Computes the mean of consecutive samples; `None` for fewer than [`SECONDS_MIN`].
 pub(super) fn mean(samples: &[f64]) -> Option<Mean> {
     if samples.len() < SECONDS_MIN {
         return None;
@@ -36,8 +35,8 @@ pub(super) fn mean(samples: &[f64]) -> Option<Mean> {
     Some(Mean { mean, error_squared: variance / independent, independent })
 }
 
-/// By how much correlation of neighbours makes the variance of a mean larger; 1 for none. Takes the samples for an
-/// autoregression of first order, (1 + r) / (1 - r); an r below 0 is not taken for a gain.
+/// Returns the factor by which the correlation of neighbours raises the variance of a mean; 1 for none. Assumes a
+/// first-order autoregression, (1 + r) / (1 - r); a negative r counts as 0, and r is at most 0.95.
 fn inflation(deviations: &[f64]) -> f64 {
     let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
     if squares <= 0.0 {
@@ -49,13 +48,13 @@ fn inflation(deviations: &[f64]) -> f64 {
 }
 
 impl Mean {
-    /// Half the width of its 95 % confidence interval.
+    /// Returns half the width of the 95 % confidence interval.
     pub(super) fn half_width(&self) -> f64 {
         t_of(0.05, self.independent - 1.0) * self.error_squared.sqrt()
     }
 }
 
-/// Welch's t-test: how likely means would lie at least so far apart if both runs were alike.
+/// Returns the p-value of Welch's t-test: the probability that two equal runs differ at least this much.
 pub(super) fn welch(a: &Mean, b: &Mean) -> f64 {
     let apart = (a.mean - b.mean).abs();
     let error_squared = a.error_squared + b.error_squared;
@@ -67,12 +66,12 @@ pub(super) fn welch(a: &Mean, b: &Mean) -> f64 {
     two_sided(apart / error_squared.sqrt(), freedom)
 }
 
-/// The share of Student's distribution beyond `t` at both sides.
+/// Returns the share of Student's distribution beyond `t` on both sides.
 fn two_sided(t: f64, freedom: f64) -> f64 {
     beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0)
 }
 
-/// The t beyond which this share lies, by halving.
+/// Returns the t beyond which this share lies, by bisection.
 fn t_of(share: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1000.0);
     for _ in 0..60 {
@@ -82,12 +81,12 @@ fn t_of(share: f64, freedom: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function, by its continued fraction (modified Lentz).
+/// Computes the regularised incomplete beta function by its continued fraction (modified Lentz).
 fn beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
     }
-    // The fraction converges quickly on one side of the mean alone; the other is its mirror.
+    // The fraction converges quickly only on one side of the mean; the other side is its mirror.
     if x > (a + 1.0) / (a + b + 2.0) {
         return 1.0 - beta(1.0 - x, b, a);
     }
@@ -112,7 +111,7 @@ fn beta(x: f64, a: f64, b: f64) -> f64 {
     (a * x.ln() + b * (1.0 - x).ln() + ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b)).exp() / a * sum
 }
 
-/// The logarithm of the gamma function for arguments above 0: Stirling's series, after the argument was raised to 10.
+/// Computes the logarithm of the gamma function for arguments above 0: Stirling's series after raising the argument to 10.
 fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 10.0 {
@@ -124,10 +123,10 @@ fn ln_gamma(mut x: f64) -> f64 {
     shift + (x - 0.5) * x.ln() - x + 0.5 * std::f64::consts::TAU.ln() + series
 }
 
-/// The 95 % confidence interval of a percentile, from ranks of the histogram (the binomial distribution of how many samples
-/// lie below it), with as many independent samples as `seconds` allow. The upper end is `None` where the samples do not
-/// reach so far; `None` altogether of fewer than [`SECONDS_MIN`] seconds.
-pub(super) fn percentile(histogram: &Histogram<u64>, seconds: &[&SecondRow], share: f64) -> Option<(f64, Option<f64>)> {
+/// Returns the 95 % confidence interval of a percentile from ranks of the histogram (the binomial distribution of the number
+/// of samples below it), with as many independent samples as `seconds` allow. The upper end is `None` if the samples do not
+/// reach that far. Returns `None` for fewer than [`SECONDS_MIN`] seconds.
+pub(super) fn percentile(histogram: &Histogram<u64>, seconds: &[&Second], share: f64) -> Option<(f64, Option<f64>)> {
     if seconds.len() < SECONDS_MIN || histogram.is_empty() {
         return None;
     }
@@ -138,13 +137,11 @@ pub(super) fn percentile(histogram: &Histogram<u64>, seconds: &[&SecondRow], sha
     Some((low, high))
 }
 
-/// How much more than by chance the times above a value come together in some seconds: 1 for by chance. It is looked at
-/// where the heat rows have an edge, the next one to the value.
-fn clumping(seconds: &[&SecondRow], value_ns: u64) -> f64 {
+/// Returns the factor by which times above a value cluster in some seconds, compared with chance; at least 1. Uses the lower
+/// bound of the heat column that holds the value.
+fn clumping(seconds: &[&Second], value_ns: u64) -> f64 {
     let column = Heat::column(value_ns);
-    let above = |row: &SecondRow| -> f64 {
-        row.heat.iter().filter(|(at, _)| usize::from(*at) >= column).map(|(_, count)| *count as f64).sum()
-    };
+    let above = |row: &Second| -> f64 { row.heat.0[column..].iter().map(|count| *count as f64).sum() };
     let pairs: Vec<_> = seconds.iter().map(|row| (above(row), row.response.count as f64)).collect();
     let (x, n) = pairs.iter().fold((0.0, 0.0), |(x, n), pair| (x + pair.0, n + pair.1));
     if n <= 0.0 || x <= 0.0 || x >= n {
@@ -159,8 +156,9 @@ fn clumping(seconds: &[&SecondRow], value_ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sample::Draw;
+    use super::super::super::sample::normal;
     use super::*;
+    use crate::request::Random;
 
     #[test]
     fn students_distribution_agrees_with_its_tables() {
@@ -174,12 +172,12 @@ mod tests {
         assert!((ln_gamma(11.0) - 3_628_800_f64.ln()).abs() < 1e-10);
     }
 
-    /// Samples around 1000 of which each is like the one before by `r`.
-    fn series(draw: &mut Draw, count: usize, r: f64) -> Vec<f64> {
-        let mut last = draw.normal();
+    /// Samples around 1000, each correlated with the one before by `r`.
+    fn series(draw: &mut Random, count: usize, r: f64) -> Vec<f64> {
+        let mut last = normal(draw);
         (0..count)
             .map(|_| {
-                last = r * last + (1.0 - r * r).sqrt() * draw.normal();
+                last = r * last + (1.0 - r * r).sqrt() * normal(draw);
                 1000.0 + 50.0 * last
             })
             .collect()
@@ -188,7 +186,7 @@ mod tests {
     #[test]
     fn runs_that_are_alike_are_seldom_told_apart_even_when_their_seconds_hang_together() {
         for r in [0.0, 0.5, 0.8] {
-            let mut draw = Draw(5);
+            let mut draw = Random::new(5);
             let mut told = 0;
             for _ in 0..500 {
                 let (a, b) = (mean(&series(&mut draw, 60, r)).unwrap(), mean(&series(&mut draw, 60, r)).unwrap());
@@ -200,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_difference_of_five_per_cent_is_told() {
-        let mut draw = Draw(5);
+        let mut draw = Random::new(5);
         let a = mean(&series(&mut draw, 60, 0.3)).unwrap();
         let slower: Vec<_> = series(&mut draw, 60, 0.3).into_iter().map(|sample| sample * 0.95).collect();
         assert!(welch(&a, &mean(&slower).unwrap()) < 0.01);

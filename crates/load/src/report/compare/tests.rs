@@ -13,7 +13,7 @@ fn run(seed: u64, slower: f64) -> Report {
     report(&sample::outcome(seed, Shape::Usual, 30, slower))
 }
 
-/// The first run, which most tests compare with.
+/// First run, the baseline of most tests.
 static FIRST: LazyLock<Report> = LazyLock::new(|| run(1, 1.0));
 
 fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Change {

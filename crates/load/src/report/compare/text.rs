@@ -1,4 +1,4 @@
-//! A comparison as text, Markdown and JSON.
+//! Comparison as text, Markdown and JSON.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use super::super::units::{digits, in_unit};
 use super::{Change, Comparison};
 
 impl Comparison {
-    /// The comparison in this form: text, Markdown or JSON. `more_than` is the share from which on a significant change for
-    /// the worse is called a regression.
+    /// Renders the comparison as text, Markdown or JSON. `more_than` is the share above which a significant change for the
+    /// worse counts as a regression.
     ///
     /// # Errors
-    /// When there is no such form of a comparison.
+    /// [`ReportError::Content`] if a comparison has no such form.
     pub(crate) fn render(&self, format: Format, more_than: f64) -> Result<String, ReportError> {
         match format {
             Format::Text => Ok(self.text(more_than)),
@@ -29,7 +29,7 @@ impl Comparison {
         }
     }
 
-    /// The verdict in one sentence.
+    /// Returns the verdict in one sentence.
     pub(crate) fn verdict(&self, more_than: f64) -> String {
         if let Some(why) = &self.refused {
             return format!("No verdict. {why}");
@@ -73,7 +73,7 @@ impl Comparison {
 }
 
 fn cells(change: &Change) -> [String; 4] {
-    let told = |value: Option<f64>| value.map_or("none".to_owned(), |value| in_unit(value, &change.unit));
+    let told = |value: Option<f64>| value.map_or("none".to_owned(), |value| in_unit(value, change.unit));
     let by = change.change.map_or(String::new(), |share| {
         let sign = if share < 0.0 { "-" } else { "+" };
         format!("{sign}{} %", digits(share.abs() * 100.0))

@@ -1,11 +1,11 @@
-//! Scales of a chart, and where their marks are.
+//! Scales of a chart and the positions of their marks.
 
 use super::super::units::{digits, time};
 
-/// Steps of a scale of ten.
+/// Steps of a scale within a power of ten.
 const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 
-/// From a value to a place: `from` lies at `start`, `to` at `end`.
+/// Maps a value to a position: `from` lies at `start`, `to` at `end`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     from: f64,
@@ -16,18 +16,18 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// Equal distances for equal differences.
+    /// Creates a linear scale: equal distances for equal differences.
     pub(super) fn linear(from: f64, to: f64, start: f64, end: f64) -> Self {
         Scale { from, to: if to > from { to } else { from + 1.0 }, start, end, log: false }
     }
 
-    /// Equal distances for equal factors; both values are above 0.
+    /// Creates a logarithmic scale: equal distances for equal factors. Both values are above 0.
     pub(super) fn log(from: f64, to: f64, start: f64, end: f64) -> Self {
         let from = from.max(1e-9);
         Scale { from, to: if to > from { to } else { from * 10.0 }, start, end, log: true }
     }
 
-    /// The place of this value, within the scale.
+    /// Returns the position of this value, clamped to the scale.
     pub(super) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
@@ -38,7 +38,7 @@ impl Scale {
     }
 }
 
-/// Marks from 0 to at least `max`, about five of them; the last is the scale's end.
+/// Returns about five marks from 0 to at least `max`; the last is the scale's end.
 pub(super) fn linear_marks(max: f64) -> Vec<f64> {
     let max = if max > 0.0 { max } else { 1.0 };
     let rough = max / 4.0;
@@ -48,24 +48,24 @@ pub(super) fn linear_marks(max: f64) -> Vec<f64> {
     (0..=last.max(1)).map(|index| f64::from(index) * step).collect()
 }
 
-/// The ends of a logarithmic scale for values from `min` to `max`, in nanoseconds, with some room.
+/// Returns the ends of a logarithmic scale for values from `min` to `max`, in nanoseconds, with some margin.
 pub(super) fn log_ends(min: f64, max: f64) -> (f64, f64) {
     let min = min.max(1.0);
     let max = max.max(min);
-    // A scale of less than a factor of 4 would make noise look like news.
+    // A scale below a factor of 4 would make noise look significant.
     let room = (4.0 / (max / min)).sqrt().max(1.2);
     (min / room, max * room)
 }
 
-/// Marks of a logarithmic scale within its ends: 1, 2, 5 of each power of ten, or the powers alone where that would be too
-/// many.
+/// Returns the marks of a logarithmic scale: 1, 2 and 5 of each power of ten, or only the powers if there are more than
+/// eight.
 pub(super) fn log_marks((from, to): (f64, f64)) -> Vec<f64> {
     let within = |mark: &f64| *mark >= from * 0.999 && *mark <= to * 1.001;
     let all: Vec<f64> = (0..=13).flat_map(|power| STEPS.map(|step| step * 10f64.powi(power))).filter(within).collect();
     if all.len() <= 8 { all } else { (0..=13).map(|power| 10f64.powi(power)).filter(within).collect() }
 }
 
-/// Marks of time since the start, in seconds: at most seven.
+/// Returns the marks of a time axis since the start, in seconds: at most seven.
 pub(super) fn time_marks(end_s: f64) -> Vec<f64> {
     const STEPS_S: [f64; 16] =
         [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0];
@@ -76,7 +76,7 @@ pub(super) fn time_marks(end_s: f64) -> Vec<f64> {
     (0..=last).map(|index| f64::from(index) * step).collect()
 }
 
-/// A mark of time since the start: `0`, `30 s`, `2:30`, `1:05:00`.
+/// Formats a mark of a time axis: `0`, `30 s`, `2:30`, `1:05:00`.
 pub(super) fn clock(seconds: f64) -> String {
     if seconds == 0.0 {
         return "0".to_owned();
@@ -89,12 +89,12 @@ pub(super) fn clock(seconds: f64) -> String {
     if hours > 0 { format!("{hours}:{minutes:02}:{rest:02}") } else { format!("{minutes}:{rest:02}") }
 }
 
-/// A mark of a time: `500 µs`, `1 ms`, `2 min`.
+/// Formats a duration as a mark: `500 µs`, `1 ms`, `2 min`.
 pub(super) fn short_time(ns: f64) -> String {
     time(ns).replace(".00 ", " ").replace(".0 ", " ")
 }
 
-/// A mark of a number: `0`, `500`, `2.5k`, `10M`.
+/// Formats a number as a mark: `0`, `500`, `2.5k`, `10M`.
 pub(super) fn short_number(value: f64) -> String {
     let (value, suffix) = match value {
         value if value >= 1e9 => (value / 1e9, "G"),

@@ -1,48 +1,49 @@
-//! Charts as SVG that we draw: a frame with axes, curves in it, and a strip for each column that says its figures.
+//! SVG charts: a frame with axes, curves, and for each column a strip that shows its figures.
 
 use std::fmt::Write;
 
 use super::super::escape::markup;
 use super::axis::{Scale, clock, time_marks};
-use super::buckets::Bucket;
+use super::buckets::ends;
+use crate::record::Second;
 
-/// The drawing, in its own units: wide enough for a column of a desktop page, and still to be read on a phone.
+/// Size of the drawing in its own units: wide enough for a desktop column, and readable on a phone.
 pub(super) const WIDTH: f64 = 460.0;
 pub(super) const HEIGHT: f64 = 250.0;
-/// Where the curves lie.
+/// Edges of the area that holds the curves.
 pub(super) const LEFT: f64 = 58.0;
 pub(super) const RIGHT: f64 = 452.0;
 pub(super) const TOP: f64 = 10.0;
 pub(super) const BOTTOM: f64 = 222.0;
 
-/// A curve: its class of colour and dashes, its name, and its values, `None` for a gap.
+/// Curve with a class for colour and dashes, a name, and values, `None` for a gap.
 pub(super) struct Curve<'a> {
     pub(super) class: char,
     pub(super) name: &'a str,
     pub(super) values: Vec<Option<f64>>,
-    /// Whether the space below is filled.
+    /// True if the area below the curve is filled.
     pub(super) filled: bool,
 }
 
-/// A chart over time.
+/// Chart of curves over time.
 pub(super) struct Chart<'a> {
     pub(super) title: &'a str,
-    /// What it shows, for those who do not see it.
+    /// Text alternative for readers who do not see the chart.
     pub(super) summary: String,
     pub(super) curves: Vec<Curve<'a>>,
     /// Marks of the vertical axis.
     pub(super) marks: Vec<f64>,
-    /// Its ends.
+    /// Ends of the vertical axis.
     pub(super) ends: (f64, f64),
     pub(super) log: bool,
-    /// How a value is told at the axis, and at a point.
+    /// Formats of a value on the axis and at a point.
     pub(super) mark: fn(f64) -> String,
     pub(super) value: fn(f64) -> String,
 }
 
 impl Chart<'_> {
-    /// A card with the chart and its legend.
-    pub(super) fn over_time(&self, buckets: &[Bucket]) -> String {
+    /// Draws a card with the chart and its legend.
+    pub(super) fn over_time(&self, buckets: &[Second]) -> String {
         let (x, y) = (time_scale(buckets), self.vertical());
         let mut svg = open(self.title, &self.summary);
         warm_up(&mut svg, buckets, &x);
@@ -61,7 +62,8 @@ impl Chart<'_> {
                 .iter()
                 .map(|curve| format!("{}: {}", curve.name, curve.values[index].map_or("none".to_owned(), self.value)));
             let words = std::iter::once(span(bucket)).chain(told).collect::<Vec<_>>().join("\n");
-            hit(&mut svg, x.at(bucket.from_s), x.at(bucket.to_s), &words);
+            let (from, to) = ends(bucket);
+            hit(&mut svg, x.at(from), x.at(to), &words);
         }
         svg.push_str("</svg>");
         card(self.title, &svg, &self.legend(), "")
@@ -84,13 +86,13 @@ impl Chart<'_> {
     }
 }
 
-/// A card around a drawing.
+/// Wraps a drawing in a card.
 pub(super) fn card(title: &str, svg: &str, legend: &str, note: &str) -> String {
     let note = if note.is_empty() { String::new() } else { format!(r#"<p class="soft">{}</p>"#, markup(note)) };
     format!(r#"<section class="card"><h2>{}</h2>{svg}{legend}{note}</section>"#, markup(title))
 }
 
-/// The beginning of a drawing, with its text alternative.
+/// Opens a drawing with its text alternative.
 pub(super) fn open(title: &str, summary: &str) -> String {
     format!(
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{}"><desc>{}</desc>"#,
@@ -99,7 +101,7 @@ pub(super) fn open(title: &str, summary: &str) -> String {
     )
 }
 
-/// Horizontal lines with their values.
+/// Draws horizontal lines with their values.
 pub(super) fn rows(svg: &mut String, marks: &[f64], y: &Scale, told: fn(f64) -> String) {
     for mark in marks {
         let at = y.at(*mark);
@@ -109,20 +111,25 @@ pub(super) fn rows(svg: &mut String, marks: &[f64], y: &Scale, told: fn(f64) -> 
     }
 }
 
-/// The scale of time, over all buckets.
-pub(super) fn time_scale(buckets: &[Bucket]) -> Scale {
-    Scale::linear(0.0, buckets.last().map_or(1.0, |bucket| bucket.to_s), LEFT, RIGHT)
+/// Returns the end of the last bucket, in seconds.
+fn end(buckets: &[Second]) -> f64 {
+    buckets.last().map_or(1.0, |bucket| bucket.at.as_secs_f64())
 }
 
-/// The horizontal axis of time.
-pub(super) fn time_axis(svg: &mut String, buckets: &[Bucket], x: &Scale) {
+/// Returns the time scale of all buckets.
+pub(super) fn time_scale(buckets: &[Second]) -> Scale {
+    Scale::linear(0.0, end(buckets), LEFT, RIGHT)
+}
+
+/// Draws the horizontal time axis.
+pub(super) fn time_axis(svg: &mut String, buckets: &[Second], x: &Scale) {
     let _ = write!(svg, r#"<path class="axis" d="M{LEFT} {BOTTOM}H{RIGHT}"/>"#);
-    for mark in time_marks(buckets.last().map_or(1.0, |bucket| bucket.to_s)) {
+    for mark in time_marks(end(buckets)) {
         column_mark(svg, x.at(mark), &clock(mark));
     }
 }
 
-/// A mark below the horizontal axis; at its end the text stays within the drawing.
+/// Draws a mark below the horizontal axis; near the right end its text is aligned to stay within the drawing.
 pub(super) fn column_mark(svg: &mut String, at: f64, text: &str) {
     let (tick, below) = (BOTTOM + 5.0, BOTTOM + 20.0);
     let anchor = if at > RIGHT - 14.0 { "end" } else { "middle" };
@@ -130,17 +137,17 @@ pub(super) fn column_mark(svg: &mut String, at: f64, text: &str) {
     let _ = write!(svg, r#"<text x="{at:.1}" y="{below}" text-anchor="{anchor}">{}</text>"#, markup(text));
 }
 
-/// A shade behind the warm-up.
-pub(super) fn warm_up(svg: &mut String, buckets: &[Bucket], x: &Scale) {
+/// Shades the area of the warm-up.
+pub(super) fn warm_up(svg: &mut String, buckets: &[Second], x: &Scale) {
     let Some(last) = buckets.iter().rev().find(|bucket| bucket.warm_up) else { return };
-    let (width, height) = (x.at(last.to_s) - LEFT, BOTTOM - TOP);
+    let (width, height) = (x.at(last.at.as_secs_f64()) - LEFT, BOTTOM - TOP);
     let _ = write!(svg, r#"<rect class="warm" x="{LEFT}" y="{TOP}" width="{width:.1}" height="{height}"/>"#);
 }
 
-/// A strip that says its figures to whoever points at it.
+/// Draws a strip that shows its figures under the pointer.
 pub(super) fn hit(svg: &mut String, from: f64, to: f64, words: &str) {
     let (width, height) = ((to - from).max(0.5), BOTTOM - TOP);
-    // The lines of a title are ours: numbers and names of curves; each is escaped, the line breaks stay.
+    // The lines of a title are trusted: numbers and names of curves. Each is escaped, and the line breaks stay.
     let words: Vec<_> = words.lines().map(markup).collect();
     let words = words.join("\n");
     let _ = write!(
@@ -149,17 +156,19 @@ pub(super) fn hit(svg: &mut String, from: f64, to: f64, words: &str) {
     );
 }
 
-/// The time that a bucket spans, in words.
-pub(super) fn span(bucket: &Bucket) -> String {
+/// Formats the time that a bucket spans.
+pub(super) fn span(bucket: &Second) -> String {
     let warm_up = if bucket.warm_up { " (warm-up)" } else { "" };
-    format!("{} to {}{warm_up}", clock(bucket.from_s), clock(bucket.to_s))
+    let (from, to) = ends(bucket);
+    format!("{} to {}{warm_up}", clock(from), clock(to))
 }
 
-pub(super) fn middle(bucket: &Bucket) -> f64 {
-    f64::midpoint(bucket.from_s, bucket.to_s)
+fn middle(bucket: &Second) -> f64 {
+    let (from, to) = ends(bucket);
+    f64::midpoint(from, to)
 }
 
-/// A curve through these places, with gaps where there are none; a point that stands alone is a dot.
+/// Draws a curve through these points, with gaps at `None`; a single point becomes a dot.
 pub(super) fn draw(svg: &mut String, curve: &Curve<'_>, points: impl Iterator<Item = (f64, Option<f64>)>) {
     let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
     for (x, y) in points {

@@ -1,4 +1,4 @@
-//! The charts of a run: throughput, response times, the heat map, the distribution, and what was open.
+//! Charts of a run: throughput, response times, the heat map, the distribution, and open requests and connections.
 
 use std::fmt::Write;
 
@@ -6,15 +6,15 @@ use super::super::document::Report;
 use super::super::histogram;
 use super::super::units::{count, counted, digits, rate, time};
 use super::axis::{Scale, linear_marks, log_ends, log_marks, short_number, short_time};
-use super::buckets::{Bucket, Worst};
+use super::buckets::ends;
 use super::chart::{
     BOTTOM, Chart, Curve, LEFT, RIGHT, TOP, card, column_mark, draw, hit, open, rows, span, time_axis, time_scale,
 };
-use crate::record::{Heat, Phase};
+use crate::record::{HEAT_BUCKETS, Heat, Phase, Second};
 
-/// Shades of the heat map.
+/// Number of shades in the heat map.
 const SHADES: usize = 8;
-/// Points of a curve of the distribution.
+/// Number of intervals in a curve of the distribution.
 const POINTS: usize = 160;
 
 fn curve<'a>(class: char, name: &'a str, values: Vec<Option<f64>>) -> Curve<'a> {
@@ -25,12 +25,12 @@ fn largest(curves: &[Curve<'_>]) -> f64 {
     curves.iter().flat_map(|curve| curve.values.iter().flatten()).fold(0.0, |max, value| value.max(max))
 }
 
-pub(super) fn throughput(report: &Report, buckets: &[Bucket]) -> String {
-    let of = |value: fn(&Bucket) -> f64| buckets.iter().map(|bucket| Some(value(bucket))).collect();
+pub(super) fn throughput(report: &Report, buckets: &[Second]) -> String {
+    let of = |value: fn(&Second) -> f64| buckets.iter().map(|bucket| Some(value(bucket))).collect();
     let mut curves = vec![
-        curve('a', "succeeded", of(|bucket| bucket.succeeded_per_s)),
-        curve('b', "due", of(|bucket| bucket.due_per_s)),
-        curve('c', "failed", of(|bucket| bucket.failed_per_s)),
+        curve('a', "succeeded", of(|bucket| bucket.per_second(bucket.counts.succeeded))),
+        curve('b', "due", of(|bucket| bucket.per_second(bucket.counts.due))),
+        curve('c', "failed", of(|bucket| bucket.per_second(bucket.counts.failed))),
     ];
     curves[0].filled = true;
     let summary = format!(
@@ -45,16 +45,17 @@ pub(super) fn throughput(report: &Report, buckets: &[Bucket]) -> String {
     Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: rate }.over_time(buckets)
 }
 
-pub(super) fn times(report: &Report, buckets: &[Bucket]) -> String {
-    let of = |value: fn(&Worst) -> u64| {
-        buckets.iter().map(|bucket| bucket.times.as_ref().map(|times| value(times) as f64)).collect::<Vec<_>>()
+pub(super) fn times(report: &Report, buckets: &[Second]) -> String {
+    let of = |value: fn(&Second) -> u64| {
+        let told = |bucket| Some(value(bucket) as f64).filter(|_| bucket.response.count > 0);
+        buckets.iter().map(told).collect::<Vec<_>>()
     };
     let curves = vec![
-        curve('c', "max", of(|times| times.max)),
-        curve('b', "p99", of(|times| times.p99)),
-        curve('e', "p95", of(|times| times.p95)),
-        curve('a', "p50", of(|times| times.p50)),
-        curve('d', "service p99", of(|times| times.service_p99)),
+        curve('c', "max", of(|bucket| bucket.response.max_ns)),
+        curve('b', "p99", of(|bucket| bucket.response.p99_ns)),
+        curve('e', "p95", of(|bucket| bucket.response.p95_ns)),
+        curve('a', "p50", of(|bucket| bucket.response.p50_ns)),
+        curve('d', "service p99", of(|bucket| bucket.service.p99_ns)),
     ];
     let all = || curves.iter().flat_map(|curve| curve.values.iter().flatten().copied());
     let title = "Response times";
@@ -76,8 +77,8 @@ pub(super) fn times(report: &Report, buckets: &[Bucket]) -> String {
     Chart { title, summary, curves, marks, ends, log: true, mark: short_time, value: time }.over_time(buckets)
 }
 
-pub(super) fn open_things(buckets: &[Bucket]) -> String {
-    let of = |value: fn(&Bucket) -> u64| buckets.iter().map(|bucket| Some(value(bucket) as f64)).collect();
+pub(super) fn open_things(buckets: &[Second]) -> String {
+    let of = |value: fn(&Second) -> u64| buckets.iter().map(|bucket| Some(value(bucket) as f64)).collect();
     let curves = vec![
         curve('a', "requests in flight", of(|bucket| bucket.in_flight)),
         curve('b', "connections", of(|bucket| bucket.connections)),
@@ -90,13 +91,13 @@ pub(super) fn open_things(buckets: &[Bucket]) -> String {
     Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: digits }.over_time(buckets)
 }
 
-pub(super) fn heat(buckets: &[Bucket]) -> String {
+pub(super) fn heat(buckets: &[Second]) -> String {
     let title = "Where response times lie";
-    let used = |column: &usize| buckets.iter().any(|bucket| bucket.heat[*column] > 0);
-    let (Some(first), Some(last)) = ((0..64).find(used), (0..64).rfind(used)) else {
+    let used = |column: &usize| buckets.iter().any(|bucket| bucket.heat.0[*column] > 0);
+    let (Some(first), Some(last)) = ((0..HEAT_BUCKETS).find(used), (0..HEAT_BUCKETS).rfind(used)) else {
         return card(title, "", "", "No request succeeded, so there are no times.");
     };
-    let most = buckets.iter().flat_map(|bucket| bucket.heat.iter().copied()).max().unwrap_or(1).max(1);
+    let most = buckets.iter().flat_map(|bucket| bucket.heat.0.iter().copied()).max().unwrap_or(1).max(1);
     let edge = |column: usize| Heat::from_ns(column) as f64;
     let (x, y) = (time_scale(buckets), Scale::log(edge(first), edge(last + 1), BOTTOM, TOP));
     let summary = format!(
@@ -108,9 +109,10 @@ pub(super) fn heat(buckets: &[Bucket]) -> String {
     let mut svg = open(title, &summary);
     let mut shades = vec![String::new(); SHADES];
     for bucket in buckets {
-        let (from, to) = (x.at(bucket.from_s), x.at(bucket.to_s));
-        for (column, seen) in bucket.heat.iter().enumerate().filter(|(_, seen)| **seen > 0) {
-            // By the logarithm: a single slow request must be seen beside thousands of quick ones.
+        let (from, to) = ends(bucket);
+        let (from, to) = (x.at(from), x.at(to));
+        for (column, seen) in bucket.heat.0.iter().enumerate().filter(|(_, seen)| **seen > 0) {
+            // Logarithmic: a single slow request must be visible beside thousands of fast ones.
             let share = (*seen as f64).ln_1p() / (most as f64).ln_1p();
             let shade = ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) - 1;
             let (top, bottom) = (y.at(edge(column + 1)), y.at(edge(column)));
@@ -124,8 +126,8 @@ pub(super) fn heat(buckets: &[Bucket]) -> String {
     rows(&mut svg, &log_marks((edge(first), edge(last + 1))), &y, short_time);
     time_axis(&mut svg, buckets, &x);
     for bucket in buckets {
-        let seen: u64 = bucket.heat.iter().sum();
-        let mode = bucket.heat.iter().enumerate().max_by_key(|(_, seen)| **seen).map_or(0, |(column, _)| column);
+        let seen: u64 = bucket.heat.0.iter().sum();
+        let mode = bucket.heat.0.iter().enumerate().max_by_key(|(_, seen)| **seen).map_or(0, |(column, _)| column);
         let words = match seen {
             0 => format!("{}\nnothing came back", span(bucket)),
             _ => format!(
@@ -136,7 +138,8 @@ pub(super) fn heat(buckets: &[Bucket]) -> String {
                 time(edge(mode + 1))
             ),
         };
-        hit(&mut svg, x.at(bucket.from_s), x.at(bucket.to_s), &words);
+        let (from, to) = ends(bucket);
+        hit(&mut svg, x.at(from), x.at(to), &words);
     }
     svg.push_str("</svg>");
     card(title, &svg, &shade_legend(most), "")
@@ -151,7 +154,7 @@ fn shade_legend(most: u64) -> String {
     out
 }
 
-/// Response and service times by percentile; equal distances for each nine.
+/// Draws response and service times by percentile, with equal distances for each nine.
 pub(super) fn distribution(report: &Report) -> String {
     let title = "Distribution";
     let histogram = |phase| {

@@ -1,8 +1,8 @@
-//! One page that needs nothing else: no network, and no script but for what the pointer shows. The drawings are ours,
-//! in SVG; each figure in them is in a table too.
+//! Self-contained HTML page: no network, and no script except for the values under the pointer. This module draws the SVG
+//! charts itself; each figure in them is in a table too.
 //!
-//! A server's words are in it. They are escaped, and if they were not, the page's policy would still let no other script or
-//! style run than the two whose hashes it names.
+//! The page contains text of a server. It is escaped; should that fail, the content security policy still allows only the
+//! one script and the one style whose hashes it names.
 
 mod axis;
 mod buckets;
@@ -65,13 +65,13 @@ pub(super) fn render(report: &Report) -> String {
     page(&report.label, &body)
 }
 
-/// The page of a search or a matrix: its sentences and its table.
+/// Renders the page of a search or a matrix: its sentences and its table.
 pub(super) fn table_page(table: &Table) -> String {
     let mut body = format!("<header><h1>{}</h1>", markup(&table.title));
     notices(&mut body, table.warnings.iter().map(|warning| (false, warning.as_str())));
     body.push_str("</header><main>");
     table.sentences.iter().for_each(|sentence| _ = write!(body, "<p>{}</p>", markup(sentence)));
-    // The first and the last column may hold words.
+    // Columns after the first may hold words.
     let rows: Vec<_> = table
         .rows
         .iter()
@@ -163,10 +163,10 @@ fn page(title: &str, body: &str) -> String {
     )
 }
 
-/// What a policy calls this text: its SHA-256.
+/// Returns the SHA-256 source of this text for the content security policy.
 fn source(text: &str) -> String {
     let suite = rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
-    // The suite is one of TLS 1.3; were it none, the page would go without its style, and nothing else.
+    // The suite is one of TLS 1.3; otherwise the page would only lose its style and script.
     let Some(suite) = suite.tls13() else { return "'none'".to_owned() };
     let hash = suite.common.hash_provider.hash(text.as_bytes());
     format!("'sha256-{}'", STANDARD.encode(hash.as_ref()))

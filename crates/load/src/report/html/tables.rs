@@ -1,18 +1,18 @@
-//! The figures of a page as tables.
+//! Figures of a page as HTML tables.
 
 use std::fmt::Write;
 
 use super::super::document::{PhaseTimes, Report};
 use super::super::escape::markup;
-use super::super::units::{bytes, count, digits, in_unit, rate, share, time};
+use super::super::units::{bytes, count, digits, in_unit, length, rate, share, time};
 use super::super::words;
-use super::buckets::Bucket;
 use super::chart::span;
+use crate::record::Second;
 
-/// The beginning of a cell of words.
+/// Opening tag of a cell of words.
 const WORDY: &str = r#"<td class="words">"#;
 
-/// A table with a caption for those who do not see it. Cells are escaped already.
+/// Renders a table with a caption for assistive technology. The cells must be escaped.
 pub(super) fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> String {
     let caption = markup(caption);
     let mut out =
@@ -37,7 +37,7 @@ pub(super) fn table(caption: &str, columns: &[&str], rows: &[Vec<String>]) -> St
     out + "</tbody></table></div>"
 }
 
-/// A cell of words, which may wrap.
+/// Renders a cell of words, which may wrap.
 pub(super) fn wordy(text: &str) -> String {
     format!("{WORDY}{}</td>", markup(text))
 }
@@ -55,7 +55,7 @@ pub(super) fn thresholds(report: &Report) -> String {
         .iter()
         .map(|checked| {
             let measured =
-                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, &checked.unit));
+                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, checked.unit));
             let (class, word) = if checked.passed { ("met", "met") } else { ("missed", "missed") };
             vec![markup(&checked.threshold), markup(&measured), format!(r#"<td class="{class}">{word}</td>"#)]
         })
@@ -151,17 +151,17 @@ pub(super) fn totals(report: &Report) -> String {
                 "generator's processor",
                 format!(
                     "{} of {} cores, its busiest thread {}",
-                    digits(generator.cpu_cores),
+                    digits(generator.cpu),
                     generator.cores,
-                    share(generator.cpu_busiest_share)
+                    share(generator.cpu_busiest)
                 ),
             ),
             pair(
                 "generator's lag",
                 format!(
                     "99 % of timers within {}, all within {}",
-                    time(generator.lag_p99_ns as f64),
-                    time(generator.lag_max_ns as f64)
+                    length(generator.lag_p99),
+                    length(generator.lag_max)
                 ),
             ),
             pair("generator's memory", bytes(generator.memory_bytes as f64)),
@@ -177,22 +177,22 @@ pub(super) fn asked(report: &Report) -> String {
     let mut pairs = vec![
         pair("target", format!("{} {}", asked.method, asked.url)),
         pair("path", asked.path.clone()),
-        pair("protocol", asked.protocol.clone()),
+        pair("protocol", asked.protocol.name().to_owned()),
         pair("headers", if asked.headers.is_empty() { "none".to_owned() } else { asked.headers.join(", ") }),
         pair("arrival", asked.arrival.words()),
         pair("duration", bound(asked.duration_s.map(|seconds| time(seconds * 1e9)))),
         pair("requests", bound(asked.requests.map(count))),
         pair("warm-up", time(asked.warm_up_s * 1e9)),
-        pair("connections reused", yes(asked.reuse)),
-        pair("streams a connection", asked.streams.to_string()),
+        pair("connections reused", yes(asked.connections.reuse)),
+        pair("streams a connection", asked.connections.streams.to_string()),
         pair(
             "timeouts",
-            format!("connect {}, request {}", time(asked.connect_timeout_s * 1e9), time(asked.request_timeout_s * 1e9)),
+            format!("connect {}, request {}", length(asked.timeouts.connect), length(asked.timeouts.request)),
         ),
     ];
     if let Some(tls) = &asked.tls {
-        pairs.push(pair("TLS from", tls.min_version.clone()));
-        pairs.push(pair("TLS resumption", tls.resumption.clone()));
+        pairs.push(pair("TLS from", tls.min_version.name().to_owned()));
+        pairs.push(pair("TLS resumption", tls.resumption.name().to_owned()));
         pairs.push(pair("certificate checked", yes(tls.verify)));
         pairs.push(pair("client certificate", yes(tls.client_certificate)));
     }
@@ -221,18 +221,18 @@ fn list(title: &str, pairs: &[(String, String)]) -> String {
     section(title, &(inner + "</dl>"))
 }
 
-/// The figures of the charts over time, for those who do not see them.
-pub(super) fn over_time(buckets: &[Bucket], each: usize) -> String {
+/// Renders the figures of the charts over time, for readers who do not see the charts.
+pub(super) fn over_time(buckets: &[Second], each: usize) -> String {
     let columns = ["time", "due", "succeeded", "failed", "p50", "p95", "p99", "max", "in flight", "connections"];
     let rows: Vec<_> = buckets
         .iter()
         .map(|bucket| {
-            let mut row =
-                vec![span(bucket), rate(bucket.due_per_s), rate(bucket.succeeded_per_s), rate(bucket.failed_per_s)];
-            row.extend(match bucket.times {
-                Some(times) => [times.p50, times.p95, times.p99, times.max].map(|ns| time(ns as f64)),
-                None => [(); 4].map(|()| "none".to_owned()),
-            });
+            let (counts, response) = (&bucket.counts, &bucket.response);
+            let rates = [counts.due, counts.succeeded, counts.failed].map(|count| rate(bucket.per_second(count)));
+            let times = [response.p50_ns, response.p95_ns, response.p99_ns, response.max_ns];
+            let told = |ns: u64| if response.count > 0 { time(ns as f64) } else { "none".to_owned() };
+            let mut row = vec![span(bucket)];
+            row.extend(rates.into_iter().chain(times.map(told)));
             row.extend([count(bucket.in_flight), count(bucket.connections)]);
             row
         })

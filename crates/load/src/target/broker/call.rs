@@ -1,4 +1,4 @@
-//! One call of each operation.
+//! One call of each broker operation.
 
 use sealway_client::broker::{
     CertificateRequest, Client, Derivation, Error, Health, Recipient, Refusal, Sealed, Secret, Signed, open,
@@ -8,7 +8,7 @@ use super::work::{Made, Work};
 use crate::plan::{BrokerOperation, BrokerWire};
 
 impl Work {
-    /// Asks once; whether the answer is right, where that can be told.
+    /// Makes one call. Returns `false` if a checkable answer is wrong; an answer that cannot be checked counts as right.
     pub(super) async fn call(&self, client: &Client, made: &Made) -> Result<bool, Error> {
         if self.asked.wire == BrokerWire::Open && self.asked.operation != BrokerOperation::Health {
             return Box::pin(self.call_open(client, made)).await;
@@ -105,7 +105,7 @@ fn is(plain: &[u8], input: &[u8]) -> bool {
     plain == input
 }
 
-/// What a derived key is for need not be as long as the key.
+/// Returns the first 32 bytes of an input: the info of a derivation needs no more, however long the derived key is.
 fn short(input: &[u8]) -> &[u8] {
     &input[..input.len().min(32)]
 }

@@ -1,6 +1,6 @@
-//! A broker over its Unix socket: a connection is a client of its own, for one worker or for as many as there are streams.
+//! Broker over its Unix socket: each connection is one client, shared by at most `streams` workers.
 //!
-//! The client's retries and breaker are off: what is measured is the broker, and a failed call is a failed request.
+//! The client's retries and circuit breaker are off: the run measures the broker, so a failed call is a failed request.
 
 mod call;
 mod work;
@@ -16,7 +16,7 @@ use super::Sample;
 use super::pool::{Live, Pool, Seat};
 use crate::record::{Class, Entered, Fault, Gauge};
 
-/// The connections of one shard.
+/// Broker connections of one shard.
 pub(crate) struct BrokerLines {
     work: Arc<Work>,
     pool: Pool<Line>,
@@ -38,7 +38,7 @@ impl Live for Line {
     }
 }
 
-/// A connection, or a share of one.
+/// Seat of one worker on a broker connection.
 pub(crate) struct Broker {
     lines: Rc<BrokerLines>,
     line: Line,
@@ -46,7 +46,7 @@ pub(crate) struct Broker {
 }
 
 impl BrokerLines {
-    /// Connections for this work, each for so many workers at a time.
+    /// Creates an empty pool of connections for this work, each shared by at most `streams` workers.
     pub(crate) fn new(
         work: Arc<Work>,
         streams: usize,
@@ -57,10 +57,10 @@ impl BrokerLines {
         Rc::new(BrokerLines { work, pool: Pool::new(streams), open, connect_timeout, request_timeout })
     }
 
-    /// Takes a place on a connection that has one, or opens another.
+    /// Takes a seat on a connection with a free one, or opens a new connection.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// A fault that says why the connection could not be opened.
     pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Broker, Fault> {
         let (seat, line) = self.pool.seat(self.connect(sample)).await?;
         Ok(Broker { lines: self.clone(), line, _seat: seat })
@@ -83,15 +83,15 @@ impl BrokerLines {
 }
 
 impl Broker {
-    /// Whether another call can be made over it.
+    /// Returns whether another call can be made over this connection.
     pub(crate) fn is_open(&self) -> bool {
         self.line.client.is_connected()
     }
 
-    /// Makes a call, and looks at its answer as far as the operation has something to look at.
+    /// Makes one call and checks its answer, if the operation's answer can be checked.
     ///
     /// # Errors
-    /// What went wrong on the way, or with the answer.
+    /// A fault of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, sample: &mut Sample) -> Result<(), Fault> {
         let work = &self.lines.work;
         let before = Instant::now();
@@ -118,7 +118,8 @@ impl Broker {
 }
 
 impl Line {
-    /// Adds the bytes that were not told yet; of a connection with several streams each byte is told once.
+    /// Adds the bytes transferred since the last call of this method, so that workers sharing a connection count each byte
+    /// once.
     fn tell(&self, sample: &mut Sample) {
         let (sent, received) = self.client.traffic();
         let (sent_before, received_before) = self.told.replace((sent, received));
@@ -135,7 +136,7 @@ fn unconnected(err: &Error) -> Fault {
     }
 }
 
-/// What an error is counted as. Where the broker answered, its code is the status: below 17, and so none of HTTP's.
+/// Classifies an error. If the broker answered, the status is its gRPC code: below 17, and so never an HTTP status.
 fn told(err: &Error, sample: &mut Sample) -> Fault {
     let class = match (err.sent, err.code) {
         (Sent::Answered, Code::Internal) if err.text.contains("answers to") => Class::Malformed,

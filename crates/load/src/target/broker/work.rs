@@ -1,4 +1,4 @@
-//! What a run asks of a broker: read and drawn once, and what has to be made before it can be asked for.
+//! Inputs of a broker run, read or drawn once, and the artefacts that an operation needs before its first request.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tokio::sync::OnceCell;
 use crate::plan::{self, BrokerOperation, BrokerWire};
 use crate::request::Random;
 
-/// The largest file, in bytes.
+/// Maximum size of a certificate file, in bytes.
 const FILE_LEN_MAX: u64 = 64 * 1024;
 
-/// One for all shards.
+/// Work of a broker run, shared by all shards.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) asked: plan::Broker,
@@ -20,25 +20,25 @@ pub(crate) struct Work {
     pub(super) csr: String,
     pub(super) issuer: String,
     pub(super) issuer_key: sealway_client::broker::Secret,
-    /// Made by the first connection's broker, before its first request counts.
+    /// Artefacts, made over the first connection before its first request is measured.
     made: OnceCell<Made>,
 }
 
-/// What was made before.
+/// Artefacts that the measured operation consumes.
 #[derive(Debug, Default)]
 pub(crate) struct Made {
     pub(super) ciphers: Vec<Cipher>,
     pub(super) open_cipher: Option<open::Cipher>,
-    /// Signatures, tags, or what was encapsulated, with the key's version.
+    /// Signatures, MAC tags or encapsulated keys, all made with `key_version`.
     pub(super) artefacts: Vec<Vec<u8>>,
     pub(super) key_version: u32,
 }
 
 impl Work {
-    /// As a plan asks for it; reads its files.
+    /// Reads the plan's files and draws its inputs from `seed`.
     ///
     /// # Errors
-    /// In one line.
+    /// A one-line message if a file cannot be read.
     pub(crate) fn new(asked: &plan::Broker, seed: u64) -> Result<Arc<Self>, String> {
         let read = |file: &std::path::Path| read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string());
         let (mut csr, mut issuer, mut issuer_key) = (String::new(), String::new(), Vec::new());
@@ -61,7 +61,7 @@ impl Work {
         }))
     }
 
-    /// What was made before, and whether it was just now.
+    /// Returns the artefacts, and whether this call had to make or await them.
     pub(crate) async fn ready(&self, client: &Client) -> Result<(&Made, bool), Error> {
         if let Some(made) = self.made.get() {
             return Ok((made, false));

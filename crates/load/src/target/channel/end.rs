@@ -1,4 +1,4 @@
-//! One end of a channel: the client calls, the server answers.
+//! One end of a channel: the client calls and the server answers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use crate::channel::{Broke, Failing, Timed};
 use crate::plan::ChannelMode;
 use crate::target::Sample;
 
-/// The type of the call that a client makes.
+/// Call type that a client sends.
 const CALL: u32 = 1;
-/// The type of the notification that a server sends first.
+/// Type of the notification that a server sends first.
 const TOLD: u32 = 2;
 
 impl Channel {
-    /// The client's end, as far as the mode goes.
+    /// Runs the client's end, as far as the mode goes.
     pub(super) async fn client(&self, grant: &Grant, sample: &mut Sample, marks: &Cell<Marks>) -> Result<Made, Broke> {
         let attached = self.attach(grant, sample, marks, |_| ()).await;
         let (channel, open) = attached.map_err(|why| client_broke(why, marks.get()))?;
@@ -33,7 +33,7 @@ impl Channel {
         Ok((vec![Held { channel, _rpc: rpc, _open: open }], times))
     }
 
-    /// A stream and a call on it, which a notification of the server comes before.
+    /// Opens a stream, makes one call on it and waits for the server's notification.
     async fn call(&self, channel: &channel::Channel, times: &mut Vec<(Timed, Duration)>) -> Result<Rpc, Broke> {
         let limit = self.lines.asked.rpc_timeout;
         let late = |at, what: &str| Broke::new(at, "rpc_timeout", format!("{what} within {limit:?}"));
@@ -63,7 +63,7 @@ impl Channel {
         Ok(rpc)
     }
 
-    /// The server's end, as far as the mode goes. `heard` is told when the client's first message has come.
+    /// Runs the server's end, as far as the mode goes. Notifies `heard` when the client's first message arrives.
     pub(super) async fn server(
         &self,
         grant: &Grant,
@@ -85,7 +85,7 @@ impl Channel {
         Ok(Held { channel, _rpc: rpc, _open: open })
     }
 
-    /// Takes the client's stream, tells it something, and answers its call from then on.
+    /// Accepts the client's stream, sends it one notification, and answers its calls from then on.
     async fn answer(&self, channel: &channel::Channel) -> Result<Rpc, Broke> {
         let limit = self.lines.asked.rpc_timeout;
         let late = || Broke::new(Failing::RpcHello, "timeout", format!("the client opened no stream within {limit:?}"));

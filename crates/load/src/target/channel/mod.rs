@@ -1,6 +1,7 @@
-//! Channels over a relay: one request of a run is one channel, made from both ends or from one, and kept until the run's end.
+//! Channels over a relay: one request of a run makes one channel, from both ends or from one, and keeps it until the run
+//! ends.
 //!
-//! It may not know how relays are built, nor a byte of a channel's wire.
+//! This module knows neither the relay's implementation nor the channel's wire format.
 
 mod end;
 
@@ -20,16 +21,16 @@ use crate::engine::StartError;
 use crate::plan::{ChannelMode, ChannelRole, Channels, Plan};
 use crate::record::{Entered, Fault};
 
-/// How long the other end may take to say why, where one end only knows that the connection is gone.
+/// Time that the other end has to give a reason if this end only knows that the connection is gone.
 const SECOND_OPINION: Duration = Duration::from_millis(200);
-/// How often is looked whether channels that stay open are to be let go.
+/// Interval at which [`ChannelLines::hold`] checks whether open channels may be closed.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long saying goodbye may take, for all channels of a thread together.
+/// Maximum time to close all channels of one thread.
 const GOODBYE_MAX: Duration = Duration::from_secs(5);
-/// What stands for never.
+/// Stands for "never": one year.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// Makes the channels of one thread.
+/// Channels that one thread makes and holds.
 #[derive(Debug)]
 pub(crate) struct ChannelLines {
     asked: Channels,
@@ -52,7 +53,7 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// A place from which channels are made, one after the other.
+/// Worker's handle that makes channels one after the other.
 pub(crate) struct Channel {
     lines: Rc<ChannelLines>,
     opener: Rc<Opener>,
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Channel {
     }
 }
 
-/// When an end came how far.
+/// Times at which one end reached each step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     begun: Option<Instant>,
@@ -88,11 +89,11 @@ impl Marks {
     }
 }
 
-/// The ends of a channel that came about, and how long the call took.
+/// Ends of an established channel, and the duration of each step.
 type Made = (Vec<Held>, Vec<(Timed, Duration)>);
 
 impl ChannelLines {
-    /// For one of the plan's threads; none where the plan is of something else.
+    /// Creates the channels of one of the plan's threads; `None` if the plan has no channels.
     pub(super) fn new(plan: &Plan) -> Result<Option<Rc<Self>>, StartError> {
         let Some(asked) = plan.target.channels.clone() else { return Ok(None) };
         let me = Instance::draw().map_err(|err| StartError::Target(err.to_string()))?;
@@ -100,13 +101,13 @@ impl ChannelLines {
         Ok(Some(Rc::new(ChannelLines { asked, connect, me, held: RefCell::default(), threads })))
     }
 
-    /// A place to make channels from.
+    /// Returns a handle for one worker.
     pub(super) fn place(self: &Rc<Self>, opener: &Rc<Opener>) -> Channel {
         Channel { lines: self.clone(), opener: opener.clone() }
     }
 
-    /// Keeps what was made until it is to be let go: all threads are ready, and the steady time is over, or the run was
-    /// stopped. Channels that have ended by then are counted as lost.
+    /// Keeps the channels open until all threads are ready and the steady time is over, or the run is stopped. Channels that
+    /// ended before then count as lost.
     pub(crate) async fn hold(&self, is_stopped: impl Fn() -> bool) {
         let tally = &self.asked.tally;
         tally.is_ready(self.threads);
@@ -127,12 +128,12 @@ impl ChannelLines {
             }
             tally.leaves();
         }
-        // One end says that it is the end; the other hears it.
+        // One end closes the channel; the other end learns of it through the relay.
         let goodbyes = held.iter().step_by(ends).map(|end| end.channel.close(1000, "the run is over"));
         let _ = tokio::time::timeout(GOODBYE_MAX, futures_util::future::join_all(goodbyes)).await;
     }
 
-    /// Whether a channel ended because its other end, which is elsewhere, did: a v1 relay ends it without a word then.
+    /// Returns whether the channel ended because its remote end did: a v1 relay then ends it without a reason.
     fn is_left(&self, code: &str) -> bool {
         self.asked.role != ChannelRole::Both && matches!(code, "ended" | "closed" | "connection_lost")
     }
@@ -151,17 +152,17 @@ impl ChannelLines {
         }
     }
 
-    /// How long an end may take from its start to the handshake's end.
+    /// Maximum time from an end's start to the end of its handshake.
     fn patience(&self, is_here_alone: bool) -> Duration {
         if is_here_alone { self.connect + self.asked.peer_timeout } else { self.connect }
     }
 }
 
 impl Channel {
-    /// Makes one channel.
+    /// Makes one channel and keeps it open.
     ///
     /// # Errors
-    /// The stage at which it failed, in the fault's words; and in the tally.
+    /// A fault whose text names the stage that failed. The tally counts the failure too.
     pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Fault> {
         let asked = &self.lines.asked;
         asked.tally.begins();
@@ -198,7 +199,7 @@ impl Channel {
         made
     }
 
-    /// Both ends, each as soon as it can.
+    /// Runs both ends of a channel concurrently.
     async fn both(
         &self,
         client: &Grant,
@@ -212,7 +213,7 @@ impl Channel {
         let mut client = pin!(self.client(client, ours, &marks));
         let is_attach = self.lines.asked.mode == ChannelMode::Attach;
         tokio::select! {
-            // Looked at first: in the mode attach nothing after it counts.
+            // Polled first: in attach mode nothing after this event counts.
             biased;
             () = heard.notified(), if is_attach => Ok((Vec::new(), times(marks.get(), at_server.get().heard))),
             made = &mut client => match made {
@@ -232,7 +233,7 @@ impl Channel {
                     held.push(end);
                     Ok((held, times))
                 }
-                // Where neither knows more, it is told as the client saw it.
+                // If neither end knows the reason, the failure is reported as the client saw it.
                 Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, client).await {
                     Ok(Err(other)) => Err(other),
                     _ => Err(broke),
@@ -242,7 +243,7 @@ impl Channel {
         }
     }
 
-    /// A connection to the relay, attached, up to the end of the handshake.
+    /// Connects to the relay, attaches, and completes the handshake.
     async fn attach(
         &self,
         grant: &Grant,
@@ -262,7 +263,7 @@ impl Channel {
             };
             let made = channel::attach_on(opened.stream, grant, &self.lines.me, &options, on_step).await;
             made.map(|made| (made, opened.open)).map_err(|err| match err.code.as_ref() {
-                // Its clocks run as long as the one around it, and where this machine is slow they are heard first.
+                // The channel's own timeouts equal the enclosing one; on a slow machine they fire first.
                 "timeout" => Attaching::Late(patience),
                 _ => Attaching::Refused(err),
             })
@@ -271,14 +272,15 @@ impl Channel {
     }
 }
 
-/// Why an end did not come to the end of its handshake.
+/// Reason why an end did not complete its handshake.
 enum Attaching {
     Connecting(Fault),
     Refused(channel::Error),
     Late(Duration),
 }
 
-/// The times that a client's end tells, and the moment its first message was heard where that was at the server.
+/// Returns the durations that the client's end measured; `heard` is the server's time of its first message, if both ends are
+/// here.
 fn times(marks: Marks, heard: Option<Instant>) -> Vec<(Timed, Duration)> {
     let all = [
         (Timed::WsOpen, marks.begun, marks.open),

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 answer as it comes in pieces: how its head reads, where its body ends.
+//! Incremental parser of an HTTP/1.1 answer: its head, its framing and the end of its body.
 
 use http::HeaderMap;
 use memchr::memmem;
@@ -7,26 +7,26 @@ use super::chunks::Chunks;
 use super::head::{self, Body, Head};
 use crate::record::{Class, Fault};
 
-/// A head may be no longer, its interim ones included.
+/// Maximum size of a head that arrives in pieces, interim or final, in bytes.
 const HEAD_LEN_MAX: usize = 256 * 1024;
-/// A body that is looked at may be no longer.
+/// Maximum size of a body kept for assertions, in bytes.
 const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// How far an answer is. It holds no memory, unless a head comes in pieces.
+/// Progress of one answer. Holds no memory unless a head arrives in pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     part: Part,
-    /// What came of a head that is not whole.
+    /// Bytes of an incomplete head.
     partial: Vec<u8>,
-    /// Whether the request was a HEAD, whose answer has no body.
+    /// True if the request was a HEAD, whose answer has no body.
     bodiless: bool,
-    /// The status, once the head is whole.
+    /// Status; 0 until the head is complete.
     pub(crate) status: u16,
-    /// Whether the connection may be used again after it.
+    /// True if the connection may be used again after this answer.
     pub(crate) keeps: bool,
-    /// What the server says it took.
+    /// Processing time that the server reports.
     pub(crate) server: Option<std::time::Duration>,
-    /// All headers, where somebody wants them.
+    /// All headers, if the caller wants them.
     pub(crate) headers: Option<HeaderMap>,
 }
 
@@ -36,27 +36,28 @@ enum Part {
     Head,
     Length(u64),
     Chunked(Chunks),
-    /// To the connection's end.
+    /// Body up to the connection's end.
     Rest,
     Whole,
 }
 
 impl Answer {
-    /// The answer to come, of a request with this method.
+    /// Creates the parser of an answer; `is_head` tells whether the request is a HEAD.
     pub(crate) fn of(is_head: bool) -> Self {
         Answer { bodiless: is_head, ..Answer::default() }
     }
 
-    /// Whether nothing of it has come.
+    /// Returns whether no byte of the answer has arrived.
     pub(crate) fn is_untouched(&self) -> bool {
         matches!(self.part, Part::Head) && self.partial.is_empty() && self.status == 0
     }
 
-    /// Takes what came; the body's bytes go to `body`, where there is one. Whether the answer is whole.
+    /// Parses the next bytes, and appends body bytes to `body` if it is given. Returns whether the answer is complete.
     ///
     /// # Errors
     ///
-    /// A fault of class `Malformed` for what breaks the rules, bytes after the answer's end among it.
+    /// A fault of class `Malformed` for a protocol violation, including bytes after the answer's end; of class `Assertion`
+    /// if a kept body exceeds 64 MiB.
     pub(crate) fn feed(&mut self, mut bytes: &[u8], mut body: Option<&mut Vec<u8>>) -> Result<bool, Fault> {
         while !bytes.is_empty() {
             bytes = match &mut self.part {
@@ -87,11 +88,11 @@ impl Answer {
         Ok(matches!(self.part, Part::Whole))
     }
 
-    /// The connection has ended. Whether the answer is whole by that.
+    /// Handles the end of the connection.
     ///
     /// # Errors
     ///
-    /// A fault of class `Closed` if it is not.
+    /// A fault of class `Closed` if the answer is not complete by that.
     pub(crate) fn end(&mut self) -> Result<(), Fault> {
         match self.part {
             Part::Rest | Part::Whole => Ok(()),
@@ -106,14 +107,14 @@ impl Answer {
         }
     }
 
-    /// Takes a head, or what there is of it; what follows it.
+    /// Parses a head or a piece of one, and returns the bytes after it.
     fn feed_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Fault> {
         if self.partial.is_empty() {
             if let Some(end) = memmem::find(bytes, b"\r\n\r\n") {
                 self.begin(&bytes[..end])?;
                 return Ok(&bytes[end + 4..]);
             }
-            // What is no answer at all is told before a buffer of it is full.
+            // Rejects bytes that are not HTTP/1.x at once, before a buffer fills with them.
             if !bytes.starts_with(&b"HTTP/1."[..bytes.len().min(7)]) {
                 return Err(malformed("what came does not begin as an answer of HTTP/1.1 does"));
             }
@@ -132,14 +133,14 @@ impl Answer {
         Ok(&bytes[end + 4 - known..])
     }
 
-    /// Takes a whole head, without the empty line at its end.
+    /// Parses a complete head, without the empty line at its end.
     fn begin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let head = Head::parse(bytes)?;
-        // 101 would end HTTP on this connection, and was not asked for.
+        // Status 101 would end HTTP on this connection, and no request asked for it.
         if head.status == 101 {
             return Err(malformed("the server switched protocols, which no request asked for"));
         }
-        // Interim answers: the real one follows.
+        // Interim answers (1xx): the final answer follows.
         if head.status < 200 {
             return Ok(());
         }
@@ -163,7 +164,7 @@ impl Answer {
     }
 }
 
-/// Keeps a piece of the body where somebody wants to look at it.
+/// Appends a piece of the body if the caller keeps it.
 fn keep(body: &mut Option<&mut Vec<u8>>, bytes: &[u8]) -> Result<(), Fault> {
     let Some(body) = body else { return Ok(()) };
     if body.len() + bytes.len() > BODY_LEN_MAX {
@@ -181,7 +182,7 @@ pub(super) fn malformed(what: impl std::fmt::Display) -> Fault {
 mod tests {
     use super::*;
 
-    /// What a whole answer told: its status, whether the connection stays, and its body.
+    /// Reads a whole answer: whether it is complete, its status, whether the connection stays, and its body.
     fn read(wire: &[u8], cut: usize, is_head: bool) -> Result<(bool, u16, bool, Vec<u8>), Fault> {
         let (mut answer, mut body) = (Answer::of(is_head), Vec::new());
         let mut is_whole = answer.feed(&wire[..cut], Some(&mut body))?;

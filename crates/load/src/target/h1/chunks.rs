@@ -1,29 +1,29 @@
-//! A chunked body as it comes in pieces.
+//! Incremental parser of a chunked body (RFC 9112, section 7.1).
 
 use super::answer::malformed;
 use crate::record::Fault;
 
-/// A line between chunks may be no longer, and all trailers together.
+/// Maximum length of a chunk extension, and of all trailers together, in bytes.
 const LINE_LEN_MAX: usize = 16 * 1024;
 
-/// Where in a chunked body it stands.
+/// Position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chunks {
-    /// In the digits of a size: the size and how many digits there were.
+    /// In a size line: the size so far and its number of digits.
     Size(u64, usize),
-    /// Behind the digits, in an extension: the size and the line's length.
+    /// In an extension after the size: the size and the extension's length.
     Extension(u64, usize),
-    /// At the line feed behind a size.
+    /// At the LF after a size.
     SizeEnd(u64),
-    /// In the data, of which so much is left.
+    /// In the data: the number of bytes left.
     Data(u64),
-    /// At the CR behind the data.
+    /// At the CR after the data.
     DataEnd,
-    /// At the LF behind the data.
+    /// At the LF after the data.
     DataLineEnd,
-    /// In a line of the trailers: its length, and that of all.
+    /// In a trailer line: its length and that of all trailers.
     Trailer(usize, usize),
-    /// At the LF of such a line.
+    /// At the LF of a trailer line: its length and that of all trailers.
     TrailerEnd(usize, usize),
     Whole,
 }
@@ -39,7 +39,7 @@ impl Chunks {
         *self == Chunks::Whole
     }
 
-    /// Takes these bytes and hands on those of the body; what follows the body's end.
+    /// Parses bytes and passes those of the body to `body`. Returns the bytes after the body's end.
     pub(super) fn feed<'a>(
         &mut self,
         mut bytes: &'a [u8],

@@ -1,4 +1,4 @@
-//! The head of an HTTP/1.1 answer.
+//! Parser of the head of an HTTP/1.1 answer.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use super::answer::malformed;
 use crate::record::Fault;
 use crate::target::server_timing;
 
-/// How long a body is, by the head.
+/// Length of a body as the head gives it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Body {
     Length(u64),
     Chunked,
-    /// To the connection's end.
+    /// Body up to the connection's end.
     Rest,
 }
 
-/// What a head says, as far as it matters here.
+/// Fields of a head that the client uses.
 #[derive(Debug)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -28,8 +28,9 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads a head, without the empty line at its end. As strict as RFC 9112 asks a client to be, and stricter where
-    /// two readers might not agree: a length beside chunks, two lengths, a space before a colon, a folded line.
+    /// Parses a head without the empty line at its end. As strict as RFC 9112 requires of a client, and stricter where two
+    /// parsers might disagree: a length beside a transfer encoding, two different lengths, a space before a colon, a folded
+    /// line.
     pub(super) fn parse(bytes: &[u8]) -> Result<Head, Fault> {
         let (line, mut rest) = split_line(bytes)?;
         let (status, is_1_0) = status_line(line)?;
@@ -68,7 +69,7 @@ impl Head {
     }
 }
 
-/// All headers of a head that was read before.
+/// Returns all headers of a head that was parsed before.
 pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     let (_, mut rest) = split_line(bytes)?;
@@ -83,7 +84,7 @@ pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// The first line, without its end, and what follows it. The last line has no end here.
+/// Splits off the first line, without its line end. The last line of a head has no line end here.
 fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     let Some(at) = memchr(b'\n', bytes) else { return Ok((bytes, &[])) };
     match bytes[..at].strip_suffix(b"\r") {
@@ -92,7 +93,7 @@ fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     }
 }
 
-/// The status, and whether it is an answer of HTTP/1.0.
+/// Returns the status, and whether the answer is HTTP/1.0.
 fn status_line(line: &[u8]) -> Result<(u16, bool), Fault> {
     let wrong = || malformed(format!("no status line of HTTP/1.1: {}", shown(line)));
     let rest = line.strip_prefix(b"HTTP/1.").ok_or_else(wrong)?;
@@ -126,7 +127,7 @@ fn content_length(value: &[u8]) -> Result<u64, Fault> {
     Ok(value.iter().fold(0, |len, byte| len * 10 + u64::from(byte - b'0')))
 }
 
-/// The last of a list.
+/// Returns the last element of a comma-separated list.
 fn last_token(value: &[u8]) -> &[u8] {
     value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()
 }
@@ -141,7 +142,7 @@ fn connection(value: &[u8], keeps: &mut bool) {
     }
 }
 
-/// Bytes of a stranger, so that they fit in a line.
+/// Escapes the first 80 bytes of untrusted input for a message of one line.
 fn shown(bytes: &[u8]) -> String {
     bytes.iter().take(80).flat_map(|byte| std::ascii::escape_default(*byte)).map(char::from).collect()
 }

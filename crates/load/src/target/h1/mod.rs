@@ -1,10 +1,10 @@
-//! HTTP/1.1 as thin as it gets: prepared bytes out, the answer's head and framing in, the body handed to assertions where
-//! there are any and counted otherwise.
+//! Minimal HTTP/1.1 client: it writes prepared bytes, parses the answer's head and framing, and keeps the body only for
+//! assertions.
 //!
-//! A connection that the server closed between two requests is told before anything is sent ([`Http1::is_open`]), and
-//! another is opened for the request: no failure, for any method. A close that crosses the request on its way is a failure
-//! of class `Closed` or `Reset`, for any method, and nothing is sent twice: what the server did with the request cannot be
-//! known, and a load generator does not guess.
+//! A connection that the server closed between two requests is detected before anything is sent ([`Http1::is_open`]), and
+//! the request opens another: this is no failure, for any method. A close that crosses the request is a failure of class
+//! `Closed` or `Reset`, for any method, and nothing is retried: the client cannot know whether the server processed the
+//! request.
 
 mod answer;
 mod chunks;
@@ -27,10 +27,10 @@ use super::{Sample, classify};
 use crate::record::{Class, Entered, Fault};
 use crate::request::Prepared;
 
-/// How much is read at once, into a buffer that all connections of a thread share.
+/// Size of the read buffer that all connections of a thread share, in bytes.
 const READ_LEN: usize = 64 * 1024;
 
-/// Where all connections of a thread read into, so that an idle one holds no memory for it.
+/// Read buffer shared by all connections of a thread, so that an idle connection holds no buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadBuffer(Rc<RefCell<Box<[u8]>>>);
 
@@ -40,7 +40,7 @@ impl Default for ReadBuffer {
     }
 }
 
-/// A connection that sends one request at a time.
+/// HTTP/1.1 connection that sends one request at a time.
 #[derive(Debug)]
 pub(crate) struct Http1 {
     stream: Stream,
@@ -55,16 +55,17 @@ impl Http1 {
         Http1 { stream: opened.stream, to: opened.to, buffer, keeps: true, _open: opened.open }
     }
 
-    /// Whether the last answer allows another request.
+    /// Returns whether the last answer allows another request.
     pub(crate) fn keeps(&self) -> bool {
         self.keeps
     }
 
-    /// Whether another request can be sent: the last answer allows it, and the server has not closed since.
+    /// Returns whether another request can be sent: the last answer allows it, and the server has not closed the connection
+    /// since.
     ///
     /// # Errors
     ///
-    /// A fault of class `Malformed` if the server sent something that no request asked for.
+    /// A fault of class `Malformed` if the server sent bytes without a request.
     pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
         if !self.keeps {
             return Ok(false);
@@ -88,19 +89,19 @@ impl Http1 {
     ///
     /// # Errors
     ///
-    /// What went wrong on the way, or with the answer. The connection is of no use afterwards.
+    /// A fault of the transport, or of the answer. The connection is unusable afterwards unless [`Http1::keeps`].
     pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
         let sending = if sample.connections_opened > 0 { Instant::now() } else { sample.started };
         self.keeps = false;
         let written = self.write(prepared.http1(), sample).await;
         let mut answer = Answer::of(prepared.is_head());
         answer.headers = prepared.answer_headers().map(|_| HeaderMap::new());
-        // A server may answer and close before it has read all of a request: its answer tells more than a broken pipe.
+        // A server may answer and close before it has read the whole request: its answer tells more than a broken pipe.
         let read = poll_fn(|cx| self.poll_answer(cx, &mut answer, prepared, sample, sending)).await;
         match (written, read) {
             (Ok(()), read) => read?,
-            // What is read after a failed write may say why: a server that refuses a client's certificate says so only
-            // then, by an alert.
+            // Input read after a failed write may give the reason: a server that rejects a client's certificate sends its
+            // alert only then.
             (Err(_), Err(fault)) if fault.class == Class::TlsAlert => return Err(fault),
             (Err(error), Err(_)) => return Err(self.broken(&error)),
             (Err(_), Ok(())) => answer.keeps = false,
@@ -163,8 +164,8 @@ impl Http1 {
         }
     }
 
-    /// Ends the connection; where the server was asked to close, waits so long for it to do so, and so takes what it still
-    /// sends, such as tickets of TLS sessions.
+    /// Closes the connection. With `wait`, reads until the server closes it, for at most that long, and so receives the data
+    /// that the server still sends, such as TLS session tickets.
     pub(crate) async fn finish(mut self, wait: Option<Duration>) {
         if let Some(wait) = wait {
             let to_the_end = poll_fn(|cx| {

@@ -1,5 +1,5 @@
-//! Tickets of one server, for a shard. rustls' own store keeps eight of TLS 1.3, each good for one handshake: with a
-//! thousand connections at a time all others would be full handshakes, without a word.
+//! Tickets of one server, for a shard. rustls' own store keeps eight TLS 1.3 tickets, each good for one handshake: with a
+//! thousand concurrent connections all others would silently be full handshakes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
 
-/// Tickets of TLS 1.3 that are kept; with more, the oldest go. About 1 KiB each.
+/// Maximum number of TLS 1.3 tickets kept, about 1 KiB each; a new ticket evicts the oldest.
 const TICKETS_MAX: usize = 16_384;
 
-/// What is remembered of the one server of a run.
+/// Session data of the one server of a run.
 #[derive(Default)]
 pub(crate) struct Tickets(Mutex<Kept>);
 
@@ -29,7 +29,7 @@ impl Tickets {
 }
 
 impl std::fmt::Debug for Tickets {
-    /// Without the tickets: they hold keys.
+    /// Omits the tickets, which hold keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tickets").field("tls13", &self.kept().tls13.len()).finish_non_exhaustive()
     }
@@ -64,14 +64,14 @@ impl ClientSessionStore for Tickets {
         kept.tls13.push_back(value);
     }
 
-    /// The newest: old ones may have been forgotten by the server.
+    /// Takes the newest ticket: the server may have forgotten old ones.
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
         self.kept().tls13.pop_back()
     }
 }
 
-/// The tickets of a shard as one handshake sees them: whether it took one. That is as near as it gets to whether a
-/// session was resumed where the library that shakes hands does not tell: a server may still refuse the ticket.
+/// Ticket store as one handshake sees it: records whether the handshake took a ticket. This approximates resumption where
+/// the QUIC library does not report it: a server may still reject the ticket.
 #[cfg(feature = "http3")]
 #[derive(Debug)]
 pub(crate) struct Offered {
@@ -85,7 +85,7 @@ impl Offered {
         Offered { tickets, taken: false.into() }
     }
 
-    /// Whether a ticket was offered to the server.
+    /// Returns whether a ticket was offered to the server.
     pub(crate) fn is_taken(&self) -> bool {
         self.taken.load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -101,7 +101,7 @@ impl ClientSessionStore for Offered {
         self.tickets.kx_hint(name)
     }
 
-    /// QUIC has no TLS 1.2.
+    /// Ignores the session: QUIC has no TLS 1.2.
     fn set_tls12_session(&self, _: ServerName<'static>, _: Tls12ClientSessionValue) {}
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {

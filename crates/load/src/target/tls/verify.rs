@@ -1,51 +1,54 @@
-//! Trust that was asked to be less than whole: of a chain whatever its name, or of anybody. Whoever answers must prove in
-//! either case that the key of the certificate is theirs.
+//! Verification of a server's certificate, full or reduced as the plan asks. In each case the server must prove that it
+//! holds the certificate's key.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
-use crate::plan::Protocol;
-
-/// Why a certificate was refused last.
+/// Reason of the last rejected certificate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refused(Arc<Mutex<Option<Error>>>);
 
 impl Refused {
-    /// The error, for all that were refused since: there is one server, and one reason.
+    /// Returns the last error; it stands for all rejections, because a run has one server.
     #[cfg(feature = "http3")]
     pub(super) fn last(&self) -> Option<Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// Remembers why another verifier refused a certificate.
+/// Extent to which a certificate is verified.
 #[derive(Debug)]
-pub(super) struct Told {
-    verifier: Arc<dyn ServerCertVerifier>,
+pub(super) enum Trust {
+    /// Issued by a trusted authority for the name of the server.
+    Whole(Arc<WebPkiServerVerifier>),
+    /// Issued by a trusted authority, for any name.
+    AnyName(Arc<RootCertStore>),
+    /// Any certificate, without verification.
+    Anybody,
+}
+
+/// Verifies certificates to the given extent, and remembers why it rejected one.
+#[derive(Debug)]
+pub(super) struct Verifier {
+    trust: Trust,
+    algorithms: WebPkiSupportedAlgorithms,
     refused: Refused,
 }
 
-impl Told {
-    /// Over QUIC; elsewhere the verifier is asked as it is.
-    pub(super) fn by(
-        verifier: Arc<dyn ServerCertVerifier>,
-        refused: &Refused,
-        protocol: Protocol,
-    ) -> Arc<dyn ServerCertVerifier> {
-        match protocol {
-            Protocol::Http3 => Arc::new(Told { verifier, refused: refused.clone() }),
-            _ => verifier,
-        }
+impl Verifier {
+    /// Creates a verifier that records in `refused` why it rejects a certificate.
+    pub(super) fn new(trust: Trust, provider: &CryptoProvider, refused: &Refused) -> Self {
+        Verifier { trust, algorithms: provider.signature_verification_algorithms, refused: refused.clone() }
     }
 }
 
-impl ServerCertVerifier for Told {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         leaf: &CertificateDer<'_>,
@@ -54,106 +57,18 @@ impl ServerCertVerifier for Told {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let verified = self.verifier.verify_server_cert(leaf, intermediates, name, ocsp, now);
-        if let Err(err) = &verified {
+        let verified = match &self.trust {
+            Trust::Whole(verifier) => verifier.verify_server_cert(leaf, intermediates, name, ocsp, now),
+            Trust::AnyName(roots) => ParsedCertificate::try_from(leaf).and_then(|leaf| {
+                let algorithms = self.algorithms.all;
+                verify_server_cert_signed_by_trust_anchor(&leaf, roots, intermediates, now, algorithms)?;
+                Ok(ServerCertVerified::assertion())
+            }),
+            Trust::Anybody => Ok(ServerCertVerified::assertion()),
+        };
+        verified.inspect_err(|err| {
             *self.refused.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(err.clone());
-        }
-        verified
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls12_signature(message, cert, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.verifier.verify_tls13_signature(message, cert, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
-    }
-}
-
-/// Takes any certificate.
-#[derive(Debug)]
-pub(super) struct Anybody(WebPkiSupportedAlgorithms);
-
-/// Takes any certificate of an authority that is trusted.
-#[derive(Debug)]
-pub(super) struct AnyName {
-    roots: Arc<RootCertStore>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl Anybody {
-    pub(super) fn new(provider: &CryptoProvider) -> Self {
-        Anybody(provider.signature_verification_algorithms)
-    }
-}
-
-impl AnyName {
-    pub(super) fn new(roots: Arc<RootCertStore>, provider: &CryptoProvider) -> Self {
-        AnyName { roots, algorithms: provider.signature_verification_algorithms }
-    }
-}
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, signed, &self.0)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, signed, &self.0)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
-    }
-}
-
-impl ServerCertVerifier for AnyName {
-    fn verify_server_cert(
-        &self,
-        leaf: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let leaf = ParsedCertificate::try_from(leaf)?;
-        verify_server_cert_signed_by_trust_anchor(&leaf, &self.roots, intermediates, now, self.algorithms.all)?;
-        Ok(ServerCertVerified::assertion())
+        })
     }
 
     fn verify_tls12_signature(

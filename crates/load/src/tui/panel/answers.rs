@@ -1,4 +1,4 @@
-//! Status codes, and classes of errors with the first error's words.
+//! Status codes, and classes of failures with their first example.
 
 use super::super::pane::{Look, Pane, cells};
 use super::super::state::{State, Whole};
@@ -15,7 +15,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     }
     let ended = whole.counts.succeeded + whole.counts.failed;
     let left = pane.height().saturating_sub(y);
-    // Counts of every class come before examples of some.
+    // The counts of all classes take precedence over examples of some.
     let with_examples = left >= whole.faults.len() * 2;
     for (index, fault) in whole.faults.iter().enumerate() {
         let is_last_row = y + 1 == pane.height();
@@ -42,7 +42,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     }
 }
 
-/// Writes the codes, as many as fit on two lines, and says where the next line is.
+/// Writes the status codes that fit on two lines, and returns the row below them.
 fn statuses(pane: &mut Pane<'_>, whole: &Whole) -> usize {
     let answers: u64 = whole.statuses.iter().map(|(_, count)| count).sum();
     let (mut x, mut y) = (0, 0);

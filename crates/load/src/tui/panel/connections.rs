@@ -1,6 +1,6 @@
 //! Requests under way, connections, handshakes and bytes.
 
-use super::super::pane::{Field, Look, Pane, table};
+use super::super::pane::{Look, Pane, table};
 use super::super::state::State;
 use super::empty;
 use crate::figures;
@@ -37,5 +37,5 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     rows.push(bytes("bytes sent", now.bytes_sent, all.bytes_sent));
     rows.push(bytes("bytes received", now.bytes_received, all.bytes_received));
     let fields = [("", false, 0), ("last second", true, 1), ("this run", true, 0)];
-    table(pane, 1, &fields.map(|(name, right, rank)| Field { name, right, rank }), &rows);
+    table(pane, 1, &fields, &rows);
 }

@@ -1,4 +1,4 @@
-//! The generator's own processor time and lateness: whether the figures are the target's at all.
+//! Processor time and timer delays of the generator, which decide whether the figures describe the target.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::empty;
 use crate::engine::{Ended, Limit};
 use crate::figures;
 
-/// Timers that are later than this are worth a word.
+/// Timer delay from which the panel warns.
 const LAG_WORD: Duration = Duration::from_millis(2);
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
@@ -53,8 +53,5 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
                 line(pane, &format!("! {warning}"), Look::Bad);
             }
         }
-    }
-    for note in state.notes.iter().rev() {
-        line(pane, note, Look::Faint);
     }
 }

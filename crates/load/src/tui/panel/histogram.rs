@@ -1,4 +1,4 @@
-//! How the response times of the whole run lie, on a logarithmic scale.
+//! Distribution of the whole run's response times, on a logarithmic scale.
 
 use super::super::pane::{Look, Pane, cells};
 use super::super::plot::{self, round_time};
@@ -44,7 +44,7 @@ fn told_marks(told: &[(String, Look)], figures: crate::record::Quantiles) -> Vec
     times.into_iter().zip(told).map(|(ns, (text, _))| (ns, text.chars().take(3).collect())).collect()
 }
 
-/// A line with marks at the percentiles and, below it, times at the powers of ten and where they have room between.
+/// Draws the axis: a line with marks at the percentiles, and below it times at powers of ten and between if there is room.
 fn axis(pane: &mut Pane<'_>, width: usize, (low, high): (usize, usize), percentiles: &[(u64, String)]) {
     let place = |ns: u64| {
         let at = (ns.max(1) as f64 / 1000.0).log10().max(0.0) * 8.0;

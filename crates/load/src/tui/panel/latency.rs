@@ -1,4 +1,4 @@
-//! The percentiles of each second: never those of the whole run until then, in which a stall would drown.
+//! Percentiles of each second, not of the run so far, which would hide a stall.
 
 use super::super::pane::{Look, Pane, cells};
 use super::super::plot::{self, Dots, Scale, round_time};
@@ -11,30 +11,30 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let rows = pane.height().saturating_sub(1);
     let planned = state.planned_seconds();
     let whole = state.history.fitted(1, 0);
-    let (Some(top), true) = (whole.columns.first().and_then(|column| column.worst), rows > 0) else {
+    let (Some(top), true) = (whole.columns.first().and_then(|column| column.worst()), rows > 0) else {
         return empty(pane, "no answer yet");
     };
     let all = state.history.fitted(pane.width() * 2, planned);
-    let low = all.columns.iter().filter_map(|column| column.worst).map(|worst| worst[0]).min().unwrap_or(1);
+    let low = all.columns.iter().filter_map(|column| column.worst()).map(|worst| worst[0]).min().unwrap_or(1);
     let scale = Scale::new(low, top[2]);
     let row_of = |ns: u64| ((1.0 - scale.place(ns)) * rows.saturating_sub(1) as f64).round() as usize;
     let marks: Vec<_> = scale.marks(rows.div_ceil(2)).iter().map(|ns| (row_of(*ns), round_time(*ns))).collect();
     let left = plot::labels(pane, rows, &marks);
-    // Room for the lines' names at their ends.
+    // Room for the names at the ends of the lines.
     let names = if rows >= 3 && pane.width() > left + 24 { 4 } else { 0 };
     let width = pane.width() - left - names;
     let fitted = state.history.fitted(width * 2, planned);
     let mut dots = Dots::new(width, rows);
     for series in [2, 1, 0] {
         let heights: Vec<_> =
-            fitted.columns.iter().map(|column| column.worst.map(|worst| scale.place(worst[series]))).collect();
+            fitted.columns.iter().map(|column| column.worst().map(|worst| scale.place(worst[series]))).collect();
         dots.line(&heights, fitted.wide, Look::Series(series));
     }
     dots.draw(&mut pane.part(left, 0, width, rows));
-    let last = fitted.columns.iter().rev().find_map(|column| column.worst);
+    let last = fitted.columns.iter().rev().find_map(|column| column.worst());
     if let (Some(last), true) = (last, names > 0) {
         let mut ends = last.map(row_of);
-        // The highest line's name above; each stays on a row of its own.
+        // The names stand in the order of the lines, each on a row of its own.
         ends[2] = ends[2].min(rows - 3);
         ends[1] = ends[1].clamp(ends[2] + 1, rows - 2);
         ends[0] = ends[0].clamp(ends[1] + 1, rows - 1);

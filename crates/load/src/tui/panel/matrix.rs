@@ -1,15 +1,15 @@
-//! The cells of a matrix and the load points of the one that is tuned now.
+//! Cells of a matrix, and load points of the current cell.
 
-use super::super::pane::{Field, Look, Pane, table};
+use super::super::pane::{Look, Pane, table};
 use super::super::state::State;
 use super::super::tuning::{Cell, Tuning};
 use crate::engine::Limit;
 use crate::figures;
 
-/// From this width on the load points stand beside the cells.
+/// Minimum width for load points beside the cells, in terminal cells.
 const BESIDE_MIN: usize = 110;
 
-/// Rows that the tables want.
+/// Returns the number of rows that the tables need.
 pub(super) fn rows(state: &State, width: usize) -> usize {
     let cells = if state.tuning.cells_of > 0 { state.tuning.cells_of + 1 } else { 0 };
     let points = state.tuning.points.len().max(3) + 1;
@@ -28,7 +28,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
         return points(&mut pane.part(left, 0, width - left, height), tuning);
     }
     let wanted = tuning.cells_of + 1;
-    // The point that goes on is worth the last three rows.
+    // The current load point gets the last three rows.
     let top = if height >= wanted + 3 { wanted } else { height.saturating_sub(3).max(height.min(4)) };
     cells(&mut pane.part(0, 0, width, top), tuning);
     points(&mut pane.part(0, top, width, height - top), tuning);
@@ -40,7 +40,7 @@ fn cells(pane: &mut Pane<'_>, tuning: &Tuning) {
     for index in rows.len()..tuning.cells_of.min(rows.len() + room) {
         rows.push((cut(format!("cell {} of {}", index + 1, tuning.cells_of), "waits", String::new()), Look::Faint));
     }
-    // Where not all fit, the newest done, the one that goes on and the next.
+    // If not all fit, the newest finished cells, the current one and the next are shown.
     let first = (tuning.cells.len() + 1).min(rows.len()).saturating_sub(room);
     let shown: Vec<_> = rows.into_iter().skip(first).take(room).collect();
     let fields = [
@@ -54,7 +54,7 @@ fn cells(pane: &mut Pane<'_>, tuning: &Tuning) {
         ("failed", true, 4),
         ("limit", false, 3),
     ];
-    table(pane, 0, &fields.map(|(name, right, rank)| Field { name, right, rank }), &shown);
+    table(pane, 0, &fields, &shown);
 }
 
 fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
@@ -80,8 +80,8 @@ fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
         name,
         "done".to_owned(),
         summary.knee.map(figures::offered).unwrap_or_default(),
-        figures::rate(summary.rate),
-        figures::rate(summary.rate_error),
+        figures::rate(summary.rate.mean),
+        figures::rate(summary.rate.half),
         figures::time(summary.p95_ns),
         figures::time(summary.p99_ns),
         figures::share(summary.failed_share),
@@ -90,7 +90,7 @@ fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
     (row, Look::Plain)
 }
 
-/// A row without figures.
+/// Returns a row without figures.
 fn cut(name: String, word: &str, note: String) -> Vec<String> {
     let mut row = vec![String::new(); 9];
     (row[0], row[1], row[8]) = (name, word.to_owned(), note);
@@ -130,5 +130,5 @@ fn points(pane: &mut Pane<'_>, tuning: &Tuning) {
         ("failed", true, 4),
         ("", false, 5),
     ];
-    table(pane, 0, &fields.map(|(name, right, rank)| Field { name, right, rank }), &rows);
+    table(pane, 0, &fields, &rows);
 }

@@ -1,4 +1,4 @@
-//! The panels: which there are, which are shown, and where.
+//! Panels of the view: their kinds, selection and layout.
 
 mod answers;
 mod connections;
@@ -13,7 +13,7 @@ mod throughput;
 use super::pane::{Look, Pane, cells};
 use super::state::State;
 
-/// A panel. Its number is the key that shows it alone.
+/// Panel of the view; its number is the key that shows it alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Panel {
     Throughput,
@@ -27,13 +27,13 @@ pub(super) enum Panel {
     Matrix,
 }
 
-/// Rows that a panel needs to say something, its title included.
+/// Minimum number of rows of a panel, its title included.
 const ROWS_MIN: usize = 7;
-/// Cells that a panel needs.
+/// Minimum width of a panel, in cells.
 const CELLS_MIN: usize = 37;
 
 impl Panel {
-    /// All of them, in the order of their numbers.
+    /// Panels in the order of their numbers.
     const ALL: [Panel; 9] = [
         Panel::Throughput,
         Panel::Latency,
@@ -46,7 +46,7 @@ impl Panel {
         Panel::Matrix,
     ];
 
-    /// The one of this number.
+    /// Returns the panel with this number, from 1.
     pub(super) fn numbered(number: usize) -> Option<Panel> {
         Panel::ALL.get(number.checked_sub(1)?).copied()
     }
@@ -55,65 +55,40 @@ impl Panel {
         self as usize + 1
     }
 
-    /// The lowest stays longest when there is no room.
-    fn rank(self) -> usize {
+    /// Returns rank, title and draw function. If room is short, the panels of the lowest rank stay.
+    fn parts(self) -> (usize, &'static str, fn(&mut Pane<'_>, &State)) {
         match self {
-            Panel::Matrix => 0,
-            Panel::Throughput => 1,
-            Panel::Latency => 2,
-            Panel::Answers => 3,
-            Panel::Phases => 4,
-            Panel::Connections => 5,
-            Panel::Heat => 6,
-            Panel::Histogram => 7,
-            Panel::Generator => 8,
+            Panel::Throughput => (1, "Requests a second (x failed, ╌ due)", throughput::draw),
+            Panel::Latency => (2, "Response time, second by second", latency::draw),
+            Panel::Heat => (6, "How response times lie, over time", heat::draw),
+            Panel::Histogram => (7, "How response times lie", histogram::draw),
+            Panel::Answers => (3, "Answers and errors", answers::draw),
+            Panel::Connections => (5, "Connections", connections::draw),
+            Panel::Phases => (4, "Where the time goes", phases::draw),
+            Panel::Generator => (8, "The generator itself", generator::draw),
+            Panel::Matrix => (0, "Matrix", matrix::draw),
         }
     }
 
     fn title(self, state: &State) -> String {
-        let run = if state.tuning.is_on() { "this run" } else { "whole run" };
-        let name = match self {
-            Panel::Throughput => "Requests a second (x failed, ╌ due)",
-            Panel::Latency => "Response time, second by second",
-            Panel::Heat => "How response times lie, over time",
-            Panel::Histogram => "How response times lie",
-            Panel::Answers => "Answers and errors",
-            Panel::Connections => "Connections",
-            Panel::Phases => "Where the time goes",
-            Panel::Generator => "The generator itself",
-            Panel::Matrix if state.tuning.cells_of > 0 => "Matrix",
-            Panel::Matrix => "Load points",
-        };
         let of = match self {
-            Panel::Histogram | Panel::Answers | Panel::Phases => format!(", {run}"),
-            _ => String::new(),
+            Panel::Histogram | Panel::Answers | Panel::Phases if state.tuning.is_on() => ", this run",
+            Panel::Histogram | Panel::Answers | Panel::Phases => ", whole run",
+            Panel::Matrix if state.tuning.cells_of == 0 => return format!("{} Load points", self.number()),
+            _ => "",
         };
-        format!("{} {name}{of}", self.number())
-    }
-
-    fn draw(self, pane: &mut Pane<'_>, state: &State) {
-        match self {
-            Panel::Throughput => throughput::draw(pane, state),
-            Panel::Latency => latency::draw(pane, state),
-            Panel::Heat => heat::draw(pane, state),
-            Panel::Histogram => histogram::draw(pane, state),
-            Panel::Answers => answers::draw(pane, state),
-            Panel::Connections => connections::draw(pane, state),
-            Panel::Phases => phases::draw(pane, state),
-            Panel::Generator => generator::draw(pane, state),
-            Panel::Matrix => matrix::draw(pane, state),
-        }
+        format!("{} {}{of}", self.number(), self.parts().1)
     }
 }
 
 impl State {
-    /// The panels there are to see, in the order of their numbers.
+    /// Returns the available panels in the order of their numbers.
     pub(super) fn panels(&self) -> Vec<Panel> {
         Panel::ALL.into_iter().filter(|panel| *panel != Panel::Matrix || self.tuning.is_on()).collect()
     }
 }
 
-/// Draws one panel, or as many as there is room for.
+/// Draws the selected panel, or as many as fit.
 pub(super) fn body(pane: &mut Pane<'_>, state: &State) {
     if let Some(panel) = state.panel {
         return framed(pane, state, panel);
@@ -122,7 +97,7 @@ pub(super) fn body(pane: &mut Pane<'_>, state: &State) {
     let mut top = 0;
     if panels.contains(&Panel::Matrix) && pane.height() >= 2 * ROWS_MIN {
         panels.retain(|panel| *panel != Panel::Matrix);
-        // Its table has a row for each cell; the charts below keep half of the room.
+        // The table has a row for each cell; the charts below keep half of the room.
         top = (matrix::rows(state, pane.width()) + 2).clamp(ROWS_MIN, pane.height() / 2);
         let width = pane.width();
         framed(&mut pane.part(0, 0, width, top), state, Panel::Matrix);
@@ -131,17 +106,17 @@ pub(super) fn body(pane: &mut Pane<'_>, state: &State) {
     grid(&mut pane.part(0, top, width, height), state, panels);
 }
 
-/// Rows and columns of equal size; the last row's share its whole width.
+/// Draws panels in rows and columns of equal size; those of the last row share its whole width.
 fn grid(pane: &mut Pane<'_>, state: &State, mut panels: Vec<Panel>) {
     let columns = (pane.width() / CELLS_MIN).clamp(1, if pane.width() >= 160 { 3 } else { 2 });
     let rows = (pane.height() / ROWS_MIN).max(1);
-    panels.sort_by_key(|panel| panel.rank());
+    panels.sort_by_key(|panel| panel.parts().0);
     panels.truncate(columns * rows);
     panels.sort_by_key(|panel| panel.number());
     let rows = panels.len().div_ceil(columns);
     let mut y = 0;
     for (index, row) in panels.chunks(columns).enumerate() {
-        // What does not divide evenly goes to the rows above.
+        // A remainder goes to the upper rows.
         let height = (pane.height() - y).div_ceil(rows - index);
         let mut x = 0;
         for (place, panel) in row.iter().enumerate() {
@@ -155,24 +130,25 @@ fn grid(pane: &mut Pane<'_>, state: &State, mut panels: Vec<Panel>) {
     }
 }
 
-/// A panel under its title.
+/// Draws a panel under its title.
 fn framed(pane: &mut Pane<'_>, state: &State, panel: Panel) {
     let title = panel.title(state);
     let end = pane.fitted(0, 0, &title, Look::Title);
     let rule = pane.width().saturating_sub(end + 1);
     pane.text(end + 1, 0, &"─".repeat(rule), Look::Faint);
     let (width, height) = (pane.width(), pane.height());
-    panel.draw(&mut pane.part(0, 1, width, height.saturating_sub(1)), state);
+    let (_, _, draw) = panel.parts();
+    draw(&mut pane.part(0, 1, width, height.saturating_sub(1)), state);
 }
 
-/// Says in the middle of a pane why it is empty.
+/// Writes the reason for an empty pane in its middle.
 fn empty(pane: &mut Pane<'_>, why: &str) {
     let x = pane.width().saturating_sub(cells(why)) / 2;
     let y = pane.height() / 2;
     pane.fitted(x, y, why, Look::Faint);
 }
 
-/// Writes what the horizontal axis of a chart over time spans, below it.
+/// Labels the time axis of a chart with its ends and the width of a column.
 fn time_axis(pane: &mut Pane<'_>, x: usize, y: usize, columns: usize, step: u32, seconds: u64, planned: u64) {
     let width = columns;
     let mut axis = pane.part(x, y, width, 1);

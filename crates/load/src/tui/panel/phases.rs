@@ -1,6 +1,6 @@
-//! What the time was spent on; and what a user waited beside what the server is blamed for.
+//! Times by phase, and response time beside service time.
 
-use super::super::pane::{Field, Look, Pane, cells, table};
+use super::super::pane::{Look, Pane, cells, table};
 use super::super::state::{State, Whole};
 use super::empty;
 use crate::figures;
@@ -41,10 +41,10 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
             pane.text(end, 0, why, Look::Bad);
         }
     }
-    table(pane, top, &fields.map(|(name, right, rank)| Field { name, right, rank }), &rows);
+    table(pane, top, &fields, &rows);
 }
 
-/// A phase's name, and what is in it.
+/// Returns the name of a phase and its explanation.
 fn told(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Response => ("response", "from when it was due"),
@@ -62,8 +62,8 @@ fn told(phase: Phase) -> (&'static str, &'static str) {
     }
 }
 
-/// What users waited before their requests were sent, where it is a good part of what they waited in all: a figure
-/// that starts at the sending does not have it.
+/// Returns a warning if requests waited long before they were sent, compared with their whole response time: service times
+/// do not include that wait.
 fn held_back(whole: &Whole) -> Option<String> {
     let (response, service) = (whole.phase(Phase::Response).p99_ns, whole.phase(Phase::Service).p99_ns);
     if service == 0 || response < service.saturating_add(service / 5).saturating_add(1_000_000) {

@@ -1,5 +1,6 @@
-//! Requests that ended, a second, over time; what was due and did not end shows as a line above.
+//! Ended requests per second over time; due requests that did not end show as a line above.
 
+use super::super::history::Column;
 use super::super::pane::{Look, Pane};
 use super::super::plot;
 use super::super::state::State;
@@ -12,8 +13,14 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     }
     let planned = state.planned_seconds();
     let measure = state.history.fitted(pane.width(), planned);
-    let highest =
-        measure.columns.iter().map(|column| column.per_second(column.due.max(column.succeeded + column.failed)));
+    let counts = |column: &Column| {
+        let counts = &column.sum.counts;
+        (counts.due, counts.succeeded.saturating_add(counts.failed), counts.failed)
+    };
+    let highest = measure.columns.iter().map(|column| {
+        let (due, ended, _) = counts(column);
+        column.sum.per_second(due.max(ended))
+    });
     let top = plot::round_up(highest.fold(0.0, f64::max));
     let marks = [(0, plot::round_short(top)), (rows / 2, plot::round_short(top / 2.0))];
     let left = plot::labels(pane, rows, if rows >= 4 { &marks } else { &marks[..1] });
@@ -22,17 +29,16 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let mut area = pane.part(left, 0, width, rows);
     for (at, column) in fitted.columns.iter().enumerate() {
         let x = at * fitted.wide;
-        let ended = column.per_second(column.succeeded + column.failed) / top;
-        let due = column.per_second(column.due) / top;
-        let failed = column.per_second(column.failed) / top;
+        let (due_count, ended_count, failed) = counts(column);
+        let [due, ended, failed] = [due_count, ended_count, failed].map(|count| column.sum.per_second(count) / top);
         plot::bar(&mut area, x, fitted.wide, rows, ended, Look::Bar);
-        // Failures stand at the foot, in their own sign: a share too small for a row of its own is still seen.
+        // Failures stand at the foot with a sign of their own: even a share too small for a row is visible.
         let failed_rows = if failed > 0.0 { ((failed * rows as f64).round() as usize).max(1) } else { 0 };
         for row in 0..failed_rows.min(rows) {
             area.text(x, rows - 1 - row, &"x".repeat(fitted.wide), Look::Bad);
         }
-        // What is due and not yet answered when a second ends is no shortfall.
-        let is_short = column.due as f64 > (column.succeeded + column.failed) as f64 * 1.02;
+        // Requests due but not yet answered at the end of a second are no shortfall.
+        let is_short = due_count as f64 > ended_count as f64 * 1.02;
         let due_row = rows - 1 - ((due * rows as f64).floor() as usize).min(rows - 1);
         let ended_row = rows - 1 - ((ended * rows as f64).floor() as usize).min(rows - 1);
         if is_short && due_row < ended_row {

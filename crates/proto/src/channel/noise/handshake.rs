@@ -1,7 +1,7 @@
-//! The Noise handshake of either side. Whoever reads the last handshake message answers with a ping, which is record 1 of
-//! that direction, and says connected; the other side says it when that ping has opened. So neither does before the peer
-//! has proved itself: also where the pattern's last message proves nothing to its sender (XXpsk3), and where a first
-//! message may be an old one sent again (the patterns of two messages). `spec/channel.md#native-handshake`.
+//! The Noise handshake of either side. The reader of the last handshake message answers with a ping, which is record 1 of its
+//! direction, and reports that it is connected; the other side reports it once it has decrypted that ping. So neither side
+//! reports before the peer has proved itself: not where the pattern's last message proves nothing to its sender (XXpsk3), and
+//! not where a first message may be a replayed one (the patterns of two messages). `spec/channel.md#native-handshake`.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -24,17 +24,17 @@ use crate::channel::{ChannelError, NativeSuite, Pattern};
 use crate::crypto::agreement::{AgreementProvider, Cipher, KemKey};
 
 const LABEL: &[u8] = b"sealway-channel-v1";
-/// Room for a public key, a sealed static key and a tag, beside the payload.
+/// Room for a public key, an encrypted static key and a tag, beside the payload.
 const NOISE_OVERHEAD: usize = 128;
 
-/// Which side.
+/// The side of the handshake, client or server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
     Server,
 }
 
-/// A side of the handshake, by what it waits for.
+/// A side of the handshake, by its state.
 pub(crate) enum Noise {
     Message(Box<Talking>),
     Ping(Sealer, Opener),
@@ -48,14 +48,14 @@ pub(crate) struct Talking {
     role: Role,
     noise: Box<HandshakeState>,
     failed: Failed,
-    /// The type of the message that this side waits for.
+    /// The type of the message that this side expects.
     awaits: u8,
     kem: Option<Box<dyn KemKey>>,
     kem_randoms: KemRandoms,
 }
 
 impl Noise {
-    /// The client, and its first message.
+    /// Begins as the client, and returns its first message.
     pub(crate) fn client(
         settings: ChannelSettings,
         suite: NativeSuite,
@@ -70,7 +70,7 @@ impl Noise {
         Ok((Noise::Message(Box::new(talking)), first))
     }
 
-    /// The server.
+    /// Begins as the server, which waits for message 1.
     pub(crate) fn server(
         settings: ChannelSettings,
         suite: NativeSuite,
@@ -80,7 +80,7 @@ impl Noise {
         Ok(Noise::Message(Box::new(Talking::new(settings, suite, provider, randoms, Role::Server)?)))
     }
 
-    /// One message of the peer.
+    /// Reads one message of the peer.
     pub(crate) fn read(self, message: &[u8], now_s: u64) -> Result<(Self, Progress), ChannelError> {
         match self {
             Noise::Message(talking) => talking.read(message, now_s),
@@ -93,8 +93,8 @@ impl Noise {
     }
 }
 
-/// The library's own parser knows no P256, so the choice is put together by hand: the name says the curve, and the resolver
-/// brings it whatever the choice.
+/// The library's own parser does not know P256, so the parameters are built by hand: the name states the curve, and the
+/// resolver provides it whatever the choice.
 fn params(suite: NativeSuite) -> NoiseParams {
     let pattern = match suite.pattern {
         Pattern::NNpsk0 => HandshakePattern::NN,
@@ -114,8 +114,8 @@ fn params(suite: NativeSuite) -> NoiseParams {
     NoiseParams::new(suite.noise_name(), BaseChoice::Noise, choice, DHChoice::Curve25519, cipher, HashChoice::SHA256)
 }
 
-/// What both ends must mean alike: the channel, its time, the roles, what their tokens say alike, the suite and what else
-/// was allowed. Every part has a fixed length or one that stands before it.
+/// The prologue, which both ends must compute alike: the channel, its time, the roles, the common claims of their tokens, the
+/// suite, and the other allowed suites. Every part has a fixed length or one that precedes it.
 fn prologue(settings: &ChannelSettings) -> Vec<u8> {
     // Both counts are bounded by ChannelSettings::check.
     let id_len = settings.channel_id.len() as u16;
@@ -147,15 +147,15 @@ fn of_noise(error: snow::Error) -> ChannelError {
 }
 
 impl Drop for Talking {
-    /// The library leaves its chaining key and its copies of the pre-shared keys behind. A blank state written over its own
-    /// takes them along; what it had on the stack is gone with the next calls.
+    /// The library does not wipe its chaining key and its copies of the pre-shared keys. A blank state written over its own
+    /// overwrites them; later calls overwrite what it left on the stack.
     fn drop(&mut self) {
         let suite = NativeSuite { pattern: Pattern::NNpsk0, hybrid: false, ..self.suite };
         let seam = Seam { provider: self.provider, suite, ephemeral: None, failed: Failed::default() };
         let blank = Builder::with_resolver(params(suite), Box::new(seam)).psk(0, &[0; 32]);
         if let Ok(blank) = blank.and_then(Builder::build_initiator) {
             *self.noise = blank;
-            // Or a write to what is freed next would be left out.
+            // Otherwise the compiler could leave out a write to memory that is freed next.
             core::hint::black_box(&mut *self.noise);
         }
     }
@@ -179,7 +179,7 @@ impl Talking {
         if let (true, Some(private)) = (suite.pattern.has_static_keys(), &settings.local_static) {
             builder = builder.local_private_key(private.as_slice()).map_err(of_noise)?;
         }
-        // XX sends both keys, and IK the client's: these are held against the pinned ones when they come.
+        // XX sends both keys, and IK the client's: these are compared with the pinned ones when they arrive.
         let knows_peer = match suite.pattern {
             Pattern::KKpsk0 => true,
             Pattern::IKpsk1 => role == Role::Client,
@@ -248,13 +248,13 @@ impl Talking {
         Ok((Noise::Message(self), Progress::Send(answer)))
     }
 
-    /// A frame: `before`, then the Noise message.
+    /// Writes a frame: `before`, then the Noise message.
     fn write(&mut self, kind: u8, before: &[u8], payload: &[u8]) -> Result<Vec<u8>, ChannelError> {
         let mut out = before.to_vec();
         out.resize(before.len() + payload.len() + NOISE_OVERHEAD, 0);
         let room = out.get_mut(before.len()..).ok_or(ChannelError::AgreementProvider)?;
         let len = self.noise.write_message(payload, room).map_err(|error| match error {
-            // Only the peer's key can be wrong here, and it came in its last message.
+            // Only the peer's key can be wrong here, and it arrived in the peer's last message.
             snow::Error::Dh => ChannelError::PeerKeyInvalid,
             _ => ChannelError::AgreementProvider,
         })?;
@@ -267,7 +267,7 @@ impl Talking {
         if self.failed.is_set() { Err(ChannelError::AgreementProvider) } else { Ok(()) }
     }
 
-    /// A static key that the peer has shown must be the pinned one.
+    /// Checks that the static key that the peer has shown is the pinned one.
     fn check_pinned(&self) -> Result<(), ChannelError> {
         match (self.noise.get_remote_static(), &self.settings.peer_static) {
             (Some(shown), Some(pinned)) if bool::from(shown.ct_eq(pinned)) => Ok(()),

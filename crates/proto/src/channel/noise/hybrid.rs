@@ -1,7 +1,7 @@
 //! ML-KEM-768 beside the curve: a second pre-shared key, mixed in at the end of message 2. The client's ephemeral key
 //! travels in the payload of message 1, the ciphertext before the Noise part of message 2. `spec/channel.md#hybrid`.
 //!
-//! Whoever holds a recording needs to break both the curve and ML-KEM to read it.
+//! An attacker who holds a recording must break both the curve and ML-KEM to read it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,15 +15,15 @@ use crate::crypto::agreement::{AgreementProvider, KEM_CIPHERTEXT_LEN, KEM_PUBLIC
 
 const LABEL: &[u8] = b"sealway-channel-v1 ML-KEM-768";
 
-/// Where the second key is mixed in.
+/// The place in the pattern at which the second key is mixed in: the end of message 2.
 pub(super) const PSK_PLACE: usize = 2;
 
-/// The second key: bound to the encapsulation key and the ciphertext, so that neither can be another's.
+/// Derives the second key: bound to the encapsulation key and the ciphertext, so that neither can be another's.
 fn psk(provider: &dyn AgreementProvider, secret: &[u8; 32], public: &[u8], ciphertext: &[u8]) -> Zeroizing<[u8; 32]> {
     provider.hmac_sha256(secret, &[LABEL, &provider.sha256(&[public, ciphertext])])
 }
 
-/// The client's key, where the suite has one.
+/// Generates the client's ML-KEM key, if the suite has one.
 pub(super) fn generate(
     provider: &'static dyn AgreementProvider,
     suite: NativeSuite,
@@ -37,7 +37,7 @@ pub(super) fn generate(
     key.map(Some).map_err(of_provider)
 }
 
-/// The server's part: a ciphertext for the client's key, and the second key.
+/// Performs the server's part: a ciphertext for the client's key, and the second key.
 pub(super) fn encapsulate(
     provider: &'static dyn AgreementProvider,
     public: &[u8],
@@ -54,7 +54,7 @@ pub(super) fn encapsulate(
     Ok((ciphertext, psk))
 }
 
-/// The client's part: splits message 2 into the ciphertext and what Noise reads, and gives the second key.
+/// Performs the client's part: splits message 2 into the ciphertext and the Noise message, and returns the second key.
 pub(super) fn decapsulate<'m>(
     provider: &'static dyn AgreementProvider,
     key: &dyn KemKey,

@@ -1,4 +1,4 @@
-//! The native profile: a Noise handshake over our own crypto seam, and records of our own.
+//! The native profile: a Noise handshake over the crypto seam of this crate, and records of its own format.
 //! `spec/channel.md#native`.
 
 pub(crate) mod handshake;

@@ -1,6 +1,6 @@
-//! Native records: `SWNR`, with all that they say sealed. `spec/channel.md#native-records`.
+//! Native records: `SWNR`, with an encrypted kind and padding. `spec/channel.md#native-records`.
 //!
-//! Sealed is `content || kind || zeros`; the kind's top bit says that the sender's key changes after this record. The
+//! The plaintext is `content || kind || zeros`; the kind's top bit says that the sender's key changes after this record. The
 //! header, which is authenticated, shows a relay the direction, the number and the length, and nothing else.
 
 use alloc::boxed::Box;
@@ -25,13 +25,13 @@ const PING: u8 = 2;
 const PONG: u8 = 3;
 const REKEY: u8 = 4;
 const CLOSE: u8 = 5;
-/// In the kind: the key changes after this record.
+/// Bit of the kind: the key changes after this record.
 const KEY_CHANGES: u8 = 0x80;
 
 /// The longest record, header and tag included.
 const RECORD_MAX: usize = RECORD_HEADER_LEN + NATIVE_CONTENT_MAX + 1 + TAG_LEN;
 
-/// In the header: who sends.
+/// The header's direction byte, which names the sender.
 fn direction(sender: Role) -> u8 {
     match sender {
         Role::Client => 0,
@@ -39,14 +39,14 @@ fn direction(sender: Role) -> u8 {
     }
 }
 
-/// One direction's key, which only goes forward.
+/// One direction's key, which only advances.
 struct Ratchet {
     provider: &'static dyn AgreementProvider,
     cipher: Cipher,
     key: Zeroizing<[u8; KEY_LEN]>,
     aead: Box<dyn AeadKey>,
     sequence: Sequence,
-    /// Records under this key.
+    /// Number of records sealed or opened with this key.
     used: u64,
 }
 
@@ -60,7 +60,7 @@ impl Ratchet {
         Ok(Ratchet { provider, cipher, key, aead, sequence: Sequence::new(), used: 0 })
     }
 
-    /// The next key; the one before is wiped, and does not follow from it.
+    /// Derives the next key and wipes the one before, which does not follow from the next.
     fn turn(&mut self) -> Result<(), ChannelError> {
         self.key = expand(self.provider, &self.key, b"sealway-channel-v1 next key");
         self.aead = self.provider.aead(self.cipher, &self.key).map_err(|_| ChannelError::AgreementProvider)?;
@@ -68,7 +68,8 @@ impl Ratchet {
         Ok(())
     }
 
-    /// Keys belong to a direction and numbers go on over a change of key: no nonce is ever used twice under one key.
+    /// Returns the IV of a record. Keys belong to a direction and numbers continue over a change of key: no nonce is ever used
+    /// twice under one key.
     fn iv(seq: u64) -> [u8; IV_LEN] {
         let [s0, s1, s2, s3, s4, s5, s6, s7] = seq.to_be_bytes();
         [0, 0, 0, 0, s0, s1, s2, s3, s4, s5, s6, s7]
@@ -81,7 +82,7 @@ pub(crate) struct NativeSealer {
     content_max: usize,
     rekey_after_records: u64,
     rekey_after_ms: u64,
-    /// When the key was first used.
+    /// Time of the first use of the key, in milliseconds of the caller's clock.
     since_ms: Option<u64>,
     pad_to: usize,
 }
@@ -162,7 +163,7 @@ impl NativeSealer {
         Ok(())
     }
 
-    /// Counts this record, and says whether it is its key's last.
+    /// Counts this record, and returns whether it is its key's last.
     fn key_changes(&mut self, kind: u8, now_ms: u64) -> bool {
         self.ratchet.used += 1;
         let since_ms = *self.since_ms.get_or_insert(now_ms);
@@ -186,7 +187,7 @@ pub(crate) struct NativeOpener {
 }
 
 impl NativeOpener {
-    /// `role` is this side's.
+    /// Creates an opener; `role` is this side's.
     pub(crate) fn new(
         provider: &'static dyn AgreementProvider,
         cipher: Cipher,

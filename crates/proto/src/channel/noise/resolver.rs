@@ -1,10 +1,10 @@
-//! `snow` over the crypto seam: it asks for a curve, a cipher and a hash, and gets ours.
+//! `snow` over the crypto seam: the library requests a curve, a cipher and a hash, and gets those of the seam.
 //!
-//! Its traits cannot say that a crypto module fails. A failure is noted in a flag that the handshake looks at after each
-//! step, and what is written meanwhile is zeros.
+//! Its traits cannot report that a crypto module fails. This module records a failure in a flag that the handshake checks after
+//! each step; output written meanwhile is zeros.
 //!
-//! P-256: the library's buffers for keys hold 56 bytes unless it brings its own P-256, which this product does not take.
-//! So a key is a compressed point of 33 bytes, and only here; the seam reads both forms.
+//! P-256: the library's buffers for keys hold 56 bytes unless its own P-256 is built in, which this product does not use. So a
+//! key is a compressed point of 33 bytes, and only here; the seam reads both forms.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -27,7 +27,7 @@ const BLOCK_LEN: usize = 64;
 /// Longest public key: a compressed point of P-256.
 const PUBLIC_LEN_MAX: usize = 33;
 
-/// Whether the crypto module has failed in a place that could not say so.
+/// Flag that the crypto module has failed in a call that could not report it.
 #[derive(Clone, Default)]
 pub(super) struct Failed(Arc<AtomicBool>);
 
@@ -41,7 +41,7 @@ impl Failed {
     }
 }
 
-/// What `snow` is given.
+/// The resolver that is handed to `snow`.
 pub(super) struct Seam {
     pub(super) provider: &'static dyn AgreementProvider,
     pub(super) suite: NativeSuite,
@@ -94,14 +94,14 @@ impl Random for NoiseRandom {
 struct NoiseDh {
     provider: &'static dyn AgreementProvider,
     suite: NativeSuite,
-    /// The ephemeral key of a test vector.
+    /// The ephemeral key of a test vector; `None` in production.
     given: Option<Zeroizing<[u8; KEY_LEN]>>,
     key: Option<Box<dyn AgreementKey>>,
     public: [u8; PUBLIC_LEN_MAX],
     failed: Failed,
 }
 
-/// A public key of the seam in the form that this wire uses.
+/// Converts a public key of the seam to the form that this wire uses.
 pub(crate) fn wire_form(curve: Curve, public: &[u8]) -> Option<[u8; PUBLIC_LEN_MAX]> {
     let mut out = [0; PUBLIC_LEN_MAX];
     match curve {
@@ -162,7 +162,7 @@ impl Dh for NoiseDh {
     }
 
     fn privkey(&self) -> &[u8] {
-        // It stays behind the seam; nothing in a handshake asks for it.
+        // The private key stays behind the seam; nothing in a handshake asks for it.
         &[]
     }
 
@@ -187,7 +187,7 @@ struct NoiseAead {
 }
 
 impl NoiseAead {
-    /// Noise, 12.3 and 12.4: four zeros, then the number, whose byte order is the cipher's.
+    /// Returns the nonce of Noise, 12.3 and 12.4: four zeros, then the number, in the byte order of the cipher.
     fn iv(&self, nonce: u64) -> [u8; IV_LEN] {
         let [n0, n1, n2, n3, n4, n5, n6, n7] = match self.cipher {
             Cipher::Aes256Gcm => nonce.to_be_bytes(),
@@ -223,7 +223,7 @@ impl NoiseCipher for NoiseAead {
     fn encrypt(&self, nonce: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         self.encrypted(nonce, authtext, plaintext, out).unwrap_or_else(|| {
             self.failed.note();
-            // The plaintext may stand in it.
+            // The buffer may still hold the plaintext.
             out.fill(0);
             (plaintext.len() + TAG_LEN).min(out.len())
         })

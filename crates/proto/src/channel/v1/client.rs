@@ -15,7 +15,7 @@ use crate::channel::record::{Opened, Opener, OpenerProfile, Sealer, SealerProfil
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
-/// A client, by what it waits for.
+/// A client, by its state.
 pub(crate) enum V1Client {
     Resp(Box<AwaitsResp>),
     Ping(Sealer, Opener),
@@ -30,7 +30,7 @@ pub(crate) struct AwaitsResp {
 }
 
 impl V1Client {
-    /// The client, and its Init.
+    /// Begins as the client, and returns its Init.
     pub(crate) fn begin(
         settings: ChannelSettings,
         curve: Curve,
@@ -52,7 +52,7 @@ impl V1Client {
         Ok((V1Client::Resp(Box::new(state)), message))
     }
 
-    /// One message of the server.
+    /// Reads one message of the server.
     pub(crate) fn read(self, message: &[u8], now_s: u64) -> Result<(Self, Progress), ChannelError> {
         match self {
             V1Client::Resp(state) => {
@@ -65,7 +65,7 @@ impl V1Client {
                 })
             }
             V1Client::Ping(sealer, mut opener) => {
-                // The server's keys are proved by this record and nothing before it.
+                // This record proves the server's keys, and nothing before it does.
                 match opener.open(&mut message.to_vec())? {
                     Opened::Ping(_) => Ok((V1Client::Done(sealer, opener), Progress::Done)),
                     _ => Err(ChannelError::Unconfirmed),

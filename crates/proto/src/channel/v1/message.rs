@@ -1,4 +1,4 @@
-//! The three JSON messages. Unknown members are ignored, of a repeated one the last counts; base64url without padding.
+//! The three JSON messages. Unknown members are ignored, the last of a repeated member counts; base64url without padding.
 
 use alloc::format;
 use alloc::string::String;
@@ -42,11 +42,11 @@ pub(crate) struct Resp {
 pub(crate) struct Ack {
     pub(crate) handshake_id: String,
     pub(crate) timestamp_s: u64,
-    /// As it came: its length is checked in its turn.
+    /// As received: its length is checked later, in the order of the spec.
     pub(crate) auth_tag: Vec<u8>,
 }
 
-/// base64url without padding.
+/// Encodes bytes as base64url without padding.
 pub(crate) fn b64u(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
@@ -70,7 +70,7 @@ impl Members {
         number.ok_or(ChannelError::HandshakeFieldInvalid(name))
     }
 
-    /// Canonical, so that no bit of a message is free.
+    /// Decodes a canonical text, so that no bit of a message can be changed.
     fn bytes(&mut self, name: &'static str) -> Result<Vec<u8>, ChannelError> {
         URL_SAFE_NO_PAD.decode(self.text(name)?).map_err(|_| ChannelError::HandshakeFieldInvalid(name))
     }
@@ -82,7 +82,7 @@ impl Members {
 
 impl Init {
     pub(crate) fn encode(&self) -> String {
-        // The one member that may need escaping is the channel's name.
+        // The channel's name is the one member that may need escaping.
         format!(
             r#"{{"{CHANNEL_ID}":{},"role":{},"version":{},"suite":{},"{CLIENT_PUBLIC}":"{}","{NONCE_C}":"{}","{CLIENT_FEATURES}":{}}}"#,
             Value::from(self.channel_id.as_str()),
@@ -139,7 +139,7 @@ impl Ack {
     pub(crate) fn encode(&self) -> String {
         format!(
             r#"{{"{HANDSHAKE_ID}":{},"{TIMESTAMP}":{},"{AUTH_TAG}":"{}"}}"#,
-            // It is the server's text.
+            // The handshake id is text of the server, which may need escaping.
             Value::from(self.handshake_id.as_str()),
             self.timestamp_s,
             b64u(&self.auth_tag)

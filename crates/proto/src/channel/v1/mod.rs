@@ -1,7 +1,7 @@
-//! Profile `flowersec-v1`: handshake in JSON, records of bytes. `spec/channel.md#flowersec-v1`.
+//! Profile `flowersec-v1`: a JSON handshake and binary records. `spec/channel.md#flowersec-v1`.
 //!
-//! Key material is one connection's alone. There is no cache of pending handshakes that connections share: with one, a
-//! relay that repeats Init and Ack to a second connection would get two sessions with one key and one run of nonces.
+//! Key material belongs to one connection only. Connections share no cache of pending handshakes: with one, a relay that
+//! replays Init and Ack on a second connection would get two sessions with one key and one run of nonces.
 
 pub(crate) mod client;
 pub(crate) mod message;
@@ -9,7 +9,7 @@ pub(crate) mod record;
 pub(crate) mod schedule;
 pub(crate) mod server;
 
-/// Types of handshake frames.
+/// Types of handshake frames: Init.
 pub(crate) const INIT: u8 = 1;
 pub(crate) const RESP: u8 = 2;
 pub(crate) const ACK: u8 = 3;
@@ -32,7 +32,8 @@ fn ephemeral(
     key.map_err(|_| ChannelError::AgreementProvider)
 }
 
-/// The wire knows one form of a key, which is the form of our own; the seam reads compressed points too.
+/// Checks that the two keys have one length. The wire knows one form of a key, which is the form of this side's key; the seam
+/// reads compressed points too.
 fn check_point(own: &[u8], peer: &[u8]) -> Result<(), ChannelError> {
     if own.len() == peer.len() { Ok(()) } else { Err(ChannelError::PeerKeyInvalid) }
 }

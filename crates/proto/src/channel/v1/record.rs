@@ -16,7 +16,7 @@ const APP: u8 = 0;
 const PING: u8 = 1;
 const REKEY: u8 = 2;
 
-/// What sealing and opening have in common: a direction's key, and where it stands.
+/// The state that sealing and opening share: a direction's key and its next sequence number.
 struct Half {
     provider: &'static dyn AgreementProvider,
     aead: Box<dyn AeadKey>,
@@ -74,7 +74,7 @@ impl V1Sealer {
     pub(crate) fn seal(&mut self, content: &Content, plaintext: &[u8], out: &mut Vec<u8>) -> Result<(), ChannelError> {
         let flags = match content {
             Content::Data => APP,
-            // The record is empty: there is no room for a number, and nobody answers.
+            // A v1 ping is empty: it has no room for a number, and the peer does not answer it.
             Content::Ping(0) => PING,
             Content::Rekey => REKEY,
             _ => return Err(ChannelError::ContentUnsupported),

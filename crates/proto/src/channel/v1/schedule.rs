@@ -10,7 +10,7 @@ const LABEL: &[u8] = b"flowersec-e2ee-v1";
 const VERSION: u8 = 1;
 const CLIENT_ROLE: u8 = 1;
 
-/// What both ends hash.
+/// The transcript, which both ends hash.
 pub(crate) struct Transcript<'a> {
     pub(crate) suite: u16,
     pub(crate) client_features: u32,
@@ -23,10 +23,10 @@ pub(crate) struct Transcript<'a> {
 }
 
 impl Transcript<'_> {
-    /// The transcript's hash, `th`.
+    /// Returns the transcript's hash, `th`.
     ///
     /// # Errors
-    /// [`ChannelError::HandshakeTooLarge`] for a part that no u16 can count.
+    /// [`ChannelError::HandshakeTooLarge`] for a part whose length does not fit a u16.
     pub(crate) fn hash(&self, provider: &dyn AgreementProvider) -> Result<[u8; 32], ChannelError> {
         let len =
             |part: &[u8]| u16::try_from(part.len()).map(u16::to_be_bytes).map_err(|_| ChannelError::HandshakeTooLarge);
@@ -49,7 +49,7 @@ impl Transcript<'_> {
     }
 }
 
-/// The tag in Ack, with which the client proves the pre-shared key.
+/// Computes the tag in Ack, with which the client proves the pre-shared key.
 pub(crate) fn auth_tag(
     provider: &dyn AgreementProvider,
     psk: &[u8; 32],
@@ -59,21 +59,21 @@ pub(crate) fn auth_tag(
     provider.hmac_sha256(psk, &[transcript, &timestamp_s.to_be_bytes()])
 }
 
-/// Everything that a connection's records are sealed with.
+/// The keys of a connection's records, both directions.
 pub(crate) struct Keys {
     pub(crate) c2s: Direction,
     pub(crate) s2c: Direction,
 }
 
-/// One direction's key, and what its next ones come from.
+/// One direction's key, and the base of its next ones.
 pub(crate) struct Direction {
     pub(crate) key: Zeroizing<[u8; 32]>,
     pub(crate) nonce_prefix: [u8; 4],
     pub(crate) rekey: RekeyBase,
 }
 
-/// What later keys of a direction are derived from. The profile keeps it for the channel's life, so a later key is no
-/// secret from who learns this.
+/// The input from which later keys of a direction are derived. The profile keeps it for the channel's lifetime, so later keys
+/// are no secret from an attacker who learns it.
 pub(crate) struct RekeyBase {
     base: Zeroizing<[u8; 32]>,
     transcript: [u8; 32],
@@ -86,7 +86,7 @@ impl RekeyBase {
         self.base.as_slice()
     }
 
-    /// The key after a rekey record with this number.
+    /// Derives the key after a rekey record with this number.
     pub(crate) fn key_after(&self, provider: &dyn AgreementProvider, seq: u64) -> Zeroizing<[u8; 32]> {
         let salt =
             provider.hmac_sha256(self.base.as_slice(), &[&self.transcript, &seq.to_be_bytes(), &[self.direction]]);

@@ -18,7 +18,7 @@ use crate::channel::record::{Content, Opener, OpenerProfile, Sealer, SealerProfi
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
-/// A server, by what it waits for.
+/// A server, by its state.
 #[allow(clippy::large_enum_variant, reason = "one for a connection, and in its last state when it lives longest")]
 pub(crate) enum V1Server {
     Init(Box<AwaitsInit>),
@@ -40,7 +40,7 @@ pub(crate) struct AwaitsAck {
     client_public: Vec<u8>,
     transcript: [u8; 32],
     handshake_id: String,
-    /// The Init that was answered, by its hash, and the answer: both are this connection's alone.
+    /// The hash of the answered Init, and the answer: both belong to this connection only.
     init: [u8; 32],
     resp: Vec<u8>,
 }
@@ -55,7 +55,7 @@ impl V1Server {
         V1Server::Init(Box::new(AwaitsInit { settings, curve, provider, randoms }))
     }
 
-    /// One message of the client.
+    /// Reads one message of the client.
     pub(crate) fn read(self, message: &[u8], now_s: u64) -> Result<(Self, Progress), ChannelError> {
         match self {
             V1Server::Init(state) => {
@@ -65,7 +65,7 @@ impl V1Server {
             }
             V1Server::Ack(state) => {
                 if parse_handshake(Profile::V1, INIT, message).is_ok() {
-                    // A client that heard nothing may ask again, with the same bytes.
+                    // A client that received no answer may send its Init again, with the same bytes.
                     if bool::from(state.provider.sha256(&[message]).ct_eq(&state.init)) {
                         let resp = state.resp.clone();
                         return Ok((V1Server::Ack(state), Progress::Send(resp)));
@@ -97,7 +97,8 @@ impl AwaitsInit {
         if init.channel_id != settings.channel_id {
             return Err(ChannelError::ChannelMismatch);
         }
-        // 0 is "yours", as the first server took it; the transcript has the server's own either way.
+        // Suite 0 stands for the server's own, as the first server read it; the transcript has the server's own number either
+        // way.
         if init.suite != suite && init.suite != 0 {
             return Err(ChannelError::SuiteMismatch);
         }

@@ -1,4 +1,4 @@
-//! What channels and wire 3 need of key agreement, for this provider and for ring's.
+//! Key agreement of channels and wire 3 by RustCrypto, for this provider and for ring's.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -78,7 +78,7 @@ pub(in crate::crypto) fn kem_encapsulate(public: &[u8]) -> Result<(Vec<u8>, Zero
     if public.len() != KEM_PUBLIC_LEN {
         return Err(Error::PublicKeyInvalid);
     }
-    // Reading it holds it to FIPS 203 section 7.2.
+    // Reading it performs the checks of FIPS 203 section 7.2.
     let key = EncapsulationKey::<MlKem768>::new_from_slice(public).map_err(|_| Error::PublicKeyInvalid)?;
     let mut message = Zeroizing::new([0; 32]);
     fill_random(message.as_mut_slice())?;
@@ -117,7 +117,7 @@ impl AgreementKey for OnX25519 {
     fn agree(&self, peer: &[u8]) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
         let peer: [u8; KEY_LEN] = peer.try_into().map_err(|_| Error::PublicKeyInvalid)?;
         let shared = Zeroizing::new(self.private.diffie_hellman(&x25519_dalek::PublicKey::from(peer)).to_bytes());
-        // A point of small order gives a secret that everybody knows.
+        // A point of small order gives a secret that every observer knows.
         if bool::from(shared.as_slice().ct_eq(&[0; KEY_LEN])) {
             return Err(Error::PublicKeyInvalid);
         }

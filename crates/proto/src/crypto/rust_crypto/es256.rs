@@ -1,4 +1,4 @@
-//! ES256 by `p256`.
+//! ES256 by the crate `p256`.
 
 use alloc::boxed::Box;
 

@@ -1,8 +1,9 @@
-//! RustCrypto behind the seam: `aes-gcm`, `chacha20poly1305`, `hmac`, `sha2`, `p256`, `x25519-dalek`, `ml-kem`, in Rust alone and
-//! without unsafe code of ours, for targets that AWS-LC is not built for (ADR 0019). It offers all suites and both AEADs.
+//! RustCrypto behind the seam: `aes-gcm`, `chacha20poly1305`, `hmac`, `sha2`, `p256`, `x25519-dalek`, `ml-kem`, in Rust alone
+//! and without unsafe code of this crate, for targets that AWS-LC is not built for (ADR 0019). It offers all suites and both
+//! AEADs.
 //!
-//! It is slower than AWS-LC, and where a target has no AES and carry-less multiplication in hardware, AES-GCM runs in software
-//! of constant time, much slower still. Randomness is the operating system's.
+//! It is slower than AWS-LC, and where a target has no AES and carry-less multiplication in hardware, AES-GCM runs in
+//! constant-time software, much slower still. Randomness is the operating system's.
 
 pub(super) mod agreement;
 mod es256;
@@ -24,10 +25,10 @@ use super::{AeadKey, EphemeralKey, MacKey, PeerKey, Provider};
 use crate::error::Error;
 use crate::limits::{IV_LEN, KEY_LEN, P256_PUBLIC_LEN, TAG_LEN};
 
-/// Scalars that are drawn before the generator is taken for broken: one in 2³² is none of P-256.
+/// Most draws of a scalar before the generator counts as failed: one in 2³² is not a scalar of P-256.
 const DRAWS_MAX: usize = 16;
 
-/// The RustCrypto provider.
+/// The provider over RustCrypto's crates.
 #[derive(Debug, Clone, Copy)]
 pub struct RustCrypto;
 
@@ -47,7 +48,7 @@ pub(super) fn fill_random(out: &mut [u8]) -> Result<(), Error> {
     getrandom::fill(out).map_err(|_| Error::Provider)
 }
 
-/// A new private key of P-256.
+/// Generates a private key of P-256.
 fn p256_private() -> Result<SecretKey, Error> {
     let mut scalar = Zeroizing::new([0; KEY_LEN]);
     for _ in 0..DRAWS_MAX {
@@ -59,12 +60,12 @@ fn p256_private() -> Result<SecretKey, Error> {
     Err(Error::Provider)
 }
 
-/// `0x04 || X || Y`.
+/// Encodes a point as `0x04 || X || Y`.
 fn uncompressed(public: &PublicKey) -> Result<[u8; P256_PUBLIC_LEN], Error> {
     public.to_sec1_point(false).as_bytes().try_into().map_err(|_| Error::Provider)
 }
 
-/// The x-coordinate of the shared point.
+/// Computes the x-coordinate of the shared point.
 fn p256_agree(private: &SecretKey, peer: &PublicKey) -> Result<Zeroizing<[u8; KEY_LEN]>, Error> {
     let shared = private.diffie_hellman(peer);
     let mut out = Zeroizing::new([0; KEY_LEN]);
@@ -111,7 +112,7 @@ impl Provider for RustCrypto {
     }
 
     fn mac_key(&self, key: &[u8]) -> Box<dyn MacKey> {
-        // A key of any length is one; what stands here if the library ever says otherwise is no key that anybody else has.
+        // HMAC accepts a key of any length; if the library ever says otherwise, the fallback is a key that no peer has.
         let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key);
         Box::new(Mac(mac.unwrap_or_else(|_| <Hmac<Sha256> as KeyInit>::new(&Default::default()))))
     }

@@ -32,9 +32,9 @@ pub type SealHeaders = Vec<(&'static str, String)>;
 /// Method and target of a request, as sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLine<'a> {
-    /// The method.
+    /// The method of the request, as sent.
     pub method: &'a str,
-    /// Path and query.
+    /// Path and query, as sent.
     pub target: &'a str,
 }
 
@@ -65,7 +65,7 @@ fn answer_context(
     provider.sha256(&[fields.as_bytes()])
 }
 
-/// A header's value where it may be absent.
+/// Returns a header's value, `None` if it is absent.
 fn optional<'a>(headers: &'a impl Headers, name: &'static str) -> Result<Option<&'a str>, Error> {
     match headers.field(name) {
         Field::Absent => Ok(None),
@@ -78,7 +78,7 @@ fn check_seal(headers: &impl Headers) -> Result<(), Error> {
     if headers.field(X_SEAL).required(X_SEAL)? == SEAL { Ok(()) } else { Err(Error::HeaderInvalid(X_SEAL)) }
 }
 
-/// A whole stream in a header.
+/// Decodes a whole stream in the header `X-Sealed`.
 fn sealed_header(headers: &impl Headers) -> Result<Option<Vec<u8>>, Error> {
     match optional(headers, X_SEALED)? {
         None => Ok(None),
@@ -87,7 +87,7 @@ fn sealed_header(headers: &impl Headers) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// A sealed request whose headers are in order; its session is to be looked up next.
+/// A sealed request with valid headers; the next step is to look up its session.
 #[derive(Debug)]
 pub struct SealedRequest<'a> {
     line: RequestLine<'a>,
@@ -99,7 +99,7 @@ pub struct SealedRequest<'a> {
 }
 
 impl<'a> SealedRequest<'a> {
-    /// Reads the headers of a sealed request.
+    /// Parses the headers of a sealed request.
     ///
     /// # Errors
     /// One of the peer's errors of [`Error`].
@@ -119,20 +119,20 @@ impl<'a> SealedRequest<'a> {
         Ok(SealedRequest { line, content_type, session_id, stamp, nonce, sealed })
     }
 
-    /// The session to look up.
+    /// Returns the id of the session to look up.
     ///
     /// # Errors
-    /// [`Error::SessionUnknown`] for a malformed id: no store need be asked.
+    /// [`Error::SessionUnknown`] for a malformed id: the store need not be asked.
     pub fn session_id(&self) -> Result<&SessionId, Error> {
         self.session_id.as_ref().map_err(|err| *err)
     }
 
-    /// Its stamp and nonce, which proofs in problems name.
+    /// Returns stamp and nonce, which the proofs in problems contain.
     pub fn stamp_and_nonce(&self) -> (&'a str, &'a str) {
         (self.stamp.as_str(), self.nonce.as_str())
     }
 
-    /// The stream, where it came in `X-Sealed`: then there may be no body.
+    /// Takes the stream that came in `X-Sealed`, if there is one: then there may be no body.
     pub fn take_sealed(&mut self) -> Option<Vec<u8>> {
         self.sealed.take()
     }
@@ -155,7 +155,7 @@ impl<'a> SealedRequest<'a> {
         policy.within(WINDOW3_MS_MAX).check(&self.stamp, now_ms)
     }
 
-    /// Begins to open the stream; checks once more what [`SealedRequest::check`] does, so that no caller can leave it out.
+    /// Begins to open the stream. It repeats the checks of [`SealedRequest::check`], so that no caller can leave them out.
     ///
     /// # Errors
     /// Those of [`SealedRequest::check`], [`Error::Provider`].
@@ -179,7 +179,7 @@ impl<'a> SealedRequest<'a> {
         Ok((opener, Opening { claim, reply }))
     }
 
-    /// What opens the stream under a session's keys, whoever has looked at the rest.
+    /// Creates the opener of the stream from a session's keys; the caller has checked the rest.
     pub(super) fn opener(&self, provider: &dyn Provider, keys: &Keys, id: &SessionId) -> Result<FrameOpener, Error> {
         let (stamp, nonce) = self.stamp_and_nonce();
         let context = request_context(provider, self.line, self.content_type, stamp, nonce, id);
@@ -187,31 +187,32 @@ impl<'a> SealedRequest<'a> {
     }
 }
 
-/// A request whose first frame is not there yet.
+/// A request whose first frame has not arrived yet.
 #[derive(Debug)]
 pub struct Opening {
     claim: Claim,
     reply: Reply,
 }
 
-/// A request whose first frame has opened.
+/// A request whose first frame was opened.
 #[derive(Debug)]
 pub struct OpenedRequest {
-    /// Headers within the seal.
+    /// The headers within the seal.
     pub headers: InnerHeaders,
-    /// The first frame; the body begins behind so many of its bytes.
+    /// The first frame, and the offset at which the body begins in it.
     pub first: (Vec<u8>, usize),
-    /// How to answer.
+    /// The context that seals the answer.
     pub reply: Reply,
 }
 
 impl Opening {
-    /// What no other request has: session, nonce and stamp.
+    /// Returns the identity of the request among all: session, nonce and stamp.
     pub(crate) fn identity(&self) -> (&SessionId, &str, u64) {
         (self.reply.session.id(), &self.reply.nonce, self.claim.stamp_ms())
     }
 
-    /// Takes the first frame, which the opener that came with this has opened. It stays shut until its nonce is reserved.
+    /// Accepts the first frame, which the opener that came with this has opened. It stays inaccessible until its nonce is
+    /// reserved.
     ///
     /// # Errors
     /// [`Error::InnerHeadersInvalid`].
@@ -222,7 +223,7 @@ impl Opening {
     }
 }
 
-/// What sealing an answer needs of its request.
+/// The context of a request that sealing its answer needs.
 pub struct Reply {
     session: Arc<Session>,
     method: String,
@@ -231,13 +232,13 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// The session.
+    /// Returns the session of the request.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }
 
-    /// Begins an answer: its headers, and what writes its stream, which begins with inner headers. `content_type` is that of
-    /// the outer message, empty without a body; `nonce` is random.
+    /// Begins an answer: returns its headers, and the writer of its stream, which begins with inner headers. `content_type` is
+    /// that of the outer message, empty without a body; `nonce` is random.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -263,7 +264,7 @@ impl Reply {
     }
 }
 
-/// What a client must remember of a request to open its answer.
+/// The state that a client keeps of a request to open its answer.
 pub struct PendingAnswer<'a> {
     session: &'a ClientSession,
     method: String,
@@ -278,15 +279,15 @@ impl<'a> PendingAnswer<'a> {
         PendingAnswer { session, method, target, stamp: stamp.to_owned(), nonce: nonce.to_owned() }
     }
 
-    /// The stamp and nonce of the request, which proofs in problems name.
+    /// Returns stamp and nonce of the request, which the proofs in problems contain.
     pub fn stamp_and_nonce(&self) -> (&str, &str) {
         (&self.stamp, &self.nonce)
     }
 
-    /// Begins to open an answer: its stream, where it came in `X-Sealed`, and what opens it.
+    /// Begins to open an answer: returns the stream, if it came in `X-Sealed`, and its opener.
     ///
     /// # Errors
-    /// [`Error::Unsealed`] without `X-Seal`, [`Error::AnswerMismatch`], those of headers.
+    /// [`Error::Unsealed`] without `X-Seal`, [`Error::AnswerMismatch`], errors of headers.
     // SPEC session-3.md#sealed-answers
     pub fn open(
         &self,

@@ -25,25 +25,25 @@ use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::nonce::push_hex;
 use crate::wire::{ClientId, SessionId};
 
-/// The value of `X-Seal`.
+/// The value of `X-Seal` on wire 3.
 pub(super) const SEAL: &str = "3";
 
-/// What a client asks for.
+/// The parameters of a client's init.
 #[derive(Clone, Debug)]
 pub struct ClientOffer {
-    /// The suites that it takes, the one that it likes most first; at least one, each once.
+    /// The client's suites in order of preference; at least one, each once.
     pub suites: Vec<Suite>,
-    /// Who it says it is.
+    /// The client id that it claims.
     pub client_id: String,
-    /// How long the session should live, in seconds.
+    /// Requested lifetime of the session, in seconds.
     pub ttl_sec: Option<u32>,
-    /// Identity keys that it trusts; none when it trusts a root, or has trusted nobody yet.
+    /// Identity keys that it trusts; none if it trusts a root, or trusts no key yet.
     pub pinned_key_ids: Vec<KeyId>,
     /// SHA-256 of the value of `Authorization`, if it sends one.
     pub credential: Option<[u8; 32]>,
 }
 
-/// A client that has sent its share and waits for the server's.
+/// A client that has sent its key share and waits for the server's.
 pub struct ClientInit {
     request: InitRequest,
     offered: Vec<Suite>,
@@ -52,17 +52,17 @@ pub struct ClientInit {
     renewed: Option<(SessionId, SessionKey)>,
 }
 
-/// What a server's answer says, once its form and its suite are found in order. Nothing of it is proven yet.
+/// The claims of a server's answer, after the checks of its form and its suite. Nothing of them is proven yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// The identity key that is to have signed.
+    /// The identity key that must have signed.
     pub key_id: KeyId,
     /// The server's clock, in Unix milliseconds; the signature covers it.
     pub server_time_ms: u64,
 }
 
 impl ClientInit {
-    /// Begins an init, or the renewal of a session, with a share of one of the suites that are offered.
+    /// Begins an init, or the renewal of a session, with a share of one of the offered suites.
     ///
     /// # Errors
     /// [`Error::FieldInvalid`] for a client id, suites or key ids that cannot be sent.
@@ -85,22 +85,22 @@ impl ClientInit {
         Ok(ClientInit { request, offered: suites, share, credential, renewed })
     }
 
-    /// What a DPoP proof of this init is to be bound to.
+    /// Returns the hash that a DPoP proof of this init must contain.
     pub fn init_hash(&self, provider: &dyn Provider) -> [u8; 32] {
         self.request.init_hash(provider)
     }
 
-    /// Puts a DPoP proof in, which is made when the share is known.
+    /// Adds a DPoP proof, which can only be made once the share is known.
     pub fn set_proof(&mut self, proof: &str) {
         self.request.proof = Some(proof.into());
     }
 
-    /// The body to send.
+    /// Returns the body to send, a JSON text.
     pub fn body(&self) -> String {
         self.request.encode()
     }
 
-    /// Reads an answer as far as it can be without a key: its form, and that the suite is the one that both lists give.
+    /// Reads an answer as far as possible without a key: checks its form, and that its suite is the one that both lists give.
     ///
     /// # Errors
     /// [`Error::AnswerMismatch`], [`Error::SuiteDowngraded`].
@@ -119,8 +119,8 @@ impl ClientInit {
         if chosen == Some(&answer.suite) { Ok(()) } else { Err(Error::SuiteDowngraded) }
     }
 
-    /// Finishes with the server's answer. `key` is the identity key of [`Claimed::key_id`], which the caller trusts; none if
-    /// it does not.
+    /// Completes the agreement with the server's answer. `key` is the identity key of [`Claimed::key_id`], which the caller
+    /// trusts; `None` if it does not.
     ///
     /// # Errors
     /// [`Error::AnswerMismatch`], [`Error::SuiteDowngraded`], [`Error::KeyUntrusted`], [`Error::SignatureInvalid`],
@@ -152,7 +152,7 @@ impl ClientInit {
     }
 }
 
-/// An agreed session, for as many calls as its time allows, concurrent ones too.
+/// An agreed session, for any number of calls, also concurrent ones, until it expires.
 pub struct ClientSession {
     id: SessionId,
     client_id: Box<str>,
@@ -161,38 +161,38 @@ pub struct ClientSession {
     keys: Keys,
 }
 
-/// The headers of a sealed request, what writes its stream, and what opens its answer.
+/// The headers of a sealed request, the writer of its stream, and the context that opens its answer.
 pub struct SealedCall<'a> {
     /// Lower-case names and their values.
     pub headers: Vec<(&'static str, String)>,
     /// Inner headers first, then the body.
     pub sealer: FrameSealer,
-    /// For the answer.
+    /// The context that opens the answer.
     pub pending: PendingAnswer<'a>,
 }
 
 impl ClientSession {
-    /// Its id.
+    /// Returns the id of the session.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The client id that it was agreed with.
+    /// Returns the client id with which it was agreed.
     pub fn client_id(&self) -> &str {
         &self.client_id
     }
 
-    /// What was agreed, all of it under the server's signature.
+    /// Returns the agreed parameters, all of them covered by the server's signature.
     pub fn agreed(&self) -> &InitAnswer {
         &self.agreed
     }
 
-    /// How the server recognised the client, and as whom.
+    /// Returns the method by which the server authenticated the client, its subject and its tenant.
     pub fn recognised(&self) -> (Auth, Option<&str>, Option<&str>) {
         (self.agreed.auth, self.agreed.subject.as_deref(), self.agreed.tenant.as_deref())
     }
 
-    /// The secret that all keys of the session come from. For the key log of an inspector alone.
+    /// Returns the secret from which all keys of the session are derived. Only for the key log of an inspector.
     pub fn expose_secret(&self) -> &SessionKey {
         &self.key
     }
@@ -201,7 +201,7 @@ impl ClientSession {
         &self.keys
     }
 
-    /// Seals a request that is sent at `stamp_ms` of the server's clock. `nonce` is random.
+    /// Seals a request with the stamp `stamp_ms` of the server's clock. `nonce` is random.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -219,7 +219,7 @@ impl ClientSession {
         self.seal_as(provider, line, content_type, &stamp_ms.to_string(), &hex)
     }
 
-    /// As [`ClientSession::seal`], with stamp and nonce as text: for vectors.
+    /// Seals, as [`ClientSession::seal`], with stamp and nonce as text: for vectors.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -238,7 +238,7 @@ impl ClientSession {
         Ok(SealedCall { headers, sealer, pending: PendingAnswer::new(self, line, stamp, nonce) })
     }
 
-    /// Whether the server's word on its clock, in a problem that answers the request with this stamp and nonce, is its own.
+    /// Returns whether the server itself stated its clock in a problem that answers the request with this stamp and nonce.
     pub fn verifies_clock(
         &self,
         provider: &dyn Provider,

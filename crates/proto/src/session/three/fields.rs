@@ -1,25 +1,25 @@
-//! Sequences of fields: the bytes of whatever is hashed or expanded over more than one part.
+//! Sequences of fields: the encoding of everything that is hashed or expanded over more than one part.
 // SPEC session-3.md#encodings
 
 use alloc::vec::Vec;
 
-/// Room that is made at once, in bytes.
+/// Initial capacity of a sequence, in bytes.
 const CAPACITY: usize = 256;
 
-/// Fields, one behind the other. No two different sequences give the same bytes.
+/// A sequence of fields. No two different sequences give the same bytes.
 ///
-/// It is for public values: what it held is not wiped.
+/// It is for public values: its memory is not wiped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fields(Vec<u8>);
 
 impl Fields {
-    /// No field yet.
+    /// Creates an empty sequence of fields.
     pub fn new() -> Self {
-        // Most of what is hashed for a call fits, so that it is not moved as it grows.
+        // Most input of a call's hashes fits, so that it is not moved as it grows.
         Fields(Vec::with_capacity(CAPACITY))
     }
 
-    /// Appends `field(bytes)`. A field has less than 4 GiB: every part has a bound far below.
+    /// Appends `field(bytes)`. A field is shorter than 4 GiB: every part has a bound far below.
     #[must_use]
     pub fn field(mut self, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();
@@ -29,20 +29,20 @@ impl Fields {
         self
     }
 
-    /// Appends `number(n)`.
+    /// Appends `number(n)`, 8 bytes big-endian.
     #[must_use]
     pub fn number(self, n: u64) -> Self {
         self.field(n.to_be_bytes())
     }
 
-    /// Appends `list(a, b…)`.
+    /// Appends `list(a, b…)` as one field.
     #[must_use]
     pub fn list<T: AsRef<[u8]>>(self, items: impl IntoIterator<Item = T>) -> Self {
         let inner = items.into_iter().fold(Fields::new(), Fields::field);
         self.field(inner)
     }
 
-    /// The bytes.
+    /// Returns the encoded bytes, for hashing.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

@@ -1,6 +1,6 @@
 //! Sealed streams: a commitment to the key, then frames. `spec/session-3.md#sealed-requests`.
 //!
-//! Neither side holds more than one frame, and neither allocates for one beyond the buffer that its caller gives.
+//! Neither side holds more than one frame, and neither allocates for one beyond the caller's buffer.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,14 +13,14 @@ use crate::crypto::AeadKey;
 use crate::error::Error;
 use crate::limits::{FRAME_LEN_MAX, IV_LEN, TAG_LEN};
 
-/// What stands before each frame's ciphertext, in bytes.
+/// The head before each frame's ciphertext, in bytes.
 const HEAD_LEN: usize = 4;
-/// The bit of a frame's head that says that it is the last.
+/// The bit of a frame's head that marks the last frame.
 const LAST: u32 = 1 << 31;
 /// Most frames of a stream.
 const FRAMES_MAX: u64 = 1 << 32;
 
-/// The nonce of a frame: no two of a stream are alike, and one that is not the last cannot be taken for it.
+/// Returns the nonce of a frame: no two of a stream are equal, and a frame that is not the last cannot pass for it.
 fn nonce(iv: &[u8; IV_LEN], number: u64, is_last: bool) -> [u8; IV_LEN] {
     let mut nonce = *iv;
     let (flag, count) = (u32::from(is_last).to_be_bytes(), number.to_be_bytes());
@@ -30,7 +30,7 @@ fn nonce(iv: &[u8; IV_LEN], number: u64, is_last: bool) -> [u8; IV_LEN] {
     nonce
 }
 
-/// Writes a stream.
+/// Writes a stream, frame by frame.
 pub struct FrameSealer {
     aead: Box<dyn AeadKey>,
     iv: [u8; IV_LEN],
@@ -40,7 +40,7 @@ pub struct FrameSealer {
     is_done: bool,
 }
 
-/// Where in a buffer a frame that was begun stands.
+/// The position in a buffer of a frame that was begun.
 #[derive(Debug)]
 #[must_use = "a frame that was begun is to be sealed"]
 pub struct Begun {
@@ -53,14 +53,14 @@ impl FrameSealer {
         FrameSealer { aead, iv, context, commit, number: 0, is_done: false }
     }
 
-    /// How long a stream of this much plaintext is, inner headers included, where every frame but the last is full.
+    /// Returns the length of a stream for this much plaintext, inner headers included, if every frame but the last is full.
     pub fn stream_len(plaintext_len: u64) -> u64 {
         let frames = plaintext_len.div_ceil(FRAME_LEN_MAX as u64).max(1);
         plaintext_len + COMMIT_LEN as u64 + frames * (HEAD_LEN + TAG_LEN) as u64
     }
 
-    /// Begins a frame behind what `out` holds: the caller appends up to [`FRAME_LEN_MAX`] bytes of plaintext, and
-    /// [`FrameSealer::seal`] makes it a frame, where it lies.
+    /// Begins a frame at the end of `out`: the caller appends up to [`FRAME_LEN_MAX`] bytes of plaintext, and
+    /// [`FrameSealer::seal`] turns it into a frame in place.
     pub fn begin(&self, out: &mut Vec<u8>) -> Begun {
         let at = out.len();
         if self.number == 0 {
@@ -70,10 +70,10 @@ impl FrameSealer {
         Begun { at }
     }
 
-    /// Ends a frame that was begun in `out`. Only the last one may be empty, and there is none behind it.
+    /// Ends a frame that was begun in `out`. Only the last one may be empty, and none may follow it.
     ///
     /// # Errors
-    /// [`Error::FrameInvalid`] for a frame that may not be, [`Error::Provider`]; `out` is then as it was before the frame.
+    /// [`Error::FrameInvalid`] for a forbidden frame, [`Error::Provider`]; `out` is then as it was before the frame.
     pub fn seal(&mut self, out: &mut Vec<u8>, begun: Begun, is_last: bool) -> Result<(), Error> {
         let sealed = self.seal_at(out, begun.at, is_last);
         if sealed.is_err() {
@@ -100,30 +100,30 @@ impl FrameSealer {
     }
 }
 
-/// What came of reading a part of a stream.
+/// The result of reading a part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// The input is used up.
+    /// The input is used up; the frame is incomplete.
     More,
-    /// A frame was opened; there is another one behind it.
+    /// A frame was opened; another one follows.
     Frame,
     /// The last frame was opened.
     Last,
 }
 
-/// Reads a stream, however it is cut into pieces.
+/// Reads a stream that arrives in pieces of any length.
 pub struct FrameOpener {
     aead: Box<dyn AeadKey>,
     iv: [u8; IV_LEN],
     context: [u8; 32],
     commit: [u8; COMMIT_LEN],
-    /// What there is of the commitment and the next head.
+    /// The bytes of the commitment and the next head that have arrived.
     head: [u8; COMMIT_LEN + HEAD_LEN],
     head_len: usize,
-    /// Of the frame that is being read: how many bytes are missing, and whether it is the last.
+    /// Of the frame that is being read: the number of missing bytes, and whether it is the last.
     frame: Option<(usize, bool)>,
     is_committed: Choice,
-    /// Of the commitment that came and the one that should have, what differs: all zero where they are one.
+    /// Difference between the received commitment and the expected one: all zero if they are equal.
     difference: [u8; COMMIT_LEN],
     number: u64,
     is_done: bool,
@@ -147,8 +147,8 @@ impl FrameOpener {
         }
     }
 
-    /// Takes from `input` what belongs to the next frame, gathers it in `frame`, and opens it there when it is whole.
-    /// `frame` is to be empty for each new one; until a frame is told of, it holds nothing that was authenticated.
+    /// Takes the bytes of the next frame from `input`, gathers them in `frame`, and opens the frame there once it is whole.
+    /// `frame` must be empty for each new one; until a frame is reported, it holds no authenticated byte.
     ///
     /// # Errors
     /// [`Error::FrameInvalid`], [`Error::Unsealable`]. Nothing can be read of the stream after one.
@@ -179,10 +179,10 @@ impl FrameOpener {
         Ok(if is_last { Read::Last } else { Read::Frame })
     }
 
-    /// Says that the input has ended.
+    /// Reports the end of the input.
     ///
     /// # Errors
-    /// [`Error::StreamTruncated`] unless the last frame was opened.
+    /// [`Error::StreamTruncated`] if the last frame was not opened.
     pub fn end(&self) -> Result<(), Error> {
         if self.is_done { Ok(()) } else { Err(Error::StreamTruncated) }
     }
@@ -202,7 +202,8 @@ impl FrameOpener {
         self.head_len = 0;
         let (commit, head) = self.head.split_at_checked(before).ok_or(Error::FrameInvalid)?;
         if self.number == 0 {
-            // What it says is told with the first tag, and no sooner: a guess at one is not to be told from one at the other.
+            // A wrong commitment is reported with the first tag, and no sooner: a peer cannot tell a wrong commitment from a
+            // wrong tag.
             self.is_committed = commit.ct_eq(&self.commit);
             let pairs = commit.iter().zip(&self.commit);
             self.difference.iter_mut().zip(pairs).for_each(|(to, (came, ours))| *to = came ^ ours);
@@ -218,8 +219,8 @@ impl FrameOpener {
 
     fn open(&mut self, frame: &mut Vec<u8>, is_last: bool) -> Result<(), Error> {
         if self.number == 0 {
-            // A library takes longer over a wrong tag than over a right one: it wipes what it opened. So a wrong commitment makes
-            // the tag a wrong one, and both are refused on one way, in one time.
+            // A library takes longer over a wrong tag than over a right one: it wipes its output. So a wrong commitment makes
+            // the tag a wrong one, and both are rejected on one path, in one time.
             let tag = frame.iter_mut().rev().take(TAG_LEN);
             tag.zip(&self.difference).for_each(|(byte, with)| *byte ^= with);
         }

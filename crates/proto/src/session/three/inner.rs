@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::limits::{INNER_HEADERS_LEN_MAX, INNER_HEADERS_MAX};
 use crate::wire::header::SEALING;
 
-/// Names that frame a message, belong to one hop, or are the gateway's own to say.
+/// Names that frame a message, belong to one hop, or are reserved for the gateway.
 const FORBIDDEN: &[&str] = &[
     "connection",
     "content-length",
@@ -21,14 +21,14 @@ const FORBIDDEN: &[&str] = &[
     "transfer-encoding",
     "upgrade",
 ];
-/// What names of a proxy's hop, and of the gateway's word on a client, begin with.
+/// Prefixes of the names of a proxy's hop, and of the headers in which the gateway describes a client.
 const FORBIDDEN_PREFIXES: [&str; 2] = ["proxy-", "x-sealway-"];
 
-/// Headers within a seal, in their order; a name may stand more than once.
+/// Headers within a seal, in their order; a name may occur more than once.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct InnerHeaders(Vec<(Box<str>, Box<[u8]>)>);
 
-/// Whether a header of this name, in lower case, may stand within a seal.
+/// Returns whether a header of this name, in lower case, may be within a seal.
 pub fn may_be_inner(name: &str) -> bool {
     !FORBIDDEN.contains(&name)
         && !SEALING.contains(&name)
@@ -36,15 +36,15 @@ pub fn may_be_inner(name: &str) -> bool {
 }
 
 impl InnerHeaders {
-    /// None yet.
+    /// Creates an empty list of headers.
     pub fn new() -> Self {
         InnerHeaders::default()
     }
 
-    /// Appends one.
+    /// Appends a header; its name must be lower case.
     ///
     /// # Errors
-    /// [`Error::InnerHeadersInvalid`] for a name or value that may not be there, and for one too many.
+    /// [`Error::InnerHeadersInvalid`] for a forbidden name or value, and beyond the bounds on number and length.
     pub fn push(&mut self, name: &str, value: &[u8]) -> Result<(), Error> {
         let fits = self.len() + entry_len(name, value) <= INNER_HEADERS_LEN_MAX && self.0.len() < INNER_HEADERS_MAX;
         if !fits || !is_name(name) || !may_be_inner(name) || !is_value(value) {
@@ -54,24 +54,24 @@ impl InnerHeaders {
         Ok(())
     }
 
-    /// The first value under a name in lower case.
+    /// Returns the first value of a name in lower case.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// Names and values.
+    /// Iterates over names and values, in their order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// What [`InnerHeaders::encode`] appends, behind its length, in bytes.
+    /// Returns the length of the encoding that [`InnerHeaders::encode`] appends, without its length field, in bytes.
     fn len(&self) -> usize {
         self.iter().map(|(name, value)| entry_len(name, value)).sum()
     }
 
     /// Appends them to the first frame of a stream.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        // The length was bounded by `push`, as is each name's and value's with it.
+        // `push` has bounded the length, and so each name's and value's.
         out.extend_from_slice(&(self.len() as u16).to_be_bytes());
         for (name, value) in self.iter() {
             out.push(name.len() as u8);
@@ -81,7 +81,7 @@ impl InnerHeaders {
         }
     }
 
-    /// Reads them from the plaintext of a first frame; the body begins behind so many bytes.
+    /// Parses them from the plaintext of a first frame, and returns the offset at which the body begins.
     ///
     /// # Errors
     /// [`Error::InnerHeadersInvalid`].
@@ -109,7 +109,7 @@ fn entry_len(name: &str, value: &[u8]) -> usize {
     1 + name.len() + 2 + value.len()
 }
 
-/// A token of RFC 9110 section 5.6.2 in lower case, at most 255 bytes.
+/// Returns whether a name is a token of RFC 9110 section 5.6.2 in lower case, at most 255 bytes.
 fn is_name(name: &str) -> bool {
     let of_token = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte);
     (1..=255).contains(&name.len()) && name.bytes().all(of_token)
@@ -120,7 +120,7 @@ fn is_value(value: &[u8]) -> bool {
 }
 
 impl fmt::Debug for InnerHeaders {
-    /// Names alone: values are what a seal hides.
+    /// Prints names only: a seal hides values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
     }

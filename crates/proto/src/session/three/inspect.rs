@@ -1,7 +1,7 @@
-//! A third end, for development: who has a session's secret opens what its two ends send each other, and can seal nothing.
-//! `spec/session-3.md#sealed-requests`.
+//! A read-only third end, for development: a holder of a session's secret opens the messages of its two ends, and can seal
+//! nothing. `spec/session-3.md#sealed-requests`.
 //!
-//! It asks for no clock and claims no nonce: it is for looking on, never for serving.
+//! It reads no clock and claims no nonce: it is for inspection, never for serving.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,27 +14,27 @@ use crate::error::Error;
 use crate::session::keys::SessionKey;
 use crate::wire::{Headers, SessionId};
 
-/// The keys of a session, for looking on.
+/// The keys of a session, for inspection only.
 pub struct Inspector {
     id: SessionId,
     keys: Keys,
 }
 
 impl Inspector {
-    /// Of the session with this id and secret, as a client's key log has them.
+    /// Creates the inspector of the session with this id and secret, as a client's key log has them.
     pub fn new(provider: &dyn Provider, id: &SessionId, secret: &SessionKey) -> Self {
         Inspector { id: *id, keys: Keys::new(provider, secret) }
     }
 
-    /// The session.
+    /// Returns the id of the session.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// Opens a request's stream.
+    /// Begins to open a request's stream.
     ///
     /// # Errors
-    /// [`Error::SessionUnknown`] for another session's, [`Error::Provider`].
+    /// [`Error::SessionUnknown`] for a request of another session, [`Error::Provider`].
     pub fn request(&self, provider: &dyn Provider, request: &SealedRequest<'_>) -> Result<FrameOpener, Error> {
         if request.session_id()? != &self.id {
             return Err(Error::SessionUnknown);
@@ -42,10 +42,11 @@ impl Inspector {
         request.opener(provider, &self.keys, &self.id)
     }
 
-    /// Opens the answer to the request with this line and nonce: its stream, where it came in `X-Sealed`, and what opens it.
+    /// Begins to open the answer to the request with this line and nonce: returns the stream, if it came in `X-Sealed`, and its
+    /// opener.
     ///
     /// # Errors
-    /// As of [`PendingAnswer::open`](super::PendingAnswer::open).
+    /// Those of [`PendingAnswer::open`](super::PendingAnswer::open).
     pub fn answer(
         &self,
         provider: &dyn Provider,

@@ -23,7 +23,7 @@ pub const KEY_SET_LEN_MAX: usize = 64 * 1024;
 pub const KEY_ID_LEN: usize = 32;
 /// Latest time that a set may name, in Unix milliseconds: 15 digits, exact in every JSON library's numbers.
 pub const TIME_MS_MAX: u64 = 999_999_999_999_999;
-/// What stands before the hash that a root signs, so that its signature is good for nothing else.
+/// Prefix of the hash that a root signs, so that its signature is valid for nothing else.
 const ROOT_LABEL: &[u8] = b"sealway/3 keys";
 
 /// The id of an identity key or of a root.
@@ -31,7 +31,7 @@ const ROOT_LABEL: &[u8] = b"sealway/3 keys";
 pub struct KeyId([u8; KEY_ID_LEN]);
 
 impl KeyId {
-    /// The id of a public key.
+    /// Computes the id of a public key.
     pub fn of(provider: &dyn Provider, public_key: &[u8; P256_PUBLIC_LEN]) -> Self {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let hash = provider.sha256(&[public_key]);
@@ -43,7 +43,7 @@ impl KeyId {
         KeyId(text)
     }
 
-    /// Reads 32 lower-case hexadecimal digits.
+    /// Parses 32 lower-case hexadecimal digits.
     ///
     /// # Errors
     /// [`Error::FieldInvalid`].
@@ -53,7 +53,7 @@ impl KeyId {
         if text.bytes().all(|b| is_digit(&b)) { Ok(KeyId(bytes)) } else { Err(Error::FieldInvalid("key_id")) }
     }
 
-    /// The digits.
+    /// Returns the 32 hexadecimal digits.
     pub fn as_str(&self) -> &str {
         // ASCII by construction.
         core::str::from_utf8(&self.0).unwrap_or_default()
@@ -78,21 +78,21 @@ impl fmt::Debug for KeyId {
     }
 }
 
-/// An identity key's public half, and when it is live.
+/// An identity key's public half, and the time in which it is live.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityKey {
-    /// Its id, which is the public key's own.
+    /// The key's id, which is derived from the public key.
     pub key_id: KeyId,
-    /// `0x04 || X || Y`; whether it is a point is for who verifies with it.
+    /// `0x04 || X || Y`; the verifier checks that it is a point.
     pub public_key: [u8; P256_PUBLIC_LEN],
     /// Live from this time on, in Unix milliseconds.
     pub not_before_ms: u64,
-    /// No longer live at this time, in Unix milliseconds.
+    /// Live until before this time, in Unix milliseconds.
     pub not_after_ms: u64,
 }
 
 impl IdentityKey {
-    /// A key under its own id.
+    /// Creates the entry of a key, and computes its id.
     pub fn new(
         provider: &dyn Provider,
         public_key: [u8; P256_PUBLIC_LEN],
@@ -102,7 +102,7 @@ impl IdentityKey {
         IdentityKey { key_id: KeyId::of(provider, &public_key), public_key, not_before_ms, not_after_ms }
     }
 
-    /// Whether it is live: from the first time on, up to and without the second.
+    /// Returns whether it is live: from the first time on, up to and without the second.
     pub fn is_live(&self, now_ms: u64) -> bool {
         self.not_before_ms <= now_ms && now_ms < self.not_after_ms
     }
@@ -115,31 +115,31 @@ impl IdentityKey {
 /// A root's signature over a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootSignature {
-    /// Which root.
+    /// The id of the root that signed.
     pub key_id: KeyId,
-    /// Over [`KeySet::signed_message`].
+    /// The root's signature over [`KeySet::signed_message`].
     pub signature: [u8; ES256_SIGNATURE_LEN],
 }
 
-/// Why a set is not taken from whom it came.
+/// The reason for which a client rejects a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetFault {
-    /// No root signed it.
+    /// No root has signed the set.
     #[error("no root signed the key set")]
     Unsigned,
-    /// It names another root than the pinned one.
+    /// The set names another root than the pinned one.
     #[error("another root signed the key set")]
     OtherRoot,
     /// The signature does not verify.
     #[error("the root's signature over the key set does not verify")]
     SignatureInvalid,
-    /// Its time is over.
+    /// The lifetime of the set is over.
     #[error("the key set has expired")]
     Expired,
-    /// It is older than one that was taken before: a retired key must not be brought back.
+    /// The set is older than one that was accepted before: a retired key must not come back.
     #[error("the key set is older than one that was taken before")]
     RolledBack,
-    /// The pinned root is no point of P-256.
+    /// The pinned root is not a point of P-256.
     #[error("the root is not an uncompressed P-256 point")]
     RootInvalid,
 }
@@ -147,18 +147,18 @@ pub enum KeySetFault {
 /// A service's identity keys, as published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySet {
-    /// When it was put together, in Unix milliseconds.
+    /// Time of issue, in Unix milliseconds.
     pub issued_ms: u64,
-    /// From when on it is not to be taken, in Unix milliseconds.
+    /// Time from which on the set is expired, in Unix milliseconds.
     pub expires_ms: u64,
-    /// At most [`KEYS_MAX`].
+    /// The keys, at most [`KEYS_MAX`].
     pub keys: Vec<IdentityKey>,
-    /// A root's word for all of the above.
+    /// A root's signature over all of the above.
     pub root: Option<RootSignature>,
 }
 
 impl KeySet {
-    /// The JSON text.
+    /// Encodes the JSON text of the set.
     pub fn encode(&self) -> String {
         // No member needs escaping: numbers, hexadecimal and base64.
         let mut text = format!(r#"{{"issued_ms":{},"expires_ms":{},"keys":["#, self.issued_ms, self.expires_ms);
@@ -179,8 +179,8 @@ impl KeySet {
         text
     }
 
-    /// Reads the JSON text. Unknown members are passed over, `null` is as absent; a key whose id is not its own, or that
-    /// stands twice, refuses the whole. Nothing is verified yet.
+    /// Parses the JSON text. Unknown members are ignored, `null` counts as absent; a key with the id of another key, or that
+    /// occurs twice, rejects the whole. Nothing is verified yet.
     ///
     /// # Errors
     /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`].
@@ -216,7 +216,7 @@ impl KeySet {
         Ok(KeySet { issued_ms: time(&set, "issued_ms")?, expires_ms: time(&set, "expires_ms")?, keys, root })
     }
 
-    /// What a root signs.
+    /// Returns the message that a root signs.
     pub fn signed_message(&self, provider: &dyn Provider) -> Vec<u8> {
         let keys = self.keys.iter().map(IdentityKey::signed_part);
         let fields = Fields::new().number(self.issued_ms).number(self.expires_ms).list(keys);
@@ -225,7 +225,7 @@ impl KeySet {
         message
     }
 
-    /// Has a root sign the set, in the place of any that did before.
+    /// Signs the set with a root, and replaces any signature before.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -235,7 +235,7 @@ impl KeySet {
         Ok(())
     }
 
-    /// Whether the set may be taken by whom `root` is pinned. `last_issued_ms` is that of the set taken last, 0 for none.
+    /// Verifies the set for a client that pins `root`. `last_issued_ms` is that of the set accepted last, 0 for none.
     ///
     /// # Errors
     /// [`KeySetFault`].
@@ -264,11 +264,11 @@ impl KeySet {
         Ok(())
     }
 
-    /// The key of this id, if it may have signed an init's answer with this `server_time_ms`: for a client that pins the root,
-    /// at every init, whenever it took the set. `now_ms` is the client's own clock.
+    /// Returns the key of this id, if it may have signed an init's answer with this `server_time_ms`: for a client that pins
+    /// the root, at every init, whenever it fetched the set. `now_ms` is the client's own clock.
     ///
-    /// The client's own clock, and when the set was issued, count for the ends too: who stole a key that is over signs an
-    /// earlier time.
+    /// The ends of the key and of the set must also be later than the client's own clock and the set's issue: a thief of an
+    /// expired key would sign an earlier time.
     // SPEC session-3.md#identity-keys
     pub fn signer(&self, key_id: &KeyId, server_time_ms: u64, now_ms: u64) -> Option<&IdentityKey> {
         let latest_ms = server_time_ms.max(now_ms).max(self.issued_ms);
@@ -276,7 +276,7 @@ impl KeySet {
         self.get(key_id).filter(is_live).filter(|_| latest_ms < self.expires_ms)
     }
 
-    /// The key of this id.
+    /// Returns the key of this id.
     pub fn get(&self, key_id: &KeyId) -> Option<&IdentityKey> {
         self.keys.iter().find(|key| key.key_id == *key_id)
     }
@@ -293,7 +293,7 @@ fn parse_key(provider: &dyn Provider, key: &Value) -> Result<IdentityKey, Error>
         .ok_or(Error::FieldInvalid("public_key"))?;
     let (not_before_ms, not_after_ms) = (time(key, "not_before_ms")?, time(key, "not_after_ms")?);
     let own = IdentityKey::new(provider, public_key, not_before_ms, not_after_ms);
-    // Else a root's word for one key could be taken for its word for another.
+    // Otherwise a root's signature over one key could pass for its signature over another.
     if KeyId::parse(text("key_id")?)? == own.key_id { Ok(own) } else { Err(Error::FieldInvalid("key_id")) }
 }
 

@@ -1,4 +1,4 @@
-//! The bodies of an init, and the transcript that both make of them. `spec/session-3.md#init`.
+//! The bodies of an init, and the transcript that both ends build from them. `spec/session-3.md#init`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -17,18 +17,18 @@ use crate::limits::{
 use crate::session::Auth;
 use crate::wire::{ClientId, SessionId, base64};
 
-/// What a client says in an init.
+/// The body of a client's init.
 #[derive(Clone, PartialEq, Eq)]
 pub struct InitRequest {
     /// The name of the share's suite.
     pub suite: Box<str>,
-    /// All that the client takes, by name, the one that it likes most first.
+    /// The names of all suites of the client, in order of preference.
     pub suites: Vec<Box<str>>,
-    /// Its share.
+    /// The key share of the client.
     pub share: Vec<u8>,
-    /// Who it says it is.
+    /// The client id that it claims.
     pub client_id: Box<str>,
-    /// How long the session should live, in seconds.
+    /// Requested lifetime of the session, in seconds.
     pub ttl_sec: Option<u32>,
     /// A DPoP proof (RFC 9449).
     pub proof: Option<Box<str>>,
@@ -36,53 +36,53 @@ pub struct InitRequest {
     pub pinned_key_ids: Vec<KeyId>,
 }
 
-/// What a server says in answer, but for what proves it.
+/// The body of a server's answer, without its proofs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InitAnswer {
-    /// The session.
+    /// The id of the session.
     pub session_id: SessionId,
-    /// Its suite.
+    /// The suite of the session.
     pub suite: Suite,
-    /// The server's list, for this client.
+    /// The server's list of suites, for this client.
     pub suites: Vec<Box<str>>,
-    /// The server's share.
+    /// The key share of the server.
     pub share: Vec<u8>,
-    /// The session's life, in seconds.
+    /// The session's lifetime, in seconds.
     pub expires_in_sec: u32,
     /// The server's clock, in milliseconds since the epoch.
     pub server_time_ms: u64,
     /// The identity key that signs.
     pub key_id: KeyId,
-    /// All live identity keys.
+    /// The ids of all live identity keys.
     pub key_ids: Vec<KeyId>,
-    /// How the client was recognised.
+    /// The method by which the client was authenticated.
     pub auth: Auth,
-    /// Whom its token or certificate names.
+    /// The subject of its token or certificate.
     pub subject: Option<Box<str>>,
-    /// The tenant of that.
+    /// The tenant of the subject.
     pub tenant: Option<Box<str>>,
 }
 
-/// What proves an answer.
+/// The proofs of a server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitProofs {
     /// The identity key's signature over the transcript.
     pub signature: [u8; ES256_SIGNATURE_LEN],
-    /// What shows that the server holds the keys.
+    /// The confirmation that the server holds the agreed keys.
     pub confirm: [u8; 32],
 }
 
-/// What else both ends know of an init.
+/// The inputs of the transcript outside the two bodies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InitSurroundings<'a> {
     /// SHA-256 of the value of `Authorization`, if it was sent.
     pub credential: Option<&'a [u8; 32]>,
-    /// The session that is renewed.
+    /// The session that is renewed, if it is a renewal.
     pub renewed: Option<&'a SessionId>,
 }
 
 impl InitRequest {
-    /// Reads the body of an init. Of a repeated member the last one counts: what is signed is what was understood.
+    /// Parses the body of an init. The last of a repeated member counts: the transcript covers what was parsed.
     ///
     /// # Errors
     /// [`Error::BodyTooLarge`], [`Error::JsonInvalid`], [`Error::FieldInvalid`] with the member's name.
@@ -90,7 +90,7 @@ impl InitRequest {
         if body.len() > INIT_V3_BODY_MAX {
             return Err(Error::BodyTooLarge);
         }
-        // What is no object has no members, and so not the first one either.
+        // A JSON value that is not an object has no members, and so lacks the first one.
         let object: Value = serde_json::from_slice(body).map_err(|_| Error::JsonInvalid)?;
         let suite = text(&object, "suite")?;
         if !is_suite_name(suite) {
@@ -117,7 +117,7 @@ impl InitRequest {
         })
     }
 
-    /// The body.
+    /// Encodes the body as JSON.
     pub fn encode(&self) -> String {
         let mut object = json!({
             "suite": self.suite,
@@ -144,7 +144,7 @@ impl InitRequest {
         }
     }
 
-    /// What a proof is bound to: all that the client says, but for the proof.
+    /// Returns the hash that a proof is bound to: everything in the body but the proof.
     pub fn init_hash(&self, provider: &dyn Provider) -> [u8; 32] {
         let fields = Fields::new().list(self.suites.iter().map(|name| name.as_bytes())).field(self.suite.as_bytes());
         let fields = self.ttl(fields.field(&self.share).field(self.client_id.as_bytes()));
@@ -153,10 +153,10 @@ impl InitRequest {
 }
 
 impl InitAnswer {
-    /// Reads the body of an answer.
+    /// Parses the body of an answer.
     ///
     /// # Errors
-    /// [`Error::AnswerMismatch`], whatever is wrong with it.
+    /// [`Error::AnswerMismatch`], whatever the defect.
     pub fn parse(body: &[u8]) -> Result<(Self, InitProofs), Error> {
         Self::read(body).map_err(|_| Error::AnswerMismatch)
     }
@@ -194,7 +194,7 @@ impl InitAnswer {
         Ok((answer, InitProofs { signature, confirm }))
     }
 
-    /// The body.
+    /// Encodes the body as JSON.
     pub fn encode(&self, proofs: &InitProofs) -> String {
         let mut object = json!({
             "session_id": self.session_id.as_str(),
@@ -218,7 +218,7 @@ impl InitAnswer {
     }
 }
 
-/// What both ends hash: every member of both messages but the proofs, and what stands around them.
+/// Returns the transcript, which both ends hash: every member of both messages but the proofs, and the inputs outside them.
 pub fn transcript(request: &InitRequest, answer: &InitAnswer, surroundings: InitSurroundings<'_>) -> Fields {
     let fields = match surroundings.renewed {
         None => Fields::new().field("sealway/3 init"),
@@ -248,7 +248,7 @@ fn set(object: &mut Value, name: &str, value: Value) {
     }
 }
 
-/// A member that is there and not null.
+/// Returns a member that is present and not null.
 fn member<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
@@ -268,11 +268,11 @@ fn optional_text(object: &Value, name: &'static str, len_max: usize) -> Result<O
     }
 }
 
-/// A number of integer value, however written, that fits.
+/// Reads a number of integer value, in any notation, that fits a `u32`.
 fn whole(value: &Value) -> Option<u32> {
     match value.as_u64() {
         Some(number) => u32::try_from(number).ok(),
-        // `as` saturates; what it makes of a fraction is not the number any more.
+        // `as` saturates; its result for a fraction is no longer the same number.
         None => value.as_f64().filter(|number| f64::from(*number as u32) == *number).map(|number| number as u32),
     }
 }
@@ -282,7 +282,7 @@ fn is_suite_name(name: &str) -> bool {
     (1..=SUITE_NAME_LEN_MAX).contains(&name.len()) && name.bytes().all(of_name)
 }
 
-/// A list of up to `len_max` different members, each as `read` reads it.
+/// Reads a list of up to `len_max` different members, each by `read`.
 fn list<T: PartialEq>(
     value: &Value,
     name: &'static str,
@@ -315,7 +315,7 @@ fn key_ids(object: &Value, name: &'static str) -> Result<Vec<KeyId>, Error> {
 }
 
 impl fmt::Debug for InitRequest {
-    /// Without its proof.
+    /// Prints it without its proof.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InitRequest")
             .field("suite", &self.suite)

@@ -1,8 +1,9 @@
 //! Sessions on wire 3: `spec/session-3.md`.
 //!
-//! * [`message`], [`server`], [`client`] — init and renewal; [`suite`] and [`share`] what is agreed with, [`key_set`] who signs.
+//! * [`message`], [`server`], [`client`] — init and renewal; [`suite`] and [`share`] their algorithms, [`key_set`] the signers.
 //! * [`call`] — sealed requests and answers: [`frame`] their streams, [`inner`] the headers within.
-//! * [`problem`] — what a refusal says; [`resend`] whether a client sends again; [`inspect`] — looking on, in development.
+//! * [`problem`] — the bodies of rejections; [`resend`] the decision of a client to retry; [`inspect`] — inspection, in
+//!   development.
 
 pub mod call;
 pub mod client;

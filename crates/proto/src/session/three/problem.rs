@@ -1,4 +1,4 @@
-//! What a refusal on wire 3 says (RFC 9457), and the proof that one of them carries. `spec/session-3.md#problems`.
+//! The problems by which wire 3 rejects (RFC 9457), and the proof that one of them carries. `spec/session-3.md#problems`.
 
 use alloc::string::{String, ToString};
 
@@ -13,23 +13,23 @@ use crate::session::record::Session;
 
 /// The media type of problems.
 pub const PROBLEM_TYPE: &str = "application/problem+json";
-/// What `type` begins with; the code follows.
+/// Prefix of `type`; the code follows.
 pub const PROBLEM_URN: &str = "urn:sealway:problem:";
-/// Largest problem that is read, in bytes: one may hold a key set.
+/// Largest problem that is parsed, in bytes: it may contain a key set.
 pub const PROBLEM_LEN_MAX: usize = 96 * 1024;
 
-/// A refusal, as it goes over the wire.
+/// A problem, as it goes over the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
     /// One of the codes of the spec.
     pub code: String,
-    /// Its HTTP status.
+    /// The HTTP status of the problem.
     pub status: u16,
-    /// What else it says.
+    /// All members but `type`, `title`, `status` and `code`.
     pub more: Map<String, Value>,
 }
 
-/// Codes, with the status and the sentence of each.
+/// Codes, with the status and the title of each.
 pub const PROBLEMS: &[(&str, u16, &str)] = &[
     ("session_expired", 401, "The session is over or unknown: agree a new one."),
     ("unsealable", 400, "The request does not open."),
@@ -51,13 +51,13 @@ pub const PROBLEMS: &[(&str, u16, &str)] = &[
 ];
 
 impl Problem {
-    /// One of [`PROBLEMS`], by its code; 500 for a code that is not among them.
+    /// Creates the problem of a code in [`PROBLEMS`]; status 500 for a code that is not among them.
     pub fn new(code: &str) -> Self {
         let status = PROBLEMS.iter().find(|(known, ..)| *known == code).map_or(500, |(_, status, _)| *status);
         Problem { code: code.to_string(), status, more: Map::new() }
     }
 
-    /// What a client is told of a refusal by the wire's own rules; proofs are its caller's to add.
+    /// Maps an error to the problem that a client receives by the rules of the wire; the caller adds proofs.
     // SPEC session-3.md#problems
     pub fn of(err: &Error) -> Self {
         let problem = Problem::new;
@@ -78,14 +78,14 @@ impl Problem {
         }
     }
 
-    /// Adds a member.
+    /// Adds a member to the problem.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.more.insert(name.to_string(), value.into());
         self
     }
 
-    /// The body.
+    /// Encodes the body as JSON.
     pub fn encode(&self) -> String {
         let title = PROBLEMS.iter().find(|(known, ..)| *known == self.code).map_or("", |(_, _, title)| *title);
         let mut object = self.more.clone();
@@ -102,7 +102,8 @@ impl Problem {
         Value::Object(object).to_string()
     }
 
-    /// Reads a problem of ours; none if it is another's or no problem at all. The HTTP status counts, not the one inside.
+    /// Parses a problem of Sealway; `None` for another's, or a body that is not a problem. The HTTP status counts, not the one
+    /// in the body.
     pub fn parse(status: u16, body: &[u8]) -> Option<Self> {
         if body.len() > PROBLEM_LEN_MAX {
             return None;
@@ -125,7 +126,7 @@ pub(super) fn clock_mac(
     provider.hmac_sha256(keys.clock().as_slice(), &[said.as_bytes()])
 }
 
-/// What proves the time in a `clock_skew`: nobody else can have a client stamp its requests for tomorrow.
+/// Computes the proof of the time in a `clock_skew`: no other party can make a client stamp its requests with a future time.
 ///
 /// # Errors
 /// [`Error::WireMismatch`] for a session of another wire.

@@ -1,33 +1,33 @@
-//! Whether a client sends a refused request again. `spec/session-3.md#problems`.
+//! The decision of a client to retry a rejected request. `spec/session-3.md#problems`.
 
 use super::Problem;
 use crate::limits::WINDOW3_MS_MAX;
 
-/// How old the stamp of a request must have been when it left, in milliseconds, for no server to have served it: the widest
-/// window, and as much again, by which the clocks of a service's servers may differ.
+/// The age at which a request's stamp was too old for every server when the request left, in milliseconds: the widest window,
+/// and as much again, by which the clocks of a service's servers may differ.
 const STALE_MS: u64 = 2 * WINDOW3_MS_MAX;
 /// The safe methods (RFC 9110 section 9.2.1) that are sealed.
 const SAFE_METHODS: [&str; 2] = ["GET", "HEAD"];
 
-/// A request that was refused, as far as it counts here. Times are milliseconds of the server's clock, but for `elapsed_ms`.
+/// A rejected request, as far as it counts for a retry. Times are milliseconds of the server's clock, except `elapsed_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused<'a> {
-    /// Its method.
+    /// The method of the request.
     pub method: &'a str,
-    /// Its stamp.
+    /// The stamp of the request.
     pub stamp_ms: u64,
-    /// How long ago it was sent, rounded up: by the longer of a clock that never jumps and the clock of the day, as the former
-    /// may stand still while a machine sleeps.
+    /// Time since it was sent, rounded up: by the longer of a monotonic clock and the wall clock, as the former may stand still
+    /// while a machine sleeps.
     pub elapsed_ms: u64,
 }
 
-/// Whether a request is to be sent again, with a new nonce, and in a new session at a `session_expired`. `is_proven` says that
-/// the mac of a `clock_skew` verified. How often is the caller's to bound: once.
+/// Returns whether a request is to be retried, with a new nonce, and in a new session after a `session_expired`. `is_proven`
+/// states that the mac of a `clock_skew` verified. The caller bounds the number of retries to one.
 ///
-/// A refusal says nothing of what was before it: somebody in the middle can deliver a purchase, hold its answer back, and show
-/// the same bytes to the service until it refuses them. That a session is gone proves nothing: a restart, a revocation or a
-/// process with another store loses it right after it served. So a method that is not safe is sent again only where its stamp
-/// was too old for every server before it left.
+/// A rejection does not prove that the request had no effect: an attacker on the path can deliver a purchase, withhold its
+/// answer, and replay the same bytes to the service until it rejects them. A lost session proves nothing either: a restart, a
+/// revocation or a process with another store loses it right after it served. So a method that is not safe is retried only if
+/// its stamp was too old for every server before it left.
 // SPEC session-3.md#problems
 pub fn sends_again(problem: &Problem, is_proven: bool, refused: &Refused<'_>) -> bool {
     let is_safe = SAFE_METHODS.contains(&refused.method);

@@ -1,4 +1,5 @@
-//! From a secret to the keys of a session, and from those to the keys of one message. `spec/session-3.md#init`.
+//! The key schedule: from a secret to the keys of a session, and from those to the keys of one message.
+//! `spec/session-3.md#init`.
 
 use alloc::boxed::Box;
 
@@ -20,22 +21,22 @@ const CLOCK: &[u8] = b"sealway/3 clock";
 const REQUEST: &[u8] = b"sealway/3 request";
 const ANSWER: &[u8] = b"sealway/3 answer";
 
-/// Extract of RFC 5869. What comes of it is all that a server keeps of a session's keys.
+/// Performs Extract of RFC 5869. A server keeps nothing else of a session's keys than the result.
 pub(super) fn extract(provider: &dyn Provider, th: &[u8; 32], ikm: &[&[u8]]) -> SessionKey {
     SessionKey::from_bytes(*provider.hmac_sha256(th, ikm))
 }
 
-/// Expand of RFC 5869, 32 bytes.
+/// Performs Expand of RFC 5869, 32 bytes.
 fn expand(provider: &dyn Provider, prk: &[u8; 32], label: &[u8]) -> Zeroizing<[u8; 32]> {
     provider.hmac_sha256(prk, &[label, &[1]])
 }
 
-/// The secret that a renewal mixes in.
+/// Derives the secret that a renewal mixes in.
 pub(super) fn exporter(provider: &dyn Provider, prk: &SessionKey) -> Zeroizing<[u8; 32]> {
     expand(provider, prk.expose(), EXPORTER)
 }
 
-/// The server's proof that it holds the keys.
+/// Computes the server's proof that it holds the keys.
 pub(super) fn confirm(provider: &dyn Provider, prk: &SessionKey, th: &[u8; 32]) -> Zeroizing<[u8; 32]> {
     provider.hmac_sha256(expand(provider, prk.expose(), CONFIRM).as_slice(), &[th])
 }
@@ -63,7 +64,7 @@ impl Keys {
         message(provider, self.c2s.as_ref(), REQUEST, nonce, stamp)
     }
 
-    /// Of the answer with `nonce` to the request with `request_nonce`.
+    /// Derives the keys of the answer with `nonce` to the request with `request_nonce`.
     pub(super) fn answer(
         &self,
         provider: &dyn Provider,
@@ -73,13 +74,13 @@ impl Keys {
         message(provider, self.s2c.as_ref(), ANSWER, request_nonce, nonce)
     }
 
-    /// The key that proves the server's word on the time.
+    /// Derives the key that authenticates the server's time in a problem.
     pub(super) fn clock(&self) -> Zeroizing<[u8; 32]> {
         self.s2c.mac(&[CLOCK, &[1]])
     }
 }
 
-/// Expand, 60 bytes: two blocks, of which the first is the key.
+/// Performs Expand for 60 bytes: two blocks, of which the first is the key.
 fn message(
     provider: &dyn Provider,
     key: &dyn MacKey,
@@ -87,7 +88,7 @@ fn message(
     one: &str,
     other: &str,
 ) -> Result<MessageKeys, Error> {
-    // Lengths are bounded where the texts come in.
+    // The parsers of the texts bound their lengths.
     let len = |bytes: &[u8]| (bytes.len() as u32).to_be_bytes();
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let (lens, empty) = ([len(label), len(one), len(other)], [].as_slice());

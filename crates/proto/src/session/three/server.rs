@@ -21,31 +21,31 @@ use crate::session::record::{Auth, Session, SessionRecord};
 use crate::session::{Laps, Step};
 use crate::wire::{SessionId, Wire};
 
-/// What stands before the hash that an identity key signs.
+/// Prefix of the hash that an identity key signs.
 const SIGNATURE_LABEL: &[u8] = b"sealway/3 signature";
 
-/// What a server grants.
+/// The terms that a server grants to a client.
 #[derive(Clone, Debug)]
 pub struct Terms<'a> {
-    /// The server's suites, for this client.
+    /// The server's suites for this client.
     pub suites: Vec<Suite>,
-    /// The session's life, in seconds.
+    /// The session's lifetime, in seconds.
     pub expires_in_sec: u32,
     /// The identity key that will sign.
     pub key_id: KeyId,
-    /// All that are live.
+    /// The ids of all live identity keys.
     pub key_ids: Vec<KeyId>,
-    /// How the client was recognised.
+    /// The method by which the client was authenticated.
     pub auth: Auth,
-    /// Whom that names.
+    /// The subject that the authentication names.
     pub subject: Option<Box<str>>,
-    /// The tenant of that.
+    /// The tenant of the subject.
     pub tenant: Option<Box<str>>,
     /// SHA-256 of the value of `Authorization`, if it was sent.
     pub credential: Option<&'a [u8; 32]>,
 }
 
-/// An agreement that an identity key has yet to sign.
+/// An agreement that an identity key must still sign.
 pub struct Agreed {
     answer: InitAnswer,
     th: [u8; 32],
@@ -53,7 +53,7 @@ pub struct Agreed {
     record: SessionRecord,
 }
 
-/// What an identity key signs.
+/// Returns the message that an identity key signs.
 pub(super) fn signed_message(th: &[u8; 32]) -> Vec<u8> {
     [SIGNATURE_LABEL, th].concat()
 }
@@ -61,7 +61,7 @@ pub(super) fn signed_message(th: &[u8; 32]) -> Vec<u8> {
 /// Agrees the keys of a session at `now_ms`; of a renewed one with the old session's secret mixed in. `session_id` is random.
 ///
 /// # Errors
-/// [`Error::SuiteRequired`] when the share's suite is not the one that both lists give, [`Error::PublicKeyInvalid`],
+/// [`Error::SuiteRequired`] if the share's suite is not the one that both lists give, [`Error::PublicKeyInvalid`],
 /// [`Error::Provider`].
 // SPEC session-3.md#suites
 pub fn agree(
@@ -111,7 +111,7 @@ pub fn agree(
     Ok(Agreed { answer, th, confirm, record })
 }
 
-/// The one secret that is kept of a session.
+/// Derives the one secret that is kept of a session.
 pub(super) fn derive(
     provider: &dyn AgreementProvider,
     th: &[u8; 32],
@@ -125,12 +125,12 @@ pub(super) fn derive(
 }
 
 impl Agreed {
-    /// What the identity key of [`Terms::key_id`] has to sign.
+    /// Returns the message that the identity key of [`Terms::key_id`] must sign.
     pub fn message(&self) -> Vec<u8> {
         signed_message(&self.th)
     }
 
-    /// The body of the answer, and the session to keep.
+    /// Returns the body of the answer, and the session to keep.
     ///
     /// # Errors
     /// [`Error::Provider`].

@@ -11,28 +11,28 @@ use crate::crypto::agreement::{AgreementKey, AgreementProvider, KemKey};
 use crate::error::Error;
 use crate::limits::KEY_LEN;
 
-/// What both shares give, 32 or 64 bytes.
+/// The shared secret of both shares, 32 or 64 bytes.
 pub(super) type Secret = Zeroizing<Vec<u8>>;
 
-/// The private halves of a client's share: for one init.
+/// The private halves of a client's share, for one init.
 pub struct ShareKey {
     suite: Suite,
     curve: Box<dyn AgreementKey>,
     kem: Option<Box<dyn KemKey>>,
 }
 
-/// What a server's share is made of.
+/// The random inputs of a server's share.
 #[derive(Default)]
 pub enum ServerRandoms {
-    /// Drawn when it is needed.
+    /// Drawn from the provider when needed.
     #[default]
     Draw,
-    /// Given, for test vectors: the curve's private key and, where the suite has it, ML-KEM's ciphertext and its secret.
+    /// Given, for test vectors: the curve's private key and, if the suite has it, ML-KEM's ciphertext and its secret.
     Given(Zeroizing<[u8; KEY_LEN]>, Option<(Vec<u8>, Zeroizing<[u8; 32]>)>),
 }
 
 impl ShareKey {
-    /// Draws one.
+    /// Generates the private halves of a share.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -42,7 +42,7 @@ impl ShareKey {
         Ok(ShareKey { suite, curve, kem })
     }
 
-    /// Puts given keys together, for test vectors. ML-KEM's must be there where the suite has it, and nowhere else.
+    /// Creates a share from given keys, for test vectors. ML-KEM's must be present if the suite has it, and only then.
     ///
     /// # Errors
     /// [`Error::Provider`].
@@ -50,18 +50,18 @@ impl ShareKey {
         if kem.is_some() == suite.is_hybrid() { Ok(ShareKey { suite, curve, kem }) } else { Err(Error::Provider) }
     }
 
-    /// Its suite.
+    /// Returns the suite of the share.
     pub fn suite(&self) -> Suite {
         self.suite
     }
 
-    /// The share, as bytes.
+    /// Returns the public share, as bytes of the wire.
     pub fn public(&self) -> Vec<u8> {
         let kem = self.kem.as_ref().map_or(&[][..], |kem| kem.public());
         self.suite.join(self.curve.public(), kem)
     }
 
-    /// The secret that the server's share gives.
+    /// Computes the secret from the server's share.
     pub(super) fn agree(&self, server: &[u8]) -> Result<Secret, Error> {
         let (point, ciphertext) = self.suite.split_server(server).ok_or(Error::PublicKeyInvalid)?;
         let agreed = self.curve.agree(point)?;
@@ -79,7 +79,7 @@ fn join(suite: Suite, agreed: &[u8; KEY_LEN], shared: &[u8; 32]) -> Secret {
     Zeroizing::new(suite.join(agreed, shared))
 }
 
-/// The server's share for a client's, and the secret.
+/// Computes the server's share for a client's, and the secret.
 pub(super) fn respond(
     provider: &dyn AgreementProvider,
     suite: Suite,

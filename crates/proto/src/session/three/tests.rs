@@ -1,4 +1,4 @@
-//! Both ends together; the bytes of each are held against `vectors/session3`.
+//! Both ends together; other tests compare the bytes of each with `vectors/session3`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -72,7 +72,7 @@ pub(crate) fn agreed(suite: Suite) -> (Service, ClientSession, Arc<Session>) {
     (service, client, Arc::new(session))
 }
 
-/// Frames of a message, inner headers first.
+/// Seals the frames of a message, inner headers first.
 pub(crate) fn stream(mut sealer: FrameSealer, headers: &InnerHeaders, parts: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for (index, part) in parts.iter().enumerate() {
@@ -86,7 +86,7 @@ pub(crate) fn stream(mut sealer: FrameSealer, headers: &InnerHeaders, parts: &[&
     out
 }
 
-/// The plaintext of a stream that comes in pieces of this length.
+/// Opens a stream that arrives in pieces of this length, and returns its plaintext.
 fn opened(mut opener: FrameOpener, stream: &[u8], piece: usize) -> Result<Vec<Vec<u8>>, Error> {
     let (mut frames, mut frame) = (Vec::new(), Vec::new());
     for mut input in stream.chunks(piece) {
@@ -160,7 +160,7 @@ fn a_share_of_another_suite_than_both_lists_give_is_refused_at_either_end() {
     let service = Service::new(&Suite::ALL);
     let weak = init(Suite::P256, &Suite::ALL, None);
     assert_eq!(service.answer(&weak.body(), None).err(), Some(Error::SuiteRequired));
-    // Somebody strips the lists so that the weak suite is the one that they give.
+    // An attacker strips the lists so that they give the weak suite.
     let stripped = weak.body().replace("\"X25519MLKEM768\",\"SecP256r1MLKEM768\",", "");
     let key = default_es256().public(service.key.public()).unwrap();
     let (body, _) = service.answer(&stripped, None).unwrap();

@@ -1,11 +1,11 @@
-//! A deadline that is cheap to move: one timer for a connection, looked at again when it fires.
+//! A deadline that is cheap to move: one timer for a connection, which checks the deadline when it fires.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A deadline that may be set, moved and taken away. The timer behind is made when one is first waited for, and is reset
+/// A deadline that may be set, moved and cleared. The timer behind is created when the deadline is first polled, and is reset
 /// only when it fires too early, or would fire too late.
 #[derive(Debug, Default)]
 pub(crate) struct Alarm {
@@ -14,27 +14,27 @@ pub(crate) struct Alarm {
 }
 
 impl Alarm {
-    /// Sets or moves it.
+    /// Sets or moves the deadline.
     pub(crate) fn set(&mut self, at: Instant) {
         self.at = Some(at);
     }
 
-    /// Sets it, unless it is set already to an earlier time.
+    /// Sets the deadline, unless it is already set to an earlier time.
     pub(crate) fn set_earlier(&mut self, at: Instant) {
         self.at = Some(self.at.map_or(at, |known| known.min(at)));
     }
 
-    /// Whether it is set.
+    /// Returns whether a deadline is set.
     pub(crate) fn is_set(&self) -> bool {
         self.at.is_some()
     }
 
-    /// Takes it away.
+    /// Clears the deadline, if it is set.
     pub(crate) fn clear(&mut self) {
         self.at = None;
     }
 
-    /// Ready once it is over.
+    /// Returns ready once the deadline has passed.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(at) = self.at else { return Poll::Pending };
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));

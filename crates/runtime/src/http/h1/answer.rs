@@ -1,4 +1,4 @@
-//! The head of an answer: how its body is framed, and what the connection adds.
+//! The head of an answer: the framing of its body, and the fields that the connection adds.
 
 use std::cell::RefCell;
 
@@ -9,16 +9,16 @@ use http::{Method, StatusCode, Version};
 use super::{Framing, encode_response, response_has_no_body};
 use crate::clock::{Clock, SystemClock, http_date};
 
-/// How an answer is written.
+/// The form in which an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) framing: Framing,
-    /// Whether its body is written.
+    /// Set if the connection writes a body.
     pub(super) has_body: bool,
 }
 
 impl Plan {
-    /// For an answer to a request of `method` and `version`, whose body has this length where that is known.
+    /// Plans an answer to a request of `method` and `version`, whose body has this length if it is known.
     pub(super) fn new(
         method: &Method,
         version: Version,
@@ -30,7 +30,7 @@ impl Plan {
             if status == StatusCode::NO_CONTENT || status.is_informational() {
                 headers.remove(CONTENT_LENGTH);
             }
-            // What a GET would get is told, if it is known; an empty body may stand for one that was not made.
+            // A HEAD states the length that a GET would get, if it is known; an empty body may stand for one that was not made.
             let framing = match exact {
                 Some(len) if len > 0 && *method == Method::HEAD && !headers.contains_key(CONTENT_LENGTH) => {
                     Framing::Length(len)
@@ -55,7 +55,7 @@ fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether the service wants the connection closed after its answer.
+/// Returns whether the service wants the connection closed after its answer.
 pub(super) fn says_close(headers: &HeaderMap) -> bool {
     let values = headers.get_all(CONNECTION).iter();
     values
@@ -63,7 +63,7 @@ pub(super) fn says_close(headers: &HeaderMap) -> bool {
         .any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
 }
 
-/// Adds what the connection has to say, and writes the head.
+/// Adds the connection's own fields, and writes the head.
 pub(super) fn encode(
     out: &mut BytesMut,
     status: StatusCode,
@@ -83,12 +83,12 @@ pub(super) fn encode(
     encode_response(out, status, headers, framing);
 }
 
-/// The answer of a connection that could not take a request.
+/// Writes the answer of a connection that could not accept a request.
 pub(super) fn encode_refusal(out: &mut BytesMut, status: StatusCode) {
     encode(out, status, &mut HeaderMap::new(), Framing::Length(0), Version::HTTP_11, false);
 }
 
-/// The `Date` of now, made once a second in every thread.
+/// Returns the `Date` of now, computed once a second in every thread.
 fn date() -> HeaderValue {
     thread_local! {
         static LAST: RefCell<(u64, HeaderValue)> = const { RefCell::new((0, HeaderValue::from_static(""))) };

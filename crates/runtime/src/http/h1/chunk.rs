@@ -1,46 +1,46 @@
-//! Bodies: so many bytes, chunks with trailers (RFC 9112 section 7.1), or all until the end.
+//! Bodies: a known number of bytes, chunks with trailers (RFC 9112 section 7.1), or all bytes until the end.
 
 use bytes::{Bytes, BytesMut};
 use http::header::{self, HeaderMap, HeaderName};
 
 use super::head::{Fault, Framing, encode_field, parse_field};
 
-/// Longest line of a chunk's size with its extensions, which are read over.
+/// Longest line of a chunk's size with its extensions, which are ignored.
 const SIZE_LINE_MAX: usize = 256;
-/// Longest chunk extensions of a body together: they cost their reader time and say nothing.
+/// Longest chunk extensions of a body together: they cost their reader time and have no use.
 const EXTENSIONS_MAX: usize = 16 * 1024;
-/// Longest trailer section.
+/// Longest trailer section, in bytes.
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
-/// Most trailer fields.
+/// Most trailer fields of a body.
 const TRAILERS_MAX: usize = 64;
 
-/// What a decoder made of what has come.
+/// The result of one decoding step.
 #[derive(Debug)]
 pub enum Decoded {
-    /// Some of the body.
+    /// A part of the body.
     Data(Bytes),
-    /// It needs more bytes.
+    /// More input is needed to continue.
     More,
-    /// The body is over; its trailers, if there were any.
+    /// The body is complete; its trailers, if there were any.
     End(Option<HeaderMap>),
 }
 
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Bytes that are left.
+    /// The remaining bytes of a body of known length.
     Length(u64),
-    /// A chunk's size comes.
+    /// The line of a chunk's size is next.
     Size,
-    /// Bytes that are left of a chunk.
+    /// The remaining bytes of a chunk.
     Chunk(u64),
-    /// The CRLF after a chunk's data.
+    /// The CRLF after a chunk's data is next.
     ChunkEnd,
     Trailers,
     UntilClose,
     Done,
 }
 
-/// Reads a body from what a connection gives.
+/// Decodes a body from the bytes of a connection.
 #[derive(Debug)]
 pub struct Decoder {
     state: State,
@@ -49,7 +49,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For a body framed so.
+    /// Creates the decoder for a framing.
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
             Framing::None | Framing::Length(0) => State::Done,
@@ -60,12 +60,12 @@ impl Decoder {
         Decoder { state, extensions: 0 }
     }
 
-    /// Whether the body is over.
+    /// Returns whether the body is complete.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// How many bytes are left, where that is known.
+    /// Returns the number of remaining bytes, if it is known.
     pub fn left(&self) -> Option<u64> {
         match self.state {
             State::Length(left) => Some(left),
@@ -74,10 +74,10 @@ impl Decoder {
         }
     }
 
-    /// Takes what it can from the front of `buffer`. After [`Decoded::End`] it takes no more.
+    /// Takes as much as it can from the front of `buffer`. After [`Decoded::End`] it takes no more.
     ///
     /// # Errors
-    /// [`Fault`]; nothing after it can be trusted.
+    /// [`Fault`]; no byte after it can be trusted.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Fault> {
         loop {
             match self.state {
@@ -122,7 +122,7 @@ impl Decoder {
         }
     }
 
-    /// Whether a body that the connection's end cut off is whole.
+    /// Returns whether a body is complete if the connection ends here.
     pub fn may_end_here(&self) -> bool {
         matches!(self.state, State::Done | State::UntilClose)
     }
@@ -133,7 +133,7 @@ fn take(buffer: &mut BytesMut, left: u64) -> (Bytes, u64) {
     (buffer.split_to(len).freeze(), left - len as u64)
 }
 
-/// The next line without its CRLF, if all of it is there.
+/// Takes the next line without its CRLF, if all of it has arrived.
 fn take_line(buffer: &mut BytesMut, len_max: usize) -> Result<Option<Bytes>, Fault> {
     match memchr::memchr(b'\n', buffer) {
         Some(end) if end > len_max => Err(Fault::TooLarge),
@@ -148,13 +148,14 @@ fn take_line(buffer: &mut BytesMut, len_max: usize) -> Result<Option<Bytes>, Fau
     }
 }
 
-/// `1*HEXDIG [ chunk-ext ]`, and the length of the extension. Extensions are read over; what is neither is refused.
+/// Parses `1*HEXDIG [ chunk-ext ]`, and returns the size and the length of the extension. Extensions are ignored; anything else
+/// is rejected.
 fn parse_size(line: &[u8]) -> Result<(u64, usize), Fault> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let (size, extension) = line.split_at(digits);
     let is_extension = matches!(extension.trim_ascii_start().first(), None | Some(b';'));
     let is_clean = extension.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f));
-    // Blanks are allowed before an extension alone.
+    // Blanks are allowed only before an extension.
     let is_blank = !extension.is_empty() && extension.trim_ascii_start().is_empty();
     if digits == 0 || digits > 15 || !is_extension || !is_clean || is_blank {
         return Err(Fault::Malformed("a chunk's size is no hexadecimal number"));
@@ -164,8 +165,8 @@ fn parse_size(line: &[u8]) -> Result<(u64, usize), Fault> {
     Ok((size, extension.len()))
 }
 
-/// Fields that have no place in trailers (RFC 9110 section 6.5.1): those that frame, route, authenticate or describe a
-/// message. Who merges trailers into headers would take them for checked ones.
+/// Fields that are forbidden in trailers (RFC 9110 section 6.5.1): those that frame, route, authenticate or describe a message.
+/// A reader that merges trailers into headers would take them for checked ones.
 static BARRED: [HeaderName; 24] = [
     header::AUTHORIZATION,
     header::CACHE_CONTROL,
@@ -193,13 +194,13 @@ static BARRED: [HeaderName; 24] = [
     header::WWW_AUTHENTICATE,
 ];
 
-/// The same for those that gateways set.
+/// Returns whether a field is forbidden in trailers, also for the fields that gateways set.
 fn is_barred(name: &HeaderName) -> bool {
     let starts = |prefix| name.as_str().starts_with(prefix);
     BARRED.contains(name) || starts("x-forwarded-") || starts("x-client-") || starts("client-cert")
 }
 
-/// Takes out of trailers that came another way what [`Decoder`] leaves out.
+/// Removes from trailers of HTTP/2 the fields that [`Decoder`] removes.
 pub(in crate::http) fn without_barred(trailers: HeaderMap) -> HeaderMap {
     if !trailers.keys().any(is_barred) {
         return trailers;
@@ -213,7 +214,7 @@ pub(in crate::http) fn without_barred(trailers: HeaderMap) -> HeaderMap {
     kept
 }
 
-/// The trailer section with the blank line after it, if all of it is there. What has no place in it is left out.
+/// Takes the trailer section with the blank line after it, if all of it has arrived. Forbidden fields are left out.
 fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fault> {
     let mut end = 0;
     loop {
@@ -247,7 +248,7 @@ fn take_trailers(buffer: &mut BytesMut) -> Result<Option<Option<HeaderMap>>, Fau
     Ok(Some((!trailers.is_empty()).then_some(trailers)))
 }
 
-/// Writes what stands before a chunk's data; CRLF comes after it.
+/// Writes the line before a chunk's data; CRLF follows the data.
 pub fn encode_chunk_head(out: &mut BytesMut, len: usize) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digits = [0_u8; 16];
@@ -278,7 +279,7 @@ pub fn encode_last_chunk(out: &mut BytesMut, trailers: Option<&HeaderMap>) {
 mod tests {
     use super::*;
 
-    /// Decodes `text` however it is cut in two.
+    /// Decodes `text` at every cut in two.
     fn decode(framing: Framing, text: &[u8]) -> Vec<Result<(Vec<u8>, usize), Fault>> {
         let cuts = (0..=text.len()).map(|cut| {
             let mut decoder = Decoder::new(framing);

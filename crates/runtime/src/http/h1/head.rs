@@ -6,44 +6,44 @@ use http::{Method, StatusCode, Uri, Version};
 
 use super::target;
 
-/// Bounds on a head.
+/// Bounds on the head of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
     /// Start line and fields together, in bytes.
     pub bytes_max: usize,
-    /// Field lines.
+    /// Number of field lines in a head.
     pub fields_max: usize,
 }
 
-/// How long a message's body is (RFC 9112 section 6).
+/// The framing of a message's body (RFC 9112 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none, and no field says so.
+    /// No body, and no field about one.
     None,
-    /// So many bytes.
+    /// A body of this number of bytes.
     Length(u64),
-    /// Chunks.
+    /// A body in the chunked coding.
     Chunked,
-    /// Until the connection ends; responses alone.
+    /// A body until the connection ends; responses only.
     Close,
 }
 
-/// Why a head is refused.
+/// The cause for which a head is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Not the form of RFC 9112; what is wrong.
+    /// Not the form of RFC 9112; the text names the defect.
     #[error("{0}")]
     Malformed(&'static str),
-    /// Fields, or the start line, over their bound.
+    /// The fields, or the start line, are longer than their bound.
     #[error("head is over its bound")]
     TooLarge,
-    /// A request target over its bound.
+    /// A request target is longer than its bound.
     #[error("request target is over its bound")]
     TargetTooLong,
     /// A transfer coding that is not `chunked`.
     #[error("unknown transfer coding")]
     UnknownCoding,
-    /// Not HTTP/1.
+    /// The version is not HTTP/1.
     #[error("unsupported version")]
     Version,
     /// An `Expect` that is not `100-continue`.
@@ -52,7 +52,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The status that says so.
+    /// Returns the status of the answer.
     pub fn status(self) -> StatusCode {
         match self {
             Fault::Malformed(_) => StatusCode::BAD_REQUEST,
@@ -65,44 +65,44 @@ impl Fault {
     }
 }
 
-/// A request's head.
+/// The head of a request.
 #[derive(Clone, Debug)]
 pub struct RequestHead {
-    /// The method.
+    /// The method of the request.
     pub method: Method,
     /// The target: origin form, absolute form, authority form (`CONNECT`) or `*`.
     pub uri: Uri,
-    /// HTTP/1.0 or HTTP/1.1.
+    /// The version, HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// The fields, `Host` and those of framing included.
+    /// The fields, including `Host` and those of framing.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The framing of the body.
     pub framing: Framing,
-    /// Whether the client lets the connection stay.
+    /// Set if the client allows the connection to be reused.
     pub keep_alive: bool,
-    /// Whether it waits for a 100 before it sends the body.
+    /// Set if the client waits for a 100 before it sends the body.
     pub expects_continue: bool,
 }
 
-/// A response's head.
+/// The head of a response.
 #[derive(Clone, Debug)]
 pub struct ResponseHead {
-    /// The status.
+    /// The status of the response.
     pub status: StatusCode,
-    /// HTTP/1.0 or HTTP/1.1.
+    /// The version, HTTP/1.0 or HTTP/1.1.
     pub version: Version,
-    /// The fields, those of framing included.
+    /// The fields, including those of framing.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The framing of the body.
     pub framing: Framing,
-    /// Whether the server lets the connection stay.
+    /// Set if the server allows the connection to be reused.
     pub keep_alive: bool,
 }
 
-/// Takes a request's head from the front of `buffer`, once all of it is there.
+/// Takes a request's head from the front of `buffer`, once all of it has arrived.
 ///
 /// # Errors
-/// [`Fault`]; nothing after it can be trusted, so the connection ends.
+/// [`Fault`]; no byte after it can be trusted, so the connection ends.
 pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<RequestHead>, Fault> {
     skip_blank_line(buffer)?;
     if buffer.as_ref() == b"\r\n" {
@@ -121,20 +121,20 @@ pub fn parse_request(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option
     if method != Method::CONNECT
         && let Some(authority) = uri.authority()
     {
-        // The target says whom it is for, whatever Host says (RFC 9112 section 3.2.2).
+        // The target names the host, whatever Host says (RFC 9112 section 3.2.2).
         let host = HeaderValue::from_str(authority.as_str()).map_err(|_| Fault::Malformed("Host is no host"))?;
         fields.headers.insert(header::HOST, host);
     }
     let keep_alive = fields.keep_alive(version);
     if version == Version::HTTP_10 {
-        // It has no meaning there (RFC 9110 section 10.1.1), and would get one where the request goes on as HTTP/1.1.
+        // `Expect` has no meaning there (RFC 9110 section 10.1.1), and would get one if the request is forwarded as HTTP/1.1.
         fields.headers.remove(header::EXPECT);
     }
     let expects_continue = expects_continue(&fields.headers)?;
     Ok(Some(RequestHead { method, uri, version, headers: fields.headers, framing, keep_alive, expects_continue }))
 }
 
-/// Takes a response's head, to a request of `method`, from the front of `buffer`, once all of it is there.
+/// Takes a response's head, to a request of `method`, from the front of `buffer`, once all of it has arrived.
 ///
 /// # Errors
 /// [`Fault`]; the connection ends.
@@ -163,7 +163,7 @@ pub fn parse_response(
     Ok(Some(ResponseHead { status, version, headers: fields.headers, framing, keep_alive }))
 }
 
-/// Whether a response has no body whatever its fields say (RFC 9112 section 6.3).
+/// Returns whether a response has no body whatever its fields say (RFC 9112 section 6.3).
 pub fn response_has_no_body(method: &Method, status: StatusCode) -> bool {
     *method == Method::HEAD
         || status.is_informational()
@@ -172,8 +172,8 @@ pub fn response_has_no_body(method: &Method, status: StatusCode) -> bool {
         || (*method == Method::CONNECT && status.is_success())
 }
 
-/// Writes a request's head. Framing fields are written as `framing` says, in the place of the map's own; `Connection` and
-/// `Host` are the map's.
+/// Writes a request's head. Framing fields are written as `framing` says, in place of the map's own; `Connection` and `Host`
+/// are the map's.
 pub fn encode_request(out: &mut BytesMut, method: &Method, target: &str, headers: &HeaderMap, framing: Framing) {
     out.reserve(target.len() + 64 + headers.len() * 48);
     out.put_slice(method.as_str().as_bytes());
@@ -183,8 +183,8 @@ pub fn encode_request(out: &mut BytesMut, method: &Method, target: &str, headers
     encode_fields(out, headers, framing);
 }
 
-/// Writes a response's head, as [`encode_request`] does. With [`Framing::None`] a `Content-Length` of the map stays: it
-/// tells of the body that a HEAD does not get.
+/// Writes a response's head, as [`encode_request`] does. With [`Framing::None`] a `Content-Length` of the map stays: it states
+/// the length of the body that a HEAD does not get.
 pub fn encode_response(out: &mut BytesMut, status: StatusCode, headers: &HeaderMap, framing: Framing) {
     out.reserve(64 + headers.len() * 48);
     out.put_slice(b"HTTP/1.1 ");
@@ -219,10 +219,10 @@ pub(super) fn encode_field(out: &mut BytesMut, name: &HeaderName, value: &[u8]) 
     out.put_slice(b"\r\n");
 }
 
-/// One blank line before a request line is passed over (RFC 9112 section 2.2).
+/// Skips one blank line before a request line (RFC 9112 section 2.2).
 fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
     match buffer.as_ref() {
-        // Alone it stays, or the next one would be a first one again.
+        // A lone one stays, or the next one would count as the first again.
         [b'\r', b'\n', b'\r' | b'\n', ..] => return Err(Fault::Malformed("a second blank line")),
         [b'\r', b'\n', _, ..] => {
             let _ = buffer.split_to(2);
@@ -234,7 +234,7 @@ fn skip_blank_line(buffer: &mut BytesMut) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What cannot become a request is not waited for: most likely it is another protocol, such as TLS.
+/// Rejects input that cannot become a request before the head is complete: most likely it is another protocol, such as TLS.
 fn check_beginning(buffer: &[u8]) -> Result<Option<RequestHead>, Fault> {
     let end = memchr::memchr(b'\r', buffer);
     let line = &buffer[..end.unwrap_or(buffer.len())];
@@ -259,7 +259,7 @@ fn parse_request_line(line: &Bytes) -> Result<(Method, Uri, Version), Fault> {
     Ok((method, uri, version))
 }
 
-/// Whether the client waits for a 100. Other expectations are refused (RFC 9110 section 10.1.1).
+/// Returns whether the client waits for a 100. Other expectations are rejected (RFC 9110 section 10.1.1).
 fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
     let mut expected = headers.get_all(header::EXPECT).iter().filter(|value| !value.is_empty());
     match (expected.next(), expected.next()) {
@@ -269,7 +269,7 @@ fn expects_continue(headers: &HeaderMap) -> Result<bool, Fault> {
     }
 }
 
-/// The head with its last CRLF, taken from the buffer. Lines end in CRLF alone: a bare LF is seen as soon as it is there.
+/// Takes the head with its last CRLF from the buffer. Lines end only in CRLF: a bare LF is rejected as soon as it arrives.
 fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<Bytes>, Fault> {
     let mut line_start = 0;
     let mut line_no = 0;
@@ -296,7 +296,7 @@ fn take_head(buffer: &mut BytesMut, limits: HeadLimits) -> Result<Option<Bytes>,
     Ok(None)
 }
 
-/// The next line without its CRLF. A CR elsewhere, or a NUL, is refused where the line's parts are checked.
+/// Takes the next line without its CRLF. A CR elsewhere, or a NUL, is rejected with the check of the line's parts.
 fn take_line(head: &mut Bytes) -> Result<Bytes, Fault> {
     let end = memchr::memchr(b'\n', head).ok_or(Fault::Malformed("a line does not end"))?;
     let mut line = head.split_to(end + 1);
@@ -319,7 +319,7 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
 struct Fields {
     headers: HeaderMap,
     content_length: Option<u64>,
-    /// Whether there is a `Transfer-Encoding`; it is `chunked`, once.
+    /// Set if there is a `Transfer-Encoding`, which is `chunked`, once.
     is_chunked: bool,
     has_close: bool,
     has_keep_alive: bool,
@@ -328,7 +328,7 @@ struct Fields {
 impl Fields {
     fn framing(&self, version: Version) -> Result<Framing, Fault> {
         match (self.is_chunked, self.content_length) {
-            // Whoever reads the one and whoever reads the other see different messages (RFC 9112 section 6.1).
+            // A reader of the one field and a reader of the other see different messages (RFC 9112 section 6.1).
             (true, Some(_)) => Err(Fault::Malformed("both Content-Length and Transfer-Encoding")),
             (true, None) if version == Version::HTTP_10 => Err(Fault::Malformed("Transfer-Encoding in HTTP/1.0")),
             (true, None) => Ok(Framing::Chunked),
@@ -364,7 +364,7 @@ fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
                 if fields.content_length.replace(length).is_some() {
                     return Err(Fault::Malformed("Content-Length stands twice"));
                 }
-                // Not every reader takes 0005 for five, or for ten.
+                // Not every reader parses 0005 as five, or 10 as ten.
                 value = length.into();
             }
             header::TRANSFER_ENCODING => {
@@ -387,17 +387,17 @@ fn parse_fields(mut head: Bytes, fields_max: usize) -> Result<Fields, Fault> {
     Ok(fields)
 }
 
-/// A field line: a token, a colon, a value between optional blanks (RFC 9112 section 5). No folding.
+/// Parses a field line: a token, a colon, a value between optional blanks (RFC 9112 section 5). No folding.
 pub(super) fn parse_field(line: &Bytes) -> Result<(HeaderName, HeaderValue), Fault> {
     let colon = memchr::memchr(b':', line).ok_or(Fault::Malformed("a field line without a colon"))?;
-    // A blank before the colon, or at the front of the line, is no token.
+    // A blank before the colon, or at the front of the line, makes it no token.
     let name = HeaderName::from_bytes(&line[..colon]).map_err(|_| Fault::Malformed("a field name is no token"))?;
     let value = trim(&line[colon + 1..]);
     let value = HeaderValue::from_maybe_shared(line.slice_ref(value));
     Ok((name, value.map_err(|_| Fault::Malformed("a field value holds a control character"))?))
 }
 
-/// Without the blanks around it: space and tab, and no other that a language calls white space.
+/// Removes the blanks around a value: space and tab, and no other white space.
 fn trim(value: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| *byte == b' ' || *byte == b'\t';
     let start = value.iter().position(|byte| !is_blank(byte)).unwrap_or(value.len());
@@ -405,7 +405,7 @@ fn trim(value: &[u8]) -> &[u8] {
     &value[start..end]
 }
 
-/// Digits alone (RFC 9110 section 8.6); a list of equal ones is two lengths.
+/// Parses a length, digits only (RFC 9110 section 8.6); a list of equal ones counts as two lengths.
 fn parse_length(value: &[u8]) -> Result<u64, Fault> {
     let refused = Fault::Malformed("Content-Length is no number");
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
@@ -414,8 +414,8 @@ fn parse_length(value: &[u8]) -> Result<u64, Fault> {
     std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok()).ok_or(refused)
 }
 
-/// `chunked`, once: what the last coding is not chunked of has no length (RFC 9112 section 6.1), what another coding
-/// comes before of is not understood.
+/// Checks that the coding is `chunked`, once: with another last coding the body has no length (RFC 9112 section 6.1), and
+/// codings before it are not supported.
 fn check_coding(value: &[u8]) -> Result<(), Fault> {
     let mut codings = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let last = codings.next_back().unwrap_or_default();

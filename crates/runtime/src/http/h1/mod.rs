@@ -1,9 +1,9 @@
-//! HTTP/1.1 (RFC 9112), strict: heads and bodies as bytes in and values out. Used on both sides: a listener parses requests
-//! and writes responses, an upstream the other way round.
+//! HTTP/1.1 (RFC 9112), strict: heads and bodies as bytes in and values out. Used on both sides: a listener parses requests and
+//! writes responses, an upstream the reverse.
 //!
-//! The codec (heads and chunks) may not know: a socket, a clock, or what a header means beyond framing. A message that can
-//! be read in two ways is refused, whatever a lenient reader would make of it: the reader behind may be another one. What
-//! drives a listener's connections with it stands beside it.
+//! The codec (heads and chunks) does not know a socket, a clock, or the meaning of a header beyond framing. An ambiguous
+//! message is rejected, whatever a lenient reader would make of it: the reader behind may read it differently. The driver of a
+//! listener's connections is in this module too.
 
 mod alarm;
 mod answer;

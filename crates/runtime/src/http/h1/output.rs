@@ -1,4 +1,4 @@
-//! What waits to be written: a head and small pieces copied together, one large piece as it is, and what closes it.
+//! The output buffer: a head and small pieces copied together, one large piece as it is, and the bytes that end it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,14 +7,14 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::AsyncWrite;
 
-/// Pieces up to this length are copied behind one another; larger ones are written from where they are.
+/// Longest piece that is copied behind the others, in bytes; larger ones are written in place.
 const COPY_MAX: usize = 4 * 1024;
-/// How much is gathered before it has to be written.
+/// Number of gathered bytes from which on they must be written first.
 const GATHERED_MAX: usize = 32 * 1024;
-/// A buffer that is larger is not kept between two messages.
+/// Largest buffer that is kept between two messages, in bytes.
 const KEPT_MAX: usize = 2 * 1024;
 
-/// Bytes that wait, in the order `gathered`, `large`, `tail`.
+/// Bytes to be written, in the order `gathered`, `large`, `tail`.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     gathered: BytesMut,
@@ -23,12 +23,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The place for small pieces. To be used only while [`Output::takes_more`].
+    /// Returns the buffer of small pieces. Only for use while [`Output::takes_more`].
     pub(crate) fn gathered(&mut self) -> &mut BytesMut {
         &mut self.gathered
     }
 
-    /// Puts a piece of a body behind what waits, and `tail` behind that. To be used only while [`Output::takes_more`].
+    /// Appends a piece of a body to the output, and `tail` behind it. Only for use while [`Output::takes_more`].
     pub(crate) fn push(&mut self, data: Bytes, tail: &'static [u8]) {
         if data.len() <= COPY_MAX {
             self.gathered.extend_from_slice(&data);
@@ -39,24 +39,24 @@ impl Output {
         }
     }
 
-    /// Whether more may be put behind what waits.
+    /// Returns whether more may be appended.
     pub(crate) fn takes_more(&self) -> bool {
         self.large.is_empty() && self.tail.is_empty() && self.gathered.len() < GATHERED_MAX
     }
 
-    /// Whether all is written.
+    /// Returns whether everything is written.
     pub(crate) fn is_empty(&self) -> bool {
         self.gathered.is_empty() && self.large.is_empty() && self.tail.is_empty()
     }
 
-    /// Lets go of memory that an idle connection does not need.
+    /// Releases memory that an idle connection does not need.
     pub(crate) fn rest(&mut self) {
         if self.gathered.is_empty() && self.gathered.capacity() > KEPT_MAX {
             self.gathered = BytesMut::new();
         }
     }
 
-    /// Writes what waits, and counts in `written`. Pending when the peer does not take it.
+    /// Writes the output, and counts the bytes in `written`. Pending while the peer does not read.
     pub(crate) fn poll_write<IO>(
         &mut self,
         io: &mut IO,
@@ -90,7 +90,7 @@ impl Output {
         let large = len.min(self.large.len());
         self.large.advance(large);
         if self.large.is_empty() {
-            // Frees the memory it is a part of.
+            // Frees the buffer that the slice belongs to.
             self.large = Bytes::new();
         }
         len -= large;

@@ -1,8 +1,8 @@
-//! Drives one HTTP/1 connection of a listener: reads a request, has it answered, writes the answer, and so on. One task,
-//! and nothing shared but the body that is being read.
+//! Drives one HTTP/1 connection of a listener: reads a request, calls the service, writes the answer, and repeats. One task,
+//! which shares nothing but the body that is being read.
 //!
-//! It may not know what a request means. A request it cannot take is answered with a status alone: no service sees it, and
-//! what the service adds to every answer is not there.
+//! It does not know the meaning of a request. A request that it cannot accept is answered with a status alone: no service sees
+//! it, and the fields that the service adds to every answer are missing.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -27,40 +27,40 @@ use crate::http::connections::{Connections, Entry};
 use crate::http::stream::{Prefixed, Transport};
 use crate::http::{Body, HttpLimits, IDLE_GRACE, Interim, Origin, RequestBody, TakeOver};
 
-/// How much of a request that was answered already is read and thrown away, and for how long, so that the client, still
-/// sending, gets to read its answer.
+/// Largest part of an answered request that is read and discarded, in bytes, and the longest time for it, so that the client,
+/// still sending, can read its answer.
 pub(super) const DISCARD_MAX: u64 = 16 * 1024 * 1024;
 const DISCARD_TIME: Duration = Duration::from_secs(5);
-/// How long a client has to close when we have.
+/// Time that a client has to close after this side has.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
-/// What a connection needs to know.
+/// The context of a connection.
 #[derive(Debug)]
 pub(in crate::http) struct Setup {
     pub(in crate::http) origin: Origin,
     pub(in crate::http) limits: HttpLimits,
-    /// The connection in its listener's list; it is told to end by it.
+    /// The connection's entry in its listener's list; its `stop` asks the connection to end.
     pub(in crate::http) entry: Arc<Entry>,
-    /// That list, which is told of what is refused.
+    /// The list of the listener, which counts rejected requests.
     pub(in crate::http) list: Arc<Connections>,
 }
 
 impl Setup {
-    /// Notes a request that no service sees.
+    /// Counts and logs a request that no service sees.
     pub(in crate::http) fn note_refused(&self, status: StatusCode, why: &str) {
         self.list.note_refused_request(&self.entry.peer, status, why);
     }
 }
 
-/// What follows an answer.
+/// The next step after an answer.
 enum After {
-    /// The next request.
+    /// Read the connection's next request.
     Next,
-    /// Nothing; the client may still send.
+    /// Close; the client may still send.
     Close,
-    /// Nothing, and the client knows it.
+    /// Close; the client knows that the connection ends.
     CloseQuietly,
-    /// Something else than HTTP.
+    /// Hand the connection over to another protocol.
     TakeOver(TakeOver),
 }
 
@@ -70,7 +70,7 @@ enum Next {
     Over,
 }
 
-/// Closes the connection when the driver ends, or is dropped, whoever still holds a body.
+/// Closes the connection when the driver ends, or is dropped, even if a body is still referenced.
 struct Guard<IO: Transport>(Arc<Mutex<Wire<IO>>>);
 
 impl<IO: Transport> Drop for Guard<IO> {
@@ -82,7 +82,7 @@ impl<IO: Transport> Drop for Guard<IO> {
 /// Serves until the connection ends. `input` was read from it already.
 ///
 /// # Errors
-/// When it ends early: the client went away, or an answer broke off.
+/// The connection ended early: the client left, or an answer ended early.
 pub(in crate::http) async fn serve<IO, S>(io: IO, input: BytesMut, setup: &Setup, service: S) -> Result<(), Broken>
 where
     IO: Transport,
@@ -125,7 +125,7 @@ async fn next<IO: Transport>(
     mut stop: Pin<&mut WaitForCancellationFuture<'_>>,
 ) -> io::Result<Next> {
     let limits = HeadLimits { bytes_max: setup.limits.header_bytes_max, fields_max: setup.limits.fields_max };
-    // How much of a head was there when the deadline was set: none is another deadline.
+    // Length of the input when the deadline was set: an empty one has another deadline.
     let mut waits_for = None;
     poll_fn(|cx| {
         let wire = &mut *wire.lock();
@@ -138,7 +138,7 @@ async fn next<IO: Transport>(
                     return Poll::Ready(Ok(Next::Refused(fault.status())));
                 }
             }
-            // Some send a blank line after a body.
+            // Some clients send a blank line after a body.
             let is_idle = wire.input.is_empty() || wire.input.as_ref() == b"\r\n";
             if is_idle {
                 wire.rest();
@@ -152,8 +152,8 @@ async fn next<IO: Transport>(
                         let time = if is_idle { setup.limits.idle_timeout } else { setup.limits.header_timeout };
                         alarm.set(Instant::now() + time);
                     }
-                    // A request may be on its way down a connection that looks idle from here: the next answer says
-                    // close, and only who stays silent is closed on.
+                    // A request may be in transit on a connection that looks idle from here: the next answer says close, and
+                    // only a silent client is closed on.
                     if is_idle && stop.as_mut().poll(cx).is_ready() {
                         alarm.set_earlier(Instant::now() + IDLE_GRACE);
                     }
@@ -173,7 +173,7 @@ async fn next<IO: Transport>(
     .await
 }
 
-/// Has one request answered.
+/// Calls the service for one request, and writes the answer.
 async fn exchange<IO, S>(
     wire: &Arc<Mutex<Wire<IO>>>,
     setup: &Setup,
@@ -238,7 +238,7 @@ where
     }
 }
 
-/// Ready when the exchange cannot go on: what was to be said meanwhile could not be written, or the client is gone.
+/// Ready if the exchange cannot continue: an interim answer could not be written, or the client is gone.
 fn poll_interrupted<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>) -> Poll<io::Error> {
     if !wire.output.is_empty()
         && let Poll::Ready(Err(err)) = wire.poll_flush(cx)
@@ -248,7 +248,7 @@ fn poll_interrupted<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>) ->
     wire.poll_gone(cx)
 }
 
-/// Writes a 101, after which the connection is another's. Without one to take it that answer has no meaning.
+/// Writes a 101, after which the connection belongs to another protocol. Without a taker that answer has no meaning.
 async fn switch<IO: Transport>(
     wire: &Mutex<Wire<IO>>,
     alarm: &mut Alarm,
@@ -271,7 +271,7 @@ async fn switch<IO: Transport>(
     }
 }
 
-/// Reads and throws away what is left of an answered request, within bounds. Whether its end was reached.
+/// Reads and discards the rest of an answered request, within bounds. Returns whether its end was reached.
 async fn discard<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> bool {
     alarm.set(Instant::now() + DISCARD_TIME);
     let mut left = DISCARD_MAX;
@@ -295,8 +295,8 @@ async fn discard<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> bo
     .await
 }
 
-/// Says that nothing more comes, then reads for a while what the client still sends: a connection that is closed with
-/// bytes unread is reset, and the client may lose an answer that is on its way.
+/// Shuts down the sending side, then reads for a while what the client still sends: a connection that is closed with unread
+/// bytes is reset, and the client may lose an answer in transit.
 async fn close<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm, linger: Duration) -> Result<(), Broken> {
     writer::flush(wire, alarm).await?;
     alarm.set(Instant::now() + LINGER_TIME);

@@ -1,4 +1,4 @@
-//! Whom a request is for: its target (RFC 9112 section 3.2) and `Host`.
+//! The host of a request: its target (RFC 9112 section 3.2) and `Host`.
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderMap};
@@ -7,16 +7,16 @@ use http::{Method, Uri, Version};
 
 use super::Fault;
 
-/// Longest target, in bytes: what a [`Uri`] holds.
+/// Longest target, in bytes: the capacity of a [`Uri`].
 const TARGET_MAX: usize = u16::MAX as usize - 1;
 
-/// The four forms of RFC 9112 section 3.2.
+/// Parses one of the four forms of RFC 9112 section 3.2.
 pub(super) fn parse_target(method: &Method, target: Bytes) -> Result<Uri, Fault> {
     let refused = Fault::Malformed("the request target is none");
     if target.len() > TARGET_MAX {
         return Err(Fault::TargetTooLong);
     }
-    // A fragment is never sent; what is no visible ASCII has to be percent-encoded.
+    // A fragment is never sent; everything but visible ASCII must be percent-encoded.
     if target.is_empty() || target.iter().any(|byte| !byte.is_ascii_graphic() || *byte == b'#') {
         return Err(refused);
     }
@@ -37,21 +37,21 @@ pub(super) fn parse_target(method: &Method, target: Bytes) -> Result<Uri, Fault>
     if is_http && is_host { Ok(uri) } else { Err(refused) }
 }
 
-/// One `Host` in HTTP/1.1, none or one before, and a host in it (RFC 9112 section 3.2).
+/// Checks `Host`: one in HTTP/1.1, none or one before, with a valid host (RFC 9112 section 3.2).
 pub(super) fn check_host(headers: &HeaderMap, version: Version) -> Result<(), Fault> {
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (_, Some(_)) => Err(Fault::Malformed("Host stands twice")),
         (None, None) if version == Version::HTTP_10 => Ok(()),
         (None, None) => Err(Fault::Malformed("no Host")),
-        // Empty is for targets without an authority.
+        // An empty one is for targets without an authority.
         (Some(host), None) if host.is_empty() || is_host(host.as_bytes()) => Ok(()),
         (Some(_), None) => Err(Fault::Malformed("Host is no host")),
     }
 }
 
-/// `uri-host [ ":" port ]` (RFC 9110 section 7.2): a name, an IPv4 address, or an IPv6 address in brackets. No user, and
-/// no percent-encoding, which nobody needs and not everybody reads alike.
+/// Returns whether a text is `uri-host [ ":" port ]` (RFC 9110 section 7.2): a name, an IPv4 address, or an IPv6 address in
+/// brackets. No user, and no percent-encoding, which is of no use and not read alike by all.
 pub(in crate::http) fn is_host(text: &[u8]) -> bool {
     let (host, port) = match text.iter().position(|byte| *byte == b']') {
         Some(end) => text.split_at(end + 1),

@@ -1,5 +1,5 @@
-//! A connection's two directions: what was read and not yet taken, and what waits to be written. Shared by the driver and
-//! the body of the request in progress, which may be read in another task.
+//! A connection's two directions: the input that is not yet consumed, and the output that is not yet written. Shared by the
+//! driver and the body of the request in progress, which another task may read.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,20 +18,20 @@ use crate::http::body::BodyRefusal;
 use crate::http::stream::Transport;
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// How much is read at once while nobody knows what comes.
+/// Length of a read while the kind of input is unknown, in bytes.
 const SCRATCH_LEN: usize = 16 * 1024;
-/// How much of what a client sends ahead of its turn is read; the rest waits in the kernel.
+/// Largest part of pipelined input that is read ahead, in bytes; the rest waits in the kernel.
 const PIPELINED_MAX: usize = 16 * 1024;
-/// Bounds of what is read of a body at once; it doubles when that much was there.
+/// Bounds of one read of a body, in bytes; its length doubles after a full read.
 const BODY_READ_MIN: usize = 8 * 1024;
 const BODY_READ_MAX: usize = 128 * 1024;
 
 thread_local! {
-    /// Where heads are read to first: a connection that waits holds no buffer of its own.
+    /// The buffer that heads are first read into: a waiting connection has no buffer of its own.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH_LEN].into());
 }
 
-/// Reads what is there and puts it behind `input`, which holds no memory while it waits; 0 at the end.
+/// Reads the available input and appends it to `input`, which has no memory while it waits; returns 0 at the end.
 pub(in crate::http) fn poll_read<IO: Transport>(
     io: &mut IO,
     cx: &mut Context<'_>,
@@ -45,36 +45,36 @@ pub(in crate::http) fn poll_read<IO: Transport>(
     })
 }
 
-/// Where the body of the request in progress stands.
+/// The state of the body of the request in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyState {
-    /// Somebody may still read it.
+    /// A reader may still ask for it.
     Held,
-    /// Nobody reads it any more.
+    /// Its reader has dropped it.
     LetGo,
-    /// It cannot be read on.
+    /// It cannot be read any further.
     Broken,
 }
 
 /// A connection and its buffers.
 #[derive(Debug)]
 pub(super) struct Wire<IO> {
-    /// None once the connection is over.
+    /// The stream; `None` once the connection is over.
     io: Option<IO>,
     pub(super) input: BytesMut,
     pub(super) output: Output,
-    /// Bytes written in all.
+    /// Number of bytes written in all.
     pub(super) written: u64,
     decoder: Decoder,
-    /// Which request of the connection the body belongs to: a body that outlives its request reads nothing.
+    /// The number of the request that the body belongs to: a body that outlives its request reads nothing.
     number: u64,
     body: BodyState,
     body_read_len: usize,
-    /// The client waits for a 100 before it sends the body, and has not got one.
+    /// The client waits for a 100 before it sends the body, and has not received one.
     wants_continue: bool,
-    /// Who waits for the body.
+    /// The task that waits for the body.
     reader: Option<Waker>,
-    /// The driver, where it waits while another reads the body.
+    /// The driver, if it waits while another task reads the body.
     driver: Option<Waker>,
 }
 
@@ -95,7 +95,7 @@ impl<IO: Transport> Wire<IO> {
         }
     }
 
-    /// A request begins, with this body. Returns its number.
+    /// Begins a request with this body. Returns its number.
     pub(super) fn begin(&mut self, framing: Framing, wants_continue: bool) -> u64 {
         self.number += 1;
         self.decoder = Decoder::new(framing);
@@ -104,7 +104,7 @@ impl<IO: Transport> Wire<IO> {
         self.number
     }
 
-    /// The answer to the request is written: what is left of its body is nobody's.
+    /// Ends the request, whose answer is written: the rest of its body has no reader.
     pub(super) fn finish(&mut self) {
         self.number += 1;
         if self.body == BodyState::Held {
@@ -115,23 +115,24 @@ impl<IO: Transport> Wire<IO> {
         }
     }
 
-    /// Whether the whole of the request was read.
+    /// Returns whether the whole of the request was read.
     pub(super) fn is_read(&self) -> bool {
         self.decoder.is_done()
     }
 
-    /// How much of the body is left, at least.
+    /// Returns the length of the rest of the body, as far as it is known.
     pub(super) fn left(&self) -> u64 {
         self.decoder.left().unwrap_or(0)
     }
 
-    /// Whether another request can be read after this one. From here on no 100 is sent: the answer begins.
+    /// Marks the begin of the answer, and returns whether another request can be read after this one. From here on no 100 is
+    /// sent.
     pub(super) fn answer_begins(&mut self) -> bool {
         let was_never_sent = std::mem::take(&mut self.wants_continue);
         !was_never_sent && self.body != BodyState::Broken
     }
 
-    /// Puts an interim answer behind what waits to be written.
+    /// Appends an interim answer to the output.
     pub(super) fn push_interim(&mut self, status: StatusCode, headers: &HeaderMap) {
         if status == StatusCode::CONTINUE && !std::mem::take(&mut self.wants_continue) {
             return;
@@ -139,14 +140,13 @@ impl<IO: Transport> Wire<IO> {
         encode_response(self.output.gathered(), status, headers, Framing::None);
     }
 
-    /// Reads more of what nobody has asked for yet; 0 at the end.
+    /// Reads input that no reader has asked for yet; returns 0 at the end.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Some(io) = &mut self.io else { return Poll::Ready(Ok(0)) };
         poll_read(io, cx, &mut self.input)
     }
 
-    /// Ready when the client has gone away, while its answer is worked on. Not while another waits for the body: it will
-    /// see that.
+    /// Ready if the client has left while its answer is computed. Not while a task waits for the body: that task will notice.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
         if self.body == BodyState::Held && !self.decoder.is_done() && self.reader.is_some() {
             self.driver.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
@@ -162,21 +162,21 @@ impl<IO: Transport> Wire<IO> {
         Poll::Pending
     }
 
-    /// Writes what waits.
+    /// Writes and flushes the pending output.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(io) = &mut self.io else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
         ready!(self.output.poll_write(io, cx, &mut self.written))?;
         Pin::new(io).poll_flush(cx)
     }
 
-    /// Tells the client that nothing more comes.
+    /// Shuts down the sending side.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         let Some(io) = &mut self.io else { return Poll::Ready(Ok(())) };
         Pin::new(io).poll_shutdown(cx)
     }
 
-    /// Reads the body on and throws it away; how much was thrown away now, 0 at its end.
+    /// Reads the body on and discards it; returns the number of bytes discarded now, 0 at its end.
     pub(super) fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, BodyRefusal>> {
         loop {
             match ready!(self.poll_frame(cx)) {
@@ -207,7 +207,7 @@ impl<IO: Transport> Wire<IO> {
         }
     }
 
-    /// Reads more of a body, straight to where it is taken from; 0 at the end.
+    /// Reads more of a body, directly into the buffer that it is taken from; returns 0 at the end.
     fn poll_read_body(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let Some(io) = &mut self.io else { return Poll::Ready(Ok(0)) };
         let left = self.decoder.left().and_then(|left| usize::try_from(left).ok()).unwrap_or(usize::MAX);
@@ -220,7 +220,7 @@ impl<IO: Transport> Wire<IO> {
         Poll::Ready(Ok(len))
     }
 
-    /// Lets go of memory that an idle connection does not need.
+    /// Releases memory that an idle connection does not need.
     pub(super) fn rest(&mut self) {
         if self.input.is_empty() {
             self.input = BytesMut::new();
@@ -229,30 +229,30 @@ impl<IO: Transport> Wire<IO> {
         self.output.rest();
     }
 
-    /// Has the connection reset when it is closed.
+    /// Makes the connection reset when it is closed.
     pub(super) fn reset(&self) {
         if let Some(io) = &self.io {
             io.reset();
         }
     }
 
-    /// Takes the connection itself, with what was read of it and not taken.
+    /// Takes the connection itself, with its input that is not yet consumed.
     pub(super) fn take(&mut self) -> Option<(IO, Bytes)> {
         Some((self.io.take()?, self.input.split().freeze()))
     }
 
-    /// Closes the connection, if nobody took it. Who still waits for a body is told.
+    /// Closes the connection, if it was not taken over. It wakes a task that still waits for a body.
     pub(super) fn close(&mut self) {
         self.io = None;
         self.finish();
     }
 }
 
-/// Where the body of a request comes from.
+/// The source of a request's body.
 pub(in crate::http) trait Source: Send + Sync {
-    /// The next frame of request `number`'s body.
+    /// Polls the next frame of request `number`'s body.
     fn poll_body(&self, number: u64, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>>;
-    /// Request `number`'s body is not read any more.
+    /// Notes that request `number`'s body is not read any more.
     fn let_go(&self, number: u64);
 }
 
@@ -266,7 +266,7 @@ impl<IO: Transport> Source for Mutex<Wire<IO>> {
             wire.output.gathered().extend_from_slice(CONTINUE);
         }
         if !wire.output.is_empty() {
-            // A failure shows in what is read.
+            // A failure shows on the next read.
             let _ = wire.poll_flush(cx);
         }
         let frame = wire.poll_frame(cx);

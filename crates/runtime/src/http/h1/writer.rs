@@ -1,4 +1,4 @@
-//! Writes an answer: its head with the first of its body, then the body as it comes, no faster than the client reads.
+//! Writes an answer: its head with the first part of its body, then the body as it arrives, no faster than the client reads.
 
 use std::future::poll_fn;
 use std::io;
@@ -20,24 +20,24 @@ use super::{Framing, encode_chunk_head, encode_last_chunk};
 use crate::http::stream::Transport;
 use crate::http::{Body, BodyError, UNREAD_TIME};
 
-/// Why a connection ended early.
+/// The cause for which a connection ended early.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::http) enum Broken {
-    /// It broke, or the client went away.
+    /// The connection failed, or the client left.
     #[error("connection: {0}")]
     Io(#[from] io::Error),
-    /// An answer's body broke off: the client sees a broken answer.
+    /// An answer's body ended early: the client sees an incomplete answer.
     #[error("answer: {0}")]
     Body(BodyError),
     /// An answer's body is not as long as announced.
     #[error("an answer's body is not as long as announced")]
     Length,
-    /// The client does not read its answer.
+    /// The client stopped reading its answer.
     #[error("the client does not read")]
     Unread,
 }
 
-/// What the request asks of the form of its answer.
+/// The properties of a request on which the form of its answer depends.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) method: Method,
@@ -45,17 +45,17 @@ pub(super) struct Asked {
     pub(super) keep_alive: bool,
 }
 
-/// The body of an answer on its way out.
+/// The body of an answer that is being written.
 struct Writing<'a, IO> {
     wire: &'a Mutex<Wire<IO>>,
     body: Body,
     framing: Framing,
-    /// How much is to come, where that was announced.
+    /// Number of bytes to come, if it was announced.
     left: Option<u64>,
     is_over: bool,
 }
 
-/// Writes an answer. Whether the connection can be used again.
+/// Writes an answer. Returns whether the connection can be used again.
 pub(super) async fn write<IO: Transport>(
     wire: &Mutex<Wire<IO>>,
     stop: &CancellationToken,
@@ -67,8 +67,8 @@ pub(super) async fn write<IO: Transport>(
     let plan = Plan::new(&asked.method, asked.version, parts.status, &mut parts.headers, body.size_hint().exact());
     let left = if let Framing::Length(len) = plan.framing { Some(len) } else { None };
     let mut writing = Writing { wire, body, framing: plan.framing, left, is_over: !plan.has_body };
-    // The first of the body goes with the head. Asked for before: it may be made of the request's, whose client waits to
-    // be told to go on.
+    // The first part of the body goes with the head. It is polled first: it may depend on the request's body, whose client
+    // waits for a 100.
     let first = if plan.has_body { poll_fn(|cx| Poll::Ready(writing.poll_body(cx))).await } else { Poll::Pending };
     let keeps = {
         let wire = &mut *wire.lock();
@@ -97,7 +97,7 @@ impl<IO: Transport> Writing<'_, IO> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 
-    /// Puts what the body gave behind what waits to be written.
+    /// Appends a frame of the body to the output.
     fn take(&mut self, frame: NextFrame) -> Result<(), Broken> {
         let wire = &mut *self.wire.lock();
         let trailers = match frame.transpose().map_err(Broken::Body)?.map(Frame::into_data) {
@@ -134,7 +134,7 @@ impl<IO: Transport> Writing<'_, IO> {
                 match self.poll_body(cx) {
                     Poll::Ready(frame) => {
                         if let Err(err) = self.take(frame) {
-                            // What is whole of it may still reach the client.
+                            // The complete part may still reach the client.
                             let _ = self.wire.lock().poll_flush(cx);
                             return Poll::Ready(Err(err));
                         }
@@ -153,7 +153,7 @@ impl<IO: Transport> Writing<'_, IO> {
     }
 }
 
-/// Writes what waits, for as long as the client takes some of it now and then.
+/// Writes the output, as long as the client keeps reading.
 fn poll_flush<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), Broken>> {
     let before = wire.written;
     match wire.poll_flush(cx) {
@@ -170,7 +170,7 @@ fn poll_flush<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>, alarm: &
     }
 }
 
-/// Writes what waits to its end.
+/// Writes the output to its end.
 pub(super) async fn flush<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> Result<(), Broken> {
     alarm.clear();
     poll_fn(|cx| poll_flush(&mut wire.lock(), cx, alarm)).await

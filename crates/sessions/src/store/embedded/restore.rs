@@ -1,5 +1,5 @@
-//! The embedded store's start: what its file holds is checked, and brought back into memory. Keys are unwrapped in batches,
-//! and nothing of the database is held while what unwraps them is waited for.
+//! Start of the embedded store: checks its file and restores the content into memory. Keys are unwrapped in batches,
+//! and no transaction is open while the key wrap is awaited.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -17,15 +17,15 @@ use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONC
 
 const FORMAT: u64 = 1;
 
-/// What a start needs besides what is in memory now.
+/// Result of a restore, beside the content of the memory store.
 pub(super) struct Restored {
-    /// Stamps up to this one are refused.
+    /// Stamps up to this one are rejected.
     pub(super) floor_ms: u64,
-    /// Sessions whose rows are wrapped under another key than the first.
+    /// Sessions whose rows are not wrapped under the active key.
     pub(super) others: HashSet<SessionId>,
 }
 
-/// Brings the tables up to date and fills `memory`.
+/// Migrates the tables and fills `memory`.
 pub(super) async fn restore(
     provider: &'static dyn Provider,
     database: &Database,
@@ -58,11 +58,11 @@ fn text(err: &dyn std::fmt::Display) -> String {
     err.to_string()
 }
 
-/// Refuses a file of another format before anything in it is used.
+/// Rejects a file of another format before its content is used.
 fn check_format(database: &Database) -> Result<(), String> {
     let transaction = database.begin_read().map_err(|err| text(&err))?;
     let meta = match transaction.open_table(META) {
-        // New.
+        // The file is new.
         Err(TableError::TableDoesNotExist(_)) => return Ok(()),
         meta => meta.map_err(|err| text(&err))?,
     };
@@ -72,14 +72,14 @@ fn check_format(database: &Database) -> Result<(), String> {
     }
 }
 
-/// Makes the tables, and returns the floor.
+/// Creates the tables, and returns the floor.
 fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u64, String> {
     let transaction = database.begin_write().map_err(|err| text(&err))?;
     let floor_ms = {
         let mut meta = transaction.open_table(META).map_err(|err| text(&err))?;
         let format = meta.get(META_FORMAT).map_err(|err| text(&err))?.map(|value| value.value());
         let ceiling_ms = meta.get(META_CEILING_MS).map_err(|err| text(&err))?.map_or(0, |value| value.value());
-        // New: no earlier life, nothing to refuse.
+        // A new file has no earlier life, so there is nothing to reject.
         let floor_ms = format.map_or(0, |_| now_ms.max(ceiling_ms));
         meta.insert(META_FORMAT, FORMAT).map_err(|err| text(&err))?;
         meta.insert(META_CEILING_MS, floor_ms).map_err(|err| text(&err))?;
@@ -96,8 +96,8 @@ fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u
     Ok(floor_ms)
 }
 
-/// Refuses a key that bears the id of another one: every session would look damaged, and be left out. For that, a known
-/// value is wrapped under each key that ever wraps; returns the one that is to be written.
+/// Rejects a key that has the id of another one: otherwise every session would look damaged and be left out. For this
+/// check, a constant is wrapped under each key that ever wraps; returns the mark that is to be written.
 async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wrapped>, String> {
     let known = known_keks(database)?;
     for chunk in known.chunks(WRAP_MAX) {
@@ -133,10 +133,10 @@ fn known_keks(database: &Database) -> Result<Vec<Wrapped>, String> {
     Ok(known)
 }
 
-/// A key of the sessions' table and its row.
+/// A key in the table of sessions, and its row.
 type Entry = (Vec<u8>, Vec<u8>);
 
-/// As many rows as are unwrapped at once, from the key `after` on, itself included on the first page alone.
+/// Reads as many rows as are unwrapped at once, from the key `after` on, which is included on the first page only.
 fn page(database: &Database, after: &[u8], is_first: bool) -> Result<Vec<Entry>, String> {
     let transaction = database.begin_read().map_err(|err| text(&err))?;
     let sessions = transaction.open_table(SESSIONS).map_err(|err| text(&err))?;
@@ -150,7 +150,7 @@ fn page(database: &Database, after: &[u8], is_first: bool) -> Result<Vec<Entry>,
     Ok(entries)
 }
 
-/// Unwraps a page of sessions into memory; how many there are now.
+/// Unwraps a page of sessions into memory; returns the number of sessions there now.
 async fn restore_page(
     provider: &'static dyn Provider,
     keys: &dyn KeyWrap,
@@ -172,9 +172,9 @@ async fn restore_page(
                     "a session is {err}; put that key back into {file}, or remove the store to begin anew"
                 ));
             }
-            // Nothing is known of it: to leave it out would end it.
+            // The session's state is unknown: leaving it out would end it.
             Err(RowError::Key(err @ UnwrapError::Unavailable(_))) => return Err(format!("a session {err}")),
-            // Counted and warned of where it was met.
+            // Counted and logged at the check of the row.
             Err(RowError::Row(RowFault::Unauthenticated(_))) => continue,
             Err(err) => {
                 left_out(&err);

@@ -1,7 +1,8 @@
-//! Many inserts in one statement: an init waits for one commit, and a commit costs the same for one row as for hundreds.
+//! Batches of inserts in one statement: an init waits for one commit, and a commit costs the same for one row as for
+//! hundreds.
 //!
-//! While a batch is on its way the next one gathers by itself; only a lane that could go ahead of a busy one waits a
-//! little for company.
+//! While one batch is in progress, the next one gathers; only a lane that could start while another is busy waits a
+//! little for more rows.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,38 +18,38 @@ use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::link::{Lease, Link};
 
-/// Jobs that may wait for a lane.
+/// Maximum number of jobs that wait for a lane.
 const QUEUE_MAX: usize = 16 * 1024;
-/// Between two tries.
+/// Time between two attempts of a batch.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// One caller's row.
+/// One caller's row, with its deadline and the channel for its answer.
 pub(super) struct Job<I, A> {
     pub(super) item: I,
     until: Instant,
     answer: oneshot::Sender<A>,
 }
 
-/// What a batch does.
+/// Statement that a batcher runs for its batches.
 pub(super) trait Work: Send + Sync + 'static {
     type Item: Send + Sync + 'static;
     type Answer: Send + 'static;
     const OP: &'static str;
-    /// Whether a batch whose fate is unknown may be sent again.
+    /// True if a batch whose result is unknown may be retried.
     const MAY_REPEAT: bool;
 
-    /// Commits all of them; an answer each, in order.
+    /// Commits all jobs; returns an answer for each, in order.
     fn commit(
         &self,
         lease: Lease,
         jobs: &[Job<Self::Item, Self::Answer>],
     ) -> impl Future<Output = Result<Vec<Self::Answer>, Fault>> + Send;
 
-    /// The answer for a job that was not done.
+    /// Returns the answer for a job that was not done.
     fn failed(fault: &Fault) -> Self::Answer;
 }
 
-/// A queue and the lanes that empty it. Dropping it ends them.
+/// A queue and the lanes that empty it. Dropping it ends the lanes.
 pub(super) struct Batcher<W: Work> {
     queue: mpsc::Sender<Job<W::Item, W::Answer>>,
     shared: Arc<Shared<W>>,
@@ -85,11 +86,11 @@ impl<W: Work> Batcher<W> {
         Batcher { queue, shared, _lanes: lanes }
     }
 
-    /// Commits one item; never later than the operation's deadline.
+    /// Commits one item, at the latest by the operation's deadline.
     pub(super) async fn commit(&self, item: W::Item) -> W::Answer {
         let until = self.shared.link.until();
         let (answer, answered) = oneshot::channel();
-        // A full queue is refused, not waited for: the server is behind, and waiting would only hide it.
+        // A full queue rejects at once: the server is behind, and waiting would only hide it.
         if self.queue.try_send(Job { item, until, answer }).is_err() {
             return W::failed(&Fault::Busy);
         }
@@ -103,7 +104,7 @@ impl<W: Work> Batcher<W> {
         }
     }
 
-    /// Jobs that wait for a lane.
+    /// Returns the number of jobs that wait for a lane.
     pub(super) fn waiting(&self) -> usize {
         self.queue.max_capacity() - self.queue.capacity()
     }
@@ -123,7 +124,7 @@ impl<W: Work> Shared<W> {
         }
     }
 
-    /// One lane at a time; whether there is anything to do.
+    /// Gathers a batch, one lane at a time; returns false when there is nothing more to do.
     async fn gather(&self, jobs: &mut Vec<Job<W::Item, W::Answer>>) -> bool {
         let mut queue = self.jobs.lock().await;
         if queue.recv_many(jobs, self.batch_max).await == 0 {
@@ -140,11 +141,11 @@ impl<W: Work> Shared<W> {
         true
     }
 
-    /// Answers every job, by trying as long as one of them has time.
+    /// Answers every job, retrying as long as one of them has time left.
     async fn settle(&self, mut jobs: Vec<Job<W::Item, W::Answer>>) {
         let failed = loop {
             let now = Instant::now();
-            // A caller whose time is over has gone; its row is not sent after it.
+            // A caller past its deadline has gone; its row is not sent any more.
             jobs.retain(|job| job.until > now && !job.answer.is_closed());
             let Some(until) = jobs.iter().map(|job| job.until).max() else { return };
             let mut sent = false;

@@ -1,4 +1,4 @@
-//! How PostgreSQL is reached: libpq URLs, read strictly. No error tells a password.
+//! Settings of the connection to PostgreSQL: libpq URLs, parsed strictly. No error contains a password.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,43 +11,42 @@ use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::super::{OpenError, tls};
 
-/// Where the server is, and how much this process asks of it.
+/// Address of the server, and limits on this process's use of it.
 #[derive(Clone)]
 pub struct PostgresConfig {
     /// Hosts, ports, user, password, database.
     pub server: tokio_postgres::Config,
-    /// TLS; without it the connection is plain.
+    /// TLS settings; without them the connection is plain.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// Connections in the pool; one more listens. At least twice `lanes` and two.
+    /// Connections in the pool; one more listens. At least twice `lanes` plus two.
     pub pool_max: usize,
-    /// How long one connection may take to be made; of several hosts each has an equal part of it to be reached.
+    /// Maximum time to open one connection; several hosts share it equally.
     pub connect_timeout: Duration,
-    /// How long one operation may take, waiting for a connection included.
+    /// Maximum time of one operation, including the wait for a connection.
     pub deadline: Duration,
-    /// Batches of sessions, and as many of nonces, that may be on their way at once.
+    /// Batches of sessions, and as many of nonces, in progress at once.
     pub lanes: usize,
-    /// Sessions, or nonces, in one statement.
+    /// Maximum number of sessions, or nonces, in one statement.
     pub batch_max: usize,
-    /// How long a batch waits for company at most, and only while another one is on its way. None by default: what comes
-    /// meanwhile gathers by itself, and a timer rounds the wait up to a
-    /// millisecond.
+    /// Maximum time that a batch waits for more rows, only while another one is in progress. Zero by default: rows
+    /// gather during the commit anyway, and a timer rounds the wait up to a millisecond.
     pub batch_wait: Duration,
-    /// Whether opening applies migrations; else a schema that is too old is an error.
+    /// True if opening applies migrations; otherwise a schema that is too old is an error.
     pub migrate: bool,
-    /// Whether a sweep leaves what is not over by the server's clock. Always, but for tests that make up a time.
+    /// True if a sweep keeps rows that are not over by the server's clock. False only in tests with an artificial time.
     pub heed_server_clock: bool,
-    /// Sessions that the database may hold. Processes that share it count apart between two sweeps, and may together
-    /// pass it by what they put meanwhile.
+    /// Maximum number of sessions in the database. Processes that share it count separately between two sweeps, and
+    /// together may exceed it by the sessions that they put meanwhile.
     pub sessions_max: usize,
-    /// Nonces of sealed calls, and as many of inits; counted as `sessions_max`.
+    /// Maximum number of nonces of sealed calls, and as many of inits; counted as `sessions_max`.
     pub nonces_max: usize,
 }
 
 impl PostgresConfig {
-    /// The server that a URL names, with defaults for all else.
+    /// Creates settings for the server that a URL names, with defaults for all else.
     ///
     /// # Errors
-    /// [`OpenError`]: the URL, or a file of certificates that it names.
+    /// [`OpenError`]: an invalid URL, or a file of certificates that it names.
     pub fn new(url: &str) -> Result<Self, OpenError> {
         let (server, wish) = parse_url(url).map_err(OpenError)?;
         let tls = wish.client_config().map_err(|err| OpenError(err.0))?;
@@ -67,7 +66,7 @@ impl PostgresConfig {
         })
     }
 
-    /// Hosts, database and user, as an error or a log line may tell them.
+    /// Returns hosts, database and user, for errors and log lines.
     pub(super) fn place(&self) -> String {
         let ports = self.server.get_ports();
         let hosts = self.server.get_hosts().iter().enumerate().map(|(index, host)| {
@@ -98,24 +97,24 @@ impl fmt::Debug for PostgresConfig {
     }
 }
 
-/// What a URL says of TLS.
+/// TLS mode that a URL asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsWish {
-    /// None is needed: the server is on this machine.
+    /// Plain, because the server is on this machine.
     Local,
-    /// Refused by `sslmode=disable` though the server is elsewhere: worth a warning.
+    /// Plain, because of `sslmode=disable`, though the server is on another machine: worth a warning.
     Disabled,
-    /// Verified: chain and name.
+    /// TLS with verification of chain and name.
     Verified {
-        /// `sslrootcert`; the system's authorities without it.
+        /// `sslrootcert`; the system's authorities by default.
         ca: Option<PathBuf>,
-        /// `sslcert` and `sslkey`.
+        /// Client certificate and key: `sslcert` and `sslkey`.
         identity: Option<(PathBuf, PathBuf)>,
     },
 }
 
 impl TlsWish {
-    /// Reads the files that it names.
+    /// Reads the certificate files of the mode; `None` for a plain connection.
     ///
     /// # Errors
     /// [`ConfigError`], naming the file at fault.
@@ -130,16 +129,17 @@ impl TlsWish {
     }
 }
 
-/// Reads `postgres://user:password@host:port/database?option=value`; several hosts are parted by commas, a unix socket's
-/// folder is given as `?host=/folder`. Without `sslmode` TLS is verified unless every host is on this machine.
+/// Parses `postgres://user:password@host:port/database?option=value`; several hosts are separated by commas, the folder
+/// of a unix socket is given as `?host=/folder`. Without `sslmode` TLS is verified unless every host is on this
+/// machine.
 ///
 /// # Errors
-/// A sentence that names the part at fault.
+/// A sentence that names the invalid part.
 pub fn parse_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String> {
     let rest = url.strip_prefix("postgres://").or_else(|| url.strip_prefix("postgresql://"));
     let rest = rest.ok_or("expected a URL that begins with postgres://")?;
     let (address, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // The parser below would take all before an @ for credentials.
+    // The library's parser takes everything before an @ for credentials.
     if query.contains('@') || rest.contains('#') {
         return Err("the characters # ? @ in a password or an option must be percent-encoded".into());
     }
@@ -167,7 +167,7 @@ pub fn parse_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String>
             | "tcp_user_timeout"
             | "target_session_attrs"
             | "load_balance_hosts" => options.push(option),
-            // Not named: it may be the end of a password with a ? in it.
+            // The option is not quoted: it may be the end of a password with a ? in it.
             _ => {
                 return Err(
                     "the URL has an option that is not known, or a ? in its password that is not percent-encoded"
@@ -232,7 +232,7 @@ fn tls_wish(
     }
 }
 
-/// A path, percent-decoded.
+/// Decodes the percent-encoded path of an option.
 fn path(name: &str, value: &str) -> Result<PathBuf, String> {
     let fail = || format!("option {name}: the path is not percent-encoded UTF-8");
     let mut bytes = Vec::with_capacity(value.len());

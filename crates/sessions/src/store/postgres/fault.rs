@@ -1,4 +1,4 @@
-//! What can go wrong with the server, sorted by what helps.
+//! Failures of the server, sorted by their remedy.
 
 use std::error::Error;
 use std::fmt;
@@ -9,27 +9,27 @@ use tokio_postgres::error::SqlState;
 use super::super::{ReserveError, StoreError};
 use super::tls::TlsFault;
 
-/// An operation on the server failed.
+/// Failure of an operation on the server.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The client library, or the server through it.
+    /// Error of the client library, or of the server through it.
     Client(tokio_postgres::Error),
     /// The server did not answer in time.
     Late,
     /// All connections are in use.
     Busy,
-    /// It is known to be away.
+    /// The server is known to be unavailable.
     Away,
-    /// What wraps session keys is away.
+    /// The wrap of session keys is unavailable.
     Keys(String),
-    /// Something that only a person can mend: a password, a schema, a key.
+    /// An error that needs an operator: a password, a schema, a key.
     Setup(String),
-    /// What it answered makes no sense, or a row cannot be used.
+    /// The server's answer is invalid, or a row cannot be used.
     Answer(String),
 }
 
 impl Fault {
-    /// Whether the connection or the server is at fault, and another try may meet a better one.
+    /// True if the connection or the server is the cause, so that a retry may succeed.
     pub(super) fn is_passing(&self) -> bool {
         match self {
             Fault::Client(err) => match err.code() {
@@ -41,12 +41,12 @@ impl Fault {
         }
     }
 
-    /// Whether it shows that the server is not there.
+    /// True if the failure shows that the server is unavailable.
     pub(super) fn shows_it_away(&self) -> bool {
         self.is_passing() && !matches!(self, Fault::Busy | Fault::Keys(_))
     }
 
-    /// Whether it must stop a start: it will not pass by itself.
+    /// True if the failure must stop a start because it will not pass by itself.
     pub(super) fn stops_a_start(&self) -> bool {
         !self.is_passing()
     }
@@ -67,8 +67,8 @@ fn is_passing_code(code: &SqlState) -> bool {
     code.code().starts_with("08") || PASSING.contains(code)
 }
 
-/// An error that is not the server's own answer: a connection that broke or was not made passes; a server that speaks no
-/// TLS or another protocol, a certificate, or a password that is missing do not.
+/// True for a connection that broke or could not be made; false if the server has no TLS or another protocol, or if a
+/// certificate or a password is at fault. For errors that are not the server's own answer.
 fn is_passing_break(err: &tokio_postgres::Error) -> bool {
     let Some(source) = err.source() else { return err.is_closed() };
     source.downcast_ref::<TlsFault>().map_or_else(|| source.is::<std::io::Error>(), |fault| !fault.is_lasting)
@@ -77,7 +77,7 @@ fn is_passing_break(err: &tokio_postgres::Error) -> bool {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // Code and message alone: the details may hold a row.
+            // Only code and message: the details may contain a row.
             Fault::Client(err) => match err.as_db_error() {
                 Some(db) => write!(f, "{} ({})", db.message(), db.code().code()),
                 None => {

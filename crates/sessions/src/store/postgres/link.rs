@@ -1,5 +1,5 @@
-//! Connections to the server: a pool for operations, single ones for the watch and for migrations. An operation that did
-//! not end in order takes its connection with it: nobody else meets a statement that is still on its way.
+//! Connections to the server: a pool for operations, single ones for the watch and for migrations. A connection whose
+//! operation did not end in order is closed, so that no other operation meets a statement that is still in progress.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -20,27 +20,27 @@ use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::tls::MakeTls;
 
-/// Between two tries of an operation that may be tried again.
+/// Time between two attempts of an operation that may be retried.
 const PAUSE: Duration = Duration::from_millis(20);
-/// How long a refusal keeps the store from being called up.
+/// Time after an error answer for which the store does not count as up.
 const REFUSED_FOR: Duration = Duration::from_secs(2);
-/// How often a failure is written to the log.
+/// Minimum time between two log lines about failures.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// The pool, and what is known of the server.
+/// The pool, and the known state of the server.
 #[derive(Debug)]
 pub(super) struct Link {
     pool: deadpool_postgres::Pool,
     deadline: Duration,
-    /// Whether the last that was heard of the server was good.
+    /// True if the last result of the server was good.
     up: AtomicBool,
-    /// Whether the watch has found it away, or not in order. Operations then fail at once.
+    /// True if the watch has found the server unavailable or unusable. Operations then fail at once.
     away: AtomicBool,
-    /// When it last answered that it cannot do what it was asked: a full disk, a table that is gone.
+    /// Time of the last answer that the server cannot do an operation: a full disk, a missing table.
     refused: Mutex<Option<Instant>>,
-    /// When a failure was last written to the log.
+    /// Time of the last log line about a failure.
     told: Mutex<Option<Instant>>,
-    /// Told of each failure, so that the watch looks without delay.
+    /// Notified of each failure, so that the watch checks without delay.
     pub(super) doubt: Notify,
 }
 
@@ -61,29 +61,29 @@ impl Link {
         Ok(Link { pool, deadline: config.deadline, up, away, refused, told, doubt: Notify::new() })
     }
 
-    /// When an operation that begins now must be over.
+    /// Returns the deadline of an operation that begins now.
     pub(super) fn until(&self) -> Instant {
         Instant::now() + self.deadline
     }
 
-    /// Whether the last that was heard of the server was good, and it has refused nothing just now.
+    /// True if the last result of the server was good, and no error answer came recently.
     pub(super) fn is_up(&self) -> bool {
         let has_refused = self.refused.lock().is_some_and(|at| at.elapsed() < REFUSED_FOR);
         self.up.load(Ordering::Relaxed) && !has_refused
     }
 
-    /// Whether operations fail at once.
+    /// True if operations fail at once.
     pub(super) fn is_away(&self) -> bool {
         self.away.load(Ordering::Relaxed)
     }
 
-    /// The watch found it in order, or away.
+    /// Records a result of the watch: usable, or unavailable.
     pub(super) fn found(&self, in_order: bool) {
         self.up.store(in_order, Ordering::Relaxed);
         self.away.store(!in_order, Ordering::Relaxed);
     }
 
-    /// The server failed an operation: the watch is to look.
+    /// Records a failed operation and wakes the watch.
     pub(super) fn failed(&self, op: &'static str, fault: &Fault) {
         if matches!(fault, Fault::Away) {
             return;
@@ -97,14 +97,14 @@ impl Link {
             *self.refused.lock() = Some(now);
         }
         let mut told = self.told.lock();
-        // Under load one outage fails thousands.
+        // Under load one outage fails thousands of operations.
         if told.is_none_or(|told| now.duration_since(told) > TELL_EVERY) {
             *told = Some(now);
             tracing::warn!(op, err = %fault, "PostgreSQL failed an operation");
         }
     }
 
-    /// Fails at once while the server is away.
+    /// Fails at once while the server is unavailable.
     pub(super) fn expect_there(&self, op: &'static str) -> Result<(), Fault> {
         if self.is_away() {
             count_failure(op);
@@ -113,12 +113,12 @@ impl Link {
         Ok(())
     }
 
-    /// A connection for one operation.
+    /// Gets a connection for one operation.
     pub(super) async fn lease(&self) -> Result<Lease, Fault> {
         Ok(Lease { object: Some(self.pool.get().await?), in_order: false })
     }
 
-    /// Runs an operation within the deadline; where the connection broke it is tried again, so it must bear that.
+    /// Runs an operation within the deadline. It is retried if the connection broke, so it must be repeatable.
     pub(super) async fn run<T, F>(&self, op: &'static str, attempt: impl Fn(Lease) -> F) -> Result<T, Fault>
     where
         F: Future<Output = Result<T, Fault>>,
@@ -126,7 +126,7 @@ impl Link {
         self.run_for(op, self.deadline, attempt).await
     }
 
-    /// As [`Link::run`], within another time.
+    /// Runs an operation as [`Link::run`] does, within another time.
     pub(super) async fn run_for<T, F>(
         &self,
         op: &'static str,
@@ -165,23 +165,23 @@ impl Link {
         Pool { total: status.size, idle: status.available, waiting: status.waiting }
     }
 
-    /// Forgets all idle connections: the server has gone since they were made.
+    /// Closes all idle connections: the server has restarted since they were made.
     pub(super) fn forget_connections(&self) {
         self.pool.retain(|_, _| false);
     }
 }
 
-/// Tells the metrics of an operation that failed.
+/// Counts a failed operation in the metrics.
 pub(super) fn count_failure(op: &'static str) {
     metrics::counter!("sealway_store_failures_total", "store" => "postgres", "op" => op).increment(1);
 }
 
-/// Tells the metrics how long an operation took.
+/// Records the duration of an operation in the metrics.
 pub(super) fn took(op: &'static str, begun: Instant) {
     metrics::histogram!("sealway_store_seconds", "store" => "postgres", "op" => op).record(begun.elapsed());
 }
 
-/// A connection, used by one operation. It goes back to the pool if that ended in order.
+/// A connection for one operation. It returns to the pool if the operation ended in order.
 #[derive(Debug)]
 pub(super) struct Lease {
     object: Option<Object>,
@@ -189,7 +189,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// The operation ended in order.
+    /// Marks the operation as ended in order.
     pub(super) fn done(mut self) {
         self.in_order = true;
     }
@@ -219,7 +219,7 @@ impl Drop for Lease {
     }
 }
 
-/// Makes connections for the pool.
+/// Opens connections for the pool.
 struct Connector(PostgresConfig);
 
 impl Connect for Connector {
@@ -241,14 +241,14 @@ impl Connect for Connector {
     }
 }
 
-/// The server's configuration with bounds on all that a connection may wait for.
+/// Returns the server's configuration with time limits on everything that a connection may wait for.
 pub(super) fn session_config(config: &PostgresConfig) -> tokio_postgres::Config {
     let mut server = config.server.clone();
     let ms = (2 * config.deadline).as_millis();
-    // Each host has its share: one that swallows connections must leave time for the next.
+    // Each host has its share: one that drops packets must leave time for the next.
     let hosts = server.get_hosts().len().max(server.get_hostaddrs().len()).max(1);
     let connect_each = config.connect_timeout / u32::try_from(hosts).unwrap_or(u32::MAX);
-    // Statements of a client that is gone must not linger. The search path keeps other people's functions out.
+    // Statements of a client that is gone must not linger. The search path excludes functions of other users.
     let options = format!(
         "{} -c statement_timeout={ms} -c lock_timeout={ms} -c idle_in_transaction_session_timeout={ms} \
          -c search_path=pg_catalog -c synchronous_commit=on",

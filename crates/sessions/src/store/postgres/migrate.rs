@@ -1,5 +1,5 @@
-//! Migrations: numbered, add-only, safe to run from many processes at once. Everything is in the schema `sealway`; what
-//! else is in the database, a table `sessions` of other servers above all, is never touched.
+//! Migrations: numbered, add-only, safe to run from many processes at once. Everything is in the schema `sealway`;
+//! nothing else in the database is touched, such as a table `sessions` of another server.
 
 use std::time::Duration;
 
@@ -12,50 +12,51 @@ use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::watch::connect;
 
-/// Number, name and text.
+/// Number, name and SQL text of each migration.
 const MIGRATIONS: [(i32, &str, &str); 3] = [
     (1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql")),
     (2, "tenant_and_auth", include_str!("../../../migrations/0002_tenant_and_auth.sql")),
     (3, "row_version_and_lineage", include_str!("../../../migrations/0003_row_version_and_lineage.sql")),
 ];
 
-/// The advisory lock of migrations: "sealway" in ASCII, and a number.
+/// Advisory lock of migrations: "sealway" in ASCII, and a number.
 const LOCK: i64 = 0x7365_616c_7761_7901;
-/// How long one process waits for another's migrations.
+/// Maximum time that one process waits for another's migrations.
 const LOCK_WAIT: Duration = Duration::from_secs(60);
-/// How long a look at the schema may take.
+/// Maximum time for reading the state of the schema.
 const LOOK_MAX: Duration = Duration::from_secs(5);
-/// How long one migration may take.
+/// Maximum time of one migration.
 const RUN_MAX: Duration = Duration::from_secs(600);
 
-/// What [`migrate`] did.
+/// Result of [`migrate`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationReport {
-    /// Migrations applied now, as `0001_name`.
+    /// Migrations applied by this call, as `0001_name`.
     pub applied: Vec<String>,
-    /// How many had been applied before, ones that this program does not know included.
+    /// Number of migrations applied before, including ones that this program does not know.
     pub applied_before: usize,
-    /// Numbers applied by a newer program. The database fits this one all the same: migrations only add.
+    /// Numbers of migrations applied by a newer program. The database fits this program all the same: migrations only
+    /// add.
     pub newer: Vec<i32>,
-    /// Whether the database has a table `public.sessions` of another server. It was left alone.
+    /// True if the database has a table `public.sessions` of another server. It was left alone.
     pub has_foreign_sessions: bool,
 }
 
 /// Brings the database's schema up to date.
 ///
 /// # Errors
-/// [`OpenError`]: the server cannot be reached or refuses, a schema `sealway` is somebody else's, or a migration's text
-/// is another one than was applied.
+/// [`OpenError`]: the server cannot be reached or reports an error, a schema `sealway` belongs to another program, or
+/// the text of an applied migration has changed.
 pub async fn migrate(provider: &dyn Provider, config: &PostgresConfig) -> Result<MigrationReport, OpenError> {
     let fail = |fault: Fault| OpenError(format!("{}: {fault}", config.place()));
     let mut session = connect(config).await.map_err(fail)?;
     run(provider, &mut session.client).await.map_err(fail)
 }
 
-/// What is in the schema `sealway`.
+/// State of the schema `sealway`.
 enum Found {
     Nothing,
-    /// A schema without anything in it, as an administrator makes it for a role that may not.
+    /// An empty schema, as an administrator creates it for a role without the right to.
     Empty,
     /// Numbers, names and hashes of applied migrations.
     Ours(Vec<(i32, String, Vec<u8>)>),
@@ -63,7 +64,7 @@ enum Found {
 
 async fn look(client: &Client) -> Result<Found, Fault> {
     let encoding: String = client.query_one("SELECT current_setting('server_encoding')", &[]).await?.try_get(0)?;
-    // A token's subject that the database cannot hold would fail every insert beside its own.
+    // A token's subject that the database cannot encode would fail the whole batch of inserts.
     if !matches!(encoding.as_str(), "UTF8" | "SQL_ASCII") {
         return Err(Fault::Setup(format!("its encoding is {encoding}; make it with ENCODING 'UTF8'")));
     }
@@ -92,7 +93,7 @@ async fn look(client: &Client) -> Result<Found, Fault> {
     }
 }
 
-/// Compares what was applied with what this program knows; the numbers that only a newer one knows.
+/// Compares the applied migrations with the known ones; returns the numbers that only a newer program knows.
 fn compare(provider: &dyn Provider, applied: &[(i32, String, Vec<u8>)]) -> Result<Vec<i32>, Fault> {
     let mut newer = Vec::new();
     for (number, name, hash) in applied {
@@ -110,7 +111,7 @@ fn compare(provider: &dyn Provider, applied: &[(i32, String, Vec<u8>)]) -> Resul
     Ok(newer)
 }
 
-/// Whether the schema is as this program needs it.
+/// Checks that the schema has all migrations of this program.
 pub(super) async fn check(provider: &dyn Provider, client: &Client) -> Result<(), Fault> {
     let applied = match look(client).await? {
         Found::Nothing | Found::Empty => Vec::new(),
@@ -132,9 +133,9 @@ fn missing<'a>(
     MIGRATIONS.iter().filter(|(number, ..)| applied.iter().all(|(known, ..)| known != number))
 }
 
-/// Applies what is missing. Neither a server that is stuck nor a process that holds the lock can hold it for ever.
+/// Applies missing migrations. The time is bounded, both for a server that hangs and for a process that holds the lock.
 pub(super) async fn run(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
-    // Looked at without the lock first: most starts find nothing to do.
+    // Checked without the lock first: most starts have nothing to do.
     if let Found::Ours(applied) = timeout(LOOK_MAX, look(client)).await.unwrap_or(Err(Fault::Late))?
         && missing(&applied).next().is_none()
     {
@@ -152,7 +153,7 @@ async fn run_locked(provider: &dyn Provider, client: &mut Client) -> Result<Migr
     client.batch_execute(&timeouts).await?;
     client.execute("SELECT pg_advisory_lock($1)", &[&LOCK]).await?;
     let result = apply(provider, client).await;
-    // A connection that broke has lost its lock with it.
+    // A connection that broke has lost its lock too.
     let unlocked = client.execute("SELECT pg_advisory_unlock($1)", &[&LOCK]).await;
     let report = result?;
     unlocked?;

@@ -1,8 +1,8 @@
 //! Sessions and nonces in PostgreSQL, which any number of processes may share.
 //!
-//! A session is committed before its client hears of it, a nonce before its request is let through. While the server is
-//! away, sessions at hand work on; new ones and nonces are refused within the deadline. Revocations come by `NOTIFY`;
-//! while that connection is down, sessions at hand are used without hearing of them, and all are asked for again when it
+//! A session is committed before its client gets the answer, a nonce before its request proceeds. While the server is
+//! unavailable, cached sessions keep working; new ones and nonces are rejected within the deadline. Revocations come by
+//! `NOTIFY`; while that connection is down, cached sessions are used without them, and all are asked for again when it
 //! is back. `spec/session.md`, replay and storage.
 
 use std::sync::Arc;
@@ -44,14 +44,14 @@ use room::Room;
 use sessions::NewSession;
 use watch::Watch;
 
-/// Rows that one page of a long list has.
+/// Number of rows in one page of a long list.
 const PAGE: i64 = 10_000;
-/// How long a sweep removes rows before it leaves the rest to the next one.
+/// Time for which a sweep removes rows; the rest is left to the next sweep.
 const SWEEP_FOR: Duration = Duration::from_secs(5);
-/// How long a sweep may take in all.
+/// Maximum total time of a sweep.
 const SWEEP_MAX: Duration = Duration::from_secs(60);
 
-/// The store.
+/// Store in PostgreSQL.
 pub struct Postgres {
     provider: &'static dyn Provider,
     keys: Arc<dyn KeyWrap>,
@@ -64,21 +64,21 @@ pub struct Postgres {
     sealed: Room,
     inits: Room,
     nonces_max: usize,
-    /// Which count this process goes by.
+    /// Number of the count that this process uses.
     count_number: AtomicI64,
     heed_server_clock: bool,
-    /// The key under which all rows were when this process last looked at them.
+    /// Id of the key under which all rows were wrapped when this process last checked.
     rewrapped: Mutex<String>,
     _watch: JoinSet<()>,
 }
 
 impl Postgres {
-    /// Opens the database, of which this process may hold what `cache` bounds. A server that cannot be reached does not
-    /// fail this: the store starts down, and comes up by itself.
+    /// Opens the database; `cache` bounds the sessions held by this process. An unreachable server is no error: the
+    /// store starts down, and comes up by itself.
     ///
     /// # Errors
-    /// [`OpenError`]: the server refuses the password, the database, TLS or a privilege; the schema is too old or
-    /// somebody else's; a key of `keys` is another one than the database was written with.
+    /// [`OpenError`]: the server rejects the password, the database, TLS or a privilege; the schema is too old or
+    /// belongs to another program; a key of `keys` differs from the one of the same id in the database.
     pub async fn open(
         provider: &'static dyn Provider,
         config: PostgresConfig,
@@ -130,17 +130,17 @@ impl Postgres {
         Ok(Arc::new(store))
     }
 
-    /// Finds a session in the database, whatever is at hand.
+    /// Finds a session in the database, without the cache.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; also when the key file lacks the key that a session is wrapped under.
+    /// [`StoreError::Unavailable`]; also if the key file lacks the key that wraps the session.
     pub async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let (id, provider, keys) = (*id, self.provider, self.keys.as_ref());
         Ok(self.link.run("get", |lease| sessions::find(lease, id, provider, keys)).await?)
     }
 
-    /// Revokes a session and tells every process; its end if it was there and not yet revoked. It is then forgotten here
-    /// even if that failed.
+    /// Revokes a session and notifies every process; returns its end if it was there and not yet revoked. The session
+    /// is removed from the cache even if this fails.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -154,7 +154,7 @@ impl Postgres {
         Ok(end)
     }
 
-    /// The end of a session that is revoked, by whomever.
+    /// Returns the end of a session if it is revoked, by any process.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -166,7 +166,7 @@ impl Postgres {
     async fn rewrap_some(&self, batch: i64) -> Result<usize, StoreError> {
         let (now_ms, keys) = (self.clock.now_ms(), self.keys.as_ref());
         let mut after = String::new();
-        // Further only where all of a page could not be unwrapped.
+        // Continues only if no key of a page could be unwrapped.
         loop {
             let from = after.as_str();
             let page = self.link.run("put", |lease| rewrap::page(lease, keys, from, now_ms, batch)).await?;
@@ -177,7 +177,7 @@ impl Postgres {
         }
     }
 
-    /// How many live sessions are wrapped under each key-encryption key, by its id.
+    /// Returns the number of live sessions wrapped under each key-encryption key, by its id.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -192,7 +192,7 @@ impl Postgres {
         }
     }
 
-    /// Goes by a count from now on, unless it does already.
+    /// Uses a count from now on, unless it is in use already.
     fn heed(&self, counts: &sweep::Counts) {
         if self.count_number.swap(counts.number, Ordering::Relaxed) != counts.number {
             self.sessions.set(counts.sessions);
@@ -209,7 +209,7 @@ impl Store for Postgres {
         let place = self.sessions.take().ok_or(StoreError::Full)?;
         let record = session.record();
         let unavailable = |what: String| StoreError::Unavailable(what);
-        // A text of PostgreSQL holds no NUL; one such row would fail its whole batch.
+        // Text in PostgreSQL cannot contain NUL; one such row would fail its whole batch.
         if [&record.client_id, &record.subject, &record.tenant].into_iter().flatten().any(|text| text.contains('\0')) {
             return Err(unavailable("a NUL in a client id, a subject or a tenant cannot be stored".into()));
         }
@@ -239,7 +239,7 @@ impl Store for Postgres {
                 }
                 Ok(None)
             }
-            // Nobody can be asked: what is at hand is good, unless its revocation was heard of meanwhile.
+            // The store is unavailable: a cached session stays valid, unless its revocation arrived meanwhile.
             Err(err) => match stale {
                 Some(session) if !self.cache.is_ended(&session) => Ok(Some(session)),
                 _ => Err(err),
@@ -311,7 +311,7 @@ impl Store for Postgres {
 impl Durable for Postgres {
     async fn record(&self, claim: &Claim) -> Result<(), ReserveError> {
         let begun = Instant::now();
-        // Fails at once: a request that must not be let through need not wait to hear so.
+        // Fails at once: a request that will be rejected need not wait for it.
         self.link.expect_there("reserve")?;
         let room = if claim.is_sealed() { &self.sealed } else { &self.inits };
         let Some(place) = room.take() else {
@@ -321,7 +321,7 @@ impl Durable for Postgres {
         };
         let result = self.claims.commit(*claim).await;
         link::took("reserve", begun);
-        // One that was seen before is no failure of the store.
+        // A replay is no failure of the store.
         result.inspect_err(|err| {
             if matches!(err, ReserveError::Unavailable(_)) {
                 link::count_failure("reserve");

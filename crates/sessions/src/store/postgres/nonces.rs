@@ -1,5 +1,5 @@
-//! Rows of `sealway.nonces`. A nonce is granted when this very statement inserted its row, and when none like it can have
-//! been forgotten before.
+//! Rows of `sealway.nonces`. A nonce is granted if this statement inserted its row, and if no equal nonce can have been
+//! forgotten before.
 
 use std::collections::HashSet;
 
@@ -13,24 +13,24 @@ use super::fault::Fault;
 use super::link::Lease;
 use super::sessions::{from_ms, ms};
 
-/// Inserts nonces, many at once.
+/// Inserts many nonces at once.
 pub(super) struct Reserve;
 
 const INSERT: &str = "INSERT INTO sealway.nonces (key, sealed, stamp_ms, expires_ms)
     SELECT * FROM unnest($1::bytea[], $2::boolean[], $3::bigint[], $4::bigint[])
     ON CONFLICT DO NOTHING RETURNING key";
-/// Up to when nonces may have been forgotten.
+/// Time up to which nonces may have been forgotten.
 const FORGOTTEN: &str = "SELECT value FROM sealway.meta WHERE name = 'forgotten_ms'";
 
 impl Work for Reserve {
     type Item = Claim;
     type Answer = Result<(), ReserveError>;
     const OP: &'static str = "reserve";
-    // Sent again, a nonce would meet its own row.
+    // A retry would find its own row and look like a replay.
     const MAY_REPEAT: bool = false;
 
     async fn commit(&self, lease: Lease, jobs: &[Job<Claim, Self::Answer>]) -> Result<Vec<Self::Answer>, Fault> {
-        // In the order of their keys: two batches that share some must not wait for each other in a ring.
+        // Sorted by key: two batches with common keys must not deadlock.
         let mut rows: Vec<(ClaimKey, bool, i64, i64)> = jobs
             .iter()
             .map(|Job { item, .. }| (item.key(), item.is_sealed(), ms(item.stamp_ms()), ms(item.expires_ms())))
@@ -42,8 +42,8 @@ impl Work for Reserve {
         let stamps: Vec<i64> = rows.iter().map(|(_, _, stamp_ms, _)| *stamp_ms).collect();
         let expires: Vec<i64> = rows.iter().map(|(.., expires_ms)| *expires_ms).collect();
         let (insert, forgotten) = try_join(lease.prepare_cached(INSERT), lease.prepare_cached(FORGOTTEN)).await?;
-        // Both are sent at once, and are two transactions: the second sees what was forgotten before the first one's
-        // rows were free to take.
+        // Both are sent at once, as two transactions: the second sees every removal that happened before the first
+        // one's rows became free.
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] = [&keys, &sealed, &stamps, &expires];
         let inserting = lease.query(&insert, &parameters);
         let (inserted, forgotten) = try_join(inserting, lease.query_one(&forgotten, &[])).await?;
@@ -53,7 +53,7 @@ impl Work for Reserve {
         for row in &inserted {
             free.insert(key(row)?);
         }
-        // Of equal ones in a batch the first takes it.
+        // Of equal claims in a batch the first gets the nonce.
         let mut answer = |claim: &Claim| {
             let is_free = free.remove(&claim.key()) && !may_have_forgotten(claim, forgotten_ms);
             if is_free { Ok(()) } else { Err(ReserveError::Replayed) }
@@ -66,8 +66,9 @@ impl Work for Reserve {
     }
 }
 
-/// Whether a nonce stamped so may have been taken and forgotten already. Not while clocks run evenly; but one may step
-/// ahead and back, and a request whose stamp was checked in time may take its nonce late, after a slow body.
+/// True if a nonce with this stamp may have been taken and forgotten already. Not possible while clocks run evenly; but
+/// one may step ahead and back, and a request whose stamp was checked in time may take its nonce late, after a slow
+/// body.
 fn may_have_forgotten(claim: &Claim, forgotten_ms: u64) -> bool {
     // Nonces are kept for at least twice the window, and taken no earlier than a window before their stamp.
     let kept_ms = claim.expires_ms().saturating_sub(claim.now_ms()).saturating_sub(1);
@@ -75,7 +76,7 @@ fn may_have_forgotten(claim: &Claim, forgotten_ms: u64) -> bool {
     gone_ms <= forgotten_ms
 }
 
-/// Whether a nonce was taken: for those that there is no room for, who are told all the same.
+/// Checks if a nonce was taken, so that a full store still reports replays.
 pub(super) async fn is_taken(lease: Lease, claim_key: ClaimKey) -> Result<bool, Fault> {
     let statement = lease.prepare_cached("SELECT FROM sealway.nonces WHERE key = $1").await?;
     let row = lease.query_opt(&statement, &[&claim_key.0.as_slice()]).await?;
@@ -83,7 +84,7 @@ pub(super) async fn is_taken(lease: Lease, claim_key: ClaimKey) -> Result<bool, 
     Ok(row.is_some())
 }
 
-/// A page of what must still be remembered at `now_ms` and is stamped after `stamp_ms`.
+/// Reads a page of the nonces that must still be remembered at `now_ms` and are stamped after `stamp_ms`.
 pub(super) async fn recorded_after(
     lease: Lease,
     after: &[u8],

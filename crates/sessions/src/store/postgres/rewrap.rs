@@ -1,5 +1,5 @@
-//! Moving stored keys from one key-encryption key to another, a few at a time: it may stop anywhere and go on later, and
-//! several may do it at once.
+//! Rewrapping of stored keys from one key-encryption key to another, in small pages: it may stop anywhere and continue
+//! later, and several processes may run it at once.
 
 use sealway_proto::wire::SessionId;
 use tokio_postgres::Row;
@@ -10,16 +10,16 @@ use super::sessions::{self, COLUMNS, ms};
 use crate::kek::{KeyWrap, WRAP_MAX, Wrapped};
 use crate::store::row::{self, RowError, RowFault};
 
-/// What one page came to.
+/// Result of one page.
 pub(super) struct Page {
-    /// Keys moved.
+    /// Number of rewrapped keys.
     pub(super) moved: usize,
-    /// The last id looked at; none at the end.
+    /// The last id of the page; `None` at the end.
     pub(super) last: Option<String>,
 }
 
-/// Wraps the keys of up to `batch` live sessions after the id `after` anew, under the active key. Rows that another
-/// process holds, or whose key does not unwrap, are left as they are.
+/// Rewraps the keys of up to `batch` live sessions after the id `after` under the active key. Rows that another process
+/// holds, or whose key does not unwrap, are left as they are.
 pub(super) async fn page(
     mut lease: Lease,
     keys: &dyn KeyWrap,
@@ -43,7 +43,7 @@ pub(super) async fn page(
     }
     let moved = again(keys, wrapped).await?;
     let ids: Vec<&str> = moved.iter().map(|(id, _)| id.as_str()).collect();
-    // Each with the id of its own key: another may have become the active one meanwhile.
+    // Each with the id of its own key: the active key may have changed meanwhile.
     let kek_ids: Vec<&str> = moved.iter().map(|(_, wrapped)| wrapped.kek_id.as_str()).collect();
     let bytes: Vec<&[u8]> = moved.iter().map(|(_, wrapped)| wrapped.bytes.as_slice()).collect();
     let update = "UPDATE sealway.sessions AS s SET kek_id = n.kek_id, wrapped = n.wrapped, row_version = 3
@@ -57,13 +57,13 @@ pub(super) async fn page(
 }
 
 fn not_moved(id: &str, err: &RowError) {
-    // Of rows that authenticate nothing the first is warned of, and all are counted, where they were met.
+    // For unauthenticated rows the row check logs the first and counts all.
     if !matches!(err, RowError::Row(RowFault::Unauthenticated(_))) {
         tracing::error!(session = id, %err, "a session's key cannot be wrapped anew");
     }
 }
 
-/// Those that unwrap, wrapped anew in the newest version.
+/// Rewraps the rows that unwrap, in the newest version.
 async fn again(keys: &dyn KeyWrap, mut rows: Vec<row::Row>) -> Result<Vec<(SessionId, Wrapped)>, Fault> {
     let mut again = Vec::with_capacity(rows.len());
     while !rows.is_empty() {
@@ -83,7 +83,7 @@ async fn again(keys: &dyn KeyWrap, mut rows: Vec<row::Row>) -> Result<Vec<(Sessi
     Ok(again)
 }
 
-/// How many live sessions are wrapped under each key.
+/// Counts the live sessions wrapped under each key.
 pub(super) async fn census(lease: Lease, now_ms: u64) -> Result<Vec<(String, u64)>, Fault> {
     let sql = "SELECT kek_id, count(*) FROM sealway.sessions WHERE revoked_ms IS NULL AND expires_ms > $1
                GROUP BY kek_id ORDER BY kek_id";

@@ -1,5 +1,5 @@
-//! How much more the database may hold, as far as this process knows: what the last sweep counted, and what this process
-//! has put since. Exact while it is alone.
+//! Remaining room in the database, as far as this process knows: the last sweep's count plus this process's own inserts
+//! since. Exact while only one process uses the database.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 #[derive(Debug)]
 pub(super) struct Room {
     taken: AtomicI64,
-    /// Part of `taken`: not yet committed, so that no count has seen it.
+    /// Part of `taken` that is not yet committed, so that no count includes it.
     in_flight: AtomicI64,
     max: i64,
 }
 
-/// A place, given back when dropped unless it was filled.
+/// A reserved place, released when dropped unless it was filled.
 pub(super) struct Place<'a>(&'a Room, bool);
 
 impl Room {
@@ -21,7 +21,7 @@ impl Room {
         Room { taken: AtomicI64::new(0), in_flight: AtomicI64::new(0), max }
     }
 
-    /// Takes a place; none when it is full.
+    /// Reserves a place; `None` if there is no room.
     pub(super) fn take(&self) -> Option<Place<'_>> {
         if self.taken.fetch_add(1, Ordering::AcqRel) >= self.max {
             self.taken.fetch_sub(1, Ordering::AcqRel);
@@ -31,29 +31,29 @@ impl Room {
         Some(Place(self, false))
     }
 
-    /// Some have gone.
+    /// Releases `n` places after rows were removed.
     pub(super) fn give(&self, n: i64) {
         self.taken.fetch_sub(n, Ordering::AcqRel);
     }
 
-    /// Somebody has counted.
+    /// Sets the number of rows that a sweep counted; places in flight are added.
     pub(super) fn set(&self, counted: i64) {
         self.taken.store(counted.saturating_add(self.in_flight.load(Ordering::Acquire)), Ordering::Release);
     }
 
-    /// How much is held.
+    /// Returns the number of taken places.
     pub(super) fn len(&self) -> usize {
         usize::try_from(self.taken.load(Ordering::Acquire)).unwrap_or(0)
     }
 
-    /// One more than may be held: a count need not go further.
+    /// Returns the bound plus one: a count need not go further.
     pub(super) fn count_max(&self) -> i64 {
         self.max.saturating_add(1)
     }
 }
 
 impl Place<'_> {
-    /// It is held from now on.
+    /// Marks the place as filled, so that it stays taken.
     pub(super) fn fill(mut self) {
         self.1 = true;
     }

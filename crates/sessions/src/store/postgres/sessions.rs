@@ -1,4 +1,4 @@
-//! Rows of `sealway.sessions`.
+//! Rows of the table `sealway.sessions`.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::watch::CHANNEL;
 use crate::kek::{KeyWrap, UnwrapError, Wrapped};
 use crate::store::row::{self, RowError, RowFault};
 
-/// A session on its way into the database.
+/// A session with its wrapped key, to be inserted.
 pub(super) struct NewSession {
     pub(super) session: Arc<Session>,
     pub(super) wrapped: Wrapped,
 }
 
-/// Inserts sessions, many at once.
+/// Inserts many sessions at once.
 pub(super) struct Insert;
 
 const INSERT: &str = "INSERT INTO sealway.sessions
@@ -35,7 +35,7 @@ impl Work for Insert {
     type Item = NewSession;
     type Answer = Result<(), StoreError>;
     const OP: &'static str = "put";
-    // By its id a session is inserted once, however often it is sent.
+    // A retry is harmless: the id makes the insert idempotent.
     const MAY_REPEAT: bool = true;
 
     async fn commit(&self, lease: Lease, jobs: &[Job<NewSession, Self::Answer>]) -> Result<Vec<Self::Answer>, Fault> {
@@ -65,11 +65,11 @@ impl Work for Insert {
     }
 }
 
-/// Columns that [`read`] takes, in order.
+/// Columns that [`read`] expects, in order.
 pub(super) const COLUMNS: &str =
     "id, wire, client_id, subject, created_ms, expires_ms, kek_id, wrapped, tenant, auth, lineage, row_version";
 
-/// Finds a session that is not revoked, nor the chain that it was renewed in.
+/// Finds a session that is not revoked and whose chain of renewals is not revoked.
 pub(super) async fn find(
     lease: Lease,
     id: SessionId,
@@ -93,7 +93,7 @@ pub(super) async fn find(
             let session = Session::new(provider, record).map_err(|err| Fault::Answer(err.to_string()))?;
             Ok(Some(Arc::new(session)))
         }
-        // Not "no such session": the key may come back, and the client must not start anew for our mistake.
+        // Not "no such session": the key may come back, and the client must not start anew because of a missing key.
         Err(RowError::Key(err @ (UnwrapError::UnknownKek(_) | UnwrapError::Unavailable(_)))) => {
             tracing::error!(session = %id, %err, keys = %keys.place(), "a session cannot be used");
             Err(Fault::Answer(format!("a session is {err}")))
@@ -106,14 +106,14 @@ pub(super) async fn find(
     }
 }
 
-/// A row as the columns [`COLUMNS`] say it.
+/// Reads a row with the columns of [`COLUMNS`].
 pub(super) fn read(row: &Row) -> Result<Result<row::Row, RowError>, Fault> {
     let (id, wrapped): (&str, &[u8]) = (row.try_get(0)?, row.try_get(7)?);
     let wire = u8::try_from(row.try_get::<_, i16>(1)?).ok().and_then(Wire::from_number);
-    // Absent in rows of the release before, and where there is nothing to say.
+    // NULL in rows of the previous release, and for sessions without authentication.
     let auth = row.try_get::<_, Option<&str>>(9)?.map_or(Some(Auth::None), Auth::from_name);
     let lineage = row.try_get::<_, Option<&str>>(10)?.map(SessionId::parse).transpose();
-    // Rows of the release before say no version; that they are of its second is as good as of its first.
+    // Rows of the previous release have no version; version 2 covers its first version too.
     let version = row.try_get::<_, Option<i16>>(11)?.map_or(Ok(2), u8::try_from);
     let (Ok(id), Some(wire), Some(auth), Ok(lineage), Ok(version @ (2 | row::VERSION)), Ok(bytes)) =
         (SessionId::parse(id), wire, auth, lineage, version, wrapped.try_into())
@@ -135,7 +135,7 @@ pub(super) fn read(row: &Row) -> Result<Result<row::Row, RowError>, Fault> {
     Ok(Ok(row::Row { version, facts, wrapped: Wrapped { kek_id: row.try_get(6)?, bytes } }))
 }
 
-/// Revokes a session and tells every process, in one commit; its end, if it was there.
+/// Revokes a session and notifies every process, in one commit; returns its end if it was there.
 pub(super) async fn revoke(lease: Lease, id: SessionId, now_ms: u64) -> Result<Option<u64>, Fault> {
     let sql = format!(
         "UPDATE sealway.sessions SET revoked_ms = $2, wrapped = '' WHERE id = $1 AND revoked_ms IS NULL
@@ -150,8 +150,8 @@ pub(super) async fn revoke(lease: Lease, id: SessionId, now_ms: u64) -> Result<O
     })
 }
 
-/// Ends a chain of renewals, by a row of its first session that is revoked until then, and tells every process; whether the
-/// first session was there and not yet revoked.
+/// Ends a chain of renewals by a row of its first session that is revoked until then, and notifies every process;
+/// returns true if the first session was there and not yet revoked.
 pub(super) async fn end_chain(lease: Lease, root: SessionId, now_ms: u64, until_ms: u64) -> Result<bool, Fault> {
     let sql = format!(
         "WITH before AS (SELECT revoked_ms IS NULL AS is_live FROM sealway.sessions WHERE id = $1),
@@ -167,7 +167,7 @@ pub(super) async fn end_chain(lease: Lease, root: SessionId, now_ms: u64, until_
     Ok(row.try_get(0)?)
 }
 
-/// The end of a session that is revoked.
+/// Returns the end of a session if it is revoked.
 pub(super) async fn revoked_end(lease: Lease, id: SessionId) -> Result<Option<u64>, Fault> {
     let sql = "SELECT expires_ms FROM sealway.sessions WHERE id = $1 AND revoked_ms IS NOT NULL";
     let row = lease.query_opt(sql, &[&id.as_str()]).await?;
@@ -175,14 +175,15 @@ pub(super) async fn revoked_end(lease: Lease, id: SessionId) -> Result<Option<u6
     Ok(row.map(|row| row.try_get(0)).transpose()?.map(from_ms))
 }
 
-/// A page of revoked sessions that end after `now_ms`, with their ends; in the order of these, from the one after `after`.
+/// Reads a page of revoked sessions that end after `now_ms`, each with its end, sorted by end, from the one after
+/// `after`.
 pub(super) async fn revoked_after(
     client: &Client,
     after: Option<&(SessionId, u64)>,
     now_ms: u64,
     page: i64,
 ) -> Result<Vec<(SessionId, u64)>, Fault> {
-    // As the index of revoked sessions is ordered.
+    // In the order of the index of revoked sessions.
     let sql = "SELECT id, expires_ms FROM sealway.sessions
                WHERE revoked_ms IS NOT NULL AND expires_ms > $1 AND (expires_ms, id) > ($2, $3)
                ORDER BY expires_ms, id LIMIT $4";
@@ -195,12 +196,12 @@ pub(super) async fn revoked_after(
     rows.iter().map(read).collect()
 }
 
-/// As a row has it: nothing for not at all, as rows of the release before have it.
+/// Returns the column's value: `None` for no authentication, as in rows of the previous release.
 fn auth_text(auth: Auth) -> Option<&'static str> {
     (auth != Auth::None).then(|| auth.name())
 }
 
-/// A time as the database has it.
+/// Converts a time to the database's type.
 pub(super) fn ms(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Forgetting what is over: by one process at a time, in batches, never longer than an operation may take.
+//! Removal of expired rows: by one process at a time, in batches, never longer than an operation may take.
 
 use std::time::Duration;
 
@@ -8,61 +8,60 @@ use super::fault::Fault;
 use super::link::Lease;
 use super::sessions::{from_ms, ms};
 
-/// The advisory lock of the one that sweeps.
+/// Advisory lock of the process that sweeps.
 const LOCK: i64 = 0x7365_616c_7761_7902;
-/// How long one statement of a sweep may take: a count reads much.
+/// Maximum time of one statement of a sweep: a count reads much.
 const STATEMENT_MAX: Duration = Duration::from_secs(30);
-/// Rows that one statement removes.
+/// Rows removed by one statement.
 const BATCH: i64 = 5000;
-/// Nonces are kept so much longer than they must be: clocks of several processes differ a little.
+/// Extra time for which nonces are kept, because the clocks of several processes differ a little.
 const SPARE_MS: u64 = 1000;
-/// How often a large database is counted: that reads an index from end to end.
+/// Minimum time between counts of a large database: a count reads an index from end to end.
 const COUNT_EVERY_MS: i64 = 15_000;
-/// Fewer rows than this are counted each time.
+/// Number of rows below which every sweep counts.
 const COUNT_CHEAP: i64 = 20_000;
 
-/// How much there is, as last counted by whoever.
+/// Sizes of the tables, as last counted by any process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
-    /// Which count this is.
+    /// Sequence number of the count.
     pub(super) number: i64,
-    /// When it was made, on the clock of who made it.
+    /// Time of the count, on the clock of the process that made it.
     at_ms: i64,
     pub(super) sessions: i64,
     pub(super) nonces_sealed: i64,
     pub(super) nonces_init: i64,
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Swept {
-    /// Sessions that went; revoked ones had gone before.
+    /// Number of removed sessions, without revoked ones.
     pub(super) sessions: usize,
     pub(super) counts: Counts,
 }
 
-/// What a sweep goes by.
+/// Parameters of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
-    /// The caller's time.
+    /// The caller's time, in milliseconds since the epoch.
     pub(super) now_ms: u64,
-    /// Whether the server's clock has a say: what is not over by it stays.
+    /// True if rows that are not over by the server's clock stay.
     pub(super) heed_server_clock: bool,
-    /// For how long rows are removed, about.
+    /// Approximate time for removing rows.
     pub(super) time: Duration,
-    /// Counts of sessions and of nonces need not go further.
+    /// Limits up to which sessions and nonces are counted.
     pub(super) count_max: (i64, i64),
 }
 
-/// Removes what is over, unless another process is at it.
+/// Removes expired rows, unless another process is sweeping.
 pub(super) async fn sweep(lease: Lease, order: Order) -> Result<Swept, Fault> {
     let until = Instant::now() + order.time;
     let locked = lease.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).await?;
     if !locked.try_get::<_, bool>(0)? {
         return Ok(Swept { sessions: 0, counts: last_counts(lease).await? });
     }
-    // From here on an error, or the end of the caller's patience, drops the connection, and the lock with it.
-    // A process whose clock is ahead must not remove what the others still need.
+    // From here on an error, or cancellation by the caller, drops the connection, and the lock with it.
     let now_ms = match order.heed_server_clock {
         true => server_time(&lease).await?.min(order.now_ms),
         false => order.now_ms,
@@ -82,9 +81,9 @@ async fn server_time(lease: &Lease) -> Result<u64, Fault> {
     Ok(from_ms(lease.query_one(sql, &[]).await?.try_get(0)?))
 }
 
-/// Two transactions: that nonces may be forgotten is committed before the first of them is. Whoever takes a nonce that
-/// is free because it was forgotten sees that. The mark is no higher than what was there to forget: a clock that is a
-/// year ahead must not refuse a year's requests.
+/// Two transactions: the mark that nonces may be forgotten is committed before the first removal. A transaction that
+/// takes a nonce freed by a removal sees the mark. The mark is no higher than the latest removed expiry: a clock that
+/// is a year ahead must not reject a year's requests.
 async fn forget_nonces(lease: &Lease, cutoff_ms: u64, until: Instant) -> Result<(), Fault> {
     let mark = "UPDATE sealway.meta
                 SET value = greatest(value, (SELECT max(expires_ms) FROM sealway.nonces WHERE expires_ms <= $1))
@@ -118,7 +117,7 @@ async fn purge_sessions(lease: &Lease, now_ms: u64, until: Instant) -> Result<us
     }
 }
 
-/// As last counted.
+/// Returns the last count of any process.
 pub(super) async fn last_counts(lease: Lease) -> Result<Counts, Fault> {
     let counts = counted(&lease).await?;
     lease.done();
@@ -142,7 +141,7 @@ async fn counted(lease: &Lease) -> Result<Counts, Fault> {
     Ok(counts)
 }
 
-/// Counts, and leaves the result for those who do not.
+/// Counts the rows and stores the result for other processes.
 async fn count(lease: &Lease, now_ms: i64, (sessions_max, nonces_max): (i64, i64)) -> Result<Counts, Fault> {
     let known = counted(lease).await?;
     let total = known.sessions + known.nonces_sealed + known.nonces_init;

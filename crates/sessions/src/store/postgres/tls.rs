@@ -1,4 +1,4 @@
-//! TLS for the PostgreSQL client library. Which authorities are trusted is decided where the configuration is made.
+//! TLS for the PostgreSQL client library. The configuration decides which authorities are trusted.
 
 use std::fmt;
 use std::future::Future;
@@ -13,21 +13,21 @@ use tokio_postgres::Socket;
 use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
 
-/// Makes connections verified, or plain ones without a configuration.
+/// Makes verified connections, or plain ones without a configuration.
 #[derive(Clone)]
 pub(super) struct MakeTls(pub(super) Option<Arc<rustls::ClientConfig>>);
 
-/// For one host.
+/// TLS for the connection to one host.
 pub(super) struct Tls {
     config: Option<Arc<rustls::ClientConfig>>,
     name: String,
 }
 
-/// A handshake failed. One that failed by the server's certificate fails again until somebody acts.
+/// A failed handshake. If the server's certificate is at fault, retries fail until an operator acts.
 #[derive(Debug)]
 pub(super) struct TlsFault {
     text: String,
-    /// Whether trying again is of no use.
+    /// True if a retry is useless.
     pub(super) is_lasting: bool,
 }
 
@@ -71,11 +71,11 @@ impl TlsConnect<Socket> for Tls {
     }
 }
 
-/// A verified connection.
+/// A connection with verified TLS.
 pub(super) struct Stream(client::TlsStream<Socket>);
 
 impl TlsStream for Stream {
-    // The server's certificate is verified; SCRAM needs no second proof of who it is.
+    // The server's certificate is verified; SCRAM needs no second proof of its identity.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }

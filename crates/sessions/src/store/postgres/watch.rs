@@ -1,7 +1,7 @@
-//! The watch: one connection that tells whether the server is there, checks that the database is ours before anything is
-//! asked of it, and listens for revocations.
+//! The watch: one connection that detects if the server is available, checks that the database is ours before it is
+//! used, and listens for revocations.
 //!
-//! A server that is away does not stop a start; one that answers, and whose answer only a person can mend, does.
+//! An unavailable server does not stop a start; a server whose answer needs an operator does.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,16 +19,16 @@ use super::tls::MakeTls;
 use super::{PAGE, migrate, sessions};
 use crate::kek::{KeyWrap, UnwrapError, Wrapped, mark, open_marks};
 
-/// The channel of revocations; the payload is the session's id.
+/// Channel of revocations; the payload is the session's id.
 pub(super) const CHANNEL: &str = "sealway_revoked";
-/// How often the server is asked whether it is there, and how often an absent one is looked for.
+/// Interval of pings, and of attempts to reach an unavailable server.
 const EVERY: Duration = Duration::from_millis(500);
-/// With a table of ours: a server without it is as good as away.
+/// Uses a table of ours: a server without it counts as unavailable.
 const PING: &str = "SELECT FROM sealway.meta LIMIT 1";
-/// How long it may take to say so.
+/// Maximum time for the answer to a ping.
 const PING_MAX: Duration = Duration::from_secs(1);
 
-/// More revocations than a process remembers are not read.
+/// Pages of revocations read at most; more are not remembered anyway.
 const REVOKED_PAGES_MAX: usize = 100;
 
 /// A connection outside the pool.
@@ -43,12 +43,12 @@ impl Drop for Session {
     }
 }
 
-/// A connection that hears of nothing.
+/// Opens a connection without notifications.
 pub(super) async fn connect(config: &PostgresConfig) -> Result<Session, Fault> {
     connect_listening(config, |_| ()).await
 }
 
-/// A connection that hands the payload of each notification to `heard`.
+/// Opens a connection that passes the payload of each notification to `heard`.
 async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send + 'static) -> Result<Session, Fault> {
     let server = session_config(config);
     let connecting = server.connect(MakeTls(config.tls.clone()));
@@ -64,7 +64,7 @@ async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send 
     Ok(Session { client, driver: driver.abort_handle() })
 }
 
-/// What the watch knows.
+/// Dependencies of the watch task.
 pub(super) struct Watch {
     pub(super) provider: &'static dyn Provider,
     pub(super) config: PostgresConfig,
@@ -74,13 +74,13 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Connects, checks the database and listens. The checks are made each time: behind the same address may be another
-    /// server, or the same one with an older copy.
+    /// Connects, checks the database and listens. The checks run on every connection: the same address may now lead to
+    /// another server, or to the same one with an older copy.
     pub(super) async fn begin(&self) -> Result<Session, Fault> {
         let cache = self.cache.clone();
         let mut session = connect_listening(&self.config, move |payload| match SessionId::parse(payload) {
             Ok(id) => cache.revoke(&id),
-            // Whatever it was to say: what is at hand is asked for again.
+            // The payload is unreadable, so all cached sessions are asked for again.
             Err(_) => cache.clear(),
         })
         .await?;
@@ -96,14 +96,14 @@ impl Watch {
         };
         tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
         ask(&session, &format!("LISTEN {CHANNEL}")).await?;
-        // After the LISTEN is in force: what is asked for from now on cannot be revoked unheard.
+        // After LISTEN is in force, so that nothing fetched from now on can miss its revocation.
         self.learn_revoked(&session.client).await?;
         self.cache.clear();
         Ok(session)
     }
 
-    /// What was revoked while nobody listened here: a copy of it may still stand in Redis, where the process that revoked
-    /// it ended before it could tell.
+    /// Reads the revocations of the time without a listener: Redis may still hold a copy of such a session, if the
+    /// process that revoked it ended before it could tell Redis.
     async fn learn_revoked(&self, client: &Client) -> Result<(), Fault> {
         let mut last = None;
         for _ in 0..REVOKED_PAGES_MAX {
@@ -118,7 +118,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Runs until it is aborted.
+    /// Runs until the task is aborted.
     pub(super) async fn run(self, begun: Option<Session>) {
         let mut session = begun;
         let mut told = String::new();
@@ -152,7 +152,7 @@ impl Watch {
         }
     }
 
-    /// Asks again and again, and returns when there is no answer.
+    /// Pings until there is no answer, and returns the failure.
     async fn stay(&self, session: &Session) -> Fault {
         loop {
             tokio::select! {
@@ -174,10 +174,10 @@ async fn ask(session: &Session, sql: &str) -> Result<(), Fault> {
     }
 }
 
-/// Refuses a key that bears the id of another one: every session would look damaged. All or nothing: a ring that is
-/// refused leaves no mark of its other keys.
+/// Rejects a key that has the id of another one: otherwise every session would look damaged. All or nothing: a rejected
+/// ring leaves no mark of its other keys.
 async fn check_keks(keys: &dyn KeyWrap, client: &mut Client) -> Result<(), Fault> {
-    // What wraps may be away for now: that is no reason to refuse a start.
+    // The key wrap may be unavailable for now: no reason to fail a start.
     let mark = mark(keys).await.map_err(|err| Fault::Keys(err.to_string()))?;
     let transaction = client.transaction().await?;
     let insert = "INSERT INTO sealway.keks (kek_id, wrapped) VALUES ($1, $2) ON CONFLICT DO NOTHING";

@@ -1,16 +1,17 @@
-//! What this process grants by itself while Redis is away, where it may ([`OnLoss::Local`]), and tells Redis later.
+//! Nonces that this process grants by itself while Redis is away, if allowed ([`OnLoss::Local`]), to be written to
+//! Redis later.
 
 use sealway_proto::session::ClaimKey;
 
 use super::config::OnLoss;
 
-/// The list.
+/// List of nonces granted without Redis.
 #[derive(Debug)]
 pub(super) struct Alone {
     may: bool,
-    /// Whether Redis is away: only then is anything granted here.
+    /// True while Redis is away; only then does this list grant.
     is_alone: bool,
-    /// Each with the time at which it may be forgotten.
+    /// Granted nonces, each with the time at which it may be forgotten.
     granted: Vec<(ClaimKey, u64)>,
     max: usize,
 }
@@ -21,18 +22,18 @@ impl Alone {
         Alone { may, is_alone: may, granted: Vec::new(), max }
     }
 
-    /// Redis is away.
+    /// Starts granting here: Redis is away.
     pub(super) fn begin(&mut self) {
         self.is_alone = self.may;
     }
 
-    /// Redis is about to be back: grants nothing more here, and gives what Redis has to be told.
+    /// Stops granting here, because Redis is about to be back; returns the nonces to write to Redis.
     pub(super) fn end(&mut self) -> Vec<(ClaimKey, u64)> {
         self.is_alone = false;
         std::mem::take(&mut self.granted)
     }
 
-    /// Takes back what Redis could not be told.
+    /// Takes back nonces that could not be written to Redis.
     pub(super) fn keep(&mut self, mut untold: Vec<(ClaimKey, u64)>) {
         self.granted.append(&mut untold);
         self.begin();
@@ -42,7 +43,7 @@ impl Alone {
         self.is_alone
     }
 
-    /// Notes a grant; none when there is no room, or nothing may be granted here.
+    /// Records a grant; `None` if the list is full, or if nothing may be granted here.
     pub(super) fn grant(&mut self, key: ClaimKey, expires_ms: u64) -> Option<()> {
         if !self.is_alone || self.granted.len() >= self.max {
             return None;

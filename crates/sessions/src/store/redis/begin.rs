@@ -1,8 +1,8 @@
-//! Bringing epochs into force: joining those that others have begun, and beginning new ones.
+//! Start of epochs: joining those that other processes have begun, and beginning new ones.
 //!
-//! Beginning one: the old one is closed, so that nothing is granted meanwhile; what the durable side has recorded is
-//! written back; the text of a new generation is loaded; the new one is put in force, its floor above every stamp that
-//! may have been granted without a record.
+//! Steps of a new epoch: the old one is closed, so that nothing is granted meanwhile; the durable side's records are
+//! written back; the script of a new generation is loaded; the new epoch is put in force, its floor above every stamp
+//! that may have been granted without a record.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -17,26 +17,26 @@ use super::link::{Link, Trouble};
 use super::{Shared, hex, script};
 use crate::store::Recorded;
 
-/// With a durable side, or at the very first beginning, the floor is so far ahead: stamps above half of it have a record,
-/// the other half is for clocks that differ.
+/// Distance of the floor with a durable side, or at the very first start: stamps above half of it have a record, the
+/// other half is for clocks that differ.
 const FLOOR_MS: u64 = 1000;
-/// How much beyond a time that was told once the floor is: that time is noted once a second, and stamps may be half a
+/// Distance of the floor above a server time once seen: that time is noted once a second, and stamps may be half a
 /// second ahead of it.
 const SEEN_MARGIN_MS: u64 = 1500;
-/// Whoever closed an epoch and does not open the next one within this time is thought gone.
+/// Time after which a process that closed an epoch and did not open the next one is considered gone.
 const TAKE_OVER: Duration = Duration::from_secs(3);
-/// How long the durable side may take; less than the time after which another takes over.
+/// Maximum time of the durable side; less than the time after which another process takes over.
 const DURABLE_WAIT: Duration = Duration::from_secs(2);
-/// Longer than what is left of a nonce's time: see the script.
+/// Longer than the remaining lifetime of a nonce: see the script.
 const KEEP_MORE_MS: u64 = 12_000;
 const WRITE_BACK_AT_ONCE: usize = 256;
 
-/// Whom this process waits for: marks of others, each with when it was first seen.
+/// Marks of other processes for which this process waits, each with the time at which it was first seen.
 #[derive(Debug, Default)]
 pub(super) struct Waits(HashMap<usize, (String, Instant)>);
 
 impl Waits {
-    /// Whether the mark has stood for too long.
+    /// True if the mark has stood longer than [`TAKE_OVER`].
     fn is_over(&mut self, bucket: usize, mark: &str) -> bool {
         let (known, since) = self.0.entry(bucket).or_insert_with(|| (mark.to_owned(), Instant::now()));
         if known != mark {
@@ -47,8 +47,8 @@ impl Waits {
 }
 
 impl Shared {
-    /// Brings buckets into force: joins the epochs that are, and begins new ones where none is. Those that another process
-    /// is about to begin are left out, to be asked for again.
+    /// Brings buckets into force: joins the epochs that are, and begins new ones if none is. Leaves out buckets that
+    /// another process is about to begin; the caller asks again.
     pub(super) async fn repair(
         &self,
         link: &Link,
@@ -76,15 +76,15 @@ impl Shared {
         if !closed.is_empty() {
             done.extend(self.begin(link, &closed, is_new).await?);
         }
-        // A cluster's other nodes go on while one is away.
+        // The other nodes of a cluster go on while one is away.
         match trouble {
             Some(err) if done.is_empty() => Err(err),
             _ => Ok(done),
         }
     }
 
-    /// Whether this is the very first beginning: nobody has ever kept anything there, this process neither. A cluster is
-    /// new as a whole only: a node that lost its memory is not.
+    /// True at the very first start: no process, including this one, has ever kept anything there. A cluster is new
+    /// only as a whole: a node that lost its memory is not.
     fn is_new(&self, looks: &[Result<Look, Trouble>]) -> bool {
         let is_untouched = |look: &Result<Look, Trouble>| match look {
             Ok(look) => look.generation.is_empty() || look.generation == self.mark && look.made_ms == 0,
@@ -93,8 +93,8 @@ impl Shared {
         looks.len() == self.buckets() && looks.iter().all(is_untouched) && self.had.lock().iter().all(Option::is_none)
     }
 
-    /// Of the processes that find a cluster new, one begins its epochs: half of another's work would look like a loss.
-    /// This one if nobody else began a moment ago.
+    /// True if this process begins the epochs of a new cluster, because no other process started to a moment ago. Only
+    /// one may: half of another's work would look like a loss.
     async fn is_mine(&self, link: &Link) -> Result<bool, Trouble> {
         if !self.config.cluster {
             return Ok(true);
@@ -129,7 +129,7 @@ impl Shared {
         }
     }
 
-    /// Takes an epoch that another process has begun, or this one before.
+    /// Joins an epoch that another process, or this one, has begun.
     async fn join(
         &self,
         link: &Link,
@@ -142,7 +142,8 @@ impl Shared {
         let is_another = had.is_some_and(|had| had != epoch.generation);
         let mut answer = answer;
         if is_another && self.durable.is_none() {
-            // Whoever began it may not have known that anything was lost. All who know raise it to the same height.
+            // The process that began it may not have known of the loss. All processes that know raise the floor to the
+            // same height.
             let floor_ms = look.made_ms.saturating_add(self.config.window_ms).max(look.floor_ms);
             let mut cmd = redis::cmd("EVAL");
             cmd.arg(script::RAISE).arg(1).arg(epoch_key(&self.config.prefix, bucket)).arg(&epoch.generation);
@@ -160,7 +161,7 @@ impl Shared {
         if let Some(had) = self.had.lock().get_mut(bucket) {
             *had = Some(epoch.generation.clone());
         }
-        // Redis alone holds the sessions and their tombstones too: what it lost must not live on here.
+        // Redis alone holds the sessions and their tombstones too: data that it lost must not stay in this cache.
         if is_another && self.durable.is_none() {
             self.cache.clear();
         }
@@ -179,7 +180,7 @@ impl Shared {
         let begun = join_all(closed.iter().map(|(bucket, look)| self.begin_one(link, *bucket, look, is_new))).await;
         let mut done = Vec::new();
         for (bucket, begun) in buckets.into_iter().zip(begun) {
-            // One that did not succeed is closed still, and tried again.
+            // A bucket that failed is still closed, and is tried again.
             if let Some((epoch, answer)) = begun? {
                 let is_another = self.had.lock().get(bucket).is_some_and(Option::is_some);
                 self.take(bucket, &epoch, is_another);
@@ -214,12 +215,12 @@ impl Shared {
         if self.within(link.get::<u8>(&open)).await? != 1 {
             return Ok(None);
         }
-        // Whether the text went to the server that has the key: a cluster may have moved it meanwhile.
+        // Checks that the script was loaded at the server that has the key: a cluster may have moved the key meanwhile.
         let answer = self.verify_on(link, bucket, &epoch).await?;
         Ok((answer.state == State::Ok).then_some((epoch, answer)))
     }
 
-    /// Tells Redis what the durable side has recorded: stamps above the floor to come, and revocations.
+    /// Writes the durable side's records to Redis: nonces with stamps above the coming floor, and revocations.
     async fn write_back(&self, link: &Link, buckets: &[usize], stamp_ms: u64) -> Result<(), Trouble> {
         let Some(durable) = &self.durable else { return Ok(()) };
         let now_ms = self.clock.now_ms();
@@ -239,7 +240,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes nonces that were granted elsewhere.
+    /// Writes nonces that were granted without Redis.
     pub(super) async fn write_nonces(&self, link: &Link, nonces: &[(ClaimKey, u64)]) -> Result<(), Trouble> {
         let now_ms = self.clock.now_ms();
         for chunk in nonces.chunks(WRITE_BACK_AT_ONCE) {
@@ -255,12 +256,12 @@ impl Shared {
     }
 }
 
-/// What was done about a bucket.
+/// Result of an attempt on one bucket.
 enum Step {
-    /// It is in force.
+    /// The epoch is in force.
     Joined(Epoch, Answer),
-    /// This process has closed it, and begins it anew.
+    /// This process has closed the old epoch, and begins a new one.
     Closed(Look),
-    /// Another process is at it.
+    /// Another process is about to begin one.
     Wait,
 }

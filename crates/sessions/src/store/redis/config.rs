@@ -1,4 +1,4 @@
-//! How a Redis, or a Redis Cluster, is reached and what is done when it is not.
+//! Settings of a Redis or a Redis Cluster, and of its loss.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ use crate::store::OpenError;
 const PORT: u16 = 6379;
 const NODES_MAX: usize = 64;
 
-/// Where a server listens.
+/// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Node {
     /// A name or an address, and a port.
     Tcp(String, u16),
-    /// A unix socket's path.
+    /// Path of a unix socket.
     Unix(PathBuf),
 }
 
-/// What to do with calls while Redis is away.
+/// Handling of calls while Redis is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
-    /// Refuse them.
+    /// Rejects all calls that need a nonce.
     #[default]
     FailClosed,
-    /// Decide by this process's own memory. Only where one process alone owns its sessions: two would each grant the
+    /// Decides by this process's own memory. Only where one process alone owns its sessions: two would each grant the
     /// same nonce.
     Local,
 }
@@ -37,40 +37,40 @@ pub enum OnLoss {
 /// Files for TLS, in PEM. The server's certificate and its name are always verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The roots to trust instead of the system's.
+    /// Roots to trust instead of the system's.
     pub ca: Option<PathBuf>,
-    /// This client's certificate and its key.
+    /// Certificate chain and key of this client.
     pub client: Option<(PathBuf, PathBuf)>,
 }
 
-/// Settings of the store.
+/// Settings of the Redis store.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisConfig {
     /// The server, or some servers of a cluster; 1 to 64.
     pub nodes: Vec<Node>,
-    /// Whether it is a cluster.
+    /// True for a Redis Cluster.
     pub cluster: bool,
-    /// The database; a cluster has 0 alone.
+    /// Number of the database; a cluster has 0 only.
     pub database: i64,
-    /// The ACL user; the default one if none.
+    /// ACL user; the default user if `None`.
     pub username: Option<String>,
-    /// The password.
+    /// Password of the user, if any.
     pub password: Option<String>,
-    /// TLS, if spoken.
+    /// TLS files; `None` for a plain connection.
     pub tls: Option<TlsFiles>,
-    /// What every key and the channel begin with: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
+    /// Prefix of every key and of the channel: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
     pub prefix: String,
-    /// How long an operation may take.
+    /// Maximum time of an operation.
     pub deadline: Duration,
-    /// How long a connection may take.
+    /// Maximum time to open a connection.
     pub connect_timeout: Duration,
-    /// What to do while Redis is away.
+    /// Handling of calls while Redis is away.
     pub on_loss: OnLoss,
-    /// The window of stamps, [`sealway_proto::wire::ReplayPolicy::window_ms`].
+    /// Time window of stamps in milliseconds, [`sealway_proto::wire::ReplayPolicy::window_ms`].
     pub window_ms: u64,
-    /// Operations in flight at once; the next ones wait, within the deadline.
+    /// Maximum number of operations in flight; more wait, within the deadline.
     pub in_flight_max: usize,
-    /// Sessions that wait to be written behind their answers; more are left out.
+    /// Maximum number of sessions queued for [`crate::store::redis::Redis::save_later`]; more are dropped.
     pub behind_max: usize,
 }
 
@@ -116,12 +116,12 @@ fn fail<T>(what: impl fmt::Display) -> Result<T, OpenError> {
 }
 
 impl RedisConfig {
-    /// Reads `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `redis+unix:///path[?db=n]`,
+    /// Parses `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `redis+unix:///path[?db=n]`,
     /// `redis-cluster://host[:port],host[:port]…` or `rediss-cluster://…`. User and password may be percent-encoded.
     /// Everything else has its default.
     ///
     /// # Errors
-    /// [`OpenError`], naming the part that is wrong and never the password.
+    /// [`OpenError`], naming the invalid part and never the password.
     pub fn parse_url(url: &str) -> Result<Self, OpenError> {
         let Some((scheme, rest)) = url.split_once("://") else { return fail("no scheme, such as redis://") };
         let mut config = RedisConfig::default();
@@ -134,7 +134,7 @@ impl RedisConfig {
             "rediss" => config.tls = Some(TlsFiles::default()),
             "redis-cluster" => config.cluster = true,
             "rediss-cluster" => (config.cluster, config.tls) = (true, Some(TlsFiles::default())),
-            // Not told back: where somebody forgot the scheme, it may be a password.
+            // The scheme is not quoted: if it was forgotten, the text may be a password.
             _ => return fail("its scheme is none of redis, rediss, redis+unix, redis-cluster, rediss-cluster"),
         }
         let hosts = config.take_user(rest)?;
@@ -174,9 +174,9 @@ impl RedisConfig {
         Ok(())
     }
 
-    /// Takes `user:password@` off the front.
+    /// Removes `user:password@` from the front.
     fn take_user<'a>(&mut self, text: &'a str) -> Result<&'a str, OpenError> {
-        // The last one: a password may hold others.
+        // The last @ separates: a password may contain others.
         let Some((user, hosts)) = text.rsplit_once('@') else { return Ok(text) };
         let (name, password) = match user.split_once(':') {
             Some((name, password)) => (name, Some(decode(password)?)),
@@ -188,7 +188,7 @@ impl RedisConfig {
         Ok(hosts)
     }
 
-    /// Looks at what the fields hold.
+    /// Validates the values of the fields.
     pub(super) fn check(&self) -> Result<(), OpenError> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
         if !(1..=64).contains(&self.prefix.len()) || !self.prefix.bytes().all(is_plain) {
@@ -200,7 +200,7 @@ impl RedisConfig {
         Ok(())
     }
 
-    /// The servers and this one's settings, for messages.
+    /// Returns the addresses of the servers, for messages.
     pub(super) fn name(&self) -> String {
         let name = |node: &Node| match node {
             Node::Tcp(host, port) => format!("{host}:{port}"),
@@ -241,7 +241,7 @@ impl RedisConfig {
         Ok(info.set_redis_settings(user))
     }
 
-    /// A client of one server.
+    /// Creates a client of one server.
     pub(super) fn client(&self, node: &Node) -> Result<Client, OpenError> {
         let info = self.info(node)?;
         let client = match self.certificates()? {
@@ -284,7 +284,7 @@ fn parse_host(text: &str) -> Result<Node, OpenError> {
     Ok(Node::Tcp(host.into(), port))
 }
 
-/// Undoes percent-encoding.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Result<String, OpenError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,7 +1,8 @@
-//! Epochs: for as long as one is in force, Redis has kept every nonce of its bucket. Whatever may have lost one ends it,
-//! and the next one begins with a floor above every stamp that may have been granted without a durable record.
+//! Epochs: as long as an epoch is in force, Redis has kept every nonce of its bucket. Anything that may have lost one
+//! ends the epoch, and the next one begins with a floor above every stamp that may have been granted without a durable
+//! record.
 //!
-//! How one is looked at; how one begins is `begin`'s.
+//! This module checks epochs; the module `begin` starts them.
 
 use redis::{Cmd, FromRedisValue, ParsingError, Value};
 
@@ -9,11 +10,11 @@ use super::link::{Link, Trouble, field};
 use super::{Live, Shared, script};
 use sealway_proto::store::script::reserve;
 
-/// An epoch in force.
+/// An epoch in force, with its script call.
 #[derive(Debug)]
 pub(super) struct Epoch {
     pub(super) generation: String,
-    /// The call of its script, up to the nonce's key.
+    /// Call of the epoch's script, up to the nonce's key.
     call: Cmd,
 }
 
@@ -25,7 +26,7 @@ impl Epoch {
         Epoch { generation, call }
     }
 
-    /// The call of its script, up to its arguments.
+    /// Builds the call of the epoch's script, up to its arguments.
     pub(super) fn cmd(&self, nonce_key: &[u8]) -> Cmd {
         let mut cmd = self.call.clone();
         cmd.arg(nonce_key);
@@ -41,7 +42,7 @@ pub(super) fn canary_key(prefix: &str, bucket: usize) -> String {
     format!("{{{prefix}:{bucket}}}:canary")
 }
 
-/// What the script says.
+/// State in the script's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Ok,
@@ -54,7 +55,7 @@ pub(super) enum State {
     Lost,
 }
 
-/// The script's answer.
+/// Answer of the epoch's script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) state: State,
@@ -82,21 +83,21 @@ impl FromRedisValue for Answer {
     }
 }
 
-/// How an epoch was found.
+/// Stored state of an epoch, as found on the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Look {
     pub(super) time_ms: u64,
     pub(super) generation: String,
     pub(super) floor_ms: u64,
     pub(super) made_ms: u64,
-    /// The replication id of the server that it was begun on.
+    /// Replication id of the server on which the epoch began.
     pub(super) node: String,
-    /// The one of the server that was looked at.
+    /// Replication id of the server now.
     pub(super) node_now: String,
 }
 
 impl Shared {
-    /// How an epoch is, by its own script.
+    /// Returns the state of an epoch, by its own script.
     pub(super) async fn verify(&self, live: &Live, bucket: usize, epoch: &Epoch) -> Result<Answer, Trouble> {
         self.verify_on(&live.link, bucket, epoch).await
     }
@@ -114,13 +115,13 @@ impl Shared {
         }
     }
 
-    /// Does something within the deadline.
+    /// Awaits an operation within the deadline.
     pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
         tokio::time::timeout(self.config.deadline, work).await.unwrap_or(Err(Trouble::Slow))
     }
 
-    /// The replication id of the server that a bucket is on. It changes when a replica becomes master, so a script that
-    /// an earlier time as master left behind is not taken for the memory that it was loaded with.
+    /// Returns the replication id of the server that has a bucket. The id changes when a replica becomes master, so a
+    /// script left behind from an earlier time as master does not pass for the memory with which it was loaded.
     async fn node(&self, link: &Link, bucket: usize) -> Result<String, Trouble> {
         let mut info = redis::cmd("INFO");
         info.arg("replication");
@@ -132,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Whether a bucket is still on the server that its epoch was begun on, and how the epoch is.
+    /// Checks that a bucket is still on the server where its epoch began, and returns the epoch's state.
     pub(super) async fn tend(&self, link: &Link, bucket: usize, epoch: &Epoch) -> Result<Answer, Trouble> {
         let look = self.look(link, bucket).await?;
         if look.generation != epoch.generation || look.node != look.node_now {

@@ -1,4 +1,4 @@
-//! A connection to a server or to a cluster, and what an error on it means.
+//! A connection to a server or to a cluster, and the classification of its errors.
 //!
 //! It may not know a nonce or a session.
 
@@ -11,32 +11,32 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerError
 use super::config::RedisConfig;
 use crate::store::OpenError;
 
-/// Why something did not work.
+/// Reason that an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Trouble {
-    /// The server is not reached, or its answer did not come: whether it acted is unknown.
+    /// The server cannot be reached, or its answer did not come: it is unknown if it acted.
     #[error("{0}")]
     Away(String),
-    /// It answered with an error, and did nothing.
+    /// The server answered with an error, and did nothing.
     #[error("{0}")]
     Refused(String),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("no answer within the deadline")]
     Slow,
-    /// What a setting must put right: password, rights, eviction, version.
+    /// A setting is at fault: password, rights, eviction, version.
     #[error("{0}")]
     Setting(String),
-    /// It holds as much as it may.
+    /// The memory of the server is full.
     #[error("its memory is full")]
     Full,
-    /// The memory that the epoch was begun in is not at hand.
+    /// The memory in which the epoch began is gone.
     #[error("its memory is not the one that nonces were kept in")]
     Lost,
 }
 
 impl From<RedisError> for Trouble {
     fn from(err: RedisError) -> Self {
-        // A server that does not know a command tells back its arguments, which may be a password.
+        // For an unknown command a server quotes the arguments, which may be a password.
         let text = err.to_string();
         let text = text.split_once(", with args").map_or(text.as_str(), |(what, _)| what).to_owned();
         match err.kind() {
@@ -47,7 +47,7 @@ impl From<RedisError> for Trouble {
             _ => match err.code() {
                 Some("OOM") => Trouble::Full,
                 Some("NOAUTH" | "WRONGPASS" | "NOPERM") => Trouble::Setting(text),
-                // How a script says that its user lacks a right.
+                // Form in which a script reports that its user lacks a right.
                 _ if text.contains("can't run this command") || text.contains("No permissions") => {
                     Trouble::Setting(text)
                 }
@@ -58,7 +58,7 @@ impl From<RedisError> for Trouble {
     }
 }
 
-/// A connection; a clone shares it.
+/// A connection; clones share it.
 #[derive(Clone)]
 pub(super) enum Link {
     Single(MultiplexedConnection),
@@ -66,7 +66,7 @@ pub(super) enum Link {
 }
 
 impl Link {
-    /// Connects.
+    /// Connects to the server or the cluster.
     pub(super) async fn connect(config: &RedisConfig) -> Result<Self, Trouble> {
         let setting = |err: OpenError| Trouble::Setting(err.0);
         if !config.cluster {
@@ -81,7 +81,7 @@ impl Link {
             .connection_timeout(config.connect_timeout)
             .response_timeout(config.deadline)
             .overall_response_timeout(Some(config.deadline))
-            // Redirections count as tries. A script that is run twice knows its own token.
+            // Redirections count as retries. A script that runs twice recognizes its own token.
             .retries(4)
             .min_retry_wait(10)
             .max_retry_wait(100);
@@ -95,7 +95,7 @@ impl Link {
         }
     }
 
-    /// Sends a command to where its key is.
+    /// Sends a command to the server that has its key.
     pub(super) async fn ask(&self, cmd: &Cmd) -> RedisResult<Value> {
         match self {
             Link::Single(link) => link.clone().req_packed_command(cmd).await,
@@ -104,13 +104,13 @@ impl Link {
         .extract_error()
     }
 
-    /// Sends a command and reads its answer.
+    /// Sends a command and decodes its answer.
     pub(super) async fn get<T: FromRedisValue>(&self, cmd: &Cmd) -> Result<T, Trouble> {
         let value = self.ask(cmd).await?;
         redis::from_redis_value(value).map_err(|err| Trouble::Refused(err.to_string()))
     }
 
-    /// Sends a command that names no key to the server that has `key`.
+    /// Sends a command without a key to the server that has `key`.
     pub(super) async fn get_at<T: FromRedisValue>(&self, key: &str, cmd: Cmd) -> Result<T, Trouble> {
         let value = match self {
             Link::Single(_) => self.ask(&cmd).await?,
@@ -123,7 +123,7 @@ impl Link {
     }
 }
 
-/// A connection that listens; of a cluster, to the `turn`th server, as any hears every message.
+/// Opens a connection that listens; in a cluster to the `turn`th server, since each server delivers every message.
 pub(super) async fn listen(config: &RedisConfig, turn: usize) -> Result<PubSub, Trouble> {
     let node = config.nodes.get(turn % config.nodes.len().max(1)).ok_or(Trouble::Setting("no host".into()))?;
     let client = config.client(node).map_err(|err| Trouble::Setting(err.0))?;
@@ -133,12 +133,12 @@ pub(super) async fn listen(config: &RedisConfig, turn: usize) -> Result<PubSub, 
     }
 }
 
-/// A field of INFO.
+/// Returns a field of INFO.
 pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 
-/// Refuses servers that could not keep what they are given.
+/// Rejects servers that could not keep their data safe.
 pub(super) fn check_server(server: &str, memory: &str, cluster: bool) -> Result<(), Trouble> {
     if cluster != (field(server, "redis_mode") == Some("cluster")) {
         let what = if cluster { "no member of a cluster" } else { "a member of a cluster; name it redis-cluster://" };
@@ -146,7 +146,7 @@ pub(super) fn check_server(server: &str, memory: &str, cluster: bool) -> Result<
     }
     let version = field(server, "redis_version").unwrap_or_default();
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok()).unwrap_or_default();
-    // Older ones keep scripts in snapshots and give them to replicas, so a server that lost nonces would not show it.
+    // Older versions keep scripts in snapshots and replicate them, so a server that lost nonces would not show it.
     if major < 7 {
         return Err(Trouble::Setting(format!("its version is {version}; 7.0 or newer is needed")));
     }

@@ -1,8 +1,8 @@
 //! Sessions and nonces in Redis 7 or newer, or a Redis Cluster: by itself, or as the fast side of the tiered store.
 //!
-//! Each process asks its own memory first, then Redis, in one round trip. What Redis may lose with its memory is noticed
-//! by the same script that reserves (`script`): the nonces of a bucket belong to an epoch, and an epoch that is not at
-//! hand any more is begun anew with a floor, below which every stamp is refused (`epoch`). `spec/session.md`, replay.
+//! Each process asks its own memory first, then Redis, in one round trip. The script that reserves a nonce (`script`)
+//! also detects if Redis lost its memory: the nonces of a bucket belong to an epoch, and a lost epoch is replaced by a
+//! new one with a floor, below which every stamp is rejected (`epoch`). `spec/session.md`, replay.
 //!
 //! The ACL user needs no more than (where the prefix is `sealway`; a cluster asks for `+cluster|slots +readonly +asking`
 //! besides):
@@ -48,17 +48,17 @@ use epoch::Epoch;
 use link::{Link, Trouble};
 pub use sessions::Found;
 
-/// Nonces of a cluster are spread over so many slots; a single server has one bucket.
+/// Number of hash slots over which the nonces of a cluster are spread; a single server has one bucket.
 const BUCKETS: usize = 64;
 
-/// The store.
+/// Store in Redis.
 #[derive(Debug)]
 pub struct Redis {
     shared: Arc<Shared>,
     tasks: Vec<AbortHandle>,
 }
 
-/// What the store and its tasks share.
+/// State shared by the store and its tasks.
 struct Shared {
     provider: &'static dyn Provider,
     config: RedisConfig,
@@ -70,29 +70,30 @@ struct Shared {
     inits: Nonces,
     live: ArcSwapOption<Live>,
     alone: Mutex<Alone>,
-    /// What this process has known of the epochs, bucket by bucket: the last generation that it used.
+    /// The last generation of each bucket that this process used.
     had: Mutex<Vec<Option<String>>>,
-    /// As many nonces of each kind are held here.
+    /// Maximum number of nonces of each kind in this process's memory.
     nonces_max: usize,
-    /// The latest stamp of a call's nonce that only Redis holds, for want of room here; and of an init's.
+    /// The latest stamp of a nonce that only Redis holds, because there was no room here: of sealed calls, and of
+    /// inits.
     unheld_calls_ms: AtomicU64,
     unheld_inits_ms: AtomicU64,
-    /// The highest time that a server has told.
+    /// The highest time that a server has reported.
     seen_ms: AtomicU64,
-    /// Told when an operation failed in a way that the supervisor should look into.
+    /// Notified when an operation failed in a way that the supervisor should check.
     trouble: Notify,
     permits: Semaphore,
     behind: mpsc::Sender<Arc<Session>>,
-    /// By this process's clock.
+    /// Time at which this process opened the store, by its own clock, in milliseconds since the epoch.
     start_ms: u64,
-    /// This process's mark on an epoch that it is about to begin anew.
+    /// This process's mark on an epoch that it is about to begin.
     mark: String,
 }
 
-/// A connection in use, and the epochs that are in force on it.
+/// A connection in use, and the epochs in force on it.
 struct Live {
     link: Link,
-    /// One a bucket; none while it is not in force or its floor lies ahead.
+    /// One per bucket; `None` while it is not in force or its floor is ahead.
     epochs: Vec<ArcSwapOption<Epoch>>,
 }
 
@@ -127,7 +128,8 @@ impl Shared {
         if self.config.cluster { BUCKETS } else { 1 }
     }
 
-    /// Does something within the deadline and the bound of operations in flight, and tells the supervisor of trouble.
+    /// Awaits an operation within the deadline and the bound of operations in flight, and notifies the supervisor of
+    /// trouble.
     async fn call<T>(&self, live: &Arc<Live>, work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
         let bounded = async {
             let _permit = self.permits.acquire().await.map_err(|_| Trouble::Slow)?;
@@ -135,7 +137,7 @@ impl Shared {
         };
         let done = tokio::time::timeout(self.config.deadline, bounded).await.unwrap_or(Err(Trouble::Slow));
         match &done {
-            // One node of a cluster may be away: the others go on.
+            // One node of a cluster may be away while the others go on.
             Err(Trouble::Away(_)) if !self.config.cluster => self.lose(live),
             Err(Trouble::Full) | Ok(_) => {}
             Err(_) => self.trouble.notify_one(),
@@ -156,7 +158,7 @@ impl Shared {
     }
 }
 
-/// Measures an operation.
+/// Records the duration of an operation in the metrics, and counts its failures.
 async fn measured<T, E>(
     op: &'static str,
     work: impl Future<Output = Result<T, E>>,
@@ -171,16 +173,16 @@ async fn measured<T, E>(
     done
 }
 
-/// How long an opening waits for a floor that lies a little ahead: who is waited for here is not refused later.
+/// Maximum time that opening waits for a floor a little ahead, which avoids rejections later.
 const OPEN_WAIT: Duration = Duration::from_millis(2500);
 
 impl Redis {
-    /// Connects, and goes on connecting by itself: a server that is away does not stop the start, the store is down then.
-    /// With `durable`, Redis may lose its memory and nothing is readmitted but what its floor refuses for a second;
-    /// without, for a window.
+    /// Connects, and reconnects by itself: an unavailable server does not stop the start, the store is then down. With
+    /// `durable`, the loss of Redis's memory means rejections for about a second and no replays; without it, rejections
+    /// for a window.
     ///
     /// # Errors
-    /// [`OpenError`]: password, rights, version or eviction are not as they must be.
+    /// [`OpenError`]: password, rights, version or eviction policy are not as required.
     pub async fn open(
         provider: &'static dyn Provider,
         config: RedisConfig,
@@ -191,7 +193,7 @@ impl Redis {
         durable: Option<Arc<dyn Durable>>,
     ) -> Result<Arc<Self>, OpenError> {
         config.check()?;
-        // Read once here, so that a missing file stops the start.
+        // Read once here, so that a missing file fails the start.
         config.certificates()?;
         let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
         let (behind, queue) = mpsc::channel(config.behind_max);
@@ -241,22 +243,22 @@ impl Redis {
         Ok(store)
     }
 
-    /// Whether it takes nonces now, all of them.
+    /// True if all buckets take nonces now.
     pub fn is_up(&self) -> bool {
         self.shared.is_up()
     }
 
-    /// The same for `/health`.
+    /// Returns the state for `/health`.
     pub fn part(&self) -> Part {
         if self.is_up() { Part::Up } else { Part::Down }
     }
 
-    /// Nonces of sealed calls, and of inits, that this process holds.
+    /// Returns the number of nonces of sealed calls, and of inits, in this process's memory.
     pub fn nonces(&self) -> (usize, usize) {
         (self.shared.sealed.len(), self.shared.inits.len())
     }
 
-    /// Forgets what this process holds and what is over at `now_ms`; Redis forgets by itself.
+    /// Removes expired nonces from this process's memory; Redis expires its own.
     pub fn sweep_local(&self, now_ms: u64) {
         self.shared.sealed.sweep(now_ms);
         self.shared.inits.sweep(now_ms);
@@ -276,7 +278,7 @@ impl Drop for Redis {
     }
 }
 
-/// Redis alone: it holds sessions as well.
+/// Redis alone, as store of both sessions and nonces.
 #[async_trait]
 impl Store for Redis {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
@@ -305,7 +307,7 @@ impl Store for Redis {
         Ok(0)
     }
 
-    /// Nothing is wrapped anew: copies end soon, and there is no list of them. A key file that has changed is read.
+    /// Rewraps nothing: entries end soon, and there is no list of them. Reads a changed key file.
     async fn rewrap(&self, _count_max: usize) -> Result<usize, StoreError> {
         self.shared.keys.refresh().await;
         Ok(0)

@@ -11,9 +11,10 @@ use super::{Live, Redis, Shared, measured};
 use crate::random;
 use crate::store::ReserveError;
 
-/// Stamps no further ahead than this need no record: floors cover them.
+/// Maximum distance ahead of the clock, in milliseconds, of stamps that need no record: floors cover them.
 const AHEAD_MS: u64 = 500;
-/// Alone, stamps up to so long after this process's start are refused: an earlier life may have granted them.
+/// Time after this process's start, in milliseconds, up to which stamps are rejected without Redis: a process before a
+/// restart may have granted them.
 const START_MARGIN_MS: u64 = 1000;
 
 fn unavailable(what: impl std::fmt::Display) -> ReserveError {
@@ -21,7 +22,7 @@ fn unavailable(what: impl std::fmt::Display) -> ReserveError {
 }
 
 impl Redis {
-    /// Reserves a nonce. [`crate::store::Store::reserve`].
+    /// Reserves a nonce, as [`crate::store::Store::reserve`] specifies.
     ///
     /// # Errors
     /// [`ReserveError`].
@@ -33,14 +34,14 @@ impl Redis {
 impl Shared {
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let live = self.live.load_full();
-        // Before the own memory takes it: what is refused for want of Redis may be sent again when it is back.
+        // Checked before the own memory reserves it: a request rejected because Redis is away may be retried later.
         if live.is_none() && !self.alone.lock().is_alone() {
             return Err(unavailable("it is away"));
         }
         let nonces = self.nonces(claim.is_sealed());
         match nonces.reserve(claim.key(), claim.stamp_ms(), claim.now_ms(), claim.expires_ms()) {
-            // This memory is for a time without Redis, which alone bounds what Redis takes. Before Redis takes it: what is not
-            // held here must not be granted here later.
+            // The own memory is for a time without Redis; while Redis is there, Redis bounds the nonces. Noted before
+            // Redis takes it: a nonce that is not held here must not be granted here later.
             Err(ReserveError::Full) if live.is_some() => {
                 self.unheld(claim).fetch_max(claim.stamp_ms(), Ordering::AcqRel);
             }
@@ -48,7 +49,7 @@ impl Shared {
         }
         let Some(live) = live else { return self.grant_alone(claim).await };
         match self.reserve_there(&live, claim).await {
-            // Whether Redis took it is unknown. Here it is taken, and where `OnLoss::Local` holds nobody else may have
+            // It is unknown if Redis took it. This process took it, and with `OnLoss::Local` no other process may have
             // it: granting it once is right.
             Err(Refusal::Gone(what)) => match self.grant_alone(claim).await {
                 Err(ReserveError::Unavailable(_)) => Err(unavailable(what)),
@@ -69,7 +70,7 @@ impl Shared {
             State::Ahead => self.record_ahead(live, bucket, &epoch, claim).await,
             State::Replayed | State::Forgotten => Err(Refusal::Final(ReserveError::Replayed)),
             State::Floor if answer.floor_ms < answer.time_ms => Err(Refusal::Final(ReserveError::Replayed)),
-            // The floor was raised; this process has not heard of it yet.
+            // The floor was raised, and this process does not know it yet.
             State::Floor | State::Ok => {
                 self.trouble.notify_one();
                 Err(Refusal::Final(unavailable("its floor lies ahead")))
@@ -85,7 +86,7 @@ impl Shared {
         let token: Result<[u8; 8], _> = random::with_pool(|pool| pool.take(self.provider));
         let token = token.map_err(|err| Trouble::Refused(err.to_string()))?;
         let kept_ms = claim.expires_ms().saturating_sub(claim.now_ms());
-        // As the own memory counts: the nonce was taken no later than half its time after its stamp.
+        // Same rule as in the own memory: the nonce was taken no later than half its time after its stamp.
         let gone_ms = claim.stamp_ms().saturating_add(kept_ms.saturating_sub(1) / 2).saturating_add(1);
         let mut cmd = epoch.cmd(&self.nonce_key(&claim.key()));
         cmd.arg(&token).arg(kept_ms).arg(claim.stamp_ms()).arg(gone_ms);
@@ -100,9 +101,9 @@ impl Shared {
         }
     }
 
-    /// A stamp ahead of the clock is in no floor: the durable side must have it, and the epoch must still be in force
-    /// when it has. Whoever begins a new epoch closes this one first and reads the durable side after: he finds the
-    /// record, or we find the epoch closed.
+    /// Records a stamp ahead of the clock, which no floor covers: the durable side must have it, and the epoch must
+    /// still be in force afterwards. A process that begins a new epoch closes this one first and then reads the durable
+    /// side: either it finds the record, or this process finds the epoch closed.
     async fn record_ahead(&self, live: &Arc<Live>, bucket: usize, epoch: &Epoch, claim: &Claim) -> Result<(), Refusal> {
         let Some(durable) = &self.durable else { return Ok(()) };
         durable.record(claim).await.map_err(Refusal::Final)?;
@@ -114,7 +115,7 @@ impl Shared {
         Err(Refusal::Final(unavailable(Trouble::Lost)))
     }
 
-    /// Takes an epoch out of use here; the supervisor finds out what became of it.
+    /// Takes an epoch out of use here; the supervisor checks it.
     fn close(&self, live: &Live, bucket: usize, epoch: &Epoch) {
         if let Some(slot) = live.epochs.get(bucket) {
             let current = slot.load();
@@ -125,7 +126,7 @@ impl Shared {
         self.trouble.notify_one();
     }
 
-    /// Grants by this process's own memory, which has taken the nonce just now.
+    /// Grants by this process's own memory, which has just reserved the nonce.
     async fn grant_alone(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         if !self.alone.lock().is_alone() {
             return Err(unavailable("it is away"));
@@ -133,31 +134,32 @@ impl Shared {
         if claim.stamp_ms() <= self.start_ms.saturating_add(START_MARGIN_MS) {
             return Err(ReserveError::Replayed);
         }
-        // Redis took nonces up to this stamp that there was no room for here: any of them may come again.
+        // Redis took nonces up to this stamp that had no room here: any of them may be replayed.
         if claim.stamp_ms() <= self.unheld(claim).load(Ordering::Acquire) {
             return Err(ReserveError::Full);
         }
-        // An earlier life may have granted stamps as far ahead of its end as the window is wide, with a record.
+        // A process before a restart may have granted recorded stamps up to a window ahead of its end.
         let earlier_ms = self.start_ms.saturating_add(self.config.window_ms).saturating_add(START_MARGIN_MS);
         let is_ahead = claim.stamp_ms() > self.clock.now_ms().saturating_add(AHEAD_MS);
         if is_ahead || claim.stamp_ms() <= earlier_ms {
             let Some(durable) = &self.durable else { return Err(unavailable("it is away, and no record is kept")) };
             durable.record(claim).await?;
         }
-        // Looked at again under the lock: what is granted after the list was taken would be told to nobody.
+        // Checked again under the lock: a grant after the list was taken would never be written to Redis.
         match self.alone.lock().grant(claim.key(), claim.expires_ms()) {
             Some(()) => Ok(Fresh::reserved(claim)),
             None => Err(unavailable("it is away")),
         }
     }
 
-    /// The latest stamp that the own memory had no room for, of sealed calls or of inits, as the memories are: a stranger, who can only
-    /// send inits, closes nothing for calls.
+    /// Returns the latest stamp for which the own memory had no room, separately for sealed calls and inits like the
+    /// memories: a stranger, who can only send inits, must not affect sealed calls.
     fn unheld(&self, claim: &Claim) -> &AtomicU64 {
         if claim.is_sealed() { &self.unheld_calls_ms } else { &self.unheld_inits_ms }
     }
 
-    /// Ends in the claim's own bytes: half as long as their digits, and there may be millions.
+    /// Returns the key of a nonce. It ends in the claim's raw bytes: half as long as hex digits, and there may be
+    /// millions.
     pub(super) fn nonce_key(&self, key: &ClaimKey) -> Vec<u8> {
         let mut name = format!("{{{}:{}}}:n:", self.config.prefix, self.bucket(key)).into_bytes();
         name.extend_from_slice(&key.0);
@@ -165,11 +167,11 @@ impl Shared {
     }
 }
 
-/// Why Redis did not grant.
+/// Reason that Redis did not grant a nonce.
 enum Refusal {
-    /// As it is.
+    /// The decision is final.
     Final(ReserveError),
-    /// Redis is away; another may decide.
+    /// Redis is away; the local fallback may decide.
     Gone(String),
 }
 

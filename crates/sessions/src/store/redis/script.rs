@@ -1,23 +1,24 @@
-//! The texts that Redis runs, each in one piece: nothing comes between what a script reads and what it writes.
+//! Lua scripts for Redis, each atomic: no other command runs between a script's reads and writes.
 //!
-//! It may not know a connection.
+//! It may not know the connection.
 
-/// How an epoch is. KEYS: epoch. Answers `{time, gen, floor, hw, made, node}`, absent ones empty.
+/// Reads the state of an epoch. KEYS: epoch. Answers `{time, gen, floor, hw, made, node}`, absent ones empty.
 pub(super) const LOOK: &str = r"
 local t = redis.call('TIME')
 local e = redis.call('HMGET', KEYS[1], 'gen', 'floor', 'hw', 'made', 'node')
 return {t[1] * 1000 + math.floor(t[2] / 1000), e[1] or '', e[2] or '0', e[3] or '0', e[4] or '0', e[5] or ''}
 ";
 
-/// Puts an epoch out of force if it is still as it was looked at. KEYS: epoch. ARGV: gen seen, mark. Answers 1 if so.
+/// Puts an epoch out of force if it has not changed since it was read. KEYS: epoch. ARGV: gen seen, mark. Answers 1 on
+/// success.
 pub(super) const CLOSE: &str = r"
 if (redis.call('HGET', KEYS[1], 'gen') or '') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'gen', ARGV[2])
 return 1
 ";
 
-/// Puts a new epoch in force if the mark is still there. KEYS: epoch, canary. ARGV: mark, gen, how far the floor is ahead
-/// of the time, least floor, node. What was the highest time so far is passed by the floor. Answers 1 if so.
+/// Puts a new epoch in force if the mark is still there. KEYS: epoch, canary. ARGV: mark, gen, distance of the floor
+/// ahead of the time, least floor, node. The floor is above the highest time so far. Answers 1 on success.
 pub(super) const OPEN: &str = r"
 if redis.call('HGET', KEYS[1], 'gen') ~= ARGV[1] then return 0 end
 local t = redis.call('TIME')
@@ -33,7 +34,7 @@ redis.call('HSET', KEYS[1], 'gen', ARGV[2], 'floor', string.format('%.0f', floor
 return 1
 ";
 
-/// Raises the floor of an epoch. KEYS: epoch. ARGV: gen, floor. Answers 1 if the epoch is the one named.
+/// Raises the floor of an epoch. KEYS: epoch. ARGV: gen, floor. Answers 1 if the epoch is the named one.
 pub(super) const RAISE: &str = r"
 local e = redis.call('HMGET', KEYS[1], 'gen', 'floor')
 if e[1] ~= ARGV[1] then return 0 end
@@ -41,8 +42,9 @@ if tonumber(e[2]) < tonumber(ARGV[2]) then redis.call('HSET', KEYS[1], 'floor', 
 return 1
 ";
 
-/// Puts a tombstone in a session's place and tells everybody. KEYS: session. ARGV: tombstone, lifetime in ms or 0 for
-/// what is left of the session, channel, id. A tombstone that lasts longer stays. Answers 1 if a session was there.
+/// Replaces a session by a tombstone and publishes its id. KEYS: session. ARGV: tombstone, lifetime in ms or 0 for the
+/// remaining lifetime of the session, channel, id. A tombstone that lasts longer stays. Answers 1 if a session was
+/// there.
 pub(super) const REVOKE: &str = r"
 local held = redis.call('STRLEN', KEYS[1]) > 1
 local keep, left = tonumber(ARGV[2]), redis.call('PTTL', KEYS[1])

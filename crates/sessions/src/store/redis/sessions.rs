@@ -1,4 +1,5 @@
-//! Sessions in Redis: the same row as in the embedded store, its key wrapped, until its end; or a tombstone.
+//! Sessions in Redis until they expire, in the same row format as in the embedded store, with a wrapped key; or a
+//! tombstone.
 
 use std::sync::Arc;
 
@@ -12,22 +13,22 @@ use super::{Live, Redis, Shared, measured, script};
 use crate::kek::UnwrapError;
 use crate::store::{StoreError, row};
 
-/// Shorter than any row.
+/// Value of a revoked session, shorter than any row.
 const TOMBSTONE: &[u8] = b"x";
 const BEHIND_AT_ONCE: usize = 256;
 
-/// What Redis knows of a session.
+/// Result of looking up a session in Redis.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// It is there.
+    /// The session is there.
     Session(Arc<Session>),
-    /// It was revoked.
+    /// The session was revoked.
     Revoked,
-    /// It is not there, or cannot be read; who has another source asks that.
+    /// The session is absent or cannot be read; a caller with another source asks that one.
     Absent,
 }
 
-/// A row is damaged, or what unwraps its key is not there. It was logged.
+/// A row is damaged, or its key cannot be unwrapped. It was logged.
 struct Unreadable;
 
 fn unavailable(err: impl std::fmt::Display) -> StoreError {
@@ -42,7 +43,7 @@ fn refused(err: Trouble) -> StoreError {
 }
 
 impl Redis {
-    /// Looks for a session.
+    /// Looks up a session in Redis.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -59,7 +60,7 @@ impl Redis {
         }
     }
 
-    /// Keeps a session, unless it is there or was revoked.
+    /// Stores a session, unless it is there or was revoked.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -71,7 +72,8 @@ impl Redis {
         measured("put", write, |_| true).await
     }
 
-    /// Keeps a session soon, if there is room in the queue and Redis is there; nobody waits for it.
+    /// Queues a session to be stored, if there is room in the queue; does not wait. The session is dropped if Redis is
+    /// away.
     pub fn save_later(&self, session: Arc<Session>) {
         if self.shared.behind.try_send(session).is_err() {
             dropped();
@@ -81,7 +83,7 @@ impl Redis {
     /// Revokes a session until its end, here and, by a message, in every process.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]; it is then revoked in this process.
+    /// [`StoreError::Unavailable`]; the session is then revoked in this process only.
     pub async fn revoke(&self, id: &SessionId, expires_ms: u64) -> Result<(), StoreError> {
         self.shared.cache.revoke(id);
         let keep_ms = expires_ms.saturating_sub(self.shared.clock.now_ms()).max(1000);
@@ -92,10 +94,10 @@ impl Redis {
         measured("delete", bury, |_| true).await
     }
 
-    /// Tells of many revocations, each with its session's end; with `publish` every process too.
+    /// Writes many revocations, each with its session's end; with `publish` also notifies every process.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`]: some may not have been told.
+    /// [`StoreError::Unavailable`]: some may not have been written.
     pub async fn tell_revoked(&self, revoked: &[(SessionId, u64)], publish: bool) -> Result<(), StoreError> {
         let live = self.shared.live()?;
         for chunk in revoked.chunks(BEHIND_AT_ONCE) {
@@ -129,7 +131,7 @@ impl Redis {
             self.shared.cache.revoke(id);
             return Ok(None);
         }
-        // There is nobody else to ask: that it cannot be read is a fault, not an answer.
+        // There is no other source: an unreadable session is an error, not an absent one.
         let Ok(session) = self.shared.decode(id, &value).await else {
             return Err(unavailable("a session cannot be read"));
         };
@@ -163,7 +165,7 @@ impl Shared {
         self.call(&live, live.link.get(&cmd)).await
     }
 
-    /// True if another session of its chain was revoked. The message of that revocation drops sessions at hand.
+    /// True if another session of its chain was revoked. The message of that revocation removes cached sessions.
     async fn is_ended(&self, session: &Session) -> Result<bool, StoreError> {
         let Some(root) = &session.record().lineage else { return Ok(false) };
         let is_ended = self.read(root).await.map_err(refused)?.is_some_and(|value| value == TOMBSTONE);
@@ -173,7 +175,7 @@ impl Shared {
         Ok(is_ended)
     }
 
-    /// The session in a row; none where it is of an earlier release, and those are not accepted.
+    /// Decodes the session in a row; `None` for a row of an earlier release if those are not accepted.
     async fn decode(&self, id: &SessionId, value: &[u8]) -> Result<Option<Arc<Session>>, Unreadable> {
         let (expires, row) = value.split_first_chunk::<8>().ok_or(Unreadable)?;
         let row = row::Row::parse(u64::from_be_bytes(*expires), *id, row).map_err(row::RowError::from);
@@ -204,13 +206,13 @@ impl Shared {
         let mut value = record.expires_ms.to_be_bytes().to_vec();
         value.extend_from_slice(&row::encode(record, &wrapped));
         let mut cmd = redis::cmd("SET");
-        // Never over a tombstone.
+        // NX: a tombstone is never overwritten.
         cmd.arg(self.session_key(&record.id)).arg(value).arg("NX").arg("PX").arg(keep_ms);
         link.get::<Option<String>>(&cmd).await.map(drop)
     }
 
-    /// Puts a tombstone for so long, or with 0 for what is left of the session, and tells every process; whether a
-    /// session was there.
+    /// Writes a tombstone with a lifetime in ms, or with 0 for the remaining lifetime of the session, and notifies
+    /// every process; returns true if a session was there.
     async fn bury(&self, link: &Link, id: &SessionId, keep_ms: u64) -> Result<bool, Trouble> {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(script::REVOKE).arg(1).arg(self.session_key(id));
@@ -218,7 +220,7 @@ impl Shared {
         link.get(&cmd).await
     }
 
-    /// A tombstone without a message: everybody was told when the session was revoked.
+    /// Writes a tombstone without a message: all processes were notified when the session was revoked.
     pub(super) async fn write_tombstone(&self, link: &Link, id: &SessionId, expires_ms: u64) -> Result<(), Trouble> {
         let keep_ms = expires_ms.saturating_sub(self.clock.now_ms()).max(1000);
         let mut cmd = redis::cmd("SET");
@@ -226,7 +228,7 @@ impl Shared {
         self.within(link.get::<Option<String>>(&cmd)).await.map(drop)
     }
 
-    /// Does once what this user must be allowed to do, so that a missing right shows at the start.
+    /// Runs each kind of command that this user needs once, so that a missing right shows at the start.
     pub(super) async fn try_rights(&self, link: &Link) -> Result<(), Trouble> {
         let key = format!("{}:s:probe", self.config.prefix);
         let mut set = redis::cmd("SET");
@@ -247,7 +249,8 @@ fn dropped() {
     metrics::counter!("sealway_store_failures_total", "store" => "redis", "op" => "put").increment(1);
 }
 
-/// Writes what [`Redis::save_later`] queued, many at once. What cannot be written is left out: its source is elsewhere.
+/// Writes the sessions queued by [`Redis::save_later`], many at once. Sessions that cannot be written are dropped:
+/// their source is elsewhere.
 pub(super) async fn write_behind(shared: Arc<Shared>, mut queue: mpsc::Receiver<Arc<Session>>) {
     let mut batch = Vec::with_capacity(BEHIND_AT_ONCE);
     while queue.recv_many(&mut batch, BEHIND_AT_ONCE).await > 0 {

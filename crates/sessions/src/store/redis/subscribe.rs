@@ -1,5 +1,5 @@
-//! Revocations as they are published. While nobody listens some may be missed, so the sessions at hand are forgotten when
-//! somebody listens again.
+//! Subscription to revocations. Without a connection some may be missed, so cached sessions are cleared at every new
+//! subscription.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::link::{Trouble, listen};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
-/// How often the connection is tried: one that is dead without a sign would miss revocations.
+/// Interval of pings: a connection that died silently would miss revocations.
 const PING: Duration = Duration::from_millis(500);
 
 /// Listens until the store is dropped.
@@ -37,7 +37,7 @@ async fn hear(shared: &Arc<Shared>, turn: usize, backoff: &mut Duration) -> Resu
     let (mut sink, mut messages) = listen(&shared.config, turn).await?.split();
     let subscribed = tokio::time::timeout(shared.config.connect_timeout, sink.subscribe(shared.channel())).await;
     subscribed.map_err(|_| Trouble::Slow)??;
-    // After the subscription is in force: what is fetched from now on is told of.
+    // After the subscription is in force, so that a session fetched from now on cannot miss its revocation.
     shared.cache.clear();
     *backoff = BACKOFF_MIN;
     let mut ping = tokio::time::interval(PING);

@@ -1,5 +1,5 @@
-//! One task that owns the connection: connects, looks at the server, brings the epochs into force, watches them, and
-//! starts over when something is wrong.
+//! The supervisor task, which owns the connection: it connects, checks the server, brings the epochs into force,
+//! watches them, and starts over after an error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::epoch::{Answer, Epoch, State};
 use super::link::{Link, Trouble, check_server};
 use super::{Live, Shared};
 
-/// How often the epochs are looked at, on a server and on a cluster.
+/// Interval of checks of the epochs, on a server and on a cluster.
 const TICK: Duration = Duration::from_millis(250);
 const TICK_CLUSTER: Duration = Duration::from_secs(1);
-/// How often while something is not yet in force.
+/// Interval of checks while an epoch is not yet in force.
 const TICK_SOON: Duration = Duration::from_millis(50);
-/// The least time between two looks, however often an operation complains.
+/// Minimum time between two checks, however many operations fail.
 const TICK_MIN: Duration = Duration::from_millis(10);
-/// How long a cluster may have a part missing before its connection is made anew.
+/// Maximum time that a part of a cluster may be missing before its connection is remade.
 const MISSING_MAX: Duration = Duration::from_secs(3);
-/// A difference of clocks that is told of.
+/// Difference of clocks, in milliseconds, from which a warning is logged.
 const CLOCKS_MAX_MS: u64 = 400;
-/// A floor further ahead than this is told of.
+/// Distance of a floor ahead of the clock, in milliseconds, from which a warning is logged.
 const FLOOR_TOLD_MS: u64 = 2000;
-/// Longest time for which this process goes on granting alone when Redis answers again and its floor lies ahead.
+/// Maximum time for which this process goes on granting alone when Redis answers again and its floor is ahead.
 const ALONE_MAX: Duration = Duration::from_secs(3);
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
@@ -34,12 +34,12 @@ const BACKOFF_MAX: Duration = Duration::from_millis(500);
 /// A connection on which nothing is granted yet.
 pub(super) struct Started {
     live: Arc<Live>,
-    /// In force, but their floors may lie ahead.
+    /// Epochs in force whose floors may be ahead.
     pending: BTreeMap<usize, Epoch>,
     waits: Waits,
 }
 
-/// Connects, looks at the server and at this user's rights, and brings epochs into force.
+/// Connects, checks the server and this user's rights, and brings epochs into force.
 pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
     let wait = shared.config.connect_timeout * 2;
     let link = tokio::time::timeout(wait, Link::connect(&shared.config)).await.unwrap_or(Err(Trouble::Slow))?;
@@ -62,8 +62,8 @@ async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(
     check_server(&info, &info, shared.config.cluster)
 }
 
-/// Stamps are checked by this process's clock, floors and ends of nonces are the server's: where they differ, stamps near
-/// the ends of the window are refused, or recorded though they need not be.
+/// Compares the clocks. Stamps are checked by this process's clock, floors and expiries of nonces by the server's: if
+/// they differ, stamps near the ends of the window are rejected, or recorded needlessly.
 async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
     let (seconds, micros) = shared.within(link.get::<(u64, u64)>(&redis::cmd("TIME"))).await?;
     let ahead_ms = (seconds * 1000 + micros / 1000).cast_signed() - shared.clock.now_ms().cast_signed();
@@ -73,7 +73,7 @@ async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Tries until the store is dropped.
+/// Connects and serves until the store is dropped.
 pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
     let mut backoff = BACKOFF_MIN;
     let mut told = None;
@@ -92,7 +92,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
             }
             Err(err) => err,
         };
-        // Once for each way in which it is away, not for each try.
+        // Logged once for each kind of failure, not for each attempt.
         if told.as_ref() != Some(&err) {
             tracing::warn!(store = %shared.config.name(), %err, "Redis is away");
             told = Some(err);
@@ -102,14 +102,14 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
     }
 }
 
-/// Puts a connection in use until something is wrong with it.
+/// Puts a connection in use until an error.
 async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
     if let Err(err) = wait_alone(shared, &mut started).await {
         return err;
     }
     let live = started.live.clone();
     let granted = shared.alone.lock().end();
-    // Before anything is granted there: what this process granted alone must be known to all.
+    // Before anything is granted there: nonces that this process granted alone must be known to all.
     if let Err(err) = shared.write_nonces(&live.link, &granted).await {
         shared.alone.lock().keep(granted);
         return err;
@@ -120,8 +120,8 @@ async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
     err
 }
 
-/// While this process grants alone, it goes on until the epochs are in force, and not merely until Redis answers: else every
-/// claim would be refused for as long as a floor lies ahead, a second after each loss.
+/// Goes on granting alone until the epochs are in force, not only until Redis answers: otherwise every claim would be
+/// rejected while a floor is ahead, a second after each loss.
 async fn wait_alone(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
     let until = Instant::now() + ALONE_MAX;
     while !started.pending.is_empty() && shared.alone.lock().is_alone() && Instant::now() < until {
@@ -144,7 +144,7 @@ async fn watch(shared: &Arc<Shared>, started: &mut Started) -> Trouble {
         } else if complete.elapsed() > MISSING_MAX {
             return Trouble::Refused("a part of it stays away".into());
         }
-        // Lost while it was watched: an operation took it out of use.
+        // An operation took the connection out of use meanwhile.
         if !shared.live.load().as_ref().is_some_and(|live| Arc::ptr_eq(live, &started.live)) {
             return Trouble::Away("the connection broke".into());
         }
@@ -162,7 +162,7 @@ fn in_force(live: &Live) -> Vec<(usize, Arc<Epoch>)> {
     live.epochs.iter().enumerate().filter_map(|(bucket, slot)| Some((bucket, slot.load_full()?))).collect()
 }
 
-/// Looks at every bucket once.
+/// Checks every bucket once.
 async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
     tend_in_force(shared, started).await?;
     tend_pending(shared, started).await?;
@@ -178,7 +178,7 @@ async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<()
         let Some(slot) = live.epochs.get(bucket) else { continue };
         match answer {
             Ok(Answer { state: State::Ok, time_ms, floor_ms }) if time_ms > floor_ms => {}
-            // Raised by a process that knows of a loss.
+            // The floor was raised by a process that knows of a loss.
             Ok(Answer { state: State::Ok, .. }) => {
                 slot.store(None);
                 started.pending.insert(bucket, Epoch::new(epoch.generation.clone(), &shared.config.prefix, bucket));
@@ -212,7 +212,8 @@ async fn tend_pending(shared: &Arc<Shared>, started: &mut Started) -> Result<(),
     Ok(())
 }
 
-/// Whose floor lies ahead waits: until then every stamp would be refused as a replay, and they are not.
+/// Puts an epoch in force, or keeps it pending while its floor is ahead: until then every stamp would be rejected as a
+/// replay.
 fn put_in_force(started: &mut Started, bucket: usize, epoch: Epoch, answer: Answer) {
     if answer.time_ms > answer.floor_ms {
         if let Some(slot) = started.live.epochs.get(bucket) {
@@ -223,7 +224,7 @@ fn put_in_force(started: &mut Started, bucket: usize, epoch: Epoch, answer: Answ
     }
 }
 
-/// Sees to the buckets that have no epoch.
+/// Begins or joins epochs for the buckets that have none.
 async fn repair(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
     let live = started.live.clone();
     let is_missing = |bucket: &usize| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FRESH_MS_MAX;
 
-/// Where problems of the URL are said to be.
+/// Setting to which problems of the URL are attributed.
 const URL_SETTING: &str = "sessions.store";
 
 const DEADLINE_MS: u64 = 1500;
@@ -18,7 +18,7 @@ const CONNECTIONS_MAX: u64 = 64;
 const FRESH_MS: u64 = 500;
 const CACHED_SESSIONS_MAX: u64 = 100_000;
 
-/// `sessions.remote:` as written.
+/// Section `sessions.remote:` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawRemote {
@@ -45,29 +45,29 @@ pub struct RawRemote {
     allow_plain_http: Flag<false>,
 }
 
-/// How to ask another authority. Holds no secret: that is read from its file when the store is opened.
+/// Settings of the connection to another authority. Holds no secret: it is read from its file when the store is opened.
 #[derive(Clone, Debug)]
 pub struct RemoteConfig {
-    /// Where it is, with the path that its own paths begin with; no slash at its end.
+    /// URL of the authority, with the prefix of its paths; no slash at its end.
     pub url: Uri,
-    /// Holds the bearer secret that the authority asks for.
+    /// File with the bearer secret that the authority requires.
     pub secret_file: Option<PathBuf>,
-    /// Certificates that the authority's must descend from; the system's without it.
+    /// Certificates from which the authority's must descend; by default the system's.
     pub ca_file: Option<PathBuf>,
-    /// The certificate chain that is shown to the authority, and its key.
+    /// Certificate chain that is presented to the authority, and its key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// How long a question may take, a wait for a connection and a second try included.
+    /// Maximum time of a request, including the wait for a connection and a retry.
     pub deadline: Duration,
-    /// Questions, and so connections, at once.
+    /// Maximum number of requests, and so of connections, at once.
     pub connections_max: usize,
-    /// How long a session is used without asking again; revocation takes as long to be heard of.
+    /// Time for which a session is used without asking again, and thus the delay until a revocation takes effect.
     pub fresh: Duration,
-    /// Sessions at hand.
+    /// Maximum number of cached sessions.
     pub cached_sessions_max: usize,
 }
 
 impl RemoteConfig {
-    /// With defaults for all but the place.
+    /// Creates settings for a URL, with defaults for all else.
     pub fn new(url: Uri) -> Self {
         RemoteConfig {
             url,
@@ -83,7 +83,7 @@ impl RemoteConfig {
 }
 
 /// Checks the section, and the URL that `sessions.store` names. Paths are resolved against `file`, the configuration's
-/// own. What an operator should know is added to `warnings`.
+/// own. Adds notices for the operator to `warnings`.
 pub fn resolve(
     url: &str,
     raw: &RawRemote,
@@ -133,10 +133,10 @@ pub fn resolve(
     }
 }
 
-/// The text is never part of the problem: what stands before an `@` may be a password.
+/// Parses the URL of an authority. The error never quotes the text: the part before an `@` may be a password.
 pub(crate) fn parse_url(text: &str) -> Result<Uri, &'static str> {
     const EXPECTED: &str = "expected https://HOST[:PORT][/PATH]";
-    // Dropped by the parser, where it could hide.
+    // The parser drops a fragment, in which a mistake could hide.
     if text.contains('#') {
         return Err("the URL of an authority has no fragment");
     }
@@ -157,7 +157,7 @@ pub(crate) fn parse_url(text: &str) -> Result<Uri, &'static str> {
     Ok(url)
 }
 
-/// Whether what is sent there does not leave the machine.
+/// True if the URL's host is this machine.
 pub(crate) fn is_loopback(url: &Uri) -> bool {
     let host = url.host().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,8 +1,8 @@
-//! The line to the authority: HTTP over a pool of connections, with a bound on how many ask, how long it takes, and how
-//! long an answer is.
+//! HTTP client of the authority: a pool of connections, with bounds on concurrent requests, on time and on the length
+//! of an answer.
 //!
-//! It may not know what a question means, only whether it may be asked twice. Its errors name the method, the kind of
-//! path and the status, never a byte of a body or of a header.
+//! It may not know the meaning of a request, only if it may be repeated. Errors name the method, the kind of path and
+//! the status, never bytes of a body or a header.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,34 +26,34 @@ use super::message::MESSAGE_LEN_MAX;
 use crate::config::strong_secret;
 use crate::store::{Pool, tls};
 
-/// Idle connections go before a server or a proxy closes them: a question on one that is just being closed is lost, and
-/// may not be asked again if it was a claim.
+/// Idle time after which a connection is closed, before a server or a proxy closes it: a request on a closing
+/// connection is lost, and a claim may not be repeated.
 const IDLE: Duration = Duration::from_secs(10);
-/// Questions that wait for each connection.
+/// Maximum number of requests that wait, for each connection.
 const WAITING_EACH: usize = 64;
 
-/// A question.
+/// A request to the authority.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) method: Method,
-    /// The path without what varies, for errors.
+    /// The path without its variable part, for errors.
     pub(super) route: &'static str,
-    /// What follows the route.
+    /// Variable part of the path, after the route.
     pub(super) name: String,
     pub(super) body: Zeroizing<String>,
-    /// Whether asking twice is as good as once.
+    /// True if the request may be repeated.
     pub(super) repeatable: bool,
-    /// Whether it may pass those that wait for a connection.
+    /// True if the request may pass those that wait for a connection.
     pub(super) urgent: bool,
 }
 
-/// An answer of JSON.
+/// An answer with a JSON body.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
-/// The line.
+/// Client of one authority.
 pub(super) struct Line {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: Uri,
@@ -65,7 +65,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Reads the secret and the certificates; connects to nothing yet.
+    /// Reads the secret and the certificates; does not connect.
     pub(super) fn new(config: &RemoteConfig) -> Result<Self, ConfigError> {
         let authorization = match &config.secret_file {
             None => None,
@@ -97,10 +97,10 @@ impl Line {
         })
     }
 
-    /// Asks within the deadline. A question that is not repeatable is written to at most one connection.
+    /// Sends a request within the deadline. A request that is not repeatable is written to at most one connection.
     ///
     /// # Errors
-    /// Why there is no answer; whether the authority has acted on the question is then unknown.
+    /// Text that says why there is no answer; it is then unknown if the authority acted on the request.
     pub(super) async fn ask(&self, question: &Question) -> Result<Answer, String> {
         let asked = tokio::time::timeout(self.deadline, self.ask_for_long(question)).await;
         let answer = asked.unwrap_or_else(|_| Err("the authority did not answer in time".into()));
@@ -152,7 +152,8 @@ impl Line {
         Ok(Answer { status: parts.status, body: Zeroizing::new(body.to_bytes().to_vec()) })
     }
 
-    /// Questions that may be asked at once, those that could be asked now, those that wait.
+    /// Returns the maximum number of concurrent requests, the number of free places, and the number of waiting
+    /// requests.
     pub(super) fn pool(&self) -> Pool {
         Pool {
             total: self.connections_max,
@@ -162,7 +163,7 @@ impl Line {
     }
 }
 
-/// One that waits for a connection.
+/// Guard that counts a request waiting for a connection.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
@@ -178,8 +179,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Connects to `url`'s scheme: over TLS, where its certificate descends from `ca` or without it from the system's, and
-/// `identity` is shown to it; or plainly.
+/// Creates a connector for `url`'s scheme: TLS, with the trusted certificates of `ca` or else the system's and the
+/// client certificate `identity`; or plain.
 ///
 /// # Errors
 /// [`ConfigError`], naming the file at fault.
@@ -197,7 +198,7 @@ pub(crate) fn connector(
 }
 
 fn plain(connector: HttpConnector) -> Result<HttpsConnector<HttpConnector>, ConfigError> {
-    // Certificates are not looked at on this way; none need be there.
+    // A plain connection verifies no certificates, so none are loaded.
     let none = rustls::RootCertStore::empty();
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
@@ -217,7 +218,7 @@ fn verified(
     Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().wrap_connector(connector))
 }
 
-/// The whole story of an error, in one line.
+/// Formats an error and all its sources in one line.
 fn chain(err: &dyn std::error::Error) -> String {
     let mut text = err.to_string();
     let mut cause = err.source();

@@ -1,7 +1,7 @@
-//! What an API side and its authority say to each other: one flat JSON object a message, read strictly. The same words
-//! for both directions. `spec/session.md#authority-endpoints`.
+//! Messages between an API side and its authority: one flat JSON object each, parsed strictly, in the same format for
+//! both directions. `spec/session.md#authority-endpoints`.
 //!
-//! It may not know HTTP. No value that was read is ever part of an error's text: a message may hold a session key.
+//! It may not know HTTP. No parsed value is ever part of an error's text: a message may hold a session key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,14 +14,14 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::store::{Part, Pool, Status};
 
-/// Longest message, either way, in bytes.
+/// Maximum length of a message, either way, in bytes.
 pub(crate) const MESSAGE_LEN_MAX: usize = 64 * 1024;
-/// Members of an object.
+/// Maximum number of members of an object.
 const MEMBERS_MAX: usize = 32;
-/// As tokens' subjects and tenants are bounded, in bytes.
+/// Maximum length of subjects and tenants, as in tokens, in bytes.
 const SUBJECT_LEN_MAX: usize = 256;
 
-/// A message cannot be read. The text names the member.
+/// Failure to parse a message. The text names the member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) String);
@@ -30,7 +30,7 @@ fn malformed<T>(member: &str, what: &str) -> Result<T, Malformed> {
     Err(Malformed(format!("{member}: {what}")))
 }
 
-/// A member's value; what is no scalar is not looked into.
+/// Value of a member; nested values are ignored.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Value<'a> {
@@ -44,12 +44,12 @@ enum Value<'a> {
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The members of a message. Each is taken once; what is left over is unknown.
+/// Members of a message. Each is taken once; the rest are unknown.
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 impl<'a> Members<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        // The library's own text may quote what it met.
+        // The library's own text may quote the input.
         serde_json::from_slice(bytes)
             .map_err(|_| Malformed("expected one JSON object, with no member twice and at most 32".into()))
     }
@@ -80,7 +80,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A text that may be left out; null is none too.
+    /// Takes a text that may be absent; null counts as absent.
     fn text_if_there(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Malformed> {
         match self.take(name) {
             None | Some(Value::Null(())) => Ok(None),
@@ -115,11 +115,11 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// That nothing is left over.
+    /// Checks that no member is left over.
     pub(crate) fn end(self) -> Result<(), Malformed> {
         match self.0.first() {
             None => Ok(()),
-            // A name is worth telling, a long one may be anything.
+            // A short name is useful in the error, a long one may be anything.
             Some((name, _)) if name.len() <= 32 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') => {
                 malformed(name, "unknown member")
             }
@@ -155,16 +155,16 @@ impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
     }
 }
 
-/// A session with its key, in the clear.
+/// Encodes a session with its key, in the clear.
 pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
     let text = |text: &Option<Box<str>>| serde_json::json!(text.as_deref()).to_string();
     let key = Zeroizing::new(base64::encode(record.key.expose()));
     let SessionRecord { id, wire, client_id, subject, tenant, auth, lineage, created_ms, expires_ms, .. } = record;
-    // With room for all of it: what is moved when it grows would leave a key behind.
+    // Has capacity for the longest message: a reallocation would leave a copy of the key in memory.
     let mut message = Zeroizing::new(String::with_capacity(4096));
     message.push_str(&format!(r#"{{"id":"{id}","wire":{},"client_id":{},"#, wire.name(), text(client_id)));
     message.push_str(&format!(r#""subject":{},"created_ms":{created_ms},"expires_ms":{expires_ms},"#, text(subject)));
-    // Left out where there is nothing to say: an authority of the release before refuses members that it does not know.
+    // Left out if empty: an authority of the previous release rejects members that it does not know.
     if tenant.is_some() {
         message.push_str(&format!(r#""tenant":{},"#, text(tenant)));
     }
@@ -180,7 +180,7 @@ pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
     message
 }
 
-/// Reads a session; whether its times can be is the reader's to judge, who has a clock.
+/// Decodes a session; the caller, which has a clock, checks its times.
 pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
     let mut members = Members::parse(bytes)?;
     let id = members.id("id")?;
@@ -242,12 +242,12 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
     })
 }
 
-/// A claim key as text.
+/// Encodes a claim key as hexadecimal text.
 pub(crate) fn hex(key: ClaimKey) -> String {
     format!("{:032x}", u128::from_be_bytes(key.0))
 }
 
-/// What a claim says of itself. Not when it expires, nor by which clock it was checked: those are the authority's.
+/// Fields of a claim on the wire. Expiry and clock are the authority's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PassedClaim {
     pub(crate) key: ClaimKey,
@@ -272,7 +272,7 @@ impl PassedClaim {
     }
 }
 
-/// What an authority tells of itself.
+/// State that an authority reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) up: bool,
@@ -308,7 +308,7 @@ impl State {
         .to_string()
     }
 
-    /// Members that a later authority may have beside these are not looked at.
+    /// Ignores further members, which a later release may add.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let mut members = Members::parse(bytes)?;
         Ok(State {

@@ -1,10 +1,10 @@
-//! Sessions and nonces of another authority, asked over HTTP: the store of an API side that keeps nothing itself.
+//! Sessions and nonces of another authority, over HTTP: the store of an API side that keeps no state itself.
 //! `spec/session.md#authority-endpoints`.
 //!
-//! Nothing is decided here: each claim is reserved there, and a claim whose answer is lost is refused and never asked
-//! again, for it may have been granted. A session at hand is used for less than a second without asking, so that a
-//! revocation is heard of within one. While the authority is away nothing can be reserved, so nothing is served; sessions
-//! at hand are not stretched beyond their time, for a revocation might be missed.
+//! The authority decides everything: it reserves each claim, and a claim whose answer is lost is rejected and never
+//! repeated, since it may have been granted. A cached session is used for less than a second without asking, so that a
+//! revocation takes effect within a second. While the authority is unavailable nothing can be reserved, so nothing is
+//! served; cached sessions are not used beyond their time, since a revocation might be missed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,43 +33,44 @@ mod watch;
 
 pub use config::{RawRemote, RemoteConfig};
 
-/// Within which a revocation is heard of.
+/// Maximum delay until a revocation takes effect.
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
-/// Longest use of a session without asking again, in milliseconds; what is left of the second is for the answer's way.
+/// Maximum time that a session is used without asking again, in milliseconds; the rest of the second is for the
+/// answer's way.
 const FRESH_MS_MAX: u64 = 900;
 
 pub(crate) const SESSIONS: &str = "/v1/authority/sessions/";
 pub(crate) const NONCES: &str = "/v1/authority/nonces";
 pub(crate) const STATE: &str = "/v1/authority/state";
 
-/// The store.
+/// Store of an API side.
 pub struct Remote {
     provider: &'static dyn Provider,
     line: Line,
     cache: SessionCache,
     fresh: Duration,
     clock: Arc<dyn Clock>,
-    /// Whether the last question was answered.
+    /// True if the last request was answered.
     reachable: AtomicBool,
     seen: Mutex<Option<Seen>>,
 }
 
-/// What the authority told of itself.
+/// Last state that the authority reported.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     at: Instant,
     state: State,
-    /// How far its clock is from ours, in milliseconds.
+    /// Difference between its clock and this process's, in milliseconds.
     skew_ms: u64,
 }
 
 impl Remote {
-    /// Reads the secret and the certificates, asks the authority once how it is, and goes on asking every half second
-    /// until the store is dropped. An authority that cannot be reached does not stop it: the store is down until it can.
+    /// Reads the secret and the certificates, asks the authority once for its state, and repeats that every half second
+    /// until the store is dropped. An unreachable authority is no error: the store is down until it can be reached.
     ///
     /// # Errors
-    /// [`OpenError`] when a file is at fault, or when the authority answers that it will not be asked: the secret is
-    /// wrong, or it has no endpoints for it.
+    /// [`OpenError`] if a file is at fault, or if the authority rejects the request: the secret is wrong, or it has no
+    /// endpoints for it.
     pub async fn open(
         provider: &'static dyn Provider,
         config: RemoteConfig,
@@ -91,8 +92,8 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Asks, measures, and remembers whether there was an answer that says something: `read` takes it, or tells why it
-    /// does not.
+    /// Sends a request, records its duration, and remembers if there was a usable answer: `read` decodes it, or says
+    /// why it does not.
     async fn ask<T>(
         &self,
         op: &'static str,
@@ -127,13 +128,13 @@ impl Remote {
         }
     }
 
-    /// Asks for a session, and keeps it at hand unless the answer came so late that a revocation would be.
+    /// Fetches a session, and caches it unless the answer came so late that a revocation would be missed.
     async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let (ticket, since) = (self.cache.ticket(), Instant::now());
         let question = of_session(Method::GET, id, Zeroizing::default());
         let read = |answer: &Answer| match answer.status {
             StatusCode::OK => Some(self.read_session(id, answer).map(Some)),
-            // Another 404 is a proxy's, or of an authority that has no such endpoint.
+            // Any other 404 comes from a proxy, or from an authority without this endpoint.
             StatusCode::NOT_FOUND if says(answer, "SESSION_NOT_FOUND", "id", id.as_str()) => Some(Ok(None)),
             _ => None,
         };
@@ -159,12 +160,12 @@ impl Remote {
 }
 
 fn of_session(method: Method, id: &SessionId, body: Zeroizing<String>) -> Question {
-    // Whether a session was there is told once.
+    // Only the first deletion reports that the session was there.
     let repeatable = method != Method::DELETE;
     Question { method, route: SESSIONS, name: id.as_str().into(), body, repeatable, urgent: false }
 }
 
-/// Why an answer is of no use, for the log: the status is enough, and its body may hold anything.
+/// Describes an unexpected answer for the log, by its status only: the body may hold anything.
 fn unexpected(status: StatusCode) -> String {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -176,7 +177,7 @@ fn unexpected(status: StatusCode) -> String {
     }
 }
 
-/// Whether an answer has this error, and names what was asked for.
+/// True if an answer has this error, and names the requested item.
 fn says(answer: &Answer, error: &str, name: &str, value: &str) -> bool {
     let read = || {
         let mut members = Members::parse(&answer.body).ok()?;
@@ -185,7 +186,7 @@ fn says(answer: &Answer, error: &str, name: &str, value: &str) -> bool {
     read().unwrap_or(false)
 }
 
-/// Whether an answer names what was asked for: one that went astray must grant nothing.
+/// Checks that an answer names the requested item: a misrouted answer must grant nothing.
 fn names(answer: &Answer, name: &str, value: &str) -> Result<(), String> {
     let mut members = Members::parse(&answer.body).map_err(|err| err.to_string())?;
     let told = members.text(name).map_err(|err| err.to_string())?;
@@ -233,7 +234,7 @@ impl Store for Remote {
         self.ask("delete", question, read).await.map_err(StoreError::Unavailable)
     }
 
-    /// The authority ends it when one of its sessions is deleted there.
+    /// Only updates the cache: the authority ends the chain when one of its sessions is deleted there.
     async fn end_chain(&self, root: &SessionId, _until_ms: u64) -> Result<(), StoreError> {
         self.cache.revoke(root);
         Ok(())
@@ -253,14 +254,14 @@ impl Store for Remote {
             route: NONCES,
             name: String::new(),
             body: Zeroizing::new(passed.encode()),
-            // Its second asking would meet its first.
+            // A retry would meet its own first attempt.
             repeatable: false,
             urgent: false,
         };
         self.ask("reserve", question, read).await.map_err(ReserveError::Unavailable)?
     }
 
-    /// The authority sweeps its own; only sessions at hand are forgotten here.
+    /// Sweeps only the cache: the authority sweeps its own store.
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
         self.cache.sweep(now_ms);
         Ok(0)
@@ -273,11 +274,11 @@ impl Store for Remote {
             return Status { kind: "remote", pool, sessions: self.cache.len(), ..Status::default() };
         };
         let is_known = self.reachable.load(Ordering::Relaxed) && at.elapsed() < watch::STALE;
-        // What stands behind an authority that is away is away as well, as seen from here.
+        // Parts behind an unavailable authority count as unavailable too.
         let part = |part| if is_known || part == Part::Unused { part } else { Part::Down };
         Status {
             kind: "remote",
-            // Beyond the window every stamp is refused, there or here.
+            // With a skew beyond the window every stamp is rejected, there or here.
             up: is_known && state.up && skew_ms <= state.window_ms,
             postgres: part(state.postgres),
             redis: part(state.redis),

@@ -1,4 +1,4 @@
-//! How the authority is: asked every half second, so that health tells the truth where nobody else asks.
+//! Polling of the authority's state every half second, so that health is accurate without other requests.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::line::{Answer, Question};
 use super::message::State;
 use super::{Remote, STATE, Seen};
 
-/// Between two looks.
+/// Interval of polls of the state.
 const EVERY: Duration = Duration::from_millis(500);
-/// What is older says nothing of now.
+/// Age from which a reported state is not used any more.
 pub(super) const STALE: Duration = Duration::from_secs(3);
-/// Clocks that are further apart are worth a word in the log, in milliseconds.
+/// Difference of clocks from which a warning is logged, in milliseconds.
 const SKEW_MS: u64 = 5000;
 
-/// Looks until the store is dropped.
+/// Starts polling, until the store is dropped.
 pub(super) fn spawn(remote: &Arc<Remote>) {
     let remote = Arc::downgrade(remote);
     tokio::spawn(look_on(remote));
@@ -27,16 +27,17 @@ async fn look_on(remote: Weak<Remote>) {
     loop {
         tokio::time::sleep(EVERY).await;
         let Some(remote) = remote.upgrade() else { return };
-        // It was answered at the start; that it is refused now, as when the secret is changed, is logged and shown.
+        // The authority answered at the start; a rejection now, such as after a change of the secret, is logged and
+        // shown.
         let _ = remote.look().await;
     }
 }
 
 impl Remote {
-    /// Asks once.
+    /// Polls the state once.
     ///
     /// # Errors
-    /// Only when the answer is that it will not be asked; an authority that is away is a state like others.
+    /// Only if the authority rejects the request; an unavailable authority is a normal state.
     pub(super) async fn look(&self) -> Result<(), String> {
         let question = Question {
             method: Method::GET,

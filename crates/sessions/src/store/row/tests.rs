@@ -1,4 +1,4 @@
-//! Rows, written and read.
+//! Tests of writing and reading rows.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use sealway_proto::wire::Wire;
 use super::*;
 use crate::kek::{KeyRing, UnauthenticatedUntil};
 
-/// A key ring answers at once.
+/// Decodes a row; a key ring answers at once.
 fn decode(key: &[u8], row: &[u8], keys: &dyn KeyWrap) -> Result<SessionRecord, RowError> {
     super::open(keys, parse(key, row)?).now_or_never().unwrap()
 }
@@ -127,7 +127,7 @@ fn no_bit_of_a_row_can_be_changed() {
     }
 }
 
-/// Every value of `vectors/store/`, read, and written where its random numbers are given.
+/// Reads every value of `vectors/store/`, and writes it where its random numbers are given.
 #[test]
 fn the_vectors_hold() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/store");
@@ -165,7 +165,7 @@ fn the_vectors_hold() {
         assert_eq!(read.wire.number(), session["wire"].as_u64().unwrap() as u8, "{name}");
         assert_eq!(text(&read.client_id), session["client_id"], "{name}");
         assert_eq!(text(&read.subject), session["subject"], "{name}");
-        // Version 1 says neither.
+        // Version 1 has neither.
         if kind == 0 {
             assert_eq!(text(&read.tenant), session["tenant"], "{name}");
             assert_eq!(read.auth.name(), session["auth"], "{name}");

@@ -1,8 +1,8 @@
-//! The connection to Redis, and the epoch that is in force behind it: for as long as it is, Redis has the memory that claims were
-//! written to. `spec/redis-store.md#nonces`.
+//! The connection to Redis, and the epoch in force on it: as long as it is in force, Redis has the memory to which
+//! claims were written. `spec/redis-store.md#nonces`.
 //!
-//! Connecting and looking is done by a task, once for all who wait for it: none of them cancels it, and a question on a connection
-//! that is up waits for nobody.
+//! A task connects and checks, once for all callers that wait for it, and no caller cancels it. A request on a
+//! connection that is up does not wait.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,28 +13,28 @@ use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, Serv
 use sealway_proto::store::script;
 use tokio::sync::watch;
 
-/// An epoch is looked at again after so long.
+/// Time after which an epoch is checked again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// After a failure the next try has to wait so long.
+/// Minimum time between a failure and the next attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 const NO_EPOCH: &str = "no epoch is in force: a gateway begins one";
 
-/// An epoch in force.
+/// An epoch that is in force.
 #[derive(Clone, Debug)]
 pub(super) struct Epoch {
     generation: String,
-    /// The hash of its script's text, which is never sent: that Redis has it is the proof.
+    /// Hash of its script's text, which is never sent: the proof is that Redis knows the hash.
     sha: String,
     pub(super) made_ms: u64,
-    /// This process had joined another one before.
+    /// True if this process had joined another epoch before.
     pub(super) is_again: bool,
 }
 
-/// A connection to a server that was looked at.
+/// A connection to a server that was checked.
 pub(super) struct Link {
     id: u64,
     connection: MultiplexedConnection,
-    /// The epoch in force, or why there is none.
+    /// The epoch in force, or the reason that there is none.
     pub(super) epoch: Result<Epoch, String>,
     looked: Instant,
 }
@@ -43,11 +43,11 @@ type Outcome = Result<Arc<Link>, String>;
 type Coming = watch::Receiver<Option<Outcome>>;
 
 enum Slot {
-    /// There is no connection; why, and since when.
+    /// There is no connection; the reason, and the time of the failure.
     Down(Option<(String, Instant)>),
     Connecting(Coming),
     Up(Arc<Link>),
-    /// It is looked at again; questions go on.
+    /// A check is in progress; requests continue.
     Looking(Arc<Link>, Coming),
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Connection {
 }
 
 impl Link {
-    /// Whether the look is good for another claim.
+    /// True if the last check is recent enough for another claim.
     fn is_fresh(&self) -> bool {
         self.looked.elapsed() < if self.epoch.is_ok() { LOOK_AGAIN } else { PAUSE }
     }
@@ -74,13 +74,13 @@ impl Connection {
         Arc::new(Connection { client, prefix, deadline, slot, last })
     }
 
-    /// A connection to a server that was looked at; a moment ago, for a claim.
+    /// Returns a connection to a checked server; for a claim, checked a moment ago.
     pub(super) async fn link(self: &Arc<Self>, is_for_claim: bool) -> Outcome {
         let mut coming = {
             let mut slot = self.slot.lock();
             match &*slot {
                 Slot::Up(link) | Slot::Looking(link, _) if !is_for_claim || link.is_fresh() => return Ok(link.clone()),
-                // Where its task has ended without a word, another one begins.
+                // If its task ended without a result, another one begins.
                 Slot::Connecting(coming) | Slot::Looking(_, coming) if coming.has_changed().is_ok() => coming.clone(),
                 Slot::Down(Some((why, since))) if since.elapsed() < PAUSE => return Err(why.clone()),
                 Slot::Up(link) | Slot::Looking(link, _) => {
@@ -103,7 +103,7 @@ impl Connection {
         }
     }
 
-    /// Connects, or takes the connection of `old`, and looks.
+    /// Connects, or takes the connection of `old`, and checks the server.
     fn renew(self: &Arc<Self>, old: Option<Arc<Link>>) -> Coming {
         let (sender, coming) = watch::channel(None);
         let this = self.clone();
@@ -115,7 +115,7 @@ impl Connection {
                 let is_ours = match (&*slot, &old) {
                     (Slot::Connecting(_), None) => true,
                     (Slot::Looking(link, _), Some(old)) => link.id == old.id,
-                    // It was let go meanwhile.
+                    // The connection was dropped meanwhile.
                     _ => false,
                 };
                 if is_ours {
@@ -134,7 +134,7 @@ impl Connection {
         let (id, mut connection) = match old {
             Some(link) => (link.id, link.connection.clone()),
             None => {
-                // The deadlines are the store's: the library's own would end a question without ending its connection.
+                // This store has its own deadlines: the library's would end a request without ending its connection.
                 let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
                 let made = self.client.get_multiplexed_async_connection_with_config(&config).await;
                 let made = made.map_err(|err| told(&err))?;
@@ -161,7 +161,7 @@ impl Connection {
         }
     }
 
-    /// Asks once, within the deadline. A connection that broke or did not answer is not used again.
+    /// Sends a command once, within the deadline. A connection that broke or did not answer is not used again.
     pub(super) async fn ask<T: FromRedisValue>(&self, link: &Link, cmd: &Cmd) -> Result<T, String> {
         let mut connection = link.connection.clone();
         match tokio::time::timeout(self.deadline, cmd.query_async(&mut connection)).await {
@@ -181,7 +181,7 @@ impl Connection {
         }
     }
 
-    /// Its epoch is no longer in force: the next claim looks again.
+    /// Marks the epoch as no longer in force: the next claim checks again.
     pub(super) fn lose(&self, link: &Link) {
         let mut slot = self.slot.lock();
         if let Slot::Up(up) = &*slot
@@ -202,7 +202,7 @@ impl Connection {
     }
 }
 
-/// What an error is, without what was sent: the server's own word, or the library's.
+/// Describes an error without the data that was sent: the server's code, or the library's category.
 fn told(err: &RedisError) -> String {
     let is_word = |code: &&str| code.len() <= 16 && code.bytes().all(|byte| byte.is_ascii_uppercase());
     match err.code().filter(is_word) {
@@ -211,10 +211,10 @@ fn told(err: &RedisError) -> String {
     }
 }
 
-/// The epoch in force and the time of its beginning, if there is one.
+/// Returns the epoch in force and the time of its beginning, if there is one.
 ///
 /// # Errors
-/// The server is not one that sessions and nonces may be asked of.
+/// The server cannot be used for sessions and nonces.
 async fn look(connection: &mut MultiplexedConnection, prefix: &str) -> Result<Option<(String, u64)>, String> {
     let mut asked = redis::cmd("INFO");
     let info = asked.arg("server").arg("replication").query_async(connection).await;
@@ -240,13 +240,13 @@ async fn look(connection: &mut MultiplexedConnection, prefix: &str) -> Result<Op
     Ok(Some((generation.clone(), made_ms)))
 }
 
-/// A key of the bucket that nonces are in.
+/// Returns a key in the bucket of the nonces.
 pub(super) fn key(prefix: &str, name: &str) -> String {
     format!("{{{prefix}:0}}:{name}")
 }
 
 impl Epoch {
-    /// The call of its script.
+    /// Builds the call of the epoch's script.
     pub(super) fn call(&self, prefix: &str, nonce_key: &[u8]) -> Cmd {
         let mut cmd = redis::cmd("EVALSHA");
         cmd.arg(&self.sha).arg(3).arg(key(prefix, "epoch")).arg(key(prefix, "canary")).arg(nonce_key);

@@ -14,15 +14,15 @@ use zeroize::Zeroizing;
 use super::RedisSettingsError;
 
 const FILE_LEN_MAX: u64 = 64 * 1024;
-/// Time between two readings of the file.
+/// Minimum time between two reads of the file.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The place of the authority's key-encryption keys.
+/// Source of the authority's key-encryption keys.
 #[derive(Clone)]
 pub enum KeySource {
-    /// The authority's `kek_file`; it is read again when a key is unknown.
+    /// The authority's `kek_file`; it is read again if a key is unknown.
     File(PathBuf),
-    /// The lines of such a file, as the variable `SEALWAY_KEK` holds them.
+    /// The lines of such a file, as in the variable `SEALWAY_KEK`.
     Lines(Zeroizing<String>),
 }
 
@@ -35,17 +35,17 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-/// The keys that were read last.
+/// The keys as last read.
 pub(super) struct Keys {
     provider: &'static dyn Provider,
-    /// None where they are no file's.
+    /// File of the keys; `None` if they do not come from a file.
     file: Option<PathBuf>,
     read: Mutex<Read>,
 }
 
 struct Read {
     keys: Arc<KeyEncryptionKeys>,
-    /// The last time that the file was read again.
+    /// Time of the last repeated read.
     again: Option<Instant>,
 }
 

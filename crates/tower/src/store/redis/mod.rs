@@ -1,6 +1,7 @@
-//! Sessions and claims in the Redis that an authority keeps them in. `spec/redis-store.md`.
+//! Sessions and claims in the Redis of an authority. `spec/redis-store.md`.
 //!
-//! A round trip less than asking the authority, and in exchange this process holds a key that opens all stored session keys.
+//! Saves a round trip compared with asking the authority; in exchange this process holds a key that unwraps all stored
+//! session keys.
 
 mod epoch;
 mod keys;
@@ -23,34 +24,35 @@ use epoch::{Connection, Epoch, Link, key};
 pub use keys::KeySource;
 use keys::Keys;
 
-/// The value of a session that was revoked.
+/// Value of a session that was revoked.
 const TOMBSTONE: &[u8] = b"x";
-/// Longest value of a session, in bytes.
+/// Maximum length of a session's value, in bytes.
 const VALUE_LEN_MAX: usize = 8 * 1024;
-/// How long a claim that is stamped ahead of Redis's clock may wait, in ms.
+/// Maximum time that a claim stamped ahead of Redis's clock waits, in ms.
 const WAIT_MAX_MS: u64 = 2000;
 
-/// The Redis, and the keys that open its sessions.
+/// Address of Redis, and the keys that unwrap its sessions.
 #[derive(Clone)]
 pub struct RedisSettings {
-    /// `redis://` or `rediss://` with user, password, host, port and perhaps `/database`: one server, no cluster. TLS is verified by
-    /// the machine's certificate authorities.
+    /// URL `redis://` or `rediss://` with user, password, host, port and perhaps `/database`: one server, no cluster.
+    /// TLS is verified by the machine's certificate authorities.
     pub url: String,
-    /// The authority's `sessions.redis.prefix`.
+    /// Value of the authority's `sessions.redis.prefix`; `sealway` by default.
     pub prefix: String,
-    /// The authority's key-encryption keys.
+    /// Source of the authority's key-encryption keys.
     pub keys: KeySource,
-    /// The authority's store is PostgreSQL and Redis, so that nothing is lost with Redis's memory.
+    /// True if the authority's store is PostgreSQL and Redis, so that nothing is lost with Redis's memory.
     pub postgres_behind: bool,
-    /// Sessions of earlier releases are read, on wires 1 and 2, if they end by then, in milliseconds since the epoch: whoever can write
-    /// Redis can give the client of such a session another name. 0 accepts none. A fixed date, set once for a move.
+    /// Time, in milliseconds since the epoch, until which sessions of earlier releases are accepted on wires 1 and 2,
+    /// if they end by then; 0 accepts none. A process that can write Redis can change the client's identity of such a
+    /// session. Set a fixed date once for an upgrade.
     pub accept_unauthenticated_rows_until_ms: u64,
-    /// How long each question may take.
+    /// Maximum time of each request; 500 ms by default.
     pub deadline: Duration,
 }
 
 impl RedisSettings {
-    /// Those of `url` and `keys`, with the authority's defaults for the rest.
+    /// Creates settings with the authority's defaults for the rest.
     pub fn new(url: impl Into<String>, keys: KeySource) -> Self {
         RedisSettings {
             url: url.into(),
@@ -65,17 +67,18 @@ impl RedisSettings {
 
 impl std::fmt::Debug for RedisSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The URL may hold a password.
+        // The URL may contain a password.
         f.debug_struct("RedisSettings").field("prefix", &self.prefix).field("keys", &self.keys).finish_non_exhaustive()
     }
 }
 
-/// Settings that cannot be used. The text holds neither password nor key.
+/// Error of unusable settings. The text contains neither password nor key.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct RedisSettingsError(String);
 
-/// A [`Store`] over the authority's Redis. The layer's window has to be the authority's. It is used within a tokio runtime.
+/// A [`Store`] over the authority's Redis. The layer's window must be the authority's. Must be used within a tokio
+/// runtime.
 pub struct Redis {
     provider: &'static dyn Provider,
     connection: Arc<Connection>,
@@ -87,8 +90,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Reads the keys. Redis is connected to at the first question. For `rediss://` aws-lc-rs becomes the process's default provider
-    /// of rustls, unless there is one.
+    /// Reads the keys. Connects at the first request. For `rediss://` aws-lc-rs becomes the process's default provider
+    /// of rustls, if there is none.
     ///
     /// # Errors
     /// [`RedisSettingsError`], naming the setting, or file and line, at fault.
@@ -97,7 +100,7 @@ impl Redis {
             settings;
         let fail = |what: &str| RedisSettingsError(what.into());
         let is_tls = url.starts_with("rediss://");
-        // The library would take options from there: that a certificate is not verified, for one.
+        // The library would take options from there, such as one that disables the verification of the certificate.
         if !(is_tls || url.starts_with("redis://")) || url.contains(['?', '#']) {
             return Err(fail("the URL of Redis is redis:// or rediss:// with a host, without ? and #"));
         }
@@ -108,11 +111,11 @@ impl Redis {
         if deadline.is_zero() {
             return Err(fail("the deadline is zero"));
         }
-        // The library's error may hold the password.
+        // The library's error may contain the password.
         let info = url.as_str().into_connection_info();
         let info =
             info.map_err(|_| fail("the URL of Redis is redis:// or rediss:// with a host, and perhaps /database"))?;
-        // What the user's rights do not have is not asked for.
+        // Commands that the user has no right to are not sent.
         let user = info.redis_settings().clone().set_skip_set_lib_name();
         let client = Client::open(info.set_redis_settings(user));
         let client = client.map_err(|_| fail("the URL of Redis cannot be used"))?;
@@ -141,7 +144,7 @@ impl Redis {
             aad => aad.map_err(|err| err.to_string())?,
         };
         let key = self.keys.unwrap(&aad, &row.wrapped).await.map_err(|err| err.to_string())?;
-        // The end of one session is the end of its whole chain of renewals.
+        // The end of one session ends its whole chain of renewals.
         if let Some(lineage) = &row.facts.lineage
             && self.value(&link, lineage).await?.is_some_and(|first| first == TOMBSTONE)
         {
@@ -159,7 +162,7 @@ impl Redis {
         self.connection.ask(link, &cmd).await
     }
 
-    /// Runs the script once.
+    /// Runs the epoch's script once.
     async fn run(&self, link: &Link, cmd: &Cmd) -> Result<Answer, String> {
         let (state, time_ms, floor_ms) = self.connection.ask::<(String, u64, u64)>(link, cmd).await?;
         if state == "EPOCH" || state == "CLOCK" {
@@ -168,7 +171,7 @@ impl Redis {
         Ok(Answer { state, time_ms, floor_ms })
     }
 
-    /// Waits until Redis's clock has come to a time, and has it say that its memory is the same one: a loss of it before could
+    /// Waits until Redis's clock reaches a time, and checks that its memory is still the same: an earlier loss could
     /// forget a claim whose stamp is ahead.
     async fn come_to(&self, link: &Link, epoch: &Epoch, until_ms: u64, mut time_ms: u64) -> Result<(), String> {
         let mut left_ms = WAIT_MAX_MS;
@@ -189,7 +192,7 @@ impl Redis {
     }
 }
 
-/// The answer of the script.
+/// Answer of the epoch's script.
 struct Answer {
     state: String,
     time_ms: u64,
@@ -215,13 +218,13 @@ impl Store for Redis {
 
     // SPEC redis-store.md#nonces
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
-        // All that is asked for a claim goes over the connection that its epoch was seen on.
+        // All commands of a claim use the connection on which its epoch was checked.
         let link = self.connection.link(true).await.map_err(unavailable)?;
         let epoch = link.epoch.as_ref().map_err(unavailable)?;
         let kept_ms = claim.expires_ms().saturating_sub(claim.now_ms());
         let window_ms = kept_ms.saturating_sub(1) / 2;
         if epoch.is_again && !self.postgres_behind && claim.stamp_ms() <= epoch.made_ms.saturating_add(window_ms) {
-            // Whoever began this epoch may not have known of the loss.
+            // The process that began this epoch may not have known of the loss.
             return Err(unavailable("the request may be older than its memory"));
         }
         let mut token = [0_u8; 8];
@@ -231,7 +234,7 @@ impl Store for Redis {
         let gone_ms = claim.stamp_ms().saturating_add(window_ms).saturating_add(1);
         let mut cmd = epoch.call(&self.prefix, &name);
         cmd.arg(&token).arg(kept_ms).arg(claim.stamp_ms()).arg(gone_ms);
-        // Once, under one token: when its answer is lost it may have been granted.
+        // Once, under one token: if its answer is lost it may have been granted.
         let answer = self.run(&link, &cmd).await.map_err(unavailable)?;
         match answer.state.as_str() {
             "FRESH" => Ok(Fresh::reserved(claim)),

@@ -135,7 +135,7 @@ fn a_root_is_believed_for_the_very_set_that_it_signed() {
     let mut by_another = good.clone();
     by_another.sign(default_provider(), key().as_ref()).unwrap();
     assert_eq!(verify(&by_another), Err(KeySetFault::OtherRoot));
-    // The id of the pinned root over the signature of another: ids prove nothing.
+    // The id of the pinned root with the signature of another: ids prove nothing.
     by_another.root.as_mut().unwrap().key_id = good.root.as_ref().unwrap().key_id;
     assert_eq!(verify(&by_another), Err(KeySetFault::SignatureInvalid));
 }

@@ -1,0 +1,85 @@
+//! `sealway broker profiles` and `sealway broker audit`: a broker's files, checked without a running broker. Also reads
+//! files that are sent to one.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use sealway_broker::audit;
+use sealway_broker::profile::{self, Leniency};
+
+use sealway_runtime::output::{out, tell};
+
+/// Width of PEM lines, in columns.
+const COLUMNS: usize = 64;
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Profiles {
+    /// Say what is in a file of profiles, or everything that is wrong with it
+    Check {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Warn of unknown keys, and go on
+        #[arg(long)]
+        lenient: bool,
+    },
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Audit {
+    /// Say whether nothing in an audit log was changed, taken out, put in or moved
+    Verify {
+        /// The log; several that go on from each other, the oldest first
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// The last hash as it was noted earlier: without it nothing shows that the end was cut off
+        #[arg(long, value_name = "HASH")]
+        last: Option<String>,
+    },
+}
+
+pub(crate) fn profiles(action: Profiles) -> anyhow::Result<ExitCode> {
+    let Profiles::Check { file, lenient } = action;
+    said(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
+}
+
+pub(crate) fn audit(action: Audit) -> anyhow::Result<ExitCode> {
+    let Audit::Verify { files, last } = action;
+    said(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
+}
+
+/// Prints the findings to standard output, or the faults to standard error.
+fn said(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
+    match outcome {
+        Ok(text) => {
+            writeln!(out(), "{text}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(text) => {
+            tell(format_args!("sealway: {text}"));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Reads a file of at most `len_max` bytes.
+pub(crate) fn read(path: &Path, len_max: u64) -> anyhow::Result<Vec<u8>> {
+    let file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+    // Allocated at full length: a growing buffer would leave copies, and the file may be a key.
+    let mut bytes = Vec::with_capacity(usize::try_from(len_max).unwrap_or_default() + 1);
+    file.take(len_max + 1).read_to_end(&mut bytes).with_context(|| path.display().to_string())?;
+    if bytes.len() as u64 > len_max {
+        bail!("{}: longer than {len_max} bytes", path.display());
+    }
+    Ok(bytes)
+}
+
+/// Encodes DER as PEM, with a final line feed.
+pub(crate) fn pem(label: &str, der: &[u8]) -> String {
+    use base64::Engine;
+    let text = base64::engine::general_purpose::STANDARD.encode(der);
+    let lines: Vec<_> = text.as_bytes().chunks(COLUMNS).map(String::from_utf8_lossy).collect();
+    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}

@@ -1,0 +1,58 @@
+//! Issues certificates for all wires.
+
+use tracing::Span;
+
+use super::Wires;
+use crate::Refusal;
+use crate::call::Call;
+use crate::certificate::{self, Issued, Issuer, Request};
+use crate::keys::StoreIssuer;
+use crate::profile::policy::CertificatePolicy;
+use crate::service::{Grant, Outcome, Query, work_of};
+
+/// Issues a certificate. If the query names a key of the store, that key replaces the request's.
+pub(super) async fn issue(
+    wires: &Wires,
+    call: &Call,
+    query: Query<'_>,
+    shape: Result<(), Refusal>,
+    request: &Request<'_>,
+) -> Result<Outcome<Issued>, Refusal> {
+    let key_len = match request.issuer {
+        Issuer::Pem(pem) => pem.len(),
+        Issuer::Key(_) => 0,
+    };
+    let bytes_in = request.csr.len() + request.ca_certificate.len() + key_len;
+    let query = Query { operation: "SignCertificate", count: 1, bytes_in, ..query };
+    let work = |grant: &Grant| {
+        let span = Span::current();
+        span.record("crypto.csr_size", request.csr.len());
+        span.record("crypto.ca_cert_size", request.ca_certificate.len());
+        span.record("crypto.ca_key_size", key_len);
+        let key = query.key.map(|_| grant.key()).transpose()?;
+        // A large key in the request makes a long request, which has to be parsed first.
+        let sign_us = key.map_or(key_len as u64, |key| key.algorithm().about_us());
+        let outcome = work_of(sign_us + request.csr.len() as u64 / 2, || {
+            let policy = grant.profile()?.certificate.as_ref();
+            let Some(key) = key else { return issue_by(policy, request, 0) };
+            let issuer = StoreIssuer::new(key.clone(), request.ca_certificate)?;
+            issue_by(policy, &Request { issuer: Issuer::Key(&issuer), ..*request }, issuer.version())
+        })?;
+        span.record("crypto.signed_cert_size", outcome.bytes_out);
+        Ok(outcome)
+    };
+    wires.service.run(call, query, shape, work).await
+}
+
+fn issue_by(
+    policy: Option<&CertificatePolicy>,
+    request: &Request<'_>,
+    key_version: u32,
+) -> Result<Outcome<Issued>, Refusal> {
+    let issued = match policy {
+        Some(policy) => certificate::issue(policy, request)?,
+        None => return Err(certificate::refuse(request)),
+    };
+    let (algorithm, bytes_out) = (issued.algorithm.clone(), issued.der.len());
+    Ok(Outcome { algorithm, key_version, ..Outcome::new(issued, bytes_out) })
+}

@@ -1,0 +1,172 @@
+//! The key service of our own wire.
+
+use prost::Message;
+use sealway_proto::broker::v1::{
+    DisableRequest, EnableRequest, GenerateRequest, ImportRequest, Key as KeyMessage, KeyResponse, KeyState,
+    KeyVersion, ListRequest, ListResponse, PublicKeyRequest, PublicKeyResponse, RotateRequest,
+};
+use tokio::sync::SemaphorePermit;
+use zeroize::Zeroizing;
+
+use crate::call::Call;
+use crate::keys::{Algorithm, KEY_ID_LEN_MAX, Key, LIST_MAX, State, Store};
+use crate::service::{Grant, NO_ROOM, Outcome, Query, work_of};
+use crate::wire::{Wires, bounds};
+use crate::{Code, Refusal};
+
+fn query<'a>(call: &'a Call, operation: &'static str, key: Option<&'a str>) -> Query<'a> {
+    Query { operation, wire: "v1", key, count: 1, trace: call.trace(), ..Query::default() }
+}
+
+/// Waits for a turn to generate a key.
+async fn turn(wires: &Wires) -> Result<SemaphorePermit<'_>, Refusal> {
+    wires.making.acquire().await.map_err(|_| Refusal::new(Code::Unavailable, "the broker stops"))
+}
+
+/// Runs an operation on a key of the store, which may not exist yet: the store reports a missing key.
+async fn run<T: Send>(
+    wires: &Wires,
+    call: &Call,
+    operation: &'static str,
+    (key, bytes_in): (&str, usize),
+    work: impl FnOnce(&Store) -> Result<T, Refusal> + Send,
+) -> Result<T, Refusal> {
+    let shape = bounds::required("key_id", key.len(), KEY_ID_LEN_MAX);
+    let work = |_: &Grant| {
+        let store = wires.service.store()?;
+        Ok(Outcome::new(work_of(u64::MAX, || work(store))?, 0))
+    };
+    let query = Query { bytes_in, ..query(call, operation, Some(key)) };
+    Ok(wires.service.run(call, query, shape, work).await?.value)
+}
+
+fn algorithm(name: &str) -> Result<Algorithm, Refusal> {
+    Algorithm::parse(name).ok_or_else(|| {
+        let names: Vec<_> = Algorithm::names().collect();
+        Refusal::invalid(format!("algorithm: expected one of {}", names.join(", ")))
+    })
+}
+
+fn message(key: &Key) -> KeyMessage {
+    let version = |version: &crate::keys::Version| KeyVersion {
+        version: version.number(),
+        state: match version.state() {
+            State::Enabled => KeyState::Enabled,
+            State::Disabled => KeyState::Disabled,
+        }
+        .into(),
+        created_ms: version.created_ms(),
+    };
+    KeyMessage {
+        key_id: key.id().to_owned(),
+        algorithm: key.algorithm().to_string(),
+        versions: key.versions().iter().map(version).collect(),
+        is_imported: key.is_imported(),
+    }
+}
+
+fn response(key: &Key) -> KeyResponse {
+    KeyResponse { key: Some(message(key)) }
+}
+
+pub(in super::super) async fn generate(
+    wires: &Wires,
+    call: &Call,
+    request: GenerateRequest,
+) -> Result<KeyResponse, Refusal> {
+    let now = wires.service.now_ms();
+    let _turn = turn(wires).await?;
+    let work =
+        |store: &Store| store.generate(&request.key_id, algorithm(&request.algorithm)?, now).map(|key| response(&key));
+    run(wires, call, "GenerateKey", (&request.key_id, 0), work).await
+}
+
+pub(in super::super) async fn import(
+    wires: &Wires,
+    call: &Call,
+    mut request: ImportRequest,
+) -> Result<KeyResponse, Refusal> {
+    let material = Zeroizing::new(std::mem::take(&mut request.material));
+    let now = wires.service.now_ms();
+    let work = |store: &Store| {
+        store.import(&request.key_id, algorithm(&request.algorithm)?, &material, now).map(|key| response(&key))
+    };
+    run(wires, call, "ImportKey", (&request.key_id, material.len()), work).await
+}
+
+pub(in super::super) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Result<ListResponse, Refusal> {
+    let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=LIST_MAX).contains(limit));
+    let shape = bounds::at_most("after", request.after.len(), KEY_ID_LEN_MAX);
+    let work = |_: &Grant| {
+        let store = wires.service.store()?;
+        let profiles = wires.service.profiles.current();
+        let keys = wires.service.with_callers(&profiles, |callers| {
+            page(store, &request.after, limit.unwrap_or(LIST_MAX), |key| callers.may_see(&call.peer, key))
+        });
+        // A short request can have the longest answer.
+        if !call.holds(keys.encoded_len()) {
+            return Err(Refusal::new(Code::ResourceExhausted, NO_ROOM));
+        }
+        Ok(Outcome::new(keys, 0))
+    };
+    Ok(wires.service.run(call, query(call, "ListKeys", None), shape, work).await?.value)
+}
+
+pub(in super::super) async fn rotate(
+    wires: &Wires,
+    call: &Call,
+    mut request: RotateRequest,
+) -> Result<KeyResponse, Refusal> {
+    let material = Zeroizing::new(std::mem::take(&mut request.material));
+    let now = wires.service.now_ms();
+    let _turn = turn(wires).await?;
+    let work = |store: &Store| store.rotate(&request.key_id, &material, now).map(|key| response(&key));
+    run(wires, call, "RotateKey", (&request.key_id, material.len()), work).await
+}
+
+pub(in super::super) async fn disable(
+    wires: &Wires,
+    call: &Call,
+    request: DisableRequest,
+) -> Result<KeyResponse, Refusal> {
+    let work = |store: &Store| store.disable(&request.key_id, request.version).map(|key| response(&key));
+    run(wires, call, "DisableKey", (&request.key_id, 0), work).await
+}
+
+pub(in super::super) async fn enable(
+    wires: &Wires,
+    call: &Call,
+    request: EnableRequest,
+) -> Result<KeyResponse, Refusal> {
+    let work = |store: &Store| store.enable(&request.key_id, request.version).map(|key| response(&key));
+    run(wires, call, "EnableKey", (&request.key_id, 0), work).await
+}
+
+pub(in super::super) async fn public_key(
+    wires: &Wires,
+    call: &Call,
+    request: PublicKeyRequest,
+) -> Result<PublicKeyResponse, Refusal> {
+    let work = |store: &Store| store.get(&request.key_id)?.public_key(request.version);
+    let (version, der) = run(wires, call, "PublicKey", (&request.key_id, 0), work).await?;
+    Ok(PublicKeyResponse { version, der })
+}
+
+/// Lists the keys that a caller may see, with as many reads of the store as needed.
+fn page(store: &Store, after: &str, limit: usize, may_see: impl Fn(&str) -> bool) -> ListResponse {
+    let mut after = after.to_owned();
+    let mut keys = Vec::new();
+    loop {
+        let page = store.list(&after, LIST_MAX);
+        for key in page.keys.iter().filter(|key| may_see(key.id())) {
+            if keys.len() == limit {
+                return ListResponse { keys, has_more: true };
+            }
+            keys.push(message(key));
+        }
+        match page.keys.last() {
+            Some(last) if page.has_more => after = last.id().to_owned(),
+            _ => return ListResponse { keys, has_more: false },
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Streamed bodies of wire 3: a request's body is sealed frame by frame, an answer's is opened frame by frame.
+//!
+//! Each holds at most one frame, besides the connection's buffers.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use hyper::body::{Body, Frame, Incoming};
+use sealway_proto::limits::FRAME_LEN_MAX;
+use sealway_proto::session::Step;
+use sealway_proto::session::three::{FrameOpener, FrameSealer, Read};
+use tokio::time::{Sleep, sleep};
+
+use super::session::outer_headers;
+use crate::call::{BoxError, Meter, Sent, Settings};
+use crate::error::{Error, chain};
+
+/// Bytes of a frame besides its plaintext; the first frame has more.
+const FRAME_EXTRA: usize = 64;
+
+/// A request's body under seal. A frame ends when it is full, or when the source has no more data ready.
+pub(super) struct Sealing {
+    source: Sent,
+    rest: Bytes,
+    sealer: FrameSealer,
+    /// The encoded inner headers, until the first frame is sealed.
+    inner: Option<Vec<u8>>,
+    is_done: bool,
+    meter: Arc<Meter>,
+}
+
+impl Sealing {
+    pub(super) fn new(source: Sent, sealer: FrameSealer, inner: Vec<u8>, meter: Arc<Meter>) -> Self {
+        Sealing { source, rest: Bytes::new(), sealer, inner: Some(inner), is_done: false, meter }
+    }
+}
+
+impl Body for Sealing {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = self.get_mut();
+        if this.is_done {
+            return Poll::Ready(None);
+        }
+        let mut out = Vec::with_capacity(this.rest.len().min(FRAME_LEN_MAX) + FRAME_EXTRA);
+        let begun = this.sealer.begin(&mut out);
+        let start = out.len();
+        if let Some(inner) = this.inner.take() {
+            out.extend_from_slice(&inner);
+        }
+        let is_last = loop {
+            let room = FRAME_LEN_MAX - (out.len() - start);
+            let part = this.rest.split_to(room.min(this.rest.len()));
+            out.extend_from_slice(&part);
+            if !this.rest.is_empty() {
+                break false;
+            }
+            if this.source.is_end_stream() {
+                break true;
+            }
+            if out.len() - start == FRAME_LEN_MAX {
+                break false;
+            }
+            match Pin::new(&mut this.source).poll_frame(cx) {
+                Poll::Ready(None) => break true,
+                // A stream has no place for trailers, which are dropped.
+                Poll::Ready(Some(Ok(frame))) => {
+                    this.rest = frame.into_data().unwrap_or_default();
+                }
+                // The stream ends without its last frame, so that the service rejects the part that was sent.
+                Poll::Ready(Some(Err(err))) => {
+                    this.is_done = true;
+                    return Poll::Ready(Some(Err(err)));
+                }
+                Poll::Pending if out.len() == start => {
+                    this.meter.taken(true);
+                    return Poll::Pending;
+                }
+                Poll::Pending => break false,
+            }
+        };
+        this.meter.taken(false);
+        this.is_done = is_last;
+        let at = Instant::now();
+        let sealed = this.sealer.seal(&mut out, begun, is_last);
+        this.meter.lap(Step::Encrypt.name(), at);
+        this.meter.sent(out.len());
+        Poll::Ready(Some(sealed.map(|()| Frame::data(out.into())).map_err(BoxError::from)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_done
+    }
+}
+
+/// An answer's body, opened frame by frame. A truncated body is an error and not an end.
+pub(crate) struct Opening {
+    opener: FrameOpener,
+    source: Option<Incoming>,
+    input: Bytes,
+    frame: Vec<u8>,
+    /// Plaintext of the first frame, after the headers.
+    first: Bytes,
+    is_over: bool,
+    meter: Arc<Meter>,
+    settings: Arc<Settings>,
+    deadline: Option<Pin<Box<Sleep>>>,
+    url: String,
+}
+
+impl Opening {
+    /// Begins to open an answer: waits for its first frame, and takes the headers from it. `sealed` is the stream if it
+    /// came in a header.
+    pub(super) async fn begin(
+        opener: FrameOpener,
+        sealed: Option<Vec<u8>>,
+        body: Incoming,
+        settings: Arc<Settings>,
+        url: String,
+        meter: Arc<Meter>,
+    ) -> Result<(HeaderMap, Self), Error> {
+        let source = if sealed.is_some() { None } else { Some(body) };
+        let input = sealed.map(Bytes::from).unwrap_or_default();
+        meter.received(input.len());
+        let (frame, first) = (Vec::new(), Bytes::new());
+        let mut body =
+            Opening { opener, source, input, frame, first, is_over: false, meter, settings, deadline: None, url };
+        let first = std::future::poll_fn(|cx| body.poll_opened(cx)).await;
+        let first = first.unwrap_or(Err(Error::Untrusted(sealway_proto::Error::StreamTruncated)))?;
+        let (headers, len) = outer_headers(&first)?;
+        body.first = Bytes::from(first).slice(len..);
+        Ok((headers, body))
+    }
+
+    /// Reads the rest of the body, within the bounds of a whole one.
+    pub(crate) async fn whole(self) -> Result<Bytes, Error> {
+        let len_max = self.settings.body_max;
+        self.whole_within(len_max).await
+    }
+
+    /// Reads the rest of the body, of at most `len_max` bytes, in the time of one exchange.
+    pub(crate) async fn whole_within(mut self, len_max: usize) -> Result<Bytes, Error> {
+        let (after, url) = (self.settings.timeout, self.url.clone());
+        let read = async {
+            let mut all = Vec::new();
+            while let Some(data) = std::future::poll_fn(|cx| self.poll_data(cx)).await {
+                all.extend_from_slice(&data?);
+                if all.len() > len_max {
+                    let (url, reason) = (self.url.clone(), format!("the answer is longer than {len_max} bytes"));
+                    return Err(Error::Transport { url, reason });
+                }
+            }
+            Ok(all.into())
+        };
+        tokio::time::timeout(after, read).await.unwrap_or(Err(Error::Timeout { url, after }))
+    }
+
+    /// Polls for the next plaintext that is not empty.
+    pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if !self.first.is_empty() {
+            return Poll::Ready(Some(Ok(std::mem::take(&mut self.first))));
+        }
+        loop {
+            match ready!(self.poll_opened(cx)) {
+                // The last frame may be empty.
+                Some(Ok(data)) if data.is_empty() => {}
+                next => return Poll::Ready(next.map(|next| next.map(Bytes::from))),
+            }
+        }
+    }
+
+    pub(crate) fn is_end(&self) -> bool {
+        self.is_over && self.first.is_empty()
+    }
+
+    /// Polls for the plaintext of the next frame.
+    fn poll_opened(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.poll_frames(cx));
+        self.is_over = !matches!(next, Some(Ok(_)));
+        if self.is_over {
+            self.meter.end();
+        }
+        Poll::Ready(next)
+    }
+
+    fn poll_frames(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, Error>>> {
+        loop {
+            while !self.input.is_empty() {
+                let (mut input, at) = (&self.input[..], Instant::now());
+                let read = self.opener.read(&mut input, &mut self.frame);
+                self.meter.lap(Step::Decrypt.name(), at);
+                let used = self.input.len() - input.len();
+                self.input.advance(used);
+                match read {
+                    Ok(Read::More) => {}
+                    Ok(Read::Frame | Read::Last) => return Poll::Ready(Some(Ok(std::mem::take(&mut self.frame)))),
+                    Err(err) => return Poll::Ready(Some(Err(Error::Untrusted(err)))),
+                }
+            }
+            let Some(source) = &mut self.source else { return Poll::Ready(self.end()) };
+            match Pin::new(source).poll_frame(cx) {
+                Poll::Ready(None) => return Poll::Ready(self.end()),
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.deadline = None;
+                    self.input = frame.into_data().unwrap_or_default();
+                    self.meter.received(self.input.len());
+                }
+                Poll::Ready(Some(Err(err))) => {
+                    let (url, reason) = (self.url.clone(), chain(&err));
+                    return Poll::Ready(Some(Err(Error::Transport { url, reason })));
+                }
+                Poll::Pending => {
+                    let after = self.settings.idle_timeout;
+                    let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(after)));
+                    ready!(deadline.as_mut().poll(cx));
+                    return Poll::Ready(Some(Err(Error::Timeout { url: self.url.clone(), after })));
+                }
+            }
+        }
+    }
+
+    fn end(&self) -> Option<Result<Vec<u8>, Error>> {
+        self.opener.end().err().map(|err| Err(Error::Untrusted(err)))
+    }
+}

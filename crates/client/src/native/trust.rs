@@ -1,0 +1,459 @@
+//! Trust in a service's identity keys. `spec/session-3.md#identity-keys`.
+//!
+//! The module sends nothing: a [`Keyring`] reports if it needs the service's key set, and decides which of its keys are
+//! trusted.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sealway_proto::crypto::default_provider;
+use sealway_proto::crypto::es256::default_es256;
+use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
+use sealway_proto::session::three::client::Claimed;
+use sealway_proto::session::three::{InitAnswer, KeyId, KeySet};
+use sealway_proto::wire::base64;
+use serde_json::Value;
+
+use super::lines;
+use crate::clock::now_ms;
+use crate::error::Error;
+
+/// Path at which a service publishes its key set.
+pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
+
+/// A public key of P-256, `0x04 || X || Y`.
+pub type PublicKey = [u8; P256_PUBLIC_LEN];
+
+/// An identity key that the client trusts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// Id of the key; the key itself comes from the service's key set.
+    Id(KeyId),
+    /// The public key itself, in a box.
+    Key(Box<PublicKey>),
+}
+
+impl Pin {
+    /// Reads a key id (32 lower-case hexadecimal digits) or a public key (base64 of 65 bytes).
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for any other text.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        match KeyId::parse(text) {
+            Ok(id) => Ok(Pin::Id(id)),
+            Err(_) => Ok(Pin::Key(Box::new(public_key(text)?))),
+        }
+    }
+
+    /// Id of the pinned key.
+    pub fn key_id(&self) -> KeyId {
+        match self {
+            Pin::Id(id) => *id,
+            Pin::Key(key) => KeyId::of(default_provider(), key),
+        }
+    }
+}
+
+/// Reads a public key: base64 of an uncompressed point of P-256.
+///
+/// # Errors
+/// [`Error::Usage`] for any other text.
+pub fn public_key(text: &str) -> Result<PublicKey, Error> {
+    let key = base64::decode_array(text.trim()).ok().filter(|key: &PublicKey| default_es256().public(key).is_ok());
+    let shown: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
+    key.ok_or_else(|| Error::Usage(format!("\"{shown}\" is neither a key id nor a public key of P-256 in base64")))
+}
+
+/// Rule by which the service's identity is verified.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// Only these keys, up to 16. With none, no service is trusted: that is the default, so that no service is trusted
+    /// by oversight.
+    Keys(Vec<Pin>),
+    /// The keys in the newest key set that this root signed.
+    Root {
+        /// Public key of the root.
+        key: Box<PublicKey>,
+        /// File for the time of issue of the newest set, so that an older one is rejected after a restart.
+        state: Option<PathBuf>,
+    },
+    /// The keys met at first use, kept in this file. An impostor at the first use is not detected.
+    FirstUse(PathBuf),
+    /// The keys met at first use, kept in memory: for tests and measurements.
+    FirstMet,
+}
+
+/// Trusted and published identity keys of one service.
+#[derive(Debug)]
+pub struct Keyring {
+    trust: Trust,
+    origin: String,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    /// Trusted keys with their ids.
+    keys: Vec<(KeyId, PublicKey)>,
+    /// Keys that the service published, which does not make them trusted.
+    published: Vec<(KeyId, PublicKey)>,
+    /// Id of the root that signs the published set, for the file.
+    root: Option<KeyId>,
+    /// True if this client or an earlier process has met the service.
+    is_met: bool,
+    /// True if this client was the first to meet the service.
+    has_met: bool,
+    /// Newest set that the pinned root signed: its keys are trusted while they are live.
+    root_set: Option<KeySet>,
+    /// Time of issue of the newest set in milliseconds, also of an earlier process.
+    issued_ms: u64,
+}
+
+impl Keyring {
+    /// Creates a keyring for the service at `origin`; reads the file that an earlier process wrote.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for too many pins or a malformed root, [`Error::Trust`] for a file that cannot be used.
+    pub fn new(trust: Trust, origin: &str) -> Result<Self, Error> {
+        let mut held = Held::default();
+        match &trust {
+            Trust::Keys(pins) if pins.len() > PINNED_KEYS_MAX => {
+                return Err(Error::Usage(format!("more than {PINNED_KEYS_MAX} keys are pinned")));
+            }
+            Trust::Keys(pins) => held.keys = pins.iter().filter_map(Pin::with_key).collect(),
+            Trust::Root { key, state } => {
+                default_es256().public(&key[..]).map_err(|_| Error::Usage("the root is no key of P-256".into()))?;
+                if let Some(file) = state {
+                    held.issued_ms = issued(file, lines::read(file, &state_name(origin, key))?.as_deref())?;
+                }
+            }
+            Trust::FirstUse(file) => {
+                if let Some(line) = lines::read(file, origin)? {
+                    (held.keys, held.root) = parse(file, origin, &line)?;
+                    held.is_met = true;
+                }
+            }
+            Trust::FirstMet => {}
+        }
+        Ok(Keyring { trust, origin: origin.into(), held: Mutex::new(held) })
+    }
+
+    /// Ids of the trusted keys, which an init sends as `pinned_key_ids`.
+    pub fn pinned(&self) -> Vec<KeyId> {
+        match &self.trust {
+            Trust::Keys(pins) => {
+                let mut ids: Vec<_> = pins.iter().map(Pin::key_id).collect();
+                ids.sort_unstable();
+                ids.dedup();
+                ids
+            }
+            Trust::Root { .. } => Vec::new(),
+            Trust::FirstUse(_) | Trust::FirstMet => self.held().keys.iter().map(|(id, _)| *id).collect(),
+        }
+    }
+
+    /// True if the service was met before; also true for trust by keys or by a root.
+    pub(crate) fn is_met(&self) -> bool {
+        !self.is_by_use() || self.held().is_met
+    }
+
+    /// Identity keys learnt at first use, if this client was the first to meet the service.
+    pub(crate) fn first_use(&self) -> Option<KnownService> {
+        let held = self.held();
+        let key_ids = held.keys.iter().map(|(id, _)| *id).collect();
+        held.has_met.then(|| KnownService { origin: self.origin.clone(), key_ids })
+    }
+
+    /// Returns the signer's key if it is trusted; `None` if the service's key set is needed first
+    /// ([`Keyring::look_up`]). With a root, a key is trusted only while the root's newest set lists it as live; every
+    /// init checks this.
+    ///
+    /// # Errors
+    /// [`Error::KeyUntrusted`] if no key set could make the key trusted.
+    pub fn key(&self, signer: &Claimed) -> Result<Option<PublicKey>, Error> {
+        let (held, id) = (self.held(), &signer.key_id);
+        let known = held.trusted(signer);
+        let can_be_learnt = match &self.trust {
+            Trust::Keys(pins) => pins.iter().any(|pin| pin.key_id() == *id),
+            Trust::Root { .. } => true,
+            Trust::FirstUse(_) | Trust::FirstMet => !held.is_met,
+        };
+        if known.is_some() || can_be_learnt { Ok(known) } else { Err(self.untrusted(id, &held)) }
+    }
+
+    /// Stores the service's key set, and returns the signer's key from it if it is trusted.
+    ///
+    /// # Errors
+    /// [`Error::KeyUntrusted`] for another key, [`Error::Trust`] for a set that cannot be used.
+    pub fn look_up(&self, signer: &Claimed, set: &[u8]) -> Result<PublicKey, Error> {
+        let set = read_set(set)?;
+        self.take(&set)?;
+        let (held, id) = (self.held(), &signer.key_id);
+        let known = held.trusted(signer);
+        // At first use, only the signature with this key speaks for it.
+        let met_now = (self.is_by_use() && !held.is_met).then(|| find(&held.published, id)).flatten();
+        known.or(met_now).ok_or_else(|| self.untrusted(id, &held))
+    }
+
+    /// Handles a `key_retired`: with a root, takes the newer signed set, after which the init can be repeated.
+    ///
+    /// # Errors
+    /// [`Error::KeyRetired`] if keys are pinned or kept, [`Error::Trust`] for a set that the root did not sign.
+    pub fn retired(&self, set: Option<&Value>) -> Result<(), Error> {
+        let set = set.map(|set| read_set(set.to_string().as_bytes())).transpose()?;
+        if let (Trust::Root { .. }, Some(set)) = (&self.trust, &set) {
+            return self.take(set);
+        }
+        let key_ids = set.iter().flat_map(|set| &set.keys).map(|key| key.key_id.to_string()).collect();
+        let way = match &self.trust {
+            Trust::FirstUse(file) => self.forgetting(file),
+            _ => "If its operator confirms these keys, pin them, or the root that signs them".into(),
+        };
+        Err(Error::KeyRetired { key_ids, way })
+    }
+
+    /// True if the key set is needed to store all keys that an authenticated answer names.
+    pub fn wants_set(&self, answer: &InitAnswer) -> bool {
+        let held = self.held();
+        let has = |id| find(&held.keys, id).or(find(&held.published, id)).is_some();
+        self.is_by_use() && !answer.key_ids.iter().all(has)
+    }
+
+    /// Stores a key set without trusting it: [`Keyring::remember`] takes the keys that a signature vouches for.
+    ///
+    /// # Errors
+    /// [`Error::Trust`] for a set that cannot be used.
+    pub fn see(&self, set: &[u8]) -> Result<(), Error> {
+        self.take(&read_set(set)?)
+    }
+
+    /// Stores the service's keys that an authenticated answer names, if trust comes from the first use. May write a
+    /// file.
+    ///
+    /// # Errors
+    /// [`Error::Trust`]; [`Error::KeyUntrusted`] if another process met a service with other keys at this origin.
+    pub fn remember(&self, answer: &InitAnswer) -> Result<(), Error> {
+        if !self.is_by_use() {
+            return Ok(());
+        }
+        let (new, root) = {
+            let held = self.held();
+            let named = || answer.key_ids.iter().chain([&answer.key_id]);
+            let fresh =
+                |key: &&(KeyId, PublicKey)| named().any(|id| *id == key.0) && find(&held.keys, &key.0).is_none();
+            let fresh: Vec<_> = held.published.iter().filter(fresh).copied().collect();
+            if fresh.is_empty() && held.is_met {
+                return Ok(());
+            }
+            // The newest keys are kept if there are too many.
+            let mut all = fresh;
+            all.extend(held.keys.iter().filter(|key| named().any(|id| *id == key.0)));
+            let gone = held.keys.iter().filter(|(id, _)| named().all(|named| named != id));
+            all.extend(gone);
+            all.truncate(PINNED_KEYS_MAX);
+            (all, held.root)
+        };
+        if let Trust::FirstUse(file) = &self.trust {
+            lines::rewrite(file, &self.origin, |line| {
+                let theirs = line.map(|line| parse(file, &self.origin, line)).transpose()?;
+                match theirs {
+                    Some((keys, _)) if find(&keys, &answer.key_id).is_none() && !self.held().is_met => {
+                        Err(self.untrusted(&answer.key_id, &Held { keys, ..Held::default() }))
+                    }
+                    theirs => Ok(Some(write(&new, root.or(theirs.and_then(|(_, root)| root))))),
+                }
+            })?;
+        }
+        let mut held = self.held();
+        held.has_met |= !held.is_met;
+        (held.keys, held.is_met) = (new, true);
+        Ok(())
+    }
+
+    fn is_by_use(&self) -> bool {
+        matches!(self.trust, Trust::FirstUse(_) | Trust::FirstMet)
+    }
+
+    fn take(&self, set: &KeySet) -> Result<(), Error> {
+        let listed = || set.keys.iter().map(|key| (key.key_id, key.public_key));
+        let mut held = self.held();
+        match &self.trust {
+            Trust::Keys(pins) => {
+                let is_pinned = |id: &KeyId| pins.iter().any(|pin| pin.key_id() == *id);
+                held.keys = pins.iter().filter_map(Pin::with_key).collect();
+                let found: Vec<_> =
+                    listed().filter(|(id, _)| is_pinned(id) && find(&held.keys, id).is_none()).collect();
+                held.keys.extend(found);
+            }
+            Trust::Root { key, state } => {
+                let (provider, library) = (default_provider(), default_es256());
+                set.verify(provider, library, key, now_ms(), held.issued_ms)
+                    .map_err(|fault| Error::Trust(format!("the key set of {} is refused: {fault}", self.origin)))?;
+                if let Some(file) = state.as_ref().filter(|_| set.issued_ms > held.issued_ms) {
+                    lines::rewrite(file, &state_name(&self.origin, key), |line| {
+                        Ok(Some(issued(file, line)?.max(set.issued_ms).to_string()))
+                    })?;
+                }
+                (held.root_set, held.issued_ms) = (Some(set.clone()), set.issued_ms);
+            }
+            Trust::FirstUse(_) | Trust::FirstMet => {
+                held.published = listed().collect();
+                held.root = set.root.as_ref().map(|root| root.key_id).or(held.root);
+            }
+        }
+        Ok(())
+    }
+
+    fn untrusted(&self, id: &KeyId, held: &Held) -> Error {
+        let ids = held.keys.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
+        let way = match &self.trust {
+            Trust::Keys(pins) if pins.is_empty() => {
+                "no key is pinned; ask the service's operator for the key id, and pin it or its root".to_owned()
+            }
+            Trust::Keys(_) => {
+                "it is none of the pinned ones; somebody may stand in between. If the service's operator \
+                               says that it is the service's own, pin it"
+                    .to_owned()
+            }
+            Trust::Root { .. } => {
+                let has = held.root_set.as_ref().is_some_and(|set| set.get(id).is_some());
+                let what = if has { "says that it is not live at this time" } else { "does not have it" };
+                format!(
+                    "the set that the root signed {what}; somebody may stand in between. If the service's operator says \
+                     otherwise, check this machine's clock and have the root sign a new set"
+                )
+            }
+            Trust::FirstUse(file) => {
+                format!(
+                    "{ids} was met at {} before: this is another service, or an impostor. {}",
+                    self.origin,
+                    self.forgetting(file)
+                )
+            }
+            Trust::FirstMet => format!("at first it was {ids}; somebody may stand in between"),
+        };
+        Error::KeyUntrusted { key_id: id.to_string(), way }
+    }
+
+    /// Instructions to a user after the keys of a known service have changed.
+    fn forgetting(&self, file: &Path) -> String {
+        let origin = &self.origin;
+        format!(
+            "If its operator confirms the new key, forget the old one: sealway trust forget {origin} (it is kept in {})",
+            file.display()
+        )
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    fn trusted(&self, signer: &Claimed) -> Option<PublicKey> {
+        match &self.root_set {
+            Some(set) => set.signer(&signer.key_id, signer.server_time_ms, now_ms()).map(|key| key.public_key),
+            None => find(&self.keys, &signer.key_id),
+        }
+    }
+}
+
+impl Pin {
+    fn with_key(&self) -> Option<(KeyId, PublicKey)> {
+        match self {
+            Pin::Id(_) => None,
+            Pin::Key(key) => Some((self.key_id(), **key)),
+        }
+    }
+}
+
+/// A service in a file of [`Trust::FirstUse`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownService {
+    /// Scheme, host and port, as [`origin`] writes them.
+    pub origin: String,
+    /// Ids of the identity keys that are trusted for it.
+    pub key_ids: Vec<KeyId>,
+}
+
+/// Lists the services in a file of [`Trust::FirstUse`]; none without a file.
+///
+/// # Errors
+/// [`Error::Trust`] for a file that cannot be read, that other users may write, or that has a malformed line.
+pub fn known_services(file: &Path) -> Result<Vec<KnownService>, Error> {
+    let lines = lines::all(file)?.into_iter();
+    lines
+        .map(|(origin, line)| {
+            let (keys, _) = parse(file, &origin, &line)?;
+            Ok(KnownService { origin, key_ids: keys.into_iter().map(|(id, _)| id).collect() })
+        })
+        .collect()
+}
+
+/// Removes a service from a file of [`Trust::FirstUse`]: the next call trusts the keys that it meets. Returns true if
+/// the service was in the file.
+///
+/// # Errors
+/// [`Error::Trust`] for a file that cannot be read or written.
+pub fn forget_service(file: &Path, origin: &str) -> Result<bool, Error> {
+    let mut was_there = false;
+    lines::rewrite(file, origin, |line| {
+        was_there = line.is_some();
+        Ok(None)
+    })?;
+    Ok(was_there)
+}
+
+/// Name of a service in files: scheme, host and port.
+///
+/// The host is in lower case, and the port is always present.
+pub fn origin(url: &http::Uri) -> String {
+    let scheme = url.scheme_str().unwrap_or("http");
+    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+    format!("{scheme}://{}:{port}", url.host().unwrap_or_default().to_ascii_lowercase())
+}
+
+fn find(keys: &[(KeyId, PublicKey)], id: &KeyId) -> Option<PublicKey> {
+    keys.iter().find(|(known, _)| known == id).map(|(_, key)| *key)
+}
+
+fn read_set(bytes: &[u8]) -> Result<KeySet, Error> {
+    KeySet::parse(default_provider(), bytes)
+        .map_err(|err| Error::Trust(format!("the service's key set is none: {err}")))
+}
+
+/// Name of a root's state in its file.
+fn state_name(origin: &str, root: &PublicKey) -> String {
+    format!("{origin} root:{}", KeyId::of(default_provider(), root))
+}
+
+fn issued(file: &Path, line: Option<&str>) -> Result<u64, Error> {
+    let broken = |_| Error::Trust(format!("{}: a time is not a number of milliseconds", file.display()));
+    line.map_or(Ok(0), |line| line.parse().map_err(broken))
+}
+
+/// Formats a line's rest: `KEYID:BASE64 … root:KEYID`.
+fn write(keys: &[(KeyId, PublicKey)], root: Option<KeyId>) -> String {
+    let keys = keys.iter().map(|(id, key)| format!("{id}:{}", base64::encode(key)));
+    keys.chain(root.map(|root| format!("root:{root}"))).collect::<Vec<_>>().join(" ")
+}
+
+type Line = (Vec<(KeyId, PublicKey)>, Option<KeyId>);
+
+fn parse(file: &Path, origin: &str, line: &str) -> Result<Line, Error> {
+    let read = |line: &str| -> Option<Line> {
+        let (mut keys, mut root) = (Vec::new(), None);
+        for word in line.split_ascii_whitespace() {
+            let (id, rest) = word.split_once(':')?;
+            if id == "root" {
+                root = Some(KeyId::parse(rest).ok()?);
+                continue;
+            }
+            let pin = Pin::Key(Box::new(public_key(rest).ok()?));
+            // An id that does not belong to its key would pin another key than the one shown.
+            keys.push(pin.with_key().filter(|(own, _)| own.as_str() == id)?);
+        }
+        (1..=PINNED_KEYS_MAX).contains(&keys.len()).then_some((keys, root))
+    };
+    read(line).ok_or_else(|| Error::Trust(format!("the line of {origin} in {} is damaged", file.display())))
+}

@@ -1,0 +1,172 @@
+//! `docs/reference/errors.md`, generated from `spec/registry.toml`: each error code with its cause, the answer to the client,
+//! and the remedy.
+
+use std::fmt::Write as _;
+
+use anyhow::Context;
+use toml::{Table, Value};
+
+use crate::shell;
+
+/// The path of the page from the root.
+const PAGE: &str = "docs/reference/errors.md";
+
+/// The parts of a registry entry with the answer to a client, with the protocol and the kind of request.
+const PLACES: [(&str, &str); 5] = [
+    ("init", "v2 init"),
+    ("v1", "v1 init"),
+    ("sealed", "v1, v2 request"),
+    ("init3", "native init"),
+    ("sealed3", "native request"),
+];
+
+const HEAD: &str = "\
+# Errors and what to do
+
+<!-- Generated from spec/registry.toml by `cargo xtask codegen`. -->
+
+A client receives a coarse error on purpose: a sender of forged requests must not learn from the responses. The server's log and
+the metric `sealway_refusals_total` have the precise code. Find the coarse error in the first two tables, the precise code in the
+others. `blame` says which side can mend it: `peer` (the one that sent the message), `caller` (the program that uses the SDK),
+`limit` (a configured bound), `expiry` (time), `crypto` (the cryptographic module).
+
+";
+
+/// Generates the page, and returns it with its path.
+///
+/// # Errors
+/// If the registry is missing a member that the page needs.
+pub(crate) fn generate() -> anyhow::Result<(String, String)> {
+    let text = std::fs::read_to_string(shell::root().join("spec/registry.toml")).context("spec/registry.toml")?;
+    let registry: Table = text.parse().context("spec/registry.toml")?;
+    let mut page = HEAD.to_owned();
+    public(&mut page, table(&registry, "public")?)?;
+    problems(&mut page, table(&registry, "problems")?)?;
+    sessions(&mut page, table(&registry, "errors")?)?;
+    staged(&mut page, "Channels", table(&registry, "channel_errors")?)?;
+    staged(&mut page, "Clients of channels", table(&registry, "channel_client_errors")?)?;
+    calls(&mut page, table(&registry, "rpc_errors")?)?;
+    Ok((PAGE.to_owned(), format!("{}\n", page.trim_end())))
+}
+
+fn table<'a>(registry: &'a Table, name: &str) -> anyhow::Result<&'a Table> {
+    registry.get(name).and_then(Value::as_table).with_context(|| format!("spec/registry.toml has no [{name}]"))
+}
+
+/// Returns a member of an entry, for a cell of a table.
+fn cell(entry: &Value, code: &str, member: &str) -> anyhow::Result<String> {
+    let text = entry.get(member).and_then(Value::as_str);
+    Ok(text.with_context(|| format!("spec/registry.toml: {code} has no `{member}`"))?.replace('|', "\\|"))
+}
+
+fn section(page: &mut String, title: &str, text: &str, columns: &[&str]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(page, "## {title}\n\n{text}\n\n| {} |\n|{}", columns.join(" | "), " --- |".repeat(columns.len()));
+}
+
+fn row(page: &mut String, cells: &[String]) {
+    let _ = writeln!(page, "| {} |", cells.join(" | "));
+}
+
+fn public(page: &mut String, entries: &Table) -> anyhow::Result<()> {
+    let text =
+        "The member `error` of the JSON body, for the protocols v1 and v2 and for every path that is not sealed.";
+    section(page, "Public errors", text, &["error", "status", "cause", "what to do"]);
+    for (code, entry) in entries {
+        let statuses = entry.get("statuses").and_then(Value::as_array).context("statuses")?;
+        let statuses: Vec<String> = statuses.iter().map(Value::to_string).collect();
+        let cells =
+            [format!("`{code}`"), statuses.join(", "), cell(entry, code, "meaning")?, cell(entry, code, "remedy")?];
+        row(page, &cells);
+    }
+    page.push('\n');
+    Ok(())
+}
+
+fn problems(page: &mut String, entries: &Table) -> anyhow::Result<()> {
+    let text = "The native protocol answers with `application/problem+json` (RFC 9457), whose `type` is \
+                `urn:sealway:problem:` and the name.";
+    section(page, "Problems", text, &["problem", "status", "title", "what to do"]);
+    for (code, entry) in entries {
+        let status = entry.get("status").map(Value::to_string).with_context(|| format!("{code}: status"))?;
+        row(page, &[format!("`{code}`"), status, cell(entry, code, "title")?, cell(entry, code, "remedy")?]);
+    }
+    page.push('\n');
+    Ok(())
+}
+
+fn sessions(page: &mut String, entries: &Table) -> anyhow::Result<()> {
+    let text = "Codes of sealed sessions, in logs, metrics and the errors of SDKs. A code without an answer is found by a client.";
+    section(page, "Sealed sessions", text, &["code", "cause", "blame", "the client receives", "what to do"]);
+    for (code, entry) in entries {
+        let mut received = Vec::new();
+        for (place, name) in PLACES {
+            if let Some(answer) = entry.get(place) {
+                let status = answer.get("status").map(Value::to_string).with_context(|| format!("{code}.{place}"))?;
+                received.push(format!("{name}: {status} `{}`", cell(answer, code, "error")?));
+            }
+        }
+        let cells = [
+            format!("`{code}`"),
+            cell(entry, code, "meaning")?,
+            cell(entry, code, "blame")?,
+            received.join("; "),
+            cell(entry, code, "remedy")?,
+        ];
+        row(page, &cells);
+    }
+    page.push('\n');
+    Ok(())
+}
+
+fn staged(page: &mut String, title: &str, entries: &Table) -> anyhow::Result<()> {
+    let text = "The peer sees only that the connection closes. `stage` is how far the channel had come when it failed.";
+    section(page, title, text, &["code", "stage", "cause", "blame", "what to do"]);
+    for (code, entry) in entries {
+        let cells = [
+            format!("`{code}`"),
+            cell(entry, code, "stage")?,
+            cell(entry, code, "meaning")?,
+            cell(entry, code, "blame")?,
+            cell(entry, code, "remedy")?,
+        ];
+        row(page, &cells);
+    }
+    page.push('\n');
+    Ok(())
+}
+
+fn calls(page: &mut String, entries: &Table) -> anyhow::Result<()> {
+    section(page, "Remote calls", "Codes of a call without a response.", &["code", "cause", "what to do"]);
+    for (code, entry) in entries {
+        row(page, &[format!("`{code}`"), cell(entry, code, "meaning")?, cell(entry, code, "remedy")?]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_code_of_the_registry_has_a_row() {
+        let (_, page) = generate().unwrap();
+        for row in [
+            "| `unsealable` | The authentication",
+            "| `clock_skew` | 400 |",
+            "| `CRYPTO_ERROR` | 400 |",
+            "| `record_missing` | record |",
+        ] {
+            assert!(page.contains(row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_missing_member_is_named() {
+        let entry: Value = "meaning = 'a'".parse::<Table>().unwrap().into();
+        assert_eq!(
+            cell(&entry, "replayed", "remedy").unwrap_err().to_string(),
+            "spec/registry.toml: replayed has no `remedy`"
+        );
+    }
+}
