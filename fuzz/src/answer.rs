@@ -1,8 +1,8 @@
-//! `answer-open`: the server's answer is edited on its way and opened by the client; and what a client reads of an init's
+//! `answer-open`: an input edits the server's answer in transit, and the client opens it. The same bytes are parsed as an init
 //! answer.
 //!
-//! Input: wire (`1` or `2`), path, stamp, status, what the nonce and the IV are made of, a line each; lines of edits; an
-//! empty line; the answer's plaintext, which is taken for an init's answer, too.
+//! Input: wire (`1` or `2`), path, stamp, status, seeds of the nonce and the IV, a line each; lines of edits; an empty line; the
+//! plaintext of the answer, which is also parsed as an init answer.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use sealway_proto::wire::{ReplayPolicy, Wire};
 use crate::input::{Message, owned, padded, script};
 use crate::party::{NOW_MS, client_init, no_laps, party};
 
-/// The target.
+/// The fuzz target for sealed answers.
 pub fn answer_open(data: &[u8]) {
     let Some(input) = script(data) else { return };
     init_answer(input.body);
@@ -39,7 +39,7 @@ pub fn answer_open(data: &[u8]) {
     let answer = reply.seal(status, SealBuffer::from(input.body), stamp_ms, &randoms, &mut no_laps);
     let answer = answer.expect("sealing does not fail");
 
-    // The request itself is no answer, with any status.
+    // The sealed request itself never opens as an answer, with any status.
     let reflected = pending.open(&request.headers, status, request.body, NOW_MS, &policy, &mut no_laps);
     assert!(reflected.is_err(), "a request was taken for its own answer");
 
@@ -74,7 +74,7 @@ pub fn answer_open(data: &[u8]) {
     }
 }
 
-/// What a client takes for an init's answer stands for itself, and agreeing with it never panics.
+/// Checks that an init answer that parses encodes to itself, and that completing the key agreement with it never panics.
 fn init_answer(body: &[u8]) {
     let parsed = InitAnswer::parse(body);
     let (init, _) = client_init(Wire::Two, false);

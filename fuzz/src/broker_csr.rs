@@ -1,4 +1,4 @@
-//! `broker-csr`: certification requests, under a profile that lets through as much as a profile can.
+//! `broker-csr`: certification requests under a profile that permits as much as a profile can.
 
 use sealway_awslc::{Hash, PublicKey, Scheme};
 use sealway_broker::Code;
@@ -12,11 +12,11 @@ use sealway_runtime::tls::PeerCertificate;
 /// The broker's test CA, in PEM.
 pub(crate) const CA: &[u8] = include_bytes!("../../crates/broker/tests/data/ca/p384.pem");
 const CA_KEY: &[u8] = include_bytes!("../../crates/broker/tests/data/ca/p384-key.pem");
-/// A request that is issued for.
+/// A certification request for which the broker issues a certificate.
 pub(crate) const CSR: &[u8] = include_bytes!("../../crates/broker/tests/data/csr/p256.pem");
 const HOUR_NS: i64 = 3_600_000_000_000;
 
-/// Keys of all sizes, and everything of a request that may be copied.
+/// A profile with keys of all sizes and every extension of a request that may be copied.
 pub(crate) fn policy() -> CertificatePolicy {
     let all = Some(SizeRange { min: 1, max: 16384 });
     CertificatePolicy {
@@ -37,7 +37,7 @@ pub(crate) fn policy() -> CertificatePolicy {
     }
 }
 
-/// A request of the broker's own wire, in November 2026.
+/// A request of the broker's own protocol, dated November 2026.
 pub(crate) fn request<'a>(csr: &'a [u8], ca_certificate: &'a [u8]) -> Request<'a> {
     Request {
         csr,
@@ -52,7 +52,7 @@ pub(crate) fn request<'a>(csr: &'a [u8], ca_certificate: &'a [u8]) -> Request<'a
     }
 }
 
-/// The target. The same bytes are tried as a request, and as the CA's certificate.
+/// The fuzz target. It uses the same bytes as a certification request and as the CA's certificate.
 pub fn broker_csr(data: &[u8]) {
     let policy = policy();
     match issue(&policy, &request(data, CA)) {
@@ -70,20 +70,20 @@ fn is_told(refusal: &sealway_broker::Refusal) {
     assert!(refusal.text.len() < 300 && !refusal.text.contains('\n'), "{refusal}");
 }
 
-/// What every issued certificate holds: another parser reads it, and the CA's key has signed it.
+/// Checks an issued certificate: a second parser accepts it, and the signature of the CA's key verifies.
 fn holds(der: &[u8]) {
     let peer = PeerCertificate::parse(vec![der.to_vec().into()]).expect("another reader takes it");
     assert!(!peer.issuer.is_empty());
     let (tbs, signature) = parts(der);
     let ca = PublicKey::from_spki(&ca_spki()).expect("the CA's key");
     assert!(ca.verify(Scheme::Ecdsa(Hash::Sha256), tbs, signature).is_ok(), "the CA has signed it");
-    // BasicConstraints are the profile's, though the request may ask for others: CA:FALSE, once.
+    // BasicConstraints come from the profile, even if the request asks for others: CA:FALSE, exactly once.
     let basic = b"\x06\x03\x55\x1d\x13\x04\x02\x30\x00";
     assert_eq!(tbs.windows(5).filter(|window| *window == &basic[..5]).count(), 1, "one BasicConstraints");
     assert!(tbs.windows(basic.len()).any(|window| window == basic), "and it is no CA's");
 }
 
-/// What is signed, and the signature: the first of the certificate's elements and the last.
+/// Splits a certificate into its first element, which is signed, and its last element, the signature.
 fn parts(der: &[u8]) -> (&[u8], &[u8]) {
     let (_, inside) = element(der);
     let (tbs_whole, _) = element(inside);
@@ -93,7 +93,7 @@ fn parts(der: &[u8]) -> (&[u8], &[u8]) {
     (tbs_whole, &bits[1..])
 }
 
-/// The first element of these bytes, whole and its contents; they are known to be DER.
+/// Returns the first element of bytes known to be DER, as a whole and its contents.
 fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (header, len) = match usize::from(bytes[1]) {
         len @ 0..0x80 => (2, len),
@@ -105,7 +105,7 @@ fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
     (&bytes[..header + len], &bytes[header..header + len])
 }
 
-/// The public half of the CA's key.
+/// The public key of the CA, as SPKI.
 fn ca_spki() -> Vec<u8> {
     use std::sync::LazyLock;
     static SPKI: LazyLock<Vec<u8>> = LazyLock::new(|| {

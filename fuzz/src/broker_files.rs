@@ -1,12 +1,12 @@
-//! `broker-profiles` and `broker-callers`: the text of the broker's two files.
+//! `broker-profiles` and `broker-callers`: the text of the broker's two configuration files.
 
 use std::collections::HashSet;
 
-use sealway_broker::callers::{Ask, Callers, OPERATIONS, Peer};
+use sealway_broker::callers::{Callers, OPERATIONS, Peer};
 use sealway_broker::profile::policy::{CertificatePolicy, KeyConstraints, SizeRange};
 use sealway_broker::profile::{Leniency, Problem, Profile, Profiles, approval};
 
-/// The target for a file of profiles.
+/// The fuzz target for a file of profiles.
 pub fn profiles(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let strict = Profiles::parse(text, Leniency::Strict);
@@ -34,9 +34,9 @@ pub fn profiles(data: &[u8]) {
     }
 }
 
-/// Problems are lines that a person can read, and the lines that they name are there.
+/// Checks that problems are readable lines of text, and that the file has the lines that they name.
 fn told(problems: &[Problem], text: &str) {
-    // As YAML counts them: a carriage return ends one too.
+    // YAML also ends a line at a carriage return.
     let lines = text.bytes().filter(|byte| matches!(byte, b'\n' | b'\r')).count() + 1;
     for problem in problems {
         assert!(problem.line as usize <= lines, "line {} of {lines}", problem.line);
@@ -62,7 +62,7 @@ fn checked(profiles: &Profiles) {
         if let Some(policy) = &profile.certificate {
             certificate(policy);
         }
-        // Data alone, whatever the profile.
+        // Reads only the profile, and must not panic for any profile.
         approval::unapproved(profile);
     }
     assert!((1..=1000).contains(&names.len()));
@@ -77,7 +77,7 @@ fn certificate(policy: &CertificatePolicy) {
     assert!(policy.key_usage.0 < 1 << 9 && policy.purposes.len() <= 16 && policy.copies_extensions.len() <= 16);
 }
 
-/// The target for a file of callers.
+/// The fuzz target for a file of callers.
 pub fn callers(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let callers = match Callers::parse(text, Leniency::Strict) {
@@ -95,15 +95,14 @@ pub fn callers(data: &[u8]) {
             for (profile, key) in
                 [(None, None), (Some("Default"), None), (Some("Default"), Some("k")), (None, Some("k"))]
             {
-                let ask = Ask { operation, profile, key };
-                let allowed = callers.allows(&peer, ask);
-                assert_eq!(allowed, lenient.allows(&peer, ask));
+                let allowed = callers.allows(&peer, operation, profile, key);
+                assert_eq!(allowed, lenient.allows(&peer, operation, profile, key));
                 match allowed {
-                    // Whoever may do it to this may do it to anything, and it shows.
+                    // A caller allowed for this profile and key is allowed the operation in general, and sees both.
                     Ok(()) => {
                         assert!(profile.is_none_or(|profile| callers.may_use(&peer, profile)));
                         assert!(key.is_none_or(|key| callers.may_see(&peer, key)));
-                        assert!(callers.allows(&peer, Ask { profile: None, key: None, ..ask }).is_ok());
+                        assert!(callers.allows(&peer, operation, None, None).is_ok());
                     }
                     Err(refusal) => assert_eq!(refusal.text, "not allowed to this caller"),
                 }

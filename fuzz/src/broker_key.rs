@@ -1,4 +1,4 @@
-//! `broker-key`: keys that callers of the broker send, public and private, in DER and in PEM.
+//! `broker-key`: public and private keys that callers send to the broker, in DER and in PEM.
 
 use sealway_awslc::{Hash, Kind, PrivateKey, PublicKey, Scheme};
 use sealway_broker::Code;
@@ -9,7 +9,7 @@ use crate::broker_csr::{CA, CSR, policy, request};
 /// RSA keys up to this size sign; larger ones take the fuzzer's time.
 const SIGNING_BITS_MAX: u32 = 2048;
 
-/// The target.
+/// The fuzz target for keys of callers.
 pub fn broker_key(data: &[u8]) {
     if let Ok(key) = PublicKey::from_spki(data) {
         let spki = key.spki().expect("a key is written");
@@ -23,7 +23,7 @@ pub fn broker_key(data: &[u8]) {
     let policy = policy();
     let mut request = request(CSR, CA);
     request.issuer = Issuer::Pem(data);
-    // The one key of this certificate is not in the corpus: whatever comes is refused.
+    // The corpus does not contain the private key of this certificate, so every input is rejected.
     let refusal = issue(&policy, &request).expect_err("a stranger's key issued a certificate");
     assert_eq!(refusal.code, Code::InvalidArgument, "{refusal}");
     assert!(refusal.text.len() < 300 && !refusal.text.contains('\n'), "{refusal}");
@@ -37,7 +37,7 @@ fn signs_for_its_public_half(key: &PrivateKey) {
         Kind::Ec(_) => Scheme::Ecdsa(Hash::Sha384),
         Kind::Rsa(_) | Kind::Ed25519 | Kind::Other => return,
     };
-    // A key too small for the padding, or whose parts do not fit, signs nothing.
+    // A key that is too small for the padding, or whose parts do not match, signs nothing.
     let Ok(signature) = key.sign(scheme, b"message") else { return };
     assert!(public.verify(scheme, b"message", &signature).is_ok(), "its own signature");
     assert!(public.verify(scheme, b"massage", &signature).is_err(), "of another message");

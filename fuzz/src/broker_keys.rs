@@ -1,12 +1,12 @@
-//! `broker-key-file`: a key's file as a store finds it at its start. `broker-key-import`: an algorithm on the first line, then
-//! the material of a key that a caller brings in.
+//! `broker-key-file`: a key file as a store loads it at start. `broker-key-import`: an algorithm on the first line, then the
+//! material of a key that a caller imports.
 
 use std::io;
 
 use sealway_broker::keys::{Algorithm, Backend, Kek, Store};
 use sealway_broker::refusal::Code;
 
-/// One file, or none; nothing is kept.
+/// A store backend with one file or none. It drops all writes.
 struct One(Option<Vec<u8>>);
 
 impl Backend for One {
@@ -23,7 +23,7 @@ fn kek() -> Kek {
     Kek::parse("fuzz", &format!("k {}", "6b".repeat(32))).expect("a key-encryption key")
 }
 
-/// The target of a key's file.
+/// The fuzz target for key files.
 pub fn key_file(data: &[u8]) {
     match Store::over(One(Some(data.to_vec())), kek()) {
         Ok(store) => {
@@ -39,7 +39,7 @@ pub fn key_file(data: &[u8]) {
     }
 }
 
-/// The target of imports.
+/// The fuzz target for key imports.
 pub fn key_import(data: &[u8]) {
     let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (name, material) = (&data[..at], data.get(at + 1..).unwrap_or_default());
@@ -47,7 +47,7 @@ pub fn key_import(data: &[u8]) {
     let store = Store::over(One(None), kek()).expect("an empty store");
     match store.import("k", algorithm, material, 1) {
         Ok(key) => {
-            // What is taken works from then on.
+            // An imported key works from then on.
             assert_eq!(key.public_key(0).is_ok(), algorithm.is_asymmetric(), "{algorithm}");
         }
         Err(refusal) => {

@@ -1,4 +1,4 @@
-//! `broker-wires`: a path on the first line, then a message: everything from decoding it to the answer, on every wire.
+//! `broker-wires`: a path on the first line, then a message. The target runs a call on each protocol from decoding to the answer.
 
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,10 +14,10 @@ use sealway_broker::wire::{Options, Wires};
 use sealway_runtime::clock::ManualClock;
 
 const PROFILES: &str = include_str!("../../tests/broker_wires/Profiles.yaml");
-/// November 2026.
+/// A fixed time in November 2026, in Unix milliseconds.
 const NOW_MS: u64 = 1_795_000_000_000;
 
-/// Nothing is kept.
+/// A store backend that keeps nothing.
 struct Nowhere;
 
 impl Backend for Nowhere {
@@ -30,7 +30,7 @@ impl Backend for Nowhere {
     }
 }
 
-/// A broker with the profiles of the tests and a key for each of them, all as new.
+/// A broker with the profiles of the tests and a new key for each of them.
 fn broker() -> Arc<Wires> {
     let path = std::env::temp_dir().join(format!(
         "sealway-fuzz-{}-{:?}.yaml",
@@ -68,7 +68,7 @@ fn broker() -> Arc<Wires> {
     ))
 }
 
-/// The target.
+/// The fuzz target for messages of all broker protocols.
 pub fn broker_wires(data: &[u8]) {
     thread_local! {
         static RUNTIME: tokio::runtime::Runtime =
@@ -76,7 +76,7 @@ pub fn broker_wires(data: &[u8]) {
     }
     let at = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
     let (path, message) = (&data[..at], data.get(at + 1..).unwrap_or_default());
-    // Large keys of RSA take minutes to make.
+    // Generating large RSA keys takes minutes.
     let Some(path) = std::str::from_utf8(path).ok().filter(|_| !message.windows(4).any(|part| part == b"rsa-")) else {
         return;
     };
@@ -92,7 +92,7 @@ pub fn broker_wires(data: &[u8]) {
         |name: &str| answer.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     let (code, text) = (header("grpc-status"), header("grpc-message"));
     assert!(matches!(code.as_str(), "" | "2" | "3" | "5" | "6" | "9" | "11" | "12" | "13"), "{path}: {code} {text}");
-    // What panics is caught and told so.
+    // The broker answers a panic with code 13 and another text.
     assert!(code != "13" || text.starts_with("failed%20to%20decode"), "{path}: {text}");
     assert!(text.len() < 16 * 1024, "{path}: a text of {} bytes", text.len());
 }

@@ -1,8 +1,8 @@
-//! `certificate`: what a client presents. Those that lead up to its own are read before anybody has vouched for them.
+//! `certificate`: the chain that a client presents. The server parses the intermediate certificates before it has verified them.
 
 use sealway_runtime::tls::{AllowPattern, PeerCertificate};
 
-/// The target.
+/// The fuzz target for client certificates.
 pub fn certificate(data: &[u8]) {
     let Ok(peer) = PeerCertificate::parse(vec![data.to_vec().into()]) else { return };
     for name in [&peer.subject, &peer.issuer] {

@@ -1,4 +1,5 @@
-//! `channel-handshake`, `channel-records`, `channel-frames`: two ends of a channel, and what a middle sends them instead.
+//! `channel-handshake`, `channel-records`, `channel-frames`: two ends of a channel, and an attacker between them that changes
+//! messages.
 //!
 //! Input: a suite's number; lines, in order; an empty line; bytes. A line edits a message by its number: `flip N AT`, `cut N
 //! LEN`, `raw N` (the bytes in its place), `again N` (sent twice). In `channel-records` lines also say what the client sends:
@@ -52,7 +53,7 @@ fn suite_of(input: &mut Script<'_>) -> Option<Suite> {
     Suite::from_id(line.parse().ok()?).ok()
 }
 
-/// The messages that are sent for a message with this number: one, or two, or another.
+/// Returns the messages that the attacker sends in place of the message with this number: one, two, or another.
 fn edited(input: &Script<'_>, number: usize, message: Vec<u8>) -> Vec<Vec<u8>> {
     let mut sent = vec![message];
     for line in &input.lines {
@@ -74,13 +75,13 @@ fn edited(input: &Script<'_>, number: usize, message: Vec<u8>) -> Vec<Vec<u8>> {
     sent
 }
 
-/// Whether an edit names a message; without one, everything must go well.
+/// Returns true if no edit names a message. The channel then has to work without errors.
 fn is_honest(input: &Script<'_>) -> bool {
     let edits = ["flip", "cut", "raw", "again"];
     !input.lines.iter().any(|line| edits.iter().any(|edit| line.starts_with(edit)))
 }
 
-/// Lets both ends talk; the two ends if both are connected.
+/// Runs the handshake between both ends. Returns both if they are connected.
 fn talk(suite: Suite, input: &Script<'_>) -> Option<(Handshake, Handshake)> {
     let (client, first, server) = ends(suite);
     let mut ends = [(server, false), (client, false)];
@@ -106,14 +107,14 @@ fn talk(suite: Suite, input: &Script<'_>) -> Option<(Handshake, Handshake)> {
     Some((client, server))
 }
 
-/// The handshake of a suite, edited on its way.
+/// The fuzz target for the handshake of a suite with edited messages.
 pub fn handshake(data: &[u8]) {
     let Some(mut input) = script(data) else { return };
     let Some(suite) = suite_of(&mut input) else { return };
     let connected = talk(suite, &input);
     assert!(connected.is_some() || !is_honest(&input), "an honest handshake does not end");
     let Some((client, server)) = connected else { return };
-    // An end may have failed on a later message and hold nothing any more.
+    // An end that failed on a later message has no state left.
     let (Ok((mut sealer, _)), Ok((_, mut opener))) = (client.into_records(), server.into_records()) else {
         assert!(!is_honest(&input));
         return;
@@ -132,7 +133,7 @@ fn records_of(suite: Suite) -> (Sealer, Opener) {
     (sealer, opener)
 }
 
-/// Records of the client, edited on their way.
+/// The fuzz target for edited records of the client.
 pub fn records(data: &[u8]) {
     let Some(mut input) = script(data) else { return };
     let Some(suite) = suite_of(&mut input) else { return };
@@ -183,7 +184,7 @@ fn assert_same(sent: &Content, plaintext: &[u8], opened: &Opened<'_>) {
     assert!(same, "{sent:?} opened as {opened:?}");
 }
 
-/// Bytes as they come, to whatever reads them first.
+/// The fuzz target for raw bytes: every parser that reads bytes of a peer first.
 pub fn frames(data: &[u8]) {
     let Some((suite, message)) = data.split_first_chunk::<2>() else { return };
     let Ok(suite) = Suite::from_id(u16::from_be_bytes(*suite)) else { return };

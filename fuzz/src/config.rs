@@ -1,4 +1,4 @@
-//! `config`: YAML text to checked settings, in the sections of `sealway serve`.
+//! `config`: YAML text is resolved into checked settings, in the sections of `sealway serve`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use sealway_runtime::telemetry::RawTelemetry;
 use sealway_sessions::config::{RawCompat, RawReplay, RawSessions};
 use serde::{Deserialize, Serialize};
 
-/// The configuration of `serve` without its admin listener, which the binary keeps to itself.
+/// The configuration of `serve` without its admin listener, which is private to the binary.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 struct RawServe {
@@ -23,7 +23,7 @@ struct RawServe {
     telemetry: RawTelemetry,
 }
 
-/// The checked sections as text, or their problems.
+/// Returns the checked sections as text, or their problems.
 fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
     let mut problems = Problems::default();
     let sections = RawGateway {
@@ -42,19 +42,19 @@ fn resolve(raw: &RawServe) -> Result<String, ConfigError> {
     Ok(format!("{gateway:?}\n{sessions:?}\n{telemetry:?}"))
 }
 
-/// The target.
+/// The fuzz target for configuration files.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(raw) = load_yaml::<RawServe>(text) else { return };
     let Ok(checked) = resolve(&raw) else { return };
     assert_eq!(resolve(&raw).ok().as_ref(), Some(&checked), "resolving is not repeatable");
 
-    // What `config print` shows is a configuration, and the same one.
+    // The output of `config print` is a configuration that resolves to the same settings.
     let printed = serde_json::to_string(&raw).expect("raw types can be printed");
     let again = load_yaml::<RawServe>(&printed).unwrap_or_else(|err| panic!("{err} in {printed}"));
     assert_eq!(resolve(&again).ok().as_ref(), Some(&checked), "as printed it says something else: {printed}");
 
-    // The way that the binary takes, through layers, comes out at the same place.
+    // The binary resolves through layers, and must reach the same settings.
     let Ok(layers) = Layers::new().text::<RawServe>("fuzz", text) else { return };
     let layered = layers.extract::<RawServe>().unwrap_or_else(|err| panic!("{err} for {printed}"));
     assert_eq!(resolve(&layered).ok().as_ref(), Some(&checked), "layers say something else than {printed}");

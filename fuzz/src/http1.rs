@@ -1,6 +1,6 @@
-//! `http1`: heads and bodies of HTTP/1 as a connection takes them apart. What is taken can be read in one way.
+//! `http1`: heads and bodies of HTTP/1 as a connection parses them. An accepted message has only one reading.
 //!
-//! Input: a request or a response, byte for byte, with what follows it.
+//! Input: a request or a response, byte for byte, with the bytes after it.
 
 use bytes::BytesMut as Buffer;
 use http::{HeaderMap, Method};
@@ -11,7 +11,7 @@ use sealway_runtime::http::h1::{
 
 const LIMITS: HeadLimits = HeadLimits { bytes_max: 2048, fields_max: 32 };
 
-/// The target.
+/// The fuzz target for HTTP/1 messages.
 pub fn http1(data: &[u8]) {
     request(data);
     for method in [Method::GET, Method::HEAD, Method::CONNECT] {
@@ -25,7 +25,7 @@ pub fn http1(data: &[u8]) {
 fn request(data: &[u8]) {
     let mut rest = Buffer::from(data);
     let parsed = parse_request(&mut rest, LIMITS);
-    // However it is cut in two, it is the same request, or the same refusal at the latest when all is there.
+    // Wherever it is cut in two, the request is the same, or it is rejected with the same error once all of it has arrived.
     for cut in cuts(data) {
         let mut buffer = Buffer::from(&data[..cut]);
         let early = parse_request(&mut buffer, LIMITS);
@@ -64,7 +64,7 @@ fn request(data: &[u8]) {
     let target = head.uri.to_string();
     encode_request(&mut again, &head.method, &target, &head.headers, head.framing);
     let reread = parse_request(&mut again, HeadLimits { bytes_max: 8192, ..LIMITS });
-    // HTTP/1.0 may have no Host; all that is written is HTTP/1.1.
+    // HTTP/1.0 permits a missing Host; the output is always HTTP/1.1.
     if head.headers.contains_key("host") {
         let reread = reread.expect("what was written is taken").expect("all of it");
         assert_eq!((reread.method, reread.uri, reread.framing), (head.method, head.uri, head.framing));
@@ -91,7 +91,7 @@ fn response(data: &[u8], method: &Method) {
     assert!(again.is_empty());
 }
 
-/// Nothing in a field ends a line.
+/// Checks that no field contains a line break.
 fn is_plain(headers: &HeaderMap) {
     for (name, value) in headers {
         assert!(!name.as_str().is_empty());
@@ -111,7 +111,7 @@ fn body(data: &[u8], framing: Framing) {
     }
 }
 
-/// The body, whether it has ended, and how much was left over.
+/// Returns the body, whether it has ended, and the number of bytes left over.
 fn decode(parts: &[&[u8]], framing: Framing) -> Result<(Vec<u8>, bool, usize), Fault> {
     let (mut decoder, mut buffer, mut body) = (Decoder::new(framing), Buffer::new(), Vec::new());
     let mut has_ended = false;
@@ -130,7 +130,7 @@ fn decode(parts: &[&[u8]], framing: Framing) -> Result<(Vec<u8>, bool, usize), F
     Ok((body, has_ended, buffer.len()))
 }
 
-/// All places of a short input, some of a long one.
+/// Returns all positions of a short input, and some of a long one.
 fn cuts(data: &[u8]) -> impl Iterator<Item = usize> {
     (0..=data.len()).step_by((data.len() / 64).max(1))
 }

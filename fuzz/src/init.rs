@@ -1,7 +1,7 @@
-//! `init-json`: an init of any family with edited headers and any body, up to the key that both sides hold.
+//! `init-json`: an init of any family with edited headers and any body, up to the key that both sides derive.
 //!
-//! Input: family (`session 1`, `session 2`, `anon` or `v1`) and `token` after it if one was accepted; lines of edits; an
-//! empty line; the body. `{}` in the body's place stands for an honest client's.
+//! Input: family (`session 1`, `session 2`, `anon` or `v1`), followed by `token` if a token was accepted; lines of edits; an
+//! empty line; the body. The body `{}` stands for an honest client's body.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use sealway_proto::wire::{ReplayPolicy, Wire};
 use crate::input::{Message, owned, script};
 use crate::party::{CLIENT_ID, NOW_MS, client_init, no_laps};
 
-/// The target.
+/// The fuzz target for session inits.
 pub fn init_json(data: &[u8]) {
     let Some(input) = script(data) else { return };
     let mut lines = input.lines.into_iter();
@@ -72,7 +72,7 @@ pub fn init_json(data: &[u8]) {
         assert_eq!(record.client_id.as_deref(), Some(sent.header(X_CLIENT_ID)));
     }
 
-    // A client whose share arrived as it was holds the same key.
+    // If the client's key share arrived unchanged, the client derives the same key.
     let same_share = shares_key(&sent.body, request.body.as_bytes());
     let same_client = agreed_on == Wire::One || sent.header(X_CLIENT_ID) == CLIENT_ID;
     if same_share && same_client && agreed_on == wire {
@@ -91,7 +91,7 @@ fn check_ttl(family: Family, authenticated: bool, ttl: &TtlPolicy, answer: &Init
     }
 }
 
-/// Where the strict reading names a time, the lax one names the same.
+/// Checks that the lax parser returns the same lifetime as the strict one, if the strict one accepts it.
 fn ttl(body: &[u8]) {
     let Ok(body) = InitBody::parse(body) else { return };
     if let Ok(Some(sec)) = body.ttl_strict() {
@@ -106,9 +106,9 @@ fn shares_key(sent: &[u8], honest: &[u8]) -> bool {
     }
 }
 
-/// A request goes through the new session.
+/// Sends a request through the new session.
 fn talk(client: &ClientSession, server: Session, now_ms: u64) {
-    // Stamps have 15 digits at most; clocks beyond take no message.
+    // Stamps have at most 15 digits, so a session whose clock is later accepts no message.
     if now_ms >= 1_000_000_000_000_000 {
         return;
     }

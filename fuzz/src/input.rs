@@ -1,4 +1,4 @@
-//! How an input is read: lines of text, an empty line, then a body of any bytes; and how lines edit a message.
+//! The format of inputs: lines of text, an empty line, then a body of any bytes. Some lines edit a message.
 //!
 //! An edit is a line: `name: value` sets a header, `+name: value` adds one more, `-name` takes all of that name away;
 //! `:path TEXT`, `:status N`, `:now N` and `:body TEXT` replace these, `:flip N` flips a bit of the body's byte N, `:cut N`
@@ -6,13 +6,13 @@
 
 use sealway_proto::wire::{Field, Headers};
 
-/// Lines before the first empty one, and what follows it.
+/// The lines before the first empty line, and the bytes after it.
 pub(crate) struct Script<'a> {
     pub(crate) lines: Vec<&'a str>,
     pub(crate) body: &'a [u8],
 }
 
-/// Reads an input; `None` when its head is not UTF-8.
+/// Parses an input. `None` if its head is not UTF-8.
 pub(crate) fn script(data: &[u8]) -> Option<Script<'_>> {
     let (head, body) = match data.windows(2).position(|pair| pair == b"\n\n") {
         Some(at) => (data.get(..at)?, data.get(at + 2..)?),
@@ -21,7 +21,7 @@ pub(crate) fn script(data: &[u8]) -> Option<Script<'_>> {
     Some(Script { lines: std::str::from_utf8(head).ok()?.split('\n').collect(), body })
 }
 
-/// The first bytes of a text, padded with zeros.
+/// Returns the first bytes of a text, padded with zeros.
 pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
     let mut out = [0; N];
     for (to, from) in out.iter_mut().zip(text.bytes()) {
@@ -30,7 +30,7 @@ pub(crate) fn padded<const N: usize>(text: &str) -> [u8; N] {
     out
 }
 
-/// A message on its way, to be tampered with.
+/// A message in transit, which edits change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// Does what a line says.
+    /// Applies one line of edits to the message.
     pub(crate) fn edit(&mut self, line: &str) {
         if let Some(rest) = line.strip_prefix(':') {
             let (what, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -72,7 +72,7 @@ impl Message {
         }
     }
 
-    /// A header that stands there once.
+    /// Returns a header that occurs exactly once.
     pub(crate) fn header(&self, name: &'static str) -> &str {
         match self.headers.field(name) {
             Field::Value(value) => value,
@@ -81,7 +81,7 @@ impl Message {
     }
 }
 
-/// Headers as a message holds them.
+/// Returns headers in the form in which a message holds them.
 pub(crate) fn owned(headers: &[(&'static str, String)]) -> Vec<(String, String)> {
     headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }

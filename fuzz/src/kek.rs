@@ -1,6 +1,6 @@
-//! `kek-file`: the text of a key file. It is read through a file, as the only way in is by path.
+//! `kek-file`: the text of a key file. The target writes it to a file, because the key ring loads keys only by path.
 //!
-//! The rows that hold the wrapped keys are private to the embedded store and are not reached from here.
+//! The rows that hold the wrapped keys are private to the embedded store; this target does not reach them.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use sealway_proto::crypto::no_security::NoSecurity;
 use sealway_proto::session::SessionKey;
 use sealway_sessions::kek::{KeyRing, UnwrapError};
 
-/// A file without a name, in memory where there is such a folder, readable by its owner alone; and a path to it.
+/// An unnamed file that only its owner can read, in memory if the system has such a folder; and its path.
 fn file() -> &'static Mutex<(PathBuf, File)> {
     static FILE: OnceLock<Mutex<(PathBuf, File)>> = OnceLock::new();
     FILE.get_or_init(|| {
@@ -26,7 +26,7 @@ fn file() -> &'static Mutex<(PathBuf, File)> {
     })
 }
 
-/// The target.
+/// The fuzz target for key files of the session store.
 pub fn kek_file(data: &[u8]) {
     let guard = file().lock().unwrap_or_else(PoisonError::into_inner);
     let (path, file) = &*guard;
@@ -39,7 +39,7 @@ pub fn kek_file(data: &[u8]) {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     match loaded {
         Err(err) => {
-            // Nothing of what may be a key is in the error.
+            // The error contains nothing that may be a key.
             let said = err.0.replace(&path.display().to_string(), "");
             for word in text.split_whitespace().filter(|word| word.len() >= 20) {
                 assert!(!said.contains(word), "the error shows the file's text: {said}");

@@ -1,8 +1,8 @@
 //! Fuzz targets as plain functions over bytes, so that their corpora replay in every test run without a fuzzer.
 //!
-//! Inputs are text as far as possible (lines, then a body), so that a corpus file can be read and written by hand. The
-//! crypto provider is the one without security: a tag is a checksum, and what stands behind it can be reached. A target
-//! panics when a property of the code under it does not hold; README.md says which those are.
+//! Inputs are text as far as possible (lines, then a body), so that a person can read and write a corpus file. The crypto
+//! provider is the one without security: a tag is a checksum, so inputs reach the code after the tag check. A target panics when
+//! a property of the code under it does not hold; README.md lists the properties.
 
 pub mod answer;
 pub mod broker_csr;
@@ -24,10 +24,10 @@ pub mod sealed;
 pub mod three;
 pub mod wire;
 
-/// A target.
+/// A fuzz target, which takes the bytes of an input.
 pub type Target = fn(&[u8]);
 
-/// Every target by name: that of its file in `src/bin` and of its folder in `corpus`.
+/// Every target by name. The file in `src/bin` and the folder in `corpus` have the same name.
 pub const TARGETS: &[(&str, Target)] = &[
     ("answer-open", answer::answer_open),
     ("broker-callers", broker_files::callers),

@@ -1,4 +1,4 @@
-//! A client and a server that have agreed a session, always the same one, on each wire.
+//! A client and a server with an agreed session, which is the same in every run, for each wire.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,7 +9,7 @@ use sealway_proto::session::{
 };
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
-/// The clock, unless an input sets another.
+/// The clock in Unix milliseconds, which an input may override.
 pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
 /// The client id of wire 2.
 pub(crate) const CLIENT_ID: &str = "web";
@@ -20,17 +20,17 @@ pub(crate) struct Party {
     pub(crate) server: Arc<Session>,
 }
 
-/// Time is not measured here.
+/// A lap recorder that measures no time.
 pub(crate) fn no_laps(_: Step) {}
 
-/// The client's ephemeral key, and its init as it would be sent.
+/// Returns the client's ephemeral key, and its init as it would be sent.
 pub(crate) fn client_init(wire: Wire, anonymous: bool) -> (ClientInit, sealway_proto::session::InitRequest) {
     let ephemeral = NoSecurity.p256_from_scalar(&[7; 32]).expect("any scalar will do");
     ClientInit::new(wire, anonymous, CLIENT_ID, Some(1800), ephemeral, b"sixteen bytes ok", NOW_MS)
         .expect("the client id is well-formed")
 }
 
-/// The session of a wire.
+/// Returns the session of a wire.
 pub(crate) fn party(wire: Wire) -> &'static Party {
     static ONE: OnceLock<Party> = OnceLock::new();
     static TWO: OnceLock<Party> = OnceLock::new();

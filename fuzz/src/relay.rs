@@ -1,5 +1,5 @@
-//! `relay-attach`: an attach message, and the token in it under keys that take every signature that begins with a zero, so
-//! that what stands behind the signature can be reached.
+//! `relay-attach`: an attach message, and the token in it. The verification keys accept every signature that begins with a zero,
+//! so that inputs reach the code after the signature check.
 
 use sealway_proto::Error;
 use sealway_proto::crypto::signature::{
@@ -40,7 +40,7 @@ impl SigningKey for Key {
     }
 }
 
-/// The target.
+/// The fuzz target for attach messages.
 pub fn relay_attach(data: &[u8]) {
     let _ = looks_like_record(data, data.len());
     let _ = Keyset::parse(data, &Lax);

@@ -1,4 +1,4 @@
-//! `routes`: no spelling of a path gets around a seal.
+//! `routes`: no spelling of a path bypasses a seal.
 //!
 //! Input: a sealed matcher and a plain one, each `=/exact`, `/prefix` or nothing (any path, plain only), a line each; then
 //! the path. The sealed route comes first.
@@ -16,13 +16,13 @@ use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Match
 use sealway_gateway::upstream::{ServerAddress, Target, Upstream, UpstreamSettings};
 use sealway_proto::routes::Pattern;
 
-/// The target.
+/// The fuzz target for route matchers.
 pub fn routes(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let mut lines = text.splitn(3, '\n');
     let (Some(sealed), Some(plain), Some(path)) = (lines.next(), lines.next(), lines.next()) else { return };
-    // Request paths have neither a query nor a fragment, and begin with a slash. A sealed matcher that is no plain
-    // spelling itself (escapes, dots, parameters) is outside of what is promised.
+    // Request paths have neither a query nor a fragment, and begin with a slash. The guarantee does not cover a sealed matcher
+    // that is itself no plain spelling (escapes, dots, parameters).
     let sealed_path = sealed.strip_prefix('=').unwrap_or(sealed);
     let plainly_spelt = sealed_path.starts_with('/')
         && !sealed_path.contains(['%', '\\', ';', '\u{fffd}'])
@@ -46,7 +46,7 @@ pub fn routes(data: &[u8]) {
     }
 }
 
-/// A route; none if its path has no canonical form.
+/// Returns a route. `None` if its path has no canonical form.
 fn route(matcher: &str, sealed: Sealed) -> Option<Route> {
     static UPSTREAM: OnceLock<Arc<Upstream>> = OnceLock::new();
     let upstream = UPSTREAM.get_or_init(|| {
@@ -78,7 +78,7 @@ fn matches(matcher: &str, path: &[u8]) -> bool {
     }
 }
 
-/// As a service that takes no notice of case, nor of a slash at the end of a path or of a prefix that has one.
+/// Matches as a service does that ignores letter case, and a slash at the end of a path or of a prefix that has one.
 fn matches_loosely(matcher: &str, path: &[u8]) -> bool {
     let bare = |path: &[u8]| {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
@@ -93,7 +93,7 @@ fn matches_loosely(matcher: &str, path: &[u8]) -> bool {
     }
 }
 
-/// The path as different services read it. Parameters may be cut before decoding as well as after.
+/// Returns the path as different services read it. Parameters may be cut before decoding as well as after.
 fn readings(path: &str) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     let mut texts = vec![path.as_bytes().to_vec()];
@@ -103,14 +103,14 @@ fn readings(path: &str) -> Vec<Vec<u8>> {
     for decoded in 0..4 {
         for text in &texts {
             for choice in 0..16 {
-                // A choice that changes nothing is not worth the time.
+                // An option that changes nothing is not worth the time.
                 if (choice & 1 != 0 && !text.contains(&b'\\'))
                     || (choice & 2 != 0 && !text.contains(&b';'))
                     || (choice & 8 != 0 && !text.iter().any(|byte| b" .".contains(byte)))
                 {
                     continue;
                 }
-                // After three decodings an escape is a text: a fourth one is not promised.
+                // After three decodings an escape is text: the guarantee does not cover a fourth decoding.
                 all.push(read(text, decoded < 3, choice));
             }
         }
@@ -123,7 +123,8 @@ fn readings(path: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// As services read that split first: a slash that a decoding uncovers is part of its segment, and cut with its parameters.
+/// Reads the path as services do that split first: a slash that a decoding uncovers is part of its segment, and cut with its
+/// parameters.
 fn decoded_by_segment(path: &str) -> Vec<Vec<u8>> {
     let mut segments: Vec<Vec<u8>> = path.split('/').map(|segment| segment.as_bytes().to_vec()).collect();
     let mut all = Vec::new();
@@ -144,7 +145,8 @@ fn without_parameters(segment: &[u8]) -> &[u8] {
     segment.split(|byte| *byte == b';').next().unwrap_or_default()
 }
 
-/// Bits of `choice`: a backslash is a slash, parameters are cut, empty segments are dropped, spaces and dots at ends are too.
+/// Options by the bits of `choice`: a backslash is a slash, parameters are cut, empty segments are dropped, spaces and dots at
+/// ends are dropped.
 fn read(path: &[u8], escaped_dots: bool, choice: u8) -> Vec<u8> {
     let [backslash_is_slash, cut, drop_empty, trim] = [1, 2, 4, 8].map(|bit| choice & bit != 0);
     let is_slash = |byte: &u8| *byte == b'/' || (backslash_is_slash && *byte == b'\\');
@@ -178,7 +180,7 @@ fn read(path: &[u8], escaped_dots: bool, choice: u8) -> Vec<u8> {
     text
 }
 
-/// Without spaces and dots at the end, if something else is there.
+/// Returns the segment without spaces and dots at its end, unless it has no other characters.
 fn without_end(segment: &[u8]) -> &[u8] {
     let end = segment.iter().rposition(|byte| !b" .".contains(byte));
     end.map_or(segment, |last| &segment[..=last])

@@ -1,4 +1,4 @@
-//! `wire1-open`, `wire2-open`: a request is sealed by the client, edited on its way, and opened by the server.
+//! `wire1-open`, `wire2-open`: the client seals a request, an input edits it in transit, and the server opens it.
 //!
 //! Input: path, stamp, nonce and IV of the honest request, a line each; lines of edits; an empty line; the plaintext.
 
@@ -13,12 +13,12 @@ use sealway_proto::wire::{Field, Headers, ReplayPolicy, Wire, base64};
 use crate::input::{Message, owned, padded, script};
 use crate::party::{CLIENT_ID, NOW_MS, Party, no_laps, party};
 
-/// Wire 1.
+/// The fuzz target for sealed requests of wire 1.
 pub fn wire1_open(data: &[u8]) {
     run(Wire::One, data);
 }
 
-/// Wire 2.
+/// The fuzz target for sealed requests of wire 2.
 pub fn wire2_open(data: &[u8]) {
     run(Wire::Two, data);
 }
@@ -42,7 +42,7 @@ fn run(wire: Wire, data: &[u8]) {
     assert!(opened.is_ok() || sent != honest, "an honest request does not open: {opened:?}");
     let Ok(unreplayed) = opened else { return };
 
-    // Only its own reservation opens it.
+    // Only its own reservation releases it.
     let again = SealedCall::parse(&sent.headers, &sent.path, sent.now_ms, &policy).and_then(|c| open(c, party, &sent));
     let other = foreign_claim(party);
     let again = again.expect("what opened once opens twice");
@@ -59,7 +59,7 @@ fn open(call: SealedCall<'_>, party: &Party, sent: &Message) -> Result<Unreplaye
     call.open(&NoSecurity, Arc::clone(&party.server), sent.body.clone(), &mut no_laps)
 }
 
-/// The claim of a request that no input makes.
+/// A claim of a request that no input produces.
 fn foreign_claim(party: &Party) -> Unreplayed<Opened> {
     let randoms = SealRandoms { iv: [1; 12], nonce: *b"\0another request" };
     let sealed = party.client.seal("/", SealBuffer::from(&[][..]), NOW_MS, &randoms, &mut no_laps);
@@ -69,7 +69,7 @@ fn foreign_claim(party: &Party) -> Unreplayed<Opened> {
     opened.expect("an honest request opens")
 }
 
-/// Stamp, nonce and IV of a message that opened.
+/// The stamp, nonce and IV of an opened message.
 fn parts(wire: Wire, message: &Message) -> (&str, &str, [u8; 12]) {
     match wire {
         Wire::One => {
@@ -91,7 +91,7 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
     assert!(stamp_ms.abs_diff(sent.now_ms) <= policy.window_ms(), "opened outside the window");
     assert!(sent.now_ms < party.client.expires_ms(), "opened after the session's end");
 
-    // What opens is byte for byte what the client would seal under these header strings.
+    // An opened message is byte for byte what the client seals under these header values.
     let plaintext = opened.plaintext.as_slice();
     let sealed = party.client.seal_as(&sent.path, SealBuffer::from(plaintext), stamp, nonce, &iv, &mut no_laps);
     let (sealed, pending) = sealed.expect("sealing does not fail");
@@ -100,7 +100,7 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
     }
     assert_eq!(sent.body, sealed.body, "the body is not what was sealed");
 
-    // An untouched body and tag open only in the context that they were sealed in.
+    // An unchanged body and tag open only in the context in which they were sealed.
     let detached = |message: &Message| match wire {
         Wire::One => Some((message.header(X_TAG).to_owned(), message.header(X_IV).to_owned())),
         Wire::Two | Wire::Three => None,
@@ -113,7 +113,7 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
         assert_eq!(context(sent), context(honest), "opened in another context");
     }
 
-    // Its answer opens for the client, and never as a request.
+    // The client opens the answer to it; no server opens that answer as a request.
     let randoms = SealRandoms { iv, nonce: padded(nonce) };
     let answer = opened.reply.seal(200, SealBuffer::from(plaintext), sent.now_ms, &randoms, &mut no_laps);
     let answer = answer.expect("sealing does not fail");

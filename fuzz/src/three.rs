@@ -1,5 +1,5 @@
-//! `wire3-open`: a request of wire 3 is sealed by the client, edited on its way, cut into pieces, and opened by the server.
-//! `wire3-json`: any text as each message of wire 3 that is JSON.
+//! `wire3-open`: the client seals a request of wire 3, an input edits it in transit and cuts it into pieces, and the server opens
+//! it. `wire3-json`: any text as each JSON message of wire 3.
 //!
 //! Input of the first: method, target, stamp, nonce, a line each; a line of numbers, the lengths of frames; a line of numbers,
 //! the lengths of pieces; lines of edits; an empty line; the plaintext.
@@ -20,7 +20,7 @@ use sealway_proto::wire::{Field, Headers, ReplayPolicy};
 use crate::input::{Message, owned, script};
 use crate::party::{CLIENT_ID, NOW_MS, no_laps};
 
-/// Longest stream that is tried, in frames: more show nothing new.
+/// The longest stream that is tried, in frames: longer streams cover no more code.
 const FRAMES_MAX: usize = 8;
 
 struct AnySignature;
@@ -63,14 +63,14 @@ fn party() -> &'static (ClientSession, Arc<Session>) {
     })
 }
 
-/// What a server made of a stream, and where its frames ended.
+/// A stream that a server opened: its inner headers and the plaintext of each frame.
 struct Opened {
     headers: InnerHeaders,
-    /// Plaintexts; the first without its inner headers.
+    /// Plaintexts of the frames; the first one without the inner headers.
     frames: Vec<Vec<u8>>,
 }
 
-/// A request.
+/// The fuzz target for requests of wire 3.
 pub fn wire3_open(data: &[u8]) {
     let Some(input) = script(data) else { return };
     let mut lines = input.lines.into_iter();
@@ -109,7 +109,7 @@ pub fn wire3_open(data: &[u8]) {
         );
     }
     let Some(opened) = opened else { return };
-    // What opens is byte for byte what the client seals under these header strings, frame by frame.
+    // An opened stream is byte for byte what the client seals under these header values, frame by frame.
     let (stamp, nonce) = sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split");
     assert!(!nonce.to_ascii_lowercase().starts_with("r-"), "a nonce of an answer opened as a request");
     let content_type = match sent.headers.field("content-type") {
@@ -142,7 +142,7 @@ fn seal(line: RequestLine<'_>, content_type: &str, stamp: &str, nonce: &str, wha
     Message { headers, path: line.target.into(), status: 0, now_ms: NOW_MS, body }
 }
 
-/// Opens a request however its body is cut; whatever the cut, the outcome is the same.
+/// Opens a request whose body is cut into pieces in several ways, and checks that the outcome is the same.
 fn open(method: &str, sent: &Message, pieces: &[usize]) -> Option<Opened> {
     let line = RequestLine { method, target: &sent.path };
     let request = SealedRequest::parse(&sent.headers, line).ok()?;
@@ -176,7 +176,7 @@ fn read(request: &SealedRequest<'_>, sent: &Message, pieces: &[usize]) -> Option
     Some(Opened { headers, frames })
 }
 
-/// Only its own reservation opens the first frame.
+/// Releases the first frame with its own reservation, and returns its inner headers and plaintext.
 fn release(opening: Opening, first: Vec<u8>) -> Option<(InnerHeaders, Vec<u8>)> {
     let unreplayed = opening.first(first).ok()?;
     assert!(unreplayed.claim().is_sealed());
@@ -186,7 +186,8 @@ fn release(opening: Opening, first: Vec<u8>) -> Option<(InnerHeaders, Vec<u8>)> 
     Some((opened.headers, frame.get(at..)?.to_vec()))
 }
 
-/// Any text as an init, its answer, a key set, a problem: what is read is written so that it is read as the same.
+/// Parses any text as an init, an init answer, a key set and a problem. An accepted message encodes to text that parses to the
+/// same message.
 pub fn wire3_json(data: &[u8]) {
     if let Ok(request) = InitRequest::parse(data) {
         let again = InitRequest::parse(request.encode().as_bytes());

@@ -1,6 +1,6 @@
-//! `wire-parse`: everything that stands on the wire as text. What is taken encodes to itself.
+//! `wire-parse`: every text format of the protocols. An accepted text encodes to itself.
 //!
-//! Input: lines. Each is given to every parser; together, as `name: value`, they are the headers of a call.
+//! Input: lines. Every parser gets each line; together, as `name: value`, the lines are the headers of a call.
 
 use sealway_proto::limits::{CLIENT_ID_LEN_MAX, NONCE_LEN_MAX, NONCE_LEN_MIN, NONCE_LEN_MIN_V1, TIMESTAMP_DIGITS_MAX};
 use sealway_proto::session::SealedCall;
@@ -9,7 +9,7 @@ use sealway_proto::wire::{ClientId, Nonce, ReplayPolicy, SessionId, Timestamp, W
 
 use crate::party::NOW_MS;
 
-/// The target.
+/// The fuzz target for text formats.
 pub fn wire_parse(data: &[u8]) {
     assert_eq!(base64::decode(base64::encode(data)).as_deref(), Ok(data));
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -38,7 +38,7 @@ fn is_nonce(text: &str, len_min: usize) -> bool {
     text.len() >= len_min && text.len() <= NONCE_LEN_MAX && text.chars().all(alphabet)
 }
 
-/// One text, against a plain statement of its form.
+/// Checks one text against a plain description of its format.
 fn alone(text: &str) {
     for len_min in [NONCE_LEN_MIN, NONCE_LEN_MIN_V1] {
         let reserved = text.starts_with("r-") || text.starts_with("R-");
@@ -88,7 +88,7 @@ fn alone(text: &str) {
     }
 }
 
-/// The headers of a call: what is taken has each of its headers once, in its form.
+/// Checks the headers of a call: an accepted call has each of its headers once, in the right format.
 fn together(headers: &[(&str, &str)]) {
     let headers: Vec<_> = headers.to_vec();
     let count = |name: &str| headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name)).count();
