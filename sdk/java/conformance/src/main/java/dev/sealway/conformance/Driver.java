@@ -1,5 +1,6 @@
 package dev.sealway.conformance;
 
+import dev.sealway.exchange.Rejection;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.RefusedException;
 import java.io.BufferedReader;
@@ -36,7 +37,7 @@ public final class Driver {
             return Map.of("ok", operations.run(question.text("op"), question));
         } catch (FaultException fault) {
             return Map.of("fault", fault.getMessage());
-        } catch (RefusedException refused) {
+        } catch (RefusedException | Rejection refused) {
             return Map.of("error", refused.code());
         } catch (RuntimeException broken) {
             return Map.of("fault", broken.toString());

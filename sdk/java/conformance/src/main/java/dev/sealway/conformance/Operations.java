@@ -1,13 +1,16 @@
 package dev.sealway.conformance;
 
 import dev.sealway.crypto.P256;
+import dev.sealway.exchange.AnswerSeal;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.PlainRequest;
+import dev.sealway.exchange.Reply;
 import dev.sealway.session.ClientInit;
 import dev.sealway.session.ClientSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.ServerCall;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
@@ -18,8 +21,6 @@ import dev.sealway.session.three.ClientSession3;
 import dev.sealway.session.three.ClientShare;
 import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Reply3;
-import dev.sealway.session.three.ServerCall3;
 import dev.sealway.session.three.ServerShare;
 import dev.sealway.session.three.Suite;
 import dev.sealway.wire.Code;
@@ -239,34 +240,24 @@ final class Operations {
         HeaderList headers = q.headers();
         byte[] body = q.hex("body_hex");
         long nowMs = q.number("now_ms");
-        if (headers.has(HeaderNames.X_SEAL)) {
-            ServerCall3 call = new ServerCall3(q.text("method"), q.text("target"), headers, nowMs, ReplayPolicy.DEFAULT);
-            Unreplayed<ServerCall3.Begun> opened = call.open(session, body);
-            ServerCall3.Begun begun = opened.release(Fresh.granted(opened.claim()));
-            byte[] plain = dev.sealway.crypto.Bytes.join(begun.parts().toArray(byte[][]::new));
-            return opened(begun.headers(), plain, opened.claim().key(), begun.reply());
-        }
-        ServerCall call = new ServerCall(headers, path(q.text("target")), nowMs, ReplayPolicy.DEFAULT);
-        Unreplayed<ServerCall.Opened> opened = call.open(session, body, nowMs);
-        ServerCall.Opened plain = opened.release(Fresh.granted(opened.claim()));
-        return opened(HeaderList.of(), plain.plaintext(), opened.claim().key(), plain.reply());
-    }
-
-    private Map<String, Object> opened(HeaderList headers, byte[] body, String claim, Object reply) {
-        return members("call", keep(reply), "headers", pairs(headers, null), "body_hex", HEX.formatHex(body), "claim_hex", claim);
+        Exchange exchange = Exchange.begin(q.text("method"), q.text("target"), headers, nowMs, ReplayPolicy.DEFAULT);
+        Unreplayed<PlainRequest> opened = exchange.session(session).openAll(body, nowMs);
+        PlainRequest plain = opened.release(Fresh.granted(opened.claim()));
+        HeaderList inner = plain.headers() == null ? HeaderList.of() : plain.headers();
+        return members("call", keep(plain.reply()), "headers", pairs(inner, null), "body_hex", HEX.formatHex(plain.first()), "claim_hex",
+                opened.claim().key());
     }
 
     private Map<String, Object> serverSeal(Question q) {
-        Object reply = take(q.number("call"));
-        byte[] body = q.hex("body_hex");
-        SealedMessage message;
-        if (reply instanceof Reply3 three) {
-            message = three.seal(q.status(), q.headers(), body, q.number("now_ms"), draw(16));
-        } else if (reply instanceof ServerCall.Reply old) {
-            message = old.seal(q.status(), body, q.number("now_ms"), draw(16), draw(12));
-        } else {
+        if (!(take(q.number("call")) instanceof Reply reply)) {
             throw new FaultException("no such handle");
         }
+        byte[] body = q.hex("body_hex");
+        SealedMessage message = switch (reply.answer(q.status())) {
+            case AnswerSeal.Frames frames -> frames.seal(q.headers(), body, q.number("now_ms"), draw(16));
+            case AnswerSeal.Whole whole -> whole.seal(body, q.number("now_ms"), draw(16), draw(12));
+            case AnswerSeal.Plain plain -> throw new FaultException("an answer of this status is not sealed");
+        };
         return members("status", q.status(), "headers", pairs(message.headers(), message.contentType()), "body_hex",
                 HEX.formatHex(message.body()));
     }

@@ -6,6 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.SecretBytes;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.Opening;
+import dev.sealway.exchange.Piece;
+import dev.sealway.exchange.PlainRequest;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
@@ -15,10 +19,10 @@ import dev.sealway.session.three.FrameSealer;
 import dev.sealway.session.three.InnerHeaders;
 import dev.sealway.session.three.KeySet;
 import dev.sealway.session.three.OuterHeaders;
+import dev.sealway.session.three.NativeExchange;
+import dev.sealway.session.three.NativeReply;
 import dev.sealway.session.three.Problem;
 import dev.sealway.session.three.Proofs;
-import dev.sealway.session.three.Reply3;
-import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.StrictBase64;
 import java.nio.charset.StandardCharsets;
@@ -90,33 +94,28 @@ final class Calls {
             assertFrameKeys(s, Hashes.expand(c2s, info("sealway/3 request", s.text("nonce"), s.text("stamp")), 60));
         }
         byte[] body = sealed.headers().has("X-Sealed") ? new byte[0] : stream;
-        ServerCall3 call = new ServerCall3(s.text("method"), s.text("path"), sealed.headers(), s.number("now_ms"), s.window());
-        Unreplayed<ServerCall3.Begun> opened = call.open(session, body);
+        Exchange exchange = Exchange.begin(s.text("method"), s.text("path"), sealed.headers(), s.number("now_ms"), s.window());
+        Unreplayed<PlainRequest> opened = exchange.session(session).openAll(body, s.number("now_ms"));
         s.assertClaim(opened.claim());
-        ServerCall3.Begun plain = opened.release(Fresh.granted(opened.claim()));
+        PlainRequest plain = opened.release(Fresh.granted(opened.claim()));
         assertEquals(inner.list(), plain.headers().list());
-        assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), Bytes.join(plain.parts().toArray(byte[][]::new)));
-        openByteByByte(call, session, sealed.headers(), body, frames, s.number("now_ms"));
+        assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), plain.first());
+        if (body.length <= 5_000) {
+            openByteByByte(exchange.session(session), session, body, frames, s.number("now_ms"));
+        }
     }
 
-    private static void openByteByByte(ServerCall3 call, SessionRecord session, HeaderList headers, byte[] body,
-            List<byte[]> frames, long nowMs) {
-        if (headers.has("X-Sealed") || body.length > 5_000) {
-            return;
+    private static void openByteByByte(Opening opening, SessionRecord session, byte[] body, List<byte[]> frames, long nowMs) {
+        List<Piece> pieces = new java.util.ArrayList<>();
+        for (int at = 0; at < body.length; at++) {
+            pieces.addAll(opening.stream().read(body, at, 1));
         }
-        ServerCall3.Opening opening = call.opening(session);
-        int at = 0;
-        while (!opening.feed(body, at, 1)) {
-            at++;
-        }
-        Unreplayed<ServerCall3.Begun> first = opening.first(session, nowMs);
-        ServerCall3.Begun begun = first.release(Fresh.granted(first.claim()));
-        byte[] out = Bytes.join(begun.parts().toArray(byte[][]::new));
-        for (at++; at < body.length; at++) {
-            out = Bytes.join(out, Bytes.join(begun.rest().feed(body, at, 1).toArray(byte[][]::new)));
-        }
-        begun.rest().finish();
-        assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), out);
+        pieces.addAll(opening.stream().end());
+        assertEquals(1, pieces.stream().filter(Piece::isLast).count());
+        Unreplayed<PlainRequest> first = opening.open(pieces.removeFirst(), session, nowMs);
+        byte[] out = first.release(Fresh.granted(first.claim())).first();
+        assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), Bytes.join(out,
+                Bytes.join(pieces.stream().map(Piece::bytes).toArray(byte[][]::new))));
     }
 
     static void requestRefused(Scenario s) {
@@ -127,7 +126,7 @@ final class Calls {
         String path = s.text("path");
         long nowMs = s.number("now_ms");
         var window = s.window();
-        s.assertRefused(() -> new ServerCall3(method, path, headers, nowMs, window).open(session, body));
+        s.assertRefused(() -> NativeExchange.read(method, path, headers, nowMs, window).session(session).openAll(body, nowMs));
     }
 
     private static ClientCall3 call(Scenario s, ClientSession3 client) {
@@ -143,12 +142,13 @@ final class Calls {
         // The server's side begins with a request that it opened: one of the same line and nonce.
         ClientSession3.Begun sent = client.begin(request.text("method"), request.text("path"), null, "1750000000000", nonce);
         byte[] body = sent.sealer().sealAll(InnerHeaders.encode(HeaderList.of()), new byte[0]);
-        Unreplayed<ServerCall3.Begun> opened = new ServerCall3(request.text("method"), request.text("path"), sent.headers(),
-                1_750_000_000_000L, dev.sealway.session.ReplayPolicy.DEFAULT).open(session, body);
-        Reply3 reply = opened.release(Fresh.granted(opened.claim())).reply();
+        Exchange exchange = Exchange.begin(request.text("method"), request.text("path"), sent.headers(), 1_750_000_000_000L,
+                dev.sealway.session.ReplayPolicy.DEFAULT);
+        Unreplayed<PlainRequest> opened = exchange.session(session).openAll(body, 1_750_000_000_000L);
+        NativeReply reply = (NativeReply) opened.release(Fresh.granted(opened.claim())).reply();
         int status = Math.toIntExact(s.number("status"));
         String contentType = s.text("content_type");
-        Reply3.Begun begun = reply.begin(status, contentType, s.text("stamp"), s.text("nonce"));
+        NativeReply.Head begun = reply.begin(status, contentType, s.text("stamp"), s.text("nonce"));
         HeaderList inner = s.inner();
         List<byte[]> frames = s.frames();
         byte[] stream = sealed(begun.sealer(), inner, frames);

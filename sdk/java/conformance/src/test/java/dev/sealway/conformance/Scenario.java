@@ -14,7 +14,7 @@ import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -250,7 +250,7 @@ final class Scenario {
         String code = text("code");
         try {
             step.run();
-        } catch (RefusedException refused) {
+        } catch (SealwayException refused) {
             assertEquals(code, refused.code(), path);
             return;
         }

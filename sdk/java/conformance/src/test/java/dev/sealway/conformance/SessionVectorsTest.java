@@ -5,12 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.PlainRequest;
 import dev.sealway.session.ClientInit;
 import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatExchange;
+import dev.sealway.session.CompatReply;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.ServerCall;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
@@ -52,8 +55,8 @@ class SessionVectorsTest {
             case "request-refused" -> {
                 SessionRecord session = s.object("session").record();
                 byte[] body = s.bytes("body");
-                s.assertRefused(() -> new ServerCall(s.headers(), s.text("path"), s.number("now_ms"), s.window())
-                        .open(session, body, s.number("now_ms")));
+                s.assertRefused(() -> CompatExchange.read(s.text("path"), s.headers(), s.number("now_ms"), s.window())
+                        .session(session).openAll(body, s.number("now_ms")));
             }
             case "answer" -> answer(s);
             case "answer-refused" -> s.assertRefused(() -> seal(s.object("client"), s.object("request"))
@@ -130,10 +133,10 @@ class SessionVectorsTest {
         expected.assertBytes("body", sealed.body());
     }
 
-    private static ServerCall.Opened open(Scenario s, Scenario message, boolean isClaimGiven) {
+    private static PlainRequest open(Scenario s, Scenario message, boolean isClaimGiven) {
         Scenario sealed = message.object("sealed");
-        ServerCall call = new ServerCall(sealed.headers(), message.text("path"), s.number("now_ms"), s.window());
-        Unreplayed<ServerCall.Opened> opened = call.open(s.object("session").record(), sealed.bytes("body"), s.number("now_ms"));
+        Exchange exchange = Exchange.begin("POST", message.text("path"), sealed.headers(), s.number("now_ms"), s.window());
+        Unreplayed<PlainRequest> opened = exchange.session(s.object("session").record()).openAll(sealed.bytes("body"), s.number("now_ms"));
         if (isClaimGiven) {
             s.assertClaim(opened.claim());
         }
@@ -143,13 +146,13 @@ class SessionVectorsTest {
     private static void request(Scenario s) {
         Scenario message = s.object("request");
         seal(s.object("client"), message);
-        assertArrayEquals(message.bytes("plaintext"), open(s, message, true).plaintext());
+        assertArrayEquals(message.bytes("plaintext"), open(s, message, true).first());
     }
 
     private static void answer(Scenario s) {
-        ServerCall.Opened opened = open(s, s.object("request"), false);
+        CompatReply reply = (CompatReply) open(s, s.object("request"), false).reply();
         Scenario answer = s.object("answer");
-        SealedMessage sealed = opened.reply().seal(Math.toIntExact(answer.number("status")), answer.bytes("plaintext"),
+        SealedMessage sealed = reply.seal(Math.toIntExact(answer.number("status")), answer.bytes("plaintext"),
                 answer.number("stamp_ms"), answer.hex("nonce_random_hex"), answer.hex("iv_hex"));
         Scenario expected = answer.object("sealed");
         assertSealed(expected, sealed);

@@ -5,6 +5,11 @@ import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.MlKem768;
 import dev.sealway.crypto.P256;
 import dev.sealway.crypto.X25519;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.Opening;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.SessionRecord;
 import dev.sealway.session.three.Acceptance;
 import dev.sealway.session.three.Agreement;
 import dev.sealway.session.three.ClientCall3;
@@ -14,10 +19,6 @@ import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InitRequest;
 import dev.sealway.session.three.ServerShare;
 import dev.sealway.session.three.Suite;
-import dev.sealway.session.ReplayPolicy;
-import dev.sealway.session.SealedMessage;
-import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.Header;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -112,8 +113,11 @@ public final class CryptoBenchmark {
         tasks.put("aes-gcm seal", () -> sink = bare(Cipher.ENCRYPT_MODE, key, draw(12), aad, body));
         tasks.put("wire 3 seal", () -> sink = session.seal("POST", "/transaction/purchase", headers(), body, NOW, draw(16)));
         tasks.put("aes-gcm open", () -> sink = bare(Cipher.DECRYPT_MODE, key, iv, aad, sealed));
-        tasks.put("wire 3 open", () -> sink = new ServerCall3("POST", "/transaction/purchase", withType(request), NOW, ReplayPolicy.DEFAULT)
-                .open(record, request.body()));
+        tasks.put("wire 3 open", () -> {
+            Opening opening = Exchange.begin("POST", "/transaction/purchase", withType(request), NOW, ReplayPolicy.DEFAULT).session(record);
+            opening.stream().read(request.body(), 0, request.body().length);
+            sink = opening.open(opening.stream().end().getFirst(), record, NOW);
+        });
         report(body.length + " B", tasks);
     }
 

@@ -5,6 +5,12 @@ import com.sun.net.httpserver.HttpServer;
 import dev.sealway.crypto.Bytes;
 import dev.sealway.crypto.Hashes;
 import dev.sealway.crypto.P256;
+import dev.sealway.exchange.AnswerSeal;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.Opening;
+import dev.sealway.exchange.Piece;
+import dev.sealway.exchange.PlainRequest;
+import dev.sealway.exchange.Reply;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
@@ -14,11 +20,11 @@ import dev.sealway.session.three.Acceptance;
 import dev.sealway.session.three.Identity;
 import dev.sealway.session.three.InitRequest;
 import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.NativeReply;
 import dev.sealway.session.three.Problem;
 import dev.sealway.session.three.Proofs;
-import dev.sealway.session.three.Reply3;
-import dev.sealway.session.three.ServerCall3;
 import dev.sealway.session.three.ServerShare;
+import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Json;
@@ -181,22 +187,21 @@ final class FakeService implements AutoCloseable {
 
     /** Opens a request as it comes and seals the answer in two pieces. */
     private void flow(HttpExchange exchange) throws IOException {
-        ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
-                ReplayPolicy.DEFAULT);
-        ServerCall3.Opening opening = call.opening(sessions.get(call.sessionId()));
+        Exchange call = read(exchange);
+        Opening opening = call.session(sessions.get(call.sessionId()));
         byte[] buffer = new byte[70_000];
-        boolean isOpen = false;
-        while (!isOpen) {
-            isOpen = opening.feed(buffer, 0, exchange.getRequestBody().read(buffer));
+        List<Piece> pieces = List.of();
+        while (pieces.isEmpty()) {
+            pieces = opening.stream().read(buffer, 0, exchange.getRequestBody().read(buffer));
         }
-        Unreplayed<ServerCall3.Begun> first = opening.first(sessions.get(call.sessionId()), nowMs());
-        ServerCall3.Begun begun = first.release(Fresh.granted(first.claim()));
+        Unreplayed<PlainRequest> first = opening.open(pieces.getFirst(), opening.session(), nowMs());
+        NativeReply reply = (NativeReply) first.release(Fresh.granted(first.claim())).reply();
         firstPiece.countDown();
         for (int read = exchange.getRequestBody().read(buffer); read >= 0; read = exchange.getRequestBody().read(buffer)) {
-            begun.rest().feed(buffer, 0, read);
+            opening.stream().read(buffer, 0, read);
         }
-        begun.rest().finish();
-        Reply3.Begun answer = begun.reply().begin(200, "application/octet-stream", Long.toString(nowMs()), "r-0123456789abcdef");
+        opening.stream().end();
+        NativeReply.Head answer = reply.begin(200, "application/octet-stream", Long.toString(nowMs()), "r-0123456789abcdef");
         answer.headers().forEach(header -> exchange.getResponseHeaders().set(header.name(), header.value()));
         exchange.getResponseHeaders().set("Content-Type", "application/octet-stream");
         exchange.sendResponseHeaders(200, 0);
@@ -243,61 +248,67 @@ final class FakeService implements AutoCloseable {
         return new Acceptance.Decision(draw(16), ttlSec, nowMs(), "none", null, null);
     }
 
-    private void refuseExpired(HttpExchange exchange, ServerCall3 call) throws IOException {
+    private Exchange read(HttpExchange exchange) {
+        return Exchange.begin(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(), ReplayPolicy.DEFAULT);
+    }
+
+    private SealedMessage seal(Reply reply, int status, List<Header> inner, byte[] body) {
+        return ((AnswerSeal.Frames) reply.answer(status)).seal(inner, body, nowMs(), draw(16));
+    }
+
+    private void refuseExpired(HttpExchange exchange, String sessionId, Forms.StampAndNonce key) throws IOException {
         Map<String, Object> more = new LinkedHashMap<>();
         if (isProving) {
             long time = nowMs();
             more.put("key_id", identity.keyId());
             more.put("server_time_ms", time);
             more.put("signature", StrictBase64.encode(identity.signer().sign(
-                    expiredMessage(call.sessionId(), call.nonce(), call.stamp(), time))));
+                    expiredMessage(sessionId, key.nonce(), key.stamp(), time))));
         }
         sleep(refusalLateMs);
         plain(exchange, 401, Problem.of("session_expired", more).write());
     }
 
     private void call(HttpExchange exchange, String path, byte[] body) throws IOException {
-        ServerCall3 call = new ServerCall3(exchange.getRequestMethod(), exchange.getRequestURI().toString(), headers(exchange), nowMs(),
-                ReplayPolicy.DEFAULT);
+        Exchange call = read(exchange);
+        Forms.StampAndNonce key = Forms.split(headers(exchange).required("X-Idempotency-Key"));
         SessionRecord session = isForgetting ? null : sessions.get(call.sessionId());
         calls.incrementAndGet();
         if (session == null) {
-            refuseExpired(exchange, call);
+            refuseExpired(exchange, call.sessionId(), key);
             return;
         }
         Long skew = skewMs.getAndSet(null);
-        if (skew != null || Math.abs(Long.parseLong(call.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
-            long time = skew == null ? nowMs() : Long.parseLong(call.stamp()) + skew;
+        if (skew != null || Math.abs(Long.parseLong(key.stamp()) - nowMs()) > ReplayPolicy.DEFAULT.windowMs()) {
+            long time = skew == null ? nowMs() : Long.parseLong(key.stamp()) + skew;
             sleep(refusalLateMs);
             plain(exchange, 400, Problem.of("clock_skew", Map.of("server_time_ms", time, "mac",
-                    StrictBase64.encode(Proofs.clockMac(session, call.nonce(), call.stamp(), time)))).write());
+                    StrictBase64.encode(Proofs.clockMac(session, key.nonce(), key.stamp(), time)))).write());
             return;
         }
-        Unreplayed<ServerCall3.Begun> opened = call.open(session, body);
-        ServerCall3.Begun begun = opened.release(Fresh.granted(opened.claim()));
-        byte[] plain = Bytes.join(begun.parts().toArray(byte[][]::new));
+        Unreplayed<PlainRequest> opened = call.session(session).openAll(body, nowMs());
+        PlainRequest request = opened.release(Fresh.granted(opened.claim()));
         if (path.endsWith("/renew")) {
             renewals.incrementAndGet();
-            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(plain), null, decision(), suites, identities,
+            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(request.first()), null, decision(), suites, identities,
                     suite -> ServerShare.generate(suite, random), session);
             sessions.put(accepted.session().id(), accepted.session());
-            send(exchange, begun.reply().seal(201, List.of(), accepted.body(), nowMs(), draw(16)), 201);
+            send(exchange, seal(request.reply(), 201, List.of(), accepted.body()), 201);
             return;
         }
         served.incrementAndGet();
         if (exchange.getRequestMethod().equals("DELETE") && path.startsWith("/v3/sessions/")) {
             sessions.remove(session.id());
-            send(exchange, begun.reply().seal(204, List.of(), new byte[0], nowMs(), draw(16)), 204);
+            send(exchange, seal(request.reply(), 204, List.of(), new byte[0]), 204);
             return;
         }
         if (isLostOnceServed) {
             isLostOnceServed = false;
             sessions.remove(session.id());
-            refuseExpired(exchange, call);
+            refuseExpired(exchange, call.sessionId(), key);
             return;
         }
-        misbehaviour.answer(exchange, begun.reply().seal(status, List.of(new Header("content-type", "text/plain")), plain, nowMs(),
-                draw(16)));
+        misbehaviour.answer(exchange, seal(request.reply(), status, List.of(new Header("content-type", "text/plain")), request.first()));
     }
 
     static void send(HttpExchange exchange, SealedMessage message) throws IOException {

@@ -9,11 +9,13 @@ import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import dev.sealway.client.FakeService.Misbehaviour;
 import dev.sealway.crypto.P256;
+import dev.sealway.exchange.AnswerSeal;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.PlainRequest;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.ServerCall;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
@@ -98,15 +100,15 @@ class OldWiresTest {
                 return;
             }
             calls.incrementAndGet();
-            ServerCall call = new ServerCall(headers, exchange.getRequestURI().getPath(), nowMs, ReplayPolicy.DEFAULT);
+            Exchange call = Exchange.begin("POST", exchange.getRequestURI().getPath(), headers, nowMs, ReplayPolicy.DEFAULT);
             SessionRecord session = sessions.get(call.sessionId());
             if (session == null) {
                 FakeService.plain(exchange, 401, "{\"error\":\"SESSION_EXPIRED\"}".getBytes());
                 return;
             }
-            Unreplayed<ServerCall.Opened> opened = call.open(session, body, nowMs);
-            ServerCall.Opened plain = opened.release(Fresh.granted(opened.claim()));
-            misbehaviour.answer(exchange, plain.reply().seal(200, plain.plaintext(), nowMs, draw(16), draw(12)));
+            Unreplayed<PlainRequest> opened = call.session(session).openAll(body, nowMs);
+            PlainRequest plain = opened.release(Fresh.granted(opened.claim()));
+            misbehaviour.answer(exchange, ((AnswerSeal.Whole) plain.reply().answer(200)).seal(plain.first(), nowMs, draw(16), draw(12)));
         } catch (SealwayException refused) {
             FakeService.plain(exchange, 400, "{\"error\":\"CRYPTO_ERROR\"}".getBytes());
         }

@@ -1,39 +1,36 @@
 package dev.sealway.server;
 
-import dev.sealway.server.SealGate.Kind;
+import dev.sealway.exchange.Refusal;
+import dev.sealway.exchange.Rejection;
 import java.nio.ByteBuffer;
-import java.util.Map;
 
 /** The room that one request's body takes while it arrives. It is given back when this is closed, which any thread may do. */
-public final class Held implements AutoCloseable {
+final class Held implements AutoCloseable {
     private final Room room;
     private final ByteBuffer taker;
-    private final Kind kind;
     private long bytes;
     private boolean isClosed;
 
-    Held(Room room, ByteBuffer taker, Kind kind) {
+    Held(Room room, ByteBuffer taker) {
         this.room = room;
         this.taker = taker;
-        this.kind = kind;
     }
 
     /** Takes room for bytes that have arrived.
      *
-     * @throws RefusalException a 503 where the room, or this address's share of it, is full */
-    public synchronized void grow(int more) {
+     * @throws Rejection where the room, or this address's share of it, is full */
+    synchronized void grow(int more) {
         if (isClosed) {
             return;
         }
         if (!room.take(taker, more)) {
-            throw kind == Kind.THREE ? Refusals.problem("store_unavailable", Map.of(), null)
-                    : Refusals.plain(503, "SERVICE_UNAVAILABLE", null);
+            throw new Rejection(Refusal.BODY_NO_ROOM);
         }
         bytes += more;
     }
 
     /** Gives back all but so many bytes. */
-    public synchronized void keep(int few) {
+    synchronized void keep(int few) {
         long less = bytes - few;
         if (less > 0) {
             room.giveBack(taker, less);

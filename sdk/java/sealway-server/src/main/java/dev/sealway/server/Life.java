@@ -10,7 +10,7 @@ import java.util.function.LongSupplier;
 /** Cuts a request of wire 3 off that is still under way when its session ends, by time or by revocation, within a second. A store that
  * does not answer says nothing about the session: the request goes on, up to the session's own end. Close it with the request.
  * {@code spec/session-3.md#sealed-requests}. */
-public final class Life {
+final class Life {
     /** How often it looks. With what a store keeps of its last answer it is below a second. */
     static final long EVERY_MS = 250;
     private static final ScheduledThreadPoolExecutor TIMER = timer();
@@ -70,13 +70,13 @@ public final class Life {
         }
     }
 
-    /** Whether the session ended while the request was under way: then nothing more of it may pass. */
-    public boolean isOver() {
+    /** True if the session ended while the request was under way. */
+    boolean isOver() {
         return isOver;
     }
 
     /** Ends the watch: nothing is cut any more. */
-    public synchronized void close() {
+    synchronized void close() {
         isClosed = true;
         next.cancel(false);
     }

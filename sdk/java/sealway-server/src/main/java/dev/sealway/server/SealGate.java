@@ -1,40 +1,39 @@
 package dev.sealway.server;
 
+import dev.sealway.exchange.Answer;
+import dev.sealway.exchange.AnswerSeal;
+import dev.sealway.exchange.Exchange;
+import dev.sealway.exchange.Form;
+import dev.sealway.exchange.Opening;
+import dev.sealway.exchange.PlainRequest;
+import dev.sealway.exchange.Refusal;
+import dev.sealway.exchange.Rejection;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.session.Claim;
+import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.ServerCall;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.Unreplayed;
 import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.NativeReply;
 import dev.sealway.session.three.Placement;
-import dev.sealway.session.three.Proofs;
-import dev.sealway.session.three.Reply3;
-import dev.sealway.session.three.ServerCall3;
 import dev.sealway.wire.Code;
-import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
-import dev.sealway.wire.StrictBase64;
 import java.security.SecureRandom;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 
-/** Opens and seals around handlers of any framework, in the order of checks of the specs. Its store may block.
- *
- * <p>Everything here that refuses throws {@link RefusalException}, which holds what the peer is told. */
+/** Opens and seals around handlers of any framework, in the order of checks of the specs: drives an {@link Exchange} with a store, which may
+ * block, a clock and randomness. What refuses here throws a {@link Rejection}, and {@link #answer} is what its client is told. */
 public final class SealGate {
-    private static final int ANONYMOUS_BODY_MAX = 4096;
     private static final Duration BODY_TIME = Duration.ofSeconds(30);
     private static final System.Logger LOG = System.getLogger("dev.sealway.server");
     private final SessionStore store;
@@ -94,7 +93,7 @@ public final class SealGate {
         return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, value, room);
     }
 
-    /** How long a body may take to come that is read whole, or the first frame of one that flows. */
+    /** The time for a body that is read whole, or the first frame of one that flows. */
     public Duration bodyTime() {
         return bodyTime;
     }
@@ -114,32 +113,25 @@ public final class SealGate {
         return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, bodyTime, other);
     }
 
-    /** Begins to hold what arrives of a request's body.
-     *
-     * @param remote the address of the connection's other end, as a literal; null where it has none */
-    public Held hold(Kind kind, String remote) {
-        return new Held(room, isFrontTrusted ? null : Room.taker(remote), kind);
+    Held hold(String remote) {
+        return new Held(room, isFrontTrusted ? null : Room.taker(remote));
     }
 
-    /** How a request is served. */
+    /** The ways to serve a request. */
     public enum Kind {
         /** As it comes, but for headers that are the middleware's to say. */
         PASS,
-        /** Not by a handler: a browser's question, by {@link #question}. */
-        QUESTION,
-        /** Not at all: the path may be read as one that must be sealed. Refused by {@link #disguised}. */
+        /** Not by a handler: a CORS preflight, by {@link #preflight}. */
+        PREFLIGHT,
+        /** Not at all: the path may be read as one that must be sealed. Answered by {@link #disguised}. */
         DISGUISED,
-        /** By wire 1 or 2. */
-        OLD,
-        /** By wire 3. */
-        THREE
+        /** Sealed, by {@link #begin}. */
+        SEALED
     }
 
-    /** How this request is served. */
+    /** The way to serve this request. */
     public Kind kind(String method, String path, HeaderList headers) {
         Mode mode = routes.mode(path);
-        boolean isMarked = headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID)
-                || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
         if (mode == null) {
             return Kind.DISGUISED;
         }
@@ -147,23 +139,30 @@ public final class SealGate {
             return Kind.PASS;
         }
         if (method.equals("OPTIONS")) {
-            return Kind.QUESTION;
+            return Kind.PREFLIGHT;
         }
-        if (mode == Mode.OPTIONAL && !isMarked) {
-            return Kind.PASS;
-        }
-        return headers.has(HeaderNames.X_SEAL) ? Kind.THREE : Kind.OLD;
+        return mode == Mode.OPTIONAL && !Exchange.looksSealed(headers) ? Kind.PASS : Kind.SEALED;
     }
 
     /** The answer to {@code OPTIONS} where requests are sealed. It is never sealed itself, so no handler sees it: a layer for CORS stands
      * in front of this one and answers it first. */
-    public PlainAnswer question() {
-        return new PlainAnswer(204, List.of(new Header("Allow", "POST, OPTIONS")), new byte[0]);
+    public Answer preflight() {
+        return new Answer(204, List.of(new Header("Allow", "POST, OPTIONS")), new byte[0]);
     }
 
-    /** The refusal of a path that may be read as one that must be sealed. */
-    public RefusalException disguised() {
-        return told(Refusals.plain(400, "CRYPTO_ERROR", null));
+    /** The answer to a request whose path may be read as one that must be sealed. */
+    public Answer disguised() {
+        return answer(new Rejection(Refusal.DISGUISED), Form.PLAIN);
+    }
+
+    /** The answer to a request that is refused. */
+    public Answer answer(Rejection rejection, HeaderList headers) {
+        return answer(rejection, Form.of(Exchange.wireOf(headers)));
+    }
+
+    private static Answer answer(Rejection rejection, Form form) {
+        LOG.log(System.Logger.Level.DEBUG, "refused: {0}", rejection.code());
+        return rejection.answer(form);
     }
 
     /** The longest sealed body, in bytes. */
@@ -176,12 +175,66 @@ public final class SealGate {
         return ServiceHeaders.pass(headers, isFrontTrusted);
     }
 
-    private SessionRecord find(String id) {
-        SessionRecord session = store.find(id);
+    /** The headers that a handler sees of a sealed request. */
+    List<Header> unsealed(HeaderList outer, PlainRequest request) {
+        return ServiceHeaders.unsealed(outer, request.headers(), request.reply().session(), isFrontTrusted);
+    }
+
+    /** Begins a sealed request: all checks before its body is read.
+     *
+     * @param target path and query as sent
+     * @param remote the address of the connection's other end, as a literal; null where it has none
+     * @param length of its body; negative where that is not known
+     * @throws Rejection of the request */
+    public RequestReader begin(String method, String target, HeaderList headers, String remote, long length) {
+        try {
+            Exchange exchange = Exchange.begin(method, target, headers, nowMs(), policy);
+            Opening opening = exchange.session(find(exchange.sessionId()));
+            if (opening.session().isAnonymous() && !anonymousPaths.contains(target.split("\\?", 2)[0])) {
+                throw new Rejection(Refusal.FORBIDDEN);
+            }
+            long max = opening.bodyMax(opening.stream().isWhole() ? Math.min(bodyMax, room.max()) : bodyMax);
+            if (length > max) {
+                throw new Rejection(Refusal.BODY_TOO_LARGE);
+            }
+            return new RequestReader(this, opening, headers, hold(remote), max);
+        } catch (SealwayException refused) {
+            throw Rejection.of(refused);
+        }
+    }
+
+    long nowMs() {
+        return clockMs.getAsLong();
+    }
+
+    SessionRecord find(String id) {
+        SessionRecord session = ask(() -> store.find(id));
         if (session == null) {
             throw new RefusedException(Code.SESSION_UNKNOWN);
         }
         return session;
+    }
+
+    Fresh reserve(Claim claim) {
+        return ask(() -> store.reserve(claim));
+    }
+
+    private static <T> T ask(Supplier<T> question) {
+        try {
+            return question.get();
+        } catch (StoreException away) {
+            throw new Rejection(away.isFull() ? Refusal.NONCES_FULL : Refusal.STORE_UNAVAILABLE, away, Map.of());
+        } catch (SealwayException refused) {
+            throw refused;
+        } catch (Exception unknown) {
+            // Also a checked one of a store in another language. The message may hold a credential of the store's.
+            LOG.log(System.Logger.Level.ERROR, "a session store failed: {0}", unknown.getClass().getName());
+            throw new Rejection(Refusal.STORE_UNAVAILABLE, unknown, Map.of());
+        }
+    }
+
+    Life watch(SessionRecord session, Runnable cut) {
+        return new Life(store, session, clockMs, cut);
     }
 
     private byte[] draw(int length) {
@@ -190,252 +243,55 @@ public final class SealGate {
         return out;
     }
 
-    private static RefusalException told(RefusalException refusal) {
-        LOG.log(System.Logger.Level.DEBUG, "refused: {0}", refusal.code());
-        return refusal;
-    }
-
-    /** A body over its bound. */
-    public RefusalException tooLarge(Kind kind) {
-        RefusedException why = new RefusedException(Code.BODY_TOO_LARGE);
-        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
-    }
-
-    /** A body that broke off or does not open. */
-    public RefusalException broken(Kind kind) {
-        RefusedException why = new RefusedException(kind == Kind.THREE ? Code.STREAM_TRUNCATED : Code.BODY_TOO_SHORT);
-        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
-    }
-
-    /** What is told of anything that was thrown while a request was opened. */
-    public RefusalException refusal(Kind kind, SealwayException why) {
-        return told(kind == Kind.THREE ? Refusals.three(why, Map.of()) : Refusals.old(why));
-    }
-
-    /** A handler that failed: on wire 3 and the old ones alike a 502, as a gateway tells of a service behind it. */
-    public RefusalException failed(Kind kind) {
-        return told(kind == Kind.THREE ? Refusals.problem("upstream_unreachable", Map.of(), null)
-                : Refusals.plain(502, "SERVICE_UNAVAILABLE", null));
-    }
-
-    /** A sealed call of wires 1 and 2 whose body is still to be read. */
-    public final class Old {
-        private final ServerCall call;
-        private final SessionRecord session;
-        private final HeaderList headers;
-
-        private Old(ServerCall call, SessionRecord session, HeaderList headers) {
-            this.call = call;
-            this.session = session;
-            this.headers = headers;
-        }
-
-        /** The longest body, in bytes. */
-        public int bodyMax() {
-            int max = (int) Math.min(bodyMax, room.max());
-            return session.isAnonymous() ? Math.min(ANONYMOUS_BODY_MAX, max) : max;
-        }
-
-        /** Opens the body and claims the nonce. The body may have taken its time, so the session is looked up again. */
-        public ServerCall.Opened open(byte[] body) {
-            try {
-                Unreplayed<ServerCall.Opened> opened = call.open(find(session.id()), body, clockMs.getAsLong());
-                return opened.release(store.reserve(opened.claim()));
-            } catch (SealwayException refused) {
-                throw told(Refusals.old(refused));
-            }
-        }
-
-        /** The headers that the handler sees. */
-        public List<Header> headers() {
-            return ServiceHeaders.old(headers, session, isFrontTrusted);
-        }
-    }
-
-    /** Begins a sealed call of wires 1 and 2: all checks before its body is read. */
-    public Old old(String method, String path, HeaderList headers) {
-        if (!method.equals("POST")) {
-            throw told(Refusals.plain(405, "METHOD_NOT_ALLOWED", null));
-        }
+    /** Seals an answer whose body is all there. Where it cannot be sealed, or the request's body broke off, it is an error.
+     *
+     * @param headers the handler's */
+    public Answer seal(RequestReader reader, int status, List<Header> headers, byte[] body) {
         try {
-            ServerCall call = new ServerCall(headers, path, clockMs.getAsLong(), policy);
-            SessionRecord session = find(call.sessionId());
-            call.check(session);
-            if (session.isAnonymous() && !anonymousPaths.contains(path)) {
-                throw new RefusedException(Code.POLICY);
-            }
-            return new Old(call, session, headers);
-        } catch (SealwayException refused) {
-            throw told(Refusals.old(refused));
+            reader.check();
+            return switch (reader.request().reply().answer(status)) {
+                case AnswerSeal.Plain plain -> plain.answer();
+                case AnswerSeal.Frames frames -> sealed(status, ServiceHeaders.outside(headers),
+                        frames.seal(ServiceHeaders.inside(headers), body, nowMs(), draw(16)));
+                case AnswerSeal.Whole whole when body.length > bodyMax -> throw new Rejection(Refusal.UNANSWERED);
+                case AnswerSeal.Whole whole -> sealed(whole.status(), ServiceHeaders.beside(headers),
+                        whole.seal(body, nowMs(), draw(16), draw(12)));
+            };
+        } catch (SealwayException unsealable) {
+            return answer(unanswered(unsealable), Form.of(reader.request().reply().session().wire()));
         }
     }
 
-    /** Seals a handler's answer on wires 1 and 2; its 400 and 422 become a refusal, and a 304 is none.
+    private static Answer sealed(int status, List<Header> headers, SealedMessage message) {
+        if (message.contentType() != null) {
+            headers.add(new Header("Content-Type", message.contentType()));
+        }
+        headers.addAll(message.headers().list());
+        return new Answer(status, headers, message.body());
+    }
+
+    private static Rejection unanswered(SealwayException why) {
+        return why instanceof Rejection made ? made : new Rejection(Refusal.UNANSWERED, why, Map.of());
+    }
+
+    /** The head of an answer whose body flows: the headers outside, and what seals the body. */
+    public record SealedHead(List<Header> headers, FrameSealer sealer) {
+    }
+
+    /** Begins to seal an answer whose body flows.
      *
      * @param headers the handler's
-     */
-    public PlainAnswer seal(ServerCall.Reply reply, int status, List<Header> headers, byte[] body) {
-        if (status == 400 || status == 422) {
-            return Refusals.plain(400, "CRYPTO_ERROR", null).answer();
-        }
-        if (status == 304 || status < 200 || body.length > bodyMax) {
-            return failed(Kind.OLD).answer();
-        }
-        int sent = status < 300 ? 200 : status;
-        SealedMessage message = reply.seal(sent, body, clockMs.getAsLong(), draw(16), draw(12));
-        List<Header> out = new ArrayList<>(headers.stream().filter(header -> ServiceHeaders.isBeside(header.name())).toList());
-        out.add(new Header("Content-Type", message.contentType()));
-        out.addAll(message.headers().list());
-        return new PlainAnswer(sent, out, message.body());
-    }
-
-    /** A sealed request of wire 3 whose first frame is still to come. */
-    public final class Three {
-        private final ServerCall3 call;
-        private final SessionRecord session;
-        private final ServerCall3.Opening opening;
-        private final HeaderList headers;
-
-        private Three(ServerCall3 call, SessionRecord session, HeaderList headers) {
-            this.call = call;
-            this.session = session;
-            this.opening = call.opening(session);
-            this.headers = headers;
-        }
-
-        /** The whole stream where it stands in {@code X-Sealed}; then there may be no body. Null where it is the body. */
-        public byte[] inHeader() {
-            return call.inHeader();
-        }
-
-        /** Takes what came; whether the first frame has opened. */
-        public boolean feed(byte[] data, int from, int length) {
-            try {
-                return opening.feed(data, from, length);
-            } catch (SealwayException refused) {
-                throw told(Refusals.three(refused, Map.of()));
-            }
-        }
-
-        /** Whether the last frame has opened: then nothing may follow, and until that is sure nobody may see it. */
-        public boolean isDone() {
-            return opening.isDone();
-        }
-
-        /** Claims the nonce: only now the request may be seen. Its first frame may have taken its time, so the session is looked up
-         * again. */
-        public ServerCall3.Begun admit() {
-            long nowMs = clockMs.getAsLong();
-            try {
-                Unreplayed<ServerCall3.Begun> first = opening.first(find(session.id()), nowMs);
-                return first.release(store.reserve(first.claim()));
-            } catch (SealwayException refused) {
-                throw refusal(call, session, refused, nowMs);
-            }
-        }
-
-        /** Watches the session while the request is under way.
-         *
-         * @param cut called once, by another thread, when the session ended: it stops what the request waits for
-         */
-        public Life watch(Runnable cut) {
-            return new Life(store, session, clockMs, cut);
-        }
-
-        /** The headers that the handler sees. */
-        public List<Header> headers(ServerCall3.Begun begun) {
-            return ServiceHeaders.three(headers, begun.headers(), begun.reply().session(), isFrontTrusted);
-        }
-    }
-
-    /** Begins a sealed request of wire 3: checks 1 to 6. */
-    public Three three(String method, String target, HeaderList headers) {
-        if (method.equals("CONNECT") || method.equals("TRACE")) {
-            throw told(Refusals.problem("method_not_allowed", Map.of(), null));
-        }
-        long nowMs = clockMs.getAsLong();
-        ServerCall3 call;
-        SessionRecord session = null;
+     * @throws Rejection where it cannot be sealed, or the request's body broke off */
+    public SealedHead begin(RequestReader reader, AnswerSeal.Frames frames, List<Header> headers) {
         try {
-            call = new ServerCall3(method, target, headers, nowMs, policy);
-        } catch (SealwayException refused) {
-            throw told(Refusals.three(refused, Map.of()));
-        }
-        try {
-            session = find(call.sessionId());
-            Three begun = new Three(call, session, headers);
-            begun.inHeader();
-            return begun;
-        } catch (SealwayException refused) {
-            throw refusal(call, session, refused, nowMs);
-        }
-    }
-
-    /** A refusal with its proof, where it has one. */
-    private static RefusalException refusal(ServerCall3 call, SessionRecord session, SealwayException why, long nowMs) {
-        Map<String, Object> more = Map.of();
-        if (session != null && why instanceof RefusedException refused && refused.reason() == Code.TIMESTAMP_OUTSIDE_WINDOW) {
-            byte[] mac = Proofs.clockMac(session, call.nonce(), call.stamp(), nowMs);
-            more = Map.of("server_time_ms", nowMs, "mac", StrictBase64.encode(mac));
-        }
-        return told(Refusals.three(why, more));
-    }
-
-    /** What is told of a request whose session ended while it was under way. */
-    public RefusalException ended() {
-        return refusal(Kind.THREE, new RefusedException(Code.SESSION_EXPIRED));
-    }
-
-    /** An answer of wire 3 that is sealed frame by frame.
-     *
-     * @param headers those that stand outside
-     * @param innerHeaders encoded; the first frame begins with them
-     */
-    public record Begun3(List<Header> headers, byte[] innerHeaders, FrameSealer sealer) {
-    }
-
-    /** Whether an answer of wire 3 can have no body: then it is sealed as a whole. */
-    public static boolean isBodiless(String method, int status) {
-        return Placement.isBodilessAnswer(method, status);
-    }
-
-    private static List<Header> outside(List<Header> headers) {
-        List<Header> out = new ArrayList<>(headers.stream().filter(header -> ServiceHeaders.isOutside(header.name())).toList());
-        out.add(new Header("Cache-Control", "no-store, no-transform"));
-        return out;
-    }
-
-    private static List<Header> inside(List<Header> headers) {
-        return headers.stream().filter(header -> InnerHeaders.isAllowed(header.name())).toList();
-    }
-
-    /** Begins to seal an answer of wire 3 whose body flows. */
-    public Begun3 begin(Reply3 reply, int status, List<Header> headers) {
-        try {
-            byte[] inner = InnerHeaders.encode(inside(headers));
-            Reply3.Begun begun = reply.begin(status, Placement.OCTETS, Long.toString(clockMs.getAsLong()),
-                    Forms.ANSWER_PREFIX + HexFormat.of().formatHex(draw(16)));
-            List<Header> out = outside(headers);
-            out.add(new Header("Content-Type", Placement.OCTETS));
-            out.addAll(begun.headers().list());
-            return new Begun3(out, inner, begun.sealer());
-        } catch (SealwayException refused) {
-            throw failed(Kind.THREE);
-        }
-    }
-
-    /** Seals a whole answer of wire 3. */
-    public PlainAnswer seal(Reply3 reply, int status, List<Header> headers, byte[] body) {
-        try {
-            SealedMessage message = reply.seal(status, inside(headers), body, clockMs.getAsLong(), draw(16));
-            List<Header> out = outside(headers);
-            if (message.contentType() != null) {
-                out.add(new Header("Content-Type", message.contentType()));
-            }
-            out.addAll(message.headers().list());
-            return new PlainAnswer(status, out, message.body());
-        } catch (SealwayException refused) {
-            return failed(Kind.THREE).answer();
+            reader.check();
+            NativeReply.Head head = frames.begin(ServiceHeaders.inside(headers), nowMs(), draw(16));
+            List<Header> outside = ServiceHeaders.outside(headers);
+            outside.add(new Header("Content-Type", Placement.OCTETS));
+            outside.addAll(head.headers().list());
+            return new SealedHead(outside, head.sealer());
+        } catch (SealwayException unsealable) {
+            throw unanswered(unsealable);
         }
     }
 }

@@ -1,6 +1,7 @@
 package dev.sealway.server;
 
 import dev.sealway.session.SessionRecord;
+import dev.sealway.session.three.InnerHeaders;
 import dev.sealway.session.three.OuterHeaders;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
@@ -10,12 +11,14 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import java.util.function.Predicate;
 
-/** Which headers a handler sees, and which of its own stand outside a seal. */
+/** Headers that cross the seal. */
 final class ServiceHeaders {
     private static final Set<String> OF_SEALED_BODY = Set.of("content-type", "content-length", "content-encoding",
             "accept-encoding", "accept", "expect", "range", "if-range", "if-match", "if-none-match", "if-modified-since",
             "if-unmodified-since", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings");
+    private static final Set<String> OF_PLAIN_BODY = Set.of("content-range", "accept-ranges", "etag", "last-modified");
     private static final Set<String> ANSWER_OUTSIDE = Set.of("set-cookie", "retry-after", "vary", "server-timing",
             "access-control-allow-origin", "access-control-allow-headers", "access-control-allow-methods",
             "access-control-allow-credentials", "access-control-expose-headers", "access-control-max-age");
@@ -29,24 +32,17 @@ final class ServiceHeaders {
     }
 
     static List<Header> pass(HeaderList outer, boolean isFrontTrusted) {
-        return outer.list().stream().filter(header -> !isForged(header.name(), isFrontTrusted)).toList();
+        return list(outer.list(), name -> !isForged(name, isFrontTrusted));
     }
 
-    static List<Header> old(HeaderList outer, SessionRecord session, boolean isFrontTrusted) {
-        List<Header> out = new ArrayList<>();
-        for (Header header : outer) {
-            if (!isForged(header.name(), isFrontTrusted) && !HeaderNames.isSealing(header.name()) && !OF_SEALED_BODY.contains(header.name().toLowerCase(Locale.ROOT))) {
-                out.add(header);
-            }
+    /** @param inner null where the seal holds no headers, and the ones outside count */
+    static List<Header> unsealed(HeaderList outer, HeaderList inner, SessionRecord session, boolean isFrontTrusted) {
+        List<Header> out = inner != null ? OuterHeaders.service(outer, inner, isFrontTrusted)
+                : list(pass(outer, isFrontTrusted), name -> !HeaderNames.isSealing(name) && !OF_SEALED_BODY.contains(name));
+        if (inner == null) {
+            out.add(new Header("content-type", "application/json"));
+            out.add(new Header("accept", "application/json"));
         }
-        out.add(new Header("content-type", "application/json"));
-        out.add(new Header("accept", "application/json"));
-        out.addAll(identity(session));
-        return out;
-    }
-
-    static List<Header> three(HeaderList outer, HeaderList inner, SessionRecord session, boolean isFrontTrusted) {
-        List<Header> out = OuterHeaders.service(outer, inner, isFrontTrusted);
         out.addAll(identity(session));
         return out;
     }
@@ -82,15 +78,27 @@ final class ServiceHeaders {
         return out.toString();
     }
 
-    /** What of a handler's headers stands outside the seal of wire 3 too, for those in between that act on it. */
-    static boolean isOutside(String name) {
-        return ANSWER_OUTSIDE.contains(name.toLowerCase(Locale.ROOT));
+    /** The headers of an answer that stand outside the seal of wire 3 too, for those in between that act on them. */
+    static List<Header> outside(List<Header> headers) {
+        List<Header> out = list(headers, ANSWER_OUTSIDE::contains);
+        out.add(new Header("Cache-Control", "no-store, no-transform"));
+        return out;
     }
 
-    /** What of a handler's headers goes beside a sealed body of wires 1 and 2: all but what describes the plain one. */
-    static boolean isBeside(String name) {
-        String lower = name.toLowerCase(Locale.ROOT);
-        return !HeaderNames.isSealing(name) && !OF_SEALED_BODY.contains(lower) && !Set.of("content-range", "accept-ranges", "etag",
-                "last-modified").contains(lower);
+    /** The headers of an answer that go into the seal of wire 3: all but those of framing and the server's own. */
+    static List<Header> inside(List<Header> headers) {
+        return list(headers, InnerHeaders::isAllowed);
+    }
+
+    /** The headers of an answer that go beside a sealed body of wires 1 and 2: all but those that describe the plain one. */
+    static List<Header> beside(List<Header> headers) {
+        return list(headers, name -> !HeaderNames.isSealing(name) && !OF_SEALED_BODY.contains(name) && !OF_PLAIN_BODY.contains(name));
+    }
+
+    /** @param stays of a name in lower case */
+    private static List<Header> list(List<Header> headers, Predicate<String> stays) {
+        List<Header> out = new ArrayList<>(headers);
+        out.removeIf(header -> !stays.test(header.name().toLowerCase(Locale.ROOT)));
+        return out;
     }
 }

@@ -7,7 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.server.SealGate.Kind;
+import dev.sealway.exchange.Form;
+import dev.sealway.exchange.Rejection;
 import org.junit.jupiter.api.Test;
 
 class RoomTest {
@@ -36,15 +37,15 @@ class RoomTest {
     void whatIsTakenComesBackAndNobodyTakesMoreThanAShare() {
         Room room = new Room(100, 60);
         SealGate gate = new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).with(room);
-        Held one = gate.hold(Kind.OLD, "192.0.2.1");
-        Held same = gate.hold(Kind.THREE, "192.0.2.1");
-        Held other = gate.hold(Kind.OLD, "192.0.2.2");
+        Held one = gate.hold("192.0.2.1");
+        Held same = gate.hold("192.0.2.1");
+        Held other = gate.hold("192.0.2.2");
         one.grow(50);
-        assertEquals(503, assertThrows(RefusalException.class, () -> same.grow(11)).answer().status());
+        assertEquals(503, assertThrows(Rejection.class, () -> same.grow(11)).answer(Form.PLAIN).status());
         same.grow(10);
-        assertThrows(RefusalException.class, () -> other.grow(41));
+        assertThrows(Rejection.class, () -> other.grow(41));
         other.grow(40);
-        assertThrows(RefusalException.class, () -> gate.hold(Kind.OLD, null).grow(1));
+        assertThrows(Rejection.class, () -> gate.hold(null).grow(1));
         one.keep(20);
         assertEquals(70, room.taken());
         one.close();
@@ -54,7 +55,7 @@ class RoomTest {
         other.close();
         assertEquals(0, room.taken());
         assertEquals(0, room.addresses());
-        Held behindFront = gate.trustForwarded().hold(Kind.OLD, "192.0.2.1");
+        Held behindFront = gate.trustForwarded().hold("192.0.2.1");
         behindFront.grow(100);
         assertTrue(room.taken() == 100 && room.addresses() == 0);
         behindFront.close();

@@ -1,6 +1,5 @@
 package dev.sealway.servlet;
 
-import dev.sealway.server.RefusalException;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import jakarta.servlet.AsyncContext;
@@ -26,6 +25,7 @@ import java.util.Enumeration;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Set;
 
 /** The request inside a seal; or one that is passed on, without the headers that a client may not say. */
@@ -38,11 +38,6 @@ final class PlainRequest extends HttpServletRequestWrapper {
         super(outer);
         this.headers = new HeaderList(headers);
         this.body = body;
-    }
-
-    /** What the body turned out not to be, or null. */
-    RefusalException fault() {
-        return body instanceof SealwayFilter.SealedInput sealed ? sealed.fault() : null;
     }
 
     @Override
@@ -144,6 +139,12 @@ final class PlainRequest extends HttpServletRequestWrapper {
     public long getDateHeader(String name) {
         String value = getHeader(name);
         return value == null ? -1 : ZonedDateTime.parse(value, DateTimeFormatter.RFC_1123_DATE_TIME).toInstant().toEpochMilli();
+    }
+
+    /** Trailers stand outside the seal. */
+    @Override
+    public Map<String, String> getTrailerFields() {
+        return body == null ? super.getTrailerFields() : Map.of();
     }
 
     @Override

@@ -18,6 +18,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.function.Supplier;
 
 /** The answer of a servlet before it is sealed: its status, headers and body are kept from the container. */
 final class PlainResponse extends HttpServletResponseWrapper {
@@ -177,6 +178,16 @@ final class PlainResponse extends HttpServletResponseWrapper {
         if (at >= 0) {
             charset = type.substring(at + 8).replace("\"", "").split(";", 2)[0].strip();
         }
+    }
+
+    @Override
+    public void setLocale(Locale locale) {
+        setHeader("content-language", locale.toLanguageTag());
+    }
+
+    @Override
+    public void setTrailerFields(Supplier<Map<String, String>> supplier) {
+        // Trailers have no place in a seal.
     }
 
     @Override

@@ -1,34 +1,31 @@
 package dev.sealway.servlet;
 
-import dev.sealway.server.Life;
+import dev.sealway.exchange.AnswerSeal;
+import dev.sealway.exchange.Refusal;
+import dev.sealway.exchange.Rejection;
+import dev.sealway.server.RequestReader;
 import dev.sealway.server.SealGate;
 import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.Reply3;
-import dev.sealway.wire.Header;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;
 
-/** The body of an answer of wire 3: in one frame if it is short and nobody flushes, else sealed as it comes. */
+/** The body of an answer. One that may flow is held back until it is long or somebody flushes; any other, until it ends. */
 final class SealedOutput implements PlainResponse.Sink {
     private static final int BUFFER = 32_768;
     private final SealGate gate;
-    private final Reply3 reply;
-    private final String method;
+    private final RequestReader reader;
     private final HttpServletResponse outer;
-    private final Life life;
     private byte[] buffer = new byte[512];
     private int length;
     private PlainResponse answer;
+    private AnswerSeal.Frames frames;
     private FrameSealer sealer;
-    private boolean isDone;
 
-    SealedOutput(SealGate gate, Reply3 reply, String method, HttpServletResponse outer, Life life) {
+    SealedOutput(SealGate gate, RequestReader reader, HttpServletResponse outer) {
         this.gate = gate;
-        this.reply = reply;
-        this.method = method;
+        this.reader = reader;
         this.outer = outer;
-        this.life = life;
     }
 
     void of(PlainResponse given) {
@@ -37,64 +34,68 @@ final class SealedOutput implements PlainResponse.Sink {
 
     @Override
     public void write(byte[] data, int from, int count, boolean isFlush) throws IOException {
-        if (SealGate.isBodiless(method, answer.getStatus())) {
+        if (sealer == null) {
+            frames = reader.request().reply().answer(answer.getStatus()) instanceof AnswerSeal.Frames found ? found : null;
+        }
+        if (frames != null && frames.isBodyless()) {
             return;
         }
+        // One byte over its bound is enough to tell.
+        int max = frames != null ? BUFFER : (int) Math.min(Integer.MAX_VALUE - 8, gate.bodyMax() + 1L);
         int at = from;
         int end = from + count;
-        while (at < end) {
-            int part = Math.min(end - at, BUFFER - length);
+        while (at < end && length < max) {
+            int part = Math.min(end - at, max - length);
             if (length + part > buffer.length) {
-                buffer = Arrays.copyOf(buffer, Math.min(BUFFER, Math.max(2 * buffer.length, length + part)));
+                buffer = Arrays.copyOf(buffer, Math.min(max, Math.max(2 * buffer.length, length + part)));
             }
             System.arraycopy(data, at, buffer, length, part);
             length += part;
             at += part;
-            if (length == BUFFER) {
+            if (frames != null && length == max) {
                 frame(false);
             }
         }
-        if (isFlush) {
+        if (at < end) {
+            // A PrintWriter would swallow an IOException, and its servlet would go on.
+            throw new Rejection(Refusal.UNANSWERED);
+        }
+        if (frames != null && isFlush) {
             frame(false);
             outer.flushBuffer();
         }
     }
 
+    /** True if the answer is longer than one that is sealed as a whole may be: {@link #finish} refuses it. */
+    boolean isTooLong() {
+        return frames == null && length > gate.bodyMax();
+    }
+
     private void frame(boolean isLast) throws IOException {
         checkLife();
-        byte[] plain = buffer;
-        int plainLen = length;
-        if (sealer == null) {
-            SealGate.Begun3 begun = gate.begin(reply, answer.getStatus(), answer.collected());
-            sealer = begun.sealer();
+        boolean isFirst = sealer == null;
+        if (isFirst) {
+            SealGate.SealedHead head = gate.begin(reader, frames, answer.collected());
+            sealer = head.sealer();
             outer.setStatus(answer.getStatus());
-            for (Header header : begun.headers()) {
-                outer.addHeader(header.name(), header.value());
-            }
-            plain = Arrays.copyOf(begun.innerHeaders(), begun.innerHeaders().length + length);
-            System.arraycopy(buffer, 0, plain, begun.innerHeaders().length, length);
-            plainLen = plain.length;
+            head.headers().forEach(header -> outer.addHeader(header.name(), header.value()));
         }
-        if (plainLen > 0 || isLast) {
-            outer.getOutputStream().write(sealer.seal(plain, 0, plainLen, isLast));
+        if (isFirst || length > 0 || isLast) {
+            outer.getOutputStream().write(sealer.seal(buffer, 0, length, isLast));
         }
         length = 0;
     }
 
     private void checkLife() throws IOException {
-        if (life.isOver()) {
+        if (reader.isOver()) {
             throw new IOException("the session ended");
         }
     }
 
     void finish() throws IOException {
-        if (isDone) {
-            return;
-        }
-        isDone = true;
         checkLife();
         if (sealer == null) {
-            SealwayFilter.write(outer, gate.seal(reply, answer.getStatus(), answer.collected(), Arrays.copyOf(buffer, length)));
+            SealwayFilter.write(outer, gate.seal(reader, answer.getStatus(), answer.collected(), Arrays.copyOf(buffer, length)));
         } else {
             frame(true);
             outer.flushBuffer();

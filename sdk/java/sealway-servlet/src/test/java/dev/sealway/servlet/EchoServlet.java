@@ -6,6 +6,8 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;
+import java.util.Locale;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -19,6 +21,9 @@ final class EchoServlet extends HttpServlet {
     final transient Semaphore underWay = new Semaphore(0);
     final transient Semaphore ended = new Semaphore(0);
     final transient CountDownLatch flushed = new CountDownLatch(1);
+    final AtomicInteger exported = new AtomicInteger();
+    final transient AtomicInteger endsAfterErrors = new AtomicInteger();
+    transient volatile String trailers;
 
     @Override
     protected void service(HttpServletRequest request, HttpServletResponse response) throws IOException {
@@ -36,6 +41,22 @@ final class EchoServlet extends HttpServlet {
         }
         if (path.endsWith("/part")) {
             response.getOutputStream().write(request.getInputStream().readNBytes(2));
+            return;
+        }
+        if (path.endsWith("/insists")) {
+            try {
+                request.getInputStream().readAllBytes();
+            } catch (IOException broken) {
+                endsAfterErrors.addAndGet(request.getInputStream().read() < 0 ? 1 : 0);
+            }
+            return;
+        }
+        if (path.endsWith("/trailers")) {
+            request.getInputStream().readAllBytes();
+            trailers = request.getTrailerFields().toString();
+            response.setTrailerFields(() -> Map.of("x-secret", "of the servlet"));
+            response.setLocale(Locale.GERMAN);
+            response.flushBuffer();
             return;
         }
         if (path.endsWith("/session")) {
@@ -59,6 +80,32 @@ final class EchoServlet extends HttpServlet {
             } finally {
                 ended.release();
             }
+        }
+        if (path.contains("/export/")) {
+            export(response, path.substring(path.lastIndexOf('/') + 1));
+            return;
+        }
+        if (path.endsWith("/begins")) {
+            // Large enough that the first frame of the answer stays in the container's buffer.
+            response.setBufferSize(200_000);
+            response.addCookie(new Cookie("of", "servlet"));
+            response.getOutputStream().write(new byte[40_000]);
+            request.getInputStream().readAllBytes();
+            return;
+        }
+        if (path.endsWith("/deaf")) {
+            underWay.release();
+            try {
+                Thread.sleep(Long.MAX_VALUE);
+            } catch (InterruptedException ignored) {
+                // As a library may, that then reads on.
+            }
+            try {
+                request.getInputStream().readAllBytes();
+            } finally {
+                ended.release();
+            }
+            return;
         }
         if (path.endsWith("/first")) {
             underWay.release();
@@ -97,5 +144,24 @@ final class EchoServlet extends HttpServlet {
         response.setContentType("text/plain");
         byte[] body = request.getInputStream().readAllBytes();
         response.getOutputStream().write(body);
+    }
+
+    /** Writes far more than an answer that is sealed as a whole may have. */
+    private void export(HttpServletResponse response, String how) throws IOException {
+        try {
+            for (int at = 0; at < 1000; at++) {
+                if (how.equals("writer")) {
+                    response.getWriter().write("x".repeat(100_000));
+                } else {
+                    response.getOutputStream().write(new byte[100_000]);
+                }
+                exported.incrementAndGet();
+            }
+        } catch (RuntimeException failed) {
+            if (how.equals("wrapped")) {
+                throw new IllegalStateException("as frameworks wrap what a handler throws", failed);
+            }
+            throw failed;
+        }
     }
 }

@@ -29,6 +29,7 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Wire;
 import jakarta.servlet.DispatcherType;
 import jakarta.servlet.http.HttpServlet;
+import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -49,7 +50,7 @@ import org.eclipse.jetty.ee11.servlet.ServletHolder;
 import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
 
-/** Jetty with the filter before one servlet, and sessions that were agreed without an authority. */
+/** Jetty with the filter before one servlet and behind another filter, which sets {@code X-Front}. Sessions are agreed without an authority. */
 final class Fixture implements AutoCloseable {
     static final int BODY_MAX = 400_000;
     static final int IDLE_MS = 2_000;
@@ -78,6 +79,11 @@ final class Fixture implements AutoCloseable {
         connector.setHost("127.0.0.1");
         server.addConnector(connector);
         ServletContextHandler context = new ServletContextHandler(ServletContextHandler.SESSIONS);
+        context.addFilter(new FilterHolder((request, response, chain) -> {
+            ((HttpServletResponse) response).addHeader("X-Front", "a");
+            ((HttpServletResponse) response).addHeader("X-Front", "b");
+            chain.doFilter(request, response);
+        }), "/*", EnumSet.of(DispatcherType.REQUEST));
         context.addFilter(new FilterHolder(new SealwayFilter(gate)), "/*", EnumSet.of(DispatcherType.REQUEST));
         context.addServlet(new ServletHolder(servlet), "/*");
         server.setHandler(context);

@@ -136,21 +136,29 @@ class LateTest {
         assertEquals(0, servlet.served.get());
     }
 
+    /** Sends the first frame of a request, and waits until its servlet has begun.
+     *
+     * @param isAll whether no more comes; else the rest of the body stays out */
+    private Socket underWay(ClientSession3 session, String path, boolean isAll) throws Exception {
+        var begun = session.begin("POST", path, "application/octet-stream", Long.toString(fixture.nowMs()), "0123456789abcdef");
+        byte[] frame = begun.sealer().seal(new byte[] {0, 0, 'a', 'b'}, 0, 4, isAll);
+        Socket socket = new Socket("127.0.0.1", fixture.port());
+        socket.setSoTimeout(30_000);
+        StringBuilder head = new StringBuilder("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: "
+                + (frame.length + (isAll ? 0 : 100)) + "\r\nContent-Type: application/octet-stream\r\n");
+        begun.headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+        socket.getOutputStream().write((head + "\r\n").getBytes());
+        socket.getOutputStream().write(frame);
+        assertTrue(servlet.underWay.tryAcquire(30, TimeUnit.SECONDS));
+        return socket;
+    }
+
     @Test
     void aRequestUnderWayIsCutWithinASecondOfItsSessionsEnd() throws Exception {
         for (boolean isRevoked : new boolean[] {true, false}) {
             for (String path : new String[] {"/sealed/first", "/sealed/ticks"}) {
                 ClientSession3 session = fixture.three(null);
-                var begun = session.begin("POST", path, "application/octet-stream", Long.toString(fixture.nowMs()), "0123456789abcdef");
-                byte[] frame = begun.sealer().seal(new byte[] {0, 0, 'a', 'b'}, 0, 4, path.endsWith("ticks"));
-                try (Socket socket = new Socket("127.0.0.1", fixture.port())) {
-                    socket.setSoTimeout(30_000);
-                    StringBuilder head = new StringBuilder("POST " + path + " HTTP/1.1\r\nHost: a\r\nContent-Length: "
-                            + (frame.length + (path.endsWith("ticks") ? 0 : 100)) + "\r\nContent-Type: application/octet-stream\r\n");
-                    begun.headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
-                    socket.getOutputStream().write((head + "\r\n").getBytes());
-                    socket.getOutputStream().write(frame);
-                    assertTrue(servlet.underWay.tryAcquire(30, TimeUnit.SECONDS));
+                try (Socket socket = underWay(session, path, path.endsWith("ticks"))) {
                     // Longer than one look: a session that lives is left alone.
                     assertEquals(false, servlet.ended.tryAcquire(600, TimeUnit.MILLISECONDS));
                     long began = System.nanoTime();
@@ -166,6 +174,20 @@ class LateTest {
                     assertTrue(rest.length < 10_000_000);
                 }
             }
+        }
+    }
+
+    @Test
+    void aReadAfterTheEndOfTheSessionFailsAtOnceThoughTheInterruptionWasSwallowed() throws Exception {
+        fixture.close();
+        // No idle time of the container's ends the read.
+        fixture = new Fixture(servlet, store -> store, new RouteTable(), gate -> gate, 300_000);
+        ClientSession3 session = fixture.three(null);
+        try (Socket socket = underWay(session, "/sealed/deaf", false)) {
+            fixture.store.delete(session.id());
+            assertTrue(servlet.ended.tryAcquire(30, TimeUnit.SECONDS));
+            String told = new String(drain(socket));
+            assertTrue(told.startsWith("HTTP/1.1 401") && told.contains("session_expired"), told);
         }
     }
 

@@ -22,6 +22,7 @@ import java.net.http.HttpRequest.BodyPublishers;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.concurrent.TimeUnit;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.AfterEach;
@@ -158,6 +159,37 @@ class OutsideTest {
             }
         }
         assertEquals(0, servlet.served.get());
+    }
+
+    @Test
+    void trailersCrossTheSealInNeitherDirectionAndALanguageIsWithin() throws Exception {
+        ClientSession3.Sealed sealed = three("/sealed/trailers", List.of(), "body".getBytes());
+        StringBuilder head = new StringBuilder("POST /sealed/trailers HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTE: trailers\r\n"
+                + "Transfer-Encoding: chunked\r\nContent-Type: application/octet-stream\r\n");
+        sealed.message().headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
+        byte[] body = sealed.message().body();
+        try (Socket socket = new Socket("127.0.0.1", fixture.port())) {
+            socket.setSoTimeout(10_000);
+            socket.getOutputStream().write((head + "\r\n" + Integer.toHexString(body.length) + "\r\n").getBytes());
+            socket.getOutputStream().write(Bytes.join(body, "\r\n0\r\nx-who: root\r\n\r\n".getBytes()));
+            String answer = new String(socket.getInputStream().readAllBytes(), java.nio.charset.StandardCharsets.ISO_8859_1);
+            assertTrue(answer.startsWith("HTTP/1.1 200"), answer);
+            assertTrue(!answer.contains("x-secret") && !answer.toLowerCase(Locale.ROOT).contains("content-language"), answer);
+            assertEquals("{}", servlet.trailers);
+        }
+        ClientSession3.Sealed again = three("/sealed/trailers", List.of(), "body".getBytes());
+        Fixture.Reply reply = fixture.send("POST", "/sealed/trailers", again.message());
+        assertEquals("de", again.call().open(reply.status(), reply.headers(), reply.body()).headers().first("content-language"));
+    }
+
+    @Test
+    void aRefusedRequestWhoseBodyDoesNotComeIsAnsweredBeforeItsConnectionIsIdle() throws Exception {
+        fixture.close();
+        fixture = new Fixture(servlet, store -> store, new RouteTable(), gate -> gate, 300_000);
+        for (String target : List.of("/sealed/echo", "/plain/../sealed/%2e%2e")) {
+            assertTrue(slowly(target, new SealedMessage(HeaderList.of("X-Seal", "3"), "application/octet-stream", new byte[500]), 0, 0)
+                    .startsWith("HTTP/1.1 400 "));
+        }
     }
 
     /** Sends the head and {@code length} bytes of a body, then a byte every {@code gapMs}, or none if that is 0; what is answered. */

@@ -146,6 +146,31 @@ class SealwayFilterTest {
     }
 
     @Test
+    void whoReadsOnAfterAStreamThatBrokeMeetsNoEnd() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/insists", fixture.draw(300_000));
+        byte[] cut = java.util.Arrays.copyOf(sealed.message().body(), 200_000);
+        assertProblem("unsealable", fixture.send("POST", "/sealed/insists", new SealedMessage(sealed.message().headers(),
+                sealed.message().contentType(), cut)));
+        assertEquals(1, servlet.served.get());
+        assertEquals(0, servlet.endsAfterErrors.get());
+    }
+
+    @Test
+    void aStreamInAHeaderThatIsCutOffBehindAFrameBurnsNoNonce() throws Exception {
+        ClientSession3.Begun begun = fixture.three(null).begin("GET", "/sealed/echo", null, Long.toString(System.currentTimeMillis()),
+                "0123456789abcdef");
+        byte[] first = begun.sealer().seal(new byte[] {0, 0, 'a'}, 0, 3, false);
+        byte[] last = begun.sealer().seal(new byte[] {'b'}, 0, 1, true);
+        for (byte[] stream : new byte[][] {first, dev.sealway.crypto.Bytes.join(first, last)}) {
+            List<Header> headers = new java.util.ArrayList<>(begun.headers().list());
+            headers.add(new Header("X-Sealed", dev.sealway.wire.StrictBase64.encode(stream)));
+            Fixture.Reply reply = fixture.send("GET", "/sealed/echo", new SealedMessage(new HeaderList(headers), null, new byte[0]));
+            assertEquals(stream == first ? 400 : 200, reply.status());
+            assertEquals(stream == first ? 0 : 1, servlet.served.get());
+        }
+    }
+
+    @Test
     void whatSealsIsNotReachedInPlainUnderAnotherSpelling() throws Exception {
         fixture.close();
         fixture = new Fixture(servlet, store -> store, new RouteTable(Mode.OFF).prefix("/sealed/", Mode.REQUIRED)
@@ -221,6 +246,58 @@ class SealwayFilterTest {
         isStoreAway = true;
         assertProblem("store_unavailable", fixture.send("POST", "/sealed/echo", late.message()));
         assertEquals(0, servlet.served.get());
+    }
+
+    @Test
+    void anUnknownExceptionOfTheStoreIsStoreUnavailable() throws Exception {
+        for (boolean isFound : new boolean[] {false, true}) {
+            fixture.close();
+            fixture = new Fixture(servlet, store -> new SessionStore() {
+                @Override
+                public SessionRecord find(String id) {
+                    if (isFound) {
+                        return store.find(id);
+                    }
+                    throw new IllegalStateException("secret of the store");
+                }
+
+                @Override
+                public Fresh reserve(Claim claim) {
+                    throw new UnsupportedOperationException("secret of the store");
+                }
+            });
+            ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", new byte[1]);
+            assertProblem("store_unavailable", fixture.send("POST", "/sealed/echo", sealed.message()));
+            Fixture.Reply reply = old(fixture.old(Wire.TWO, Family.SESSION), "/sealed/echo", "x", false);
+            assertEquals("503{\"error\":\"SERVICE_UNAVAILABLE\"}", reply.status() + reply.text());
+        }
+        assertEquals(0, servlet.served.get());
+    }
+
+    @Test
+    void anAnswerBeyondTheBoundOfWholeAnswersEndsItsServletAndIs502() throws Exception {
+        for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
+            for (String how : new String[] {"stream", "writer", "wrapped"}) {
+                servlet.exported.set(0);
+                Fixture.Reply reply = old(fixture.old(wire, Family.SESSION), "/sealed/export/" + how, "x", false);
+                assertEquals("502{\"error\":\"SERVICE_UNAVAILABLE\"}", reply.status() + reply.text(), wire + " " + how);
+                assertTrue(servlet.exported.get() <= Fixture.BODY_MAX / 100_000 + 1, wire + " " + how + " " + servlet.exported);
+            }
+        }
+    }
+
+    @Test
+    void aRefusalCarriesNoHeaderOfAnAnswerThatHadBegun() throws Exception {
+        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/begins", fixture.draw(300_000));
+        sealed.message().body()[250_000] ^= 1;
+        Fixture.Reply reply = fixture.send("POST", "/sealed/begins", sealed.message());
+        assertProblem("unsealable", reply);
+        for (String name : new String[] {"X-Seal", "X-Kid", "X-Idempotency-Key", "Set-Cookie"}) {
+            assertFalse(reply.headers().has(name), name);
+        }
+        assertEquals(List.of("a", "b"), reply.headers().list().stream().filter(header -> header.name().equalsIgnoreCase("X-Front"))
+                .map(Header::value).toList());
+        assertEquals(1, reply.headers().list().stream().filter(header -> header.name().equalsIgnoreCase("Cache-Control")).count());
     }
 
     @Test

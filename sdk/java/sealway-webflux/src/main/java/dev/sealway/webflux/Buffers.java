@@ -5,9 +5,7 @@ import dev.sealway.session.three.FrameSealer;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.List;
-import java.util.concurrent.atomic.AtomicReference;
 import org.reactivestreams.Publisher;
 import org.springframework.core.io.buffer.DataBuffer;
 import org.springframework.core.io.buffer.DataBufferFactory;
@@ -18,8 +16,6 @@ import reactor.core.publisher.Mono;
 
 /** Frames over publishers of buffers. */
 final class Buffers {
-    private static final int PART = 32_768;
-
     private Buffers() {
     }
 
@@ -36,28 +32,10 @@ final class Buffers {
         return new HeaderList(out);
     }
 
-    /** The sealed stream of a body; the first frame begins with the inner headers, the last one is empty. */
-    static Flux<DataBuffer> seal(Publisher<? extends DataBuffer> body, byte[] innerHeaders, FrameSealer sealer, DataBufferFactory factory) {
-        AtomicReference<byte[]> head = new AtomicReference<>(innerHeaders);
-        return Flux.from(body).map(Buffers::take).concatMapIterable(data -> frames(data, head, sealer))
-                .concatWith(Mono.fromCallable(() -> last(head, sealer))).map(factory::wrap);
-    }
-
-    static byte[] last(AtomicReference<byte[]> head, FrameSealer sealer) {
-        byte[] rest = head.getAndSet(new byte[0]);
-        return sealer.seal(rest, 0, rest.length, true);
-    }
-
-    static List<byte[]> frames(byte[] data, AtomicReference<byte[]> head, FrameSealer sealer) {
-        List<byte[]> out = new ArrayList<>(1);
-        for (int at = 0; at < data.length; at += PART) {
-            int length = Math.min(PART, data.length - at);
-            byte[] begin = head.getAndSet(new byte[0]);
-            byte[] plain = Arrays.copyOf(begin, begin.length + length);
-            System.arraycopy(data, at, plain, begin.length, length);
-            out.add(sealer.seal(plain, 0, plain.length, false));
-        }
-        return out;
+    /** The sealed stream of a body; the last frame is empty. */
+    static Flux<DataBuffer> seal(Publisher<? extends DataBuffer> body, FrameSealer sealer, DataBufferFactory factory) {
+        return Flux.from(body).map(Buffers::take).concatMapIterable(sealer::seal)
+                .concatWith(Mono.fromCallable(() -> sealer.seal(new byte[0], 0, 0, true))).map(factory::wrap);
     }
 
     /** What a sealed stream holds; its first element comes with the first frame, and may be empty. */

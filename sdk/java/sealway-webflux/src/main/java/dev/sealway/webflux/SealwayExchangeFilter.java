@@ -103,7 +103,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
             return Mono.defer(() -> {
                 SealedExchange.Begun begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
-                return getDelegate().writeWith(Buffers.seal(body, begun.innerHeaders(), begun.sealer(), bufferFactory()));
+                return getDelegate().writeWith(Buffers.seal(body, begun.sealer().begin(begun.innerHeaders()), bufferFactory()));
             });
         }
 
@@ -112,8 +112,8 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
             return Mono.defer(() -> {
                 SealedExchange.Begun begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
-                Flux<DataBuffer> sealed = Buffers.seal(Flux.from(body).concatMap(part -> part), begun.innerHeaders(), begun.sealer(),
-                        bufferFactory());
+                Flux<DataBuffer> sealed = Buffers.seal(Flux.from(body).concatMap(part -> part),
+                        begun.sealer().begin(begun.innerHeaders()), bufferFactory());
                 return getDelegate().writeAndFlushWith(sealed.map(Mono::just));
             });
         }

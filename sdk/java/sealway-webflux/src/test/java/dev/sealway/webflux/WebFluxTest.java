@@ -8,164 +8,33 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.ProblemException;
 import dev.sealway.client.SealedRequest;
-import dev.sealway.client.SealwayClient;
-import dev.sealway.client.Trust;
 import dev.sealway.client.UsageException;
-import dev.sealway.crypto.P256;
-import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientInit;
 import dev.sealway.session.ClientSession;
-import dev.sealway.session.Family;
-import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
-import dev.sealway.session.ServerInit;
-import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
-import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.security.KeyPair;
-import java.security.SecureRandom;
-import java.security.interfaces.ECPublicKey;
-import java.time.Duration;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.BlockingQueue;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.springframework.core.io.buffer.DataBuffer;
-import org.springframework.core.io.buffer.DataBufferUtils;
 import org.springframework.http.HttpHeaders;
-import org.springframework.http.HttpStatusCode;
 import org.springframework.http.MediaType;
 import org.springframework.http.ResponseEntity;
-import org.springframework.http.server.reactive.ReactorHttpHandlerAdapter;
 import org.springframework.web.reactive.function.client.ClientResponse;
 import org.springframework.web.reactive.function.client.WebClient;
-import org.springframework.web.server.ServerWebExchange;
-import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
-import reactor.core.publisher.Flux;
-import reactor.core.publisher.Mono;
-import reactor.core.publisher.Sinks;
-import reactor.netty.DisposableServer;
-import reactor.netty.http.server.HttpServer;
 
 /** WebClient with the exchange filter against reactor-netty with the web filter. */
 @Timeout(60)
-class WebFluxTest {
-    private static final Duration LIMIT = Duration.ofSeconds(20);
-    private static final List<String> ORIGINS = List.of("X-Forwarded-For", "Forwarded", "X-Real-IP", "Client-Cert", "Client-Cert-Chain", "X-Client-Cert");
-    private final SecureRandom random = new SecureRandom();
-    private final KeyPair pair = P256.generate(random);
-    private final Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
-            message -> P256.sign(pair.getPrivate(), message, random));
-    private final MemoryStore store = new MemoryStore(1000, System::currentTimeMillis);
-    private final AtomicInteger served = new AtomicInteger();
-    private final AtomicInteger inits = new AtomicInteger();
-    private final AtomicInteger collected = new AtomicInteger();
-    private final CountDownLatch begun = new CountDownLatch(1);
-    private final CountDownLatch cancelled = new CountDownLatch(1);
-    private final Sinks.Many<String> pieces = Sinks.many().unicast().onBackpressureBuffer();
-    private DisposableServer server;
-    private SealwayClient client;
-    private WebClient web;
-
-    @BeforeEach
-    void start() {
-        start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL), Set.of(),
-                ReplayPolicy.DEFAULT, 400_000, System::currentTimeMillis).bodyTime(Duration.ofMillis(700)));
-    }
-
-    private void start(SealGate gate) {
-        var handler = WebHttpHandlerBuilder.webHandler(this::handle).filter(new SealwayWebFilter(gate)).build();
-        server = HttpServer.create().host("127.0.0.1").port(0).handle(new ReactorHttpHandlerAdapter(handler)).bindNow();
-        URI url = URI.create("http://127.0.0.1:" + server.port());
-        client = SealwayClient.builder(url).suites(Suite.P256).trust(Trust.pins(List.of(StrictBase64.encode(identity.publicKey())))).build();
-        web = WebClient.builder().codecs(codecs -> codecs.defaultCodecs().maxInMemorySize(1 << 20)).baseUrl(url.toString()).filter(new SealwayExchangeFilter(client)).build();
-    }
-
-    @AfterEach
-    void stop() {
-        client.close();
-        server.disposeNow();
-    }
-
-    private byte[] draw(int length) {
-        byte[] out = new byte[length];
-        random.nextBytes(out);
-        return out;
-    }
-
-    private Mono<Void> handle(ServerWebExchange exchange) {
-        String path = exchange.getRequest().getURI().getPath();
-        var response = exchange.getResponse();
-        if (path.equals("/v3/sessions")) {
-            inits.incrementAndGet();
-            return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(body -> {
-                Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(Buffers.take(body)), null,
-                        new Acceptance.Decision(draw(16), 3600, System.currentTimeMillis(), "bearer", "ann", null), List.of("P256"),
-                        List.of(identity), suite -> ServerShare.generate(suite, random), null);
-                store.put(accepted.session());
-                response.setStatusCode(HttpStatusCode.valueOf(201));
-                return response.writeWith(Mono.just(response.bufferFactory().wrap(accepted.body())));
-            });
-        }
-        served.incrementAndGet();
-        response.getHeaders().set("Seen-Subject", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Sealway-Subject")));
-        response.getHeaders().set("Seen-Kid", String.valueOf(exchange.getRequest().getHeaders().getFirst("X-Kid")));
-        for (String name : ORIGINS) {
-            response.getHeaders().set("Seen-" + name, String.valueOf(exchange.getRequest().getHeaders().getFirst(name)));
-        }
-        response.getHeaders().set("Seen-Cookies", exchange.getRequest().getCookies().toSingleValueMap().values().toString());
-        if (path.endsWith("/fails")) {
-            return Mono.error(new IllegalStateException("secret of the handler"));
-        }
-        if (path.endsWith("/never")) {
-            begun.countDown();
-            return Mono.<Void>never().doOnCancel(cancelled::countDown);
-        }
-        if (path.endsWith("/collect")) {
-            return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(all -> {
-                collected.incrementAndGet();
-                return response.writeWith(Mono.just(all));
-            });
-        }
-        if (path.endsWith("/first")) {
-            return response.writeWith(exchange.getRequest().getBody().doOnNext(part -> begun.countDown()));
-        }
-        if (path.endsWith("/pieces")) {
-            return response.writeAndFlushWith(pieces.asFlux().map(text -> Mono.just(response.bufferFactory().wrap(text.getBytes()))));
-        }
-        if (path.endsWith("/none")) {
-            response.setStatusCode(HttpStatusCode.valueOf(204));
-            return response.setComplete();
-        }
-        if (path.endsWith("/events")) {
-            response.getHeaders().setContentType(MediaType.TEXT_PLAIN);
-            Flux<DataBuffer> parts = Flux.interval(Duration.ofMillis(50)).take(4).map(n -> response.bufferFactory().wrap(("part " + n).getBytes()));
-            return response.writeAndFlushWith(parts.map(Mono::just));
-        }
-        MediaType type = exchange.getRequest().getHeaders().getContentType();
-        response.getHeaders().setContentType(type == null ? MediaType.TEXT_PLAIN : type);
-        return response.writeWith(exchange.getRequest().getBody());
-    }
-
+class WebFluxTest extends Fixture {
     @Test
     void aCallGoesRoundWithItsHeadersAndItsBody() {
         for (int length : new int[] {1, 1000, 300_000}) {
@@ -410,25 +279,11 @@ class WebFluxTest {
         assertEquals("session_expired", refused.code());
     }
 
-    private HttpResponse<byte[]> send(String target, dev.sealway.session.SealedMessage message) throws Exception {
-        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.port() + target));
-        message.headers().forEach(header -> request.header(header.name(), header.value()));
-        request.header("Content-Type", message.contentType()).POST(HttpRequest.BodyPublishers.ofByteArray(message.body()));
-        try (HttpClient http = HttpClient.newHttpClient()) {
-            return http.send(request.build(), HttpResponse.BodyHandlers.ofByteArray());
-        }
-    }
-
     @Test
     void theOldWiresAreServedOnceAndForgeriesNever() throws Exception {
         for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
             long nowMs = System.currentTimeMillis();
-            ClientInit init = new ClientInit(wire, false, "c", null, P256.generate(random), draw(16), nowMs);
-            Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs,
-                    ReplayPolicy.DEFAULT);
-            ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
-            store.put(accepted.session());
-            ClientSession session = init.finish(accepted.answer().getBytes(), nowMs);
+            ClientSession session = old(wire);
             ClientSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
             HttpResponse<byte[]> answer = send("/sealed/echo", call.message());
             List<dev.sealway.wire.Header> headers = new java.util.ArrayList<>();

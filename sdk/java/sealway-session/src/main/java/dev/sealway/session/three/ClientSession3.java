@@ -8,7 +8,6 @@ import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.RefusedException;
-import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
@@ -78,13 +77,7 @@ public final class ClientSession3 implements AutoCloseable {
         boolean isBodiless = body.length == 0 && Placement.isBodiless(method, head.length);
         Begun begun = begin(method, target, isBodiless ? null : Placement.OCTETS, Long.toString(nowMs),
                 HexFormat.of().formatHex(nonceRandom));
-        byte[] stream = begun.sealer().sealAll(head, body);
-        if (!isBodiless) {
-            return new Sealed(new SealedMessage(begun.headers(), Placement.OCTETS, stream), begun.call());
-        }
-        List<Header> headers = new ArrayList<>(begun.headers().list());
-        headers.add(new Header(HeaderNames.X_SEALED, Placement.header(stream)));
-        return new Sealed(new SealedMessage(new HeaderList(headers), null, new byte[0]), begun.call());
+        return new Sealed(Placement.message(begun.headers(), begun.sealer().sealAll(head, body), isBodiless), begun.call());
     }
 
     /** Begins a request with this very stamp and nonce; its first frame begins with the encoded inner headers.

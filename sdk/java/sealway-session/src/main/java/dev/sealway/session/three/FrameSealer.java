@@ -3,6 +3,8 @@ package dev.sealway.session.three;
 import dev.sealway.crypto.AesGcm;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.RefusedException;
+import java.util.ArrayList;
+import java.util.List;
 
 /** Seals a stream frame by frame. Not for use by several threads at once. */
 public final class FrameSealer {
@@ -10,10 +12,12 @@ public final class FrameSealer {
     public static final int FRAME_MAX = 65_536;
     private static final byte[] NOTHING = {};
     private static final long FRAMES_MAX = 1L << 32;
+    private static final int PART = FRAME_MAX / 2;
     private final FrameKeys keys;
     private final AesGcm aead;
     private long count;
     private boolean isDone;
+    private byte[] head = NOTHING;
 
     FrameSealer(FrameKeys keys) {
         this.keys = keys;
@@ -26,23 +30,35 @@ public final class FrameSealer {
         return FrameKeys.COMMIT_LEN + plainLen + frames * (4 + AesGcm.TAG_LEN);
     }
 
-    /** Seals one frame, which is preceded by the commitment if it is the first.
-     *
-     * @param length up to {@link #FRAME_MAX}; at least 1 in a frame that is not the last
-     * @throws RefusedException {@code frame_invalid}
-     */
-    public byte[] seal(byte[] plaintext, int from, int length, boolean isLast) {
-        byte[] out = new byte[(count == 0 ? FrameKeys.COMMIT_LEN : 0) + 4 + length + AesGcm.TAG_LEN];
-        seal(plaintext, from, length, isLast, out, 0);
+    /** Puts inner headers before what the first frame seals. */
+    public FrameSealer begin(byte[] innerHeaders) {
+        head = innerHeaders;
+        return this;
+    }
+
+    /** Seals what there is for now of a body that flows, in as many frames as it takes. */
+    public List<byte[]> seal(byte[] plaintext) {
+        List<byte[]> out = new ArrayList<>(1);
+        for (int at = 0; at < plaintext.length; at += PART) {
+            out.add(seal(plaintext, at, Math.min(PART, plaintext.length - at), false));
+        }
         return out;
     }
 
-    private int seal(byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
-        return seal(NOTHING, plaintext, from, length, isLast, out, begin);
+    /** Seals one frame, which is preceded by the commitment if it is the first.
+     *
+     * @param length up to {@link #FRAME_MAX}, with inner headers that are before it; at least 1 in all in a frame that is not the last
+     * @throws RefusedException {@code frame_invalid}
+     */
+    public byte[] seal(byte[] plaintext, int from, int length, boolean isLast) {
+        byte[] out = new byte[(count == 0 ? FrameKeys.COMMIT_LEN : 0) + 4 + head.length + length + AesGcm.TAG_LEN];
+        seal(head, plaintext, from, length, isLast, out, 0);
+        head = NOTHING;
+        return out;
     }
 
-    private int seal(byte[] head, byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
-        int whole = head.length + length;
+    private int seal(byte[] before, byte[] plaintext, int from, int length, boolean isLast, byte[] out, int begin) {
+        int whole = before.length + length;
         if (isDone || whole > FRAME_MAX || whole == 0 && !isLast || count >= FRAMES_MAX) {
             throw new RefusedException(Code.FRAME_INVALID);
         }
@@ -56,10 +72,10 @@ public final class FrameSealer {
         out[at++] = (byte) (sealed >>> 16);
         out[at++] = (byte) (sealed >>> 8);
         out[at++] = (byte) sealed;
-        if (head.length == 0) {
+        if (before.length == 0) {
             aead.seal(keys.nonce(count, isLast), keys.context, plaintext, from, length, out, at);
         } else {
-            aead.seal(keys.nonce(count, isLast), keys.context, head, plaintext, from, length, out, at);
+            aead.seal(keys.nonce(count, isLast), keys.context, before, plaintext, from, length, out, at);
         }
         count++;
         if (isLast) {
@@ -77,7 +93,7 @@ public final class FrameSealer {
         int at = seal(innerHeaders, body, 0, bodyAt, bodyAt == body.length, out, 0);
         while (bodyAt < body.length) {
             int length = Math.min(FRAME_MAX, body.length - bodyAt);
-            at = seal(body, bodyAt, length, bodyAt + length == body.length, out, at);
+            at = seal(NOTHING, body, bodyAt, length, bodyAt + length == body.length, out, at);
             bodyAt += length;
         }
         return out;

@@ -1,10 +1,13 @@
 package dev.sealway.session.three;
 
+import dev.sealway.session.SealedMessage;
 import dev.sealway.wire.Code;
+import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.StrictBase64;
+import java.util.ArrayList;
 import java.util.List;
 
 /** Where the stream of a message is: in its body, or in {@code X-Sealed} where it has none. */
@@ -59,15 +62,20 @@ public final class Placement {
         return method.equals("HEAD") || status == 204 || status == 205 || status == 304;
     }
 
-    /** The value of {@code X-Sealed}.
+    /** A message by its whole stream, with the headers of its seal.
      *
-     * @throws RefusedException {@code inner_headers_invalid} where it would be too long
+     * @throws RefusedException {@code inner_headers_invalid} where {@code X-Sealed} would be too long
      */
-    static String header(byte[] stream) {
+    public static SealedMessage message(HeaderList headers, byte[] stream, boolean isBodiless) {
+        if (!isBodiless) {
+            return new SealedMessage(headers, OCTETS, stream);
+        }
         String value = StrictBase64.encode(stream);
         if (value.length() > X_SEALED_MAX) {
             throw new RefusedException(Code.INNER_HEADERS_INVALID);
         }
-        return value;
+        List<Header> all = new ArrayList<>(headers.list());
+        all.add(new Header(HeaderNames.X_SEALED, value));
+        return new SealedMessage(new HeaderList(all), null, new byte[0]);
     }
 }

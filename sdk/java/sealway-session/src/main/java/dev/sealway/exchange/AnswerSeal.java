@@ -1,0 +1,63 @@
+package dev.sealway.exchange;
+
+import dev.sealway.session.CompatReply;
+import dev.sealway.session.SealedMessage;
+import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.three.NativeReply;
+import dev.sealway.session.three.Placement;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.Header;
+import java.util.HexFormat;
+
+/** A way to seal an answer. */
+public sealed interface AnswerSeal {
+    /** As a whole, when all of its body is there; its headers stay outside.
+     *
+     * @param status that the answer is sent with */
+    record Whole(CompatReply reply, int status) implements AnswerSeal {
+        /** Seals.
+         *
+         * @param nonceRandom 16 random bytes
+         * @param iv 12 random bytes */
+        public SealedMessage seal(byte[] body, long nowMs, byte[] nonceRandom, byte[] iv) {
+            return reply.seal(status, body, nowMs, nonceRandom, iv);
+        }
+    }
+
+    /** Frame by frame as its body comes, with its headers within. */
+    record Frames(NativeReply reply, int status) implements AnswerSeal {
+        /** True if the answer has no body: its stream then is in a header, and it does not flow. */
+        public boolean isBodyless() {
+            return Placement.isBodilessAnswer(reply.method(), status);
+        }
+
+        /** Begins an answer whose body flows.
+         *
+         * @param nonceRandom 16 random bytes
+         * @throws dev.sealway.wire.RefusedException {@code inner_headers_invalid} for headers that a seal does not hold */
+        public NativeReply.Head begin(Iterable<Header> inner, long nowMs, byte[] nonceRandom) {
+            byte[] encoded = InnerHeaders.encode(inner);
+            NativeReply.Head head = head(nowMs, nonceRandom);
+            head.sealer().begin(encoded);
+            return head;
+        }
+
+        /** Seals an answer whose body is all there.
+         *
+         * @throws dev.sealway.wire.RefusedException as {@link #begin} */
+        public SealedMessage seal(Iterable<Header> inner, byte[] body, long nowMs, byte[] nonceRandom) {
+            byte[] encoded = InnerHeaders.encode(inner);
+            NativeReply.Head head = head(nowMs, nonceRandom);
+            return Placement.message(head.headers(), head.sealer().sealAll(encoded, isBodyless() ? new byte[0] : body), isBodyless());
+        }
+
+        private NativeReply.Head head(long nowMs, byte[] nonceRandom) {
+            return reply.begin(status, isBodyless() ? null : Placement.OCTETS, Long.toString(nowMs),
+                    Forms.ANSWER_PREFIX + HexFormat.of().formatHex(nonceRandom));
+        }
+    }
+
+    /** Not at all: this is told instead. */
+    record Plain(Answer answer) implements AnswerSeal {
+    }
+}

@@ -1,0 +1,140 @@
+package dev.sealway.exchange;
+
+import dev.sealway.session.Claim;
+import dev.sealway.session.CompatExchange;
+import dev.sealway.session.ReplayPolicy;
+import dev.sealway.session.SessionRecord;
+import dev.sealway.session.three.NativeExchange;
+import dev.sealway.wire.Code;
+import dev.sealway.wire.Forms;
+import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.HeaderNames;
+import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Wire;
+import java.util.Map;
+
+/** A sealed request whose headers are in order; its session is to be looked up next. A protocol is a subclass; who drives it, and who is
+ * behind it, need not know which one a request speaks.
+ *
+ * <pre>
+ * headers ─ begin ─► sessionId ─ session ─► Opening, with the Stream of the body
+ *      body ─ Stream.read, Stream.end ─► Pieces, the first of them ─ Opening.open ─► Unreplayed of a PlainRequest
+ *                                the store's Fresh ─ Unreplayed.release ─► PlainRequest: headers, first, reply
+ *      the handler's answer ─ Reply.answer ─► AnswerSeal: Whole, Frames, Plain
+ * </pre>
+ *
+ * Whatever is refused, at any step, is told by {@link Rejection#answer}. */
+public abstract class Exchange {
+    protected final String stamp;
+    protected final String nonce;
+    private final Wire wire;
+    private final long stampMs;
+    private final String sessionId;
+    private final long nowMs;
+    private final ReplayPolicy policy;
+
+    /** The checks that all protocols have in common.
+     *
+     * @param nonceMin the least length of a nonce
+     * @throws RefusedException the code of the check that failed */
+    protected Exchange(Wire wire, String kid, Forms.StampAndNonce key, int nonceMin, long nowMs, ReplayPolicy policy) {
+        this.wire = wire;
+        this.stamp = key.stamp();
+        this.nonce = key.nonce();
+        this.nowMs = nowMs;
+        this.policy = policy;
+        Forms.checkRequestNonce(nonce, nonceMin);
+        this.stampMs = Forms.stampMs(stamp);
+        if (wire != Wire.THREE) {
+            // Wire 3 looks at the stamp when it has the session, by which it proves the time.
+            policy.check(stampMs, nowMs);
+        }
+        this.sessionId = Forms.idOfKid(kid);
+    }
+
+    /** True if one of the headers of a seal is there, of any protocol. */
+    public static boolean looksSealed(HeaderList headers) {
+        return headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID) || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
+    }
+
+    /** The wire that a request's headers speak. */
+    public static Wire wireOf(HeaderList headers) {
+        return headers.has(HeaderNames.X_SEAL) ? Wire.THREE : Wire.old(headers);
+    }
+
+    /** Reads the headers of a sealed request.
+     *
+     * @param target path and query as sent
+     * @throws RefusedException the code of the check that failed
+     * @throws Rejection of a method that the protocol does not seal */
+    public static Exchange begin(String method, String target, HeaderList headers, long nowMs, ReplayPolicy policy) {
+        boolean isNative = wireOf(headers) == Wire.THREE;
+        if (isNative ? method.equals("CONNECT") || method.equals("TRACE") : !method.equals("POST")) {
+            throw new Rejection(Refusal.METHOD);
+        }
+        return isNative ? NativeExchange.read(method, target, headers, nowMs, policy)
+                : CompatExchange.read(target.split("\\?", 2)[0], headers, nowMs, policy);
+    }
+
+    /** The session to look up.
+     *
+     * @throws RefusedException {@code session_unknown} for a malformed id: no store need be asked */
+    public final String sessionId() {
+        if (sessionId == null) {
+            throw new RefusedException(Code.SESSION_UNKNOWN);
+        }
+        return sessionId;
+    }
+
+    /** Takes the session, if the request may use it: its body is read next.
+     *
+     * @throws Rejection with the proof of the server's time where the request's is too far from it */
+    public final Opening session(SessionRecord session) {
+        try {
+            check(session, nowMs);
+            return new Opening(this, session, stream(session));
+        } catch (RefusedException refused) {
+            throw rejection(refused, session, nowMs);
+        }
+    }
+
+    /** Checks that the request may use a session at this time.
+     *
+     * @throws RefusedException {@code session_unknown}, {@code session_expired}, {@code wire_mismatch}, {@code client_mismatch},
+     *     {@code timestamp_outside_window} */
+    protected void check(SessionRecord session, long atMs) {
+        if (!sessionId().equals(session.id())) {
+            throw new RefusedException(Code.SESSION_UNKNOWN);
+        }
+        if (session.isExpired(atMs)) {
+            throw new RefusedException(Code.SESSION_EXPIRED);
+        }
+        if (session.wire() != wire) {
+            throw new RefusedException(Code.WIRE_MISMATCH);
+        }
+        policy.check(stampMs, atMs);
+    }
+
+    final Claim claim(long atMs) {
+        return Claim.of(Claim.Scope.SESSION, sessionId, nonce, stampMs, atMs, policy);
+    }
+
+    final Rejection rejection(SealwayException why, SessionRecord session, long atMs) {
+        Rejection rejection = Rejection.of(why);
+        return rejection.code().equals(Code.TIMESTAMP_OUTSIDE_WINDOW.text()) ? rejection.with(clockProof(session, atMs)) : rejection;
+    }
+
+    /** The members of a problem that prove the server's time, where the protocol has such. */
+    protected Map<String, Object> clockProof(SessionRecord session, long atMs) {
+        return Map.of();
+    }
+
+    /** The body, still sealed. */
+    protected abstract Stream stream(SessionRecord session);
+
+    /** The request, by the first piece of its stream.
+     *
+     * @throws RefusedException where it does not open */
+    protected abstract PlainRequest open(SessionRecord session, Stream stream, byte[] first);
+}
