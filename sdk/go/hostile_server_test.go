@@ -21,13 +21,13 @@ import (
 
 // expiryProof is what servers of earlier versions said with session_expired.
 func (s *service) expiryProof(t testing.TB, r *http.Request) map[string]any {
-	call, err := session.ParseRequest3(r.Header, session.Line{Method: r.Method, Target: r.RequestURI})
+	call, err := session.ParseRequest(r.Header, session.Line{Method: r.Method, Target: r.RequestURI}, s.nowMs(), session.ReplayPolicy{})
 	if err != nil {
 		t.Error(err)
 		return nil
 	}
 	now := s.nowMs()
-	stamp, nonce := call.StampAndNonce()
+	stamp, nonce, _ := wire.SplitIdempotencyKey(r.Header.Get(wire.HeaderIdempotencyKey))
 	id, _ := call.SessionID()
 	hash := sha256.Sum256(slices.Concat(field([]byte(id)), field([]byte(nonce)), field([]byte(stamp)), number(now)))
 	signature, _ := s.identity.Sign(append([]byte("sealway/3 expired"), hash[:]...))
@@ -35,7 +35,7 @@ func (s *service) expiryProof(t testing.TB, r *http.Request) map[string]any {
 }
 
 func (s *service) clockProof(t testing.TB, r *http.Request, serverMs uint64) map[string]any {
-	call, err := session.ParseRequest3(r.Header, session.Line{Method: r.Method, Target: r.RequestURI})
+	call, err := session.ParseRequest(r.Header, session.Line{Method: r.Method, Target: r.RequestURI}, s.nowMs(), session.ReplayPolicy{})
 	if err != nil {
 		t.Error(err)
 		return nil

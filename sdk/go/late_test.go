@@ -227,7 +227,7 @@ func TestAStreamIsCutWithinASecondOfItsSessionsEnd(t *testing.T) {
 			select {
 			case err := <-ended:
 				t.Fatalf("cut before its end: %v", err)
-			case <-time.After(2 * lifeEvery):
+			case <-time.After(2 * lookInterval):
 			}
 			start := time.Now()
 			if how == "revoked" {
@@ -258,8 +258,8 @@ func TestAStreamIsCutWithinASecondOfItsSessionsEnd(t *testing.T) {
 }
 
 func TestAStoreAsksAnewWithinTheSecondThatAStreamMayOutliveItsSession(t *testing.T) {
-	if recent.UseMax+lifeEvery >= time.Second {
-		t.Fatal(recent.UseMax, lifeEvery)
+	if recent.UseMax+lookInterval >= time.Second {
+		t.Fatal(recent.UseMax, lookInterval)
 	}
 }
 

@@ -45,10 +45,30 @@ type laps struct {
 
 func (l *laps) begin() { l.at = time.Now() }
 
+// named ends a step, or a further part of it.
 func (l *laps) named(name string) {
 	now := time.Now()
-	l.steps = append(l.steps, Step{name, now.Sub(l.at)})
+	took := now.Sub(l.at)
 	l.at = now
+	for n := range l.steps {
+		if l.steps[n].Name == name {
+			l.steps[n].Duration += took
+			return
+		}
+	}
+	l.steps = append(l.steps, Step{name, took})
+}
+
+// serverTiming writes the steps since start as Server-Timing has them.
+func (l *laps) serverTiming(start time.Time) string {
+	var out strings.Builder
+	for _, step := range append(l.steps, Step{"total", time.Since(start)}) {
+		if out.Len() > 0 {
+			out.WriteString(", ")
+		}
+		out.WriteString(step.Name + ";dur=" + strconv.FormatFloat(float64(step.Duration.Microseconds())/1000, 'f', 3, 64))
+	}
+	return out.String()
 }
 
 // ParseServerTiming reads Server-Timing as spec/session.md#http writes it; what it does not understand it passes over.

@@ -2,14 +2,14 @@ package sealway
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -20,6 +20,8 @@ type Refusal struct {
 	Wire wire.Version
 	// Status is what the peer was told.
 	Status int
+	// Class is a stable name of the reason, for metrics: one of the errors of spec/registry.toml, or a name for what is not of the wire.
+	Class string
 	// Err is why; errors.As finds a *wire.Error where the bytes were at fault.
 	Err error
 }
@@ -57,7 +59,7 @@ type MiddlewareConfig struct {
 }
 
 // ErrDisguisedPath is a refusal's error: the path may be read as one that must be sealed.
-var ErrDisguisedPath = errors.New("sealway: the path is another spelling of a sealed one")
+var ErrDisguisedPath error = exchange.DisguisedPath
 
 // Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. OPTIONS is a browser's question, which
 // is never sealed: but for routes that are Off it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler
@@ -136,83 +138,34 @@ func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMi
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, ok := m.route(r.URL.EscapedPath())
-		sealed3 := len(r.Header.Values(wire.HeaderSeal)) > 0
-		marked := sealed3 || len(r.Header.Values(wire.HeaderKid)) > 0 || len(r.Header.Values(wire.HeaderIdempotencyKey)) > 0
+		isPlain := r.Method != http.MethodOptions && !exchange.LooksSealed(r.Header)
+		if ok && (route.Mode == Off || route.Mode == Optional && isPlain) {
+			plain := r.Clone(r.Context())
+			maps.DeleteFunc(plain.Header, func(name string, _ []string) bool { return !exchange.Crosses(name, m.config.TrustForwarded) })
+			next.ServeHTTP(w, plain)
+			return
+		}
+		boundBody(w, r, m.config.BodyTimeout)
 		switch {
 		case !ok:
-			m.plain(w, wire.VersionOf(r.Header), http.StatusBadRequest, "CRYPTO_ERROR", ErrDisguisedPath)
-		case route.Mode == Off, route.Mode == Optional && !marked && r.Method != http.MethodOptions:
-			plain := r.Clone(r.Context())
-			stripSealing(plain.Header)
-			stripForwarded(plain.Header, m.config.TrustForwarded)
-			next.ServeHTTP(w, plain)
+			m.reject(w, wire.VersionOf(r.Header), exchange.Reject(ErrDisguisedPath))
 		case r.Method == http.MethodOptions:
 			w.Header().Set("Allow", "POST, OPTIONS")
 			w.WriteHeader(http.StatusNoContent)
-		case sealed3:
-			boundBody(w, r, m.config.BodyTimeout)
-			m.serve3(w, r, route, next)
 		default:
-			boundBody(w, r, m.config.BodyTimeout)
-			m.serveOld(w, r, route, next)
+			m.serve(w, r, route, next)
 		}
 	})
 }
 
-// stripSealing takes out what only the middleware may say, in every spelling, and the headers of seals.
-func stripSealing(header http.Header) {
-	for name := range header {
-		if lower := strings.ToLower(name); isSealing(lower) || session.IsClaimed(lower) {
-			delete(header, name)
-		}
-	}
-}
-
-func stripForwarded(header http.Header, trusted bool) {
-	for name := range header {
-		if session.IsOrigin(name) && !session.IsBelieved(name, trusted) {
-			delete(header, name)
-		}
-	}
-}
-
-// identify tells a handler whose request it is.
-func identify(header http.Header, record *session.Record) {
-	for name, value := range map[string]string{"X-Sealway-Client-Id": record.ClientID, "X-Sealway-Auth": string(record.Auth),
-		"X-Sealway-Subject": record.Subject, "X-Sealway-Tenant": record.Tenant} {
-		if value != "" {
-			header.Set(name, headerText(value))
-		}
-	}
-}
-
-// headerText writes a text as a header carries it, two texts never alike: what is not visible ASCII, percent signs, and spaces
-// at its ends are percent-encoded.
-func headerText(text string) string {
-	var out strings.Builder
-	for i := range len(text) {
-		b := text[i]
-		if b > ' ' && b < 0x7f && b != '%' || b == ' ' && i > 0 && i < len(text)-1 {
-			out.WriteByte(b)
-		} else {
-			fmt.Fprintf(&out, "%%%02X", b)
-		}
-	}
-	return out.String()
-}
-
-func (m *Middleware) storeContext(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.Context(), m.config.StoreTimeout)
-}
-
 func (m *Middleware) session(r *http.Request, id string) (*session.Session, error) {
-	ctx, cancel := m.storeContext(r)
+	ctx, cancel := context.WithTimeout(r.Context(), m.config.StoreTimeout)
 	defer cancel()
 	return m.config.Store.Session(ctx, id)
 }
 
 func (m *Middleware) reserve(r *http.Request, claim session.Claim) (session.Fresh, error) {
-	ctx, cancel := m.storeContext(r)
+	ctx, cancel := context.WithTimeout(r.Context(), m.config.StoreTimeout)
 	defer cancel()
 	return m.config.Store.Reserve(ctx, claim)
 }
@@ -227,17 +180,7 @@ func boundBody(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 
 func freeBody(w http.ResponseWriter) { http.NewResponseController(w).SetReadDeadline(time.Time{}) }
 
-func (m *Middleware) serves(version wire.Version) bool {
-	return slices.Contains(m.config.Wires, version)
-}
-
-func (m *Middleware) refused(version wire.Version, status int, err error) {
-	if m.config.OnRefusal != nil {
-		m.config.OnRefusal(Refusal{version, status, err})
-	}
-}
-
-// path is the request's as sent, without its query; target with it.
+// sentTarget is path and query as sent.
 func sentTarget(r *http.Request) string {
 	if strings.HasPrefix(r.RequestURI, "/") {
 		return r.RequestURI
@@ -245,99 +188,37 @@ func sentTarget(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-func sentPath(r *http.Request) string {
-	path, _, _ := strings.Cut(sentTarget(r), "?")
-	return path
-}
-
-// codeOf finds the code of a refusal, empty for one of a store.
-func codeOf(err error) wire.Code {
-	var refused *wire.Error
-	if errors.As(err, &refused) {
-		return refused.Code
+// reject answers with what the client of a wire is told of a rejection. Of what was set before it stays what lets a page read it.
+func (m *Middleware) reject(w http.ResponseWriter, version wire.Version, rejection *exchange.Rejection) {
+	status, headers, body := rejection.Answer(exchange.FormOf(version))
+	maps.DeleteFunc(w.Header(), func(name string, _ []string) bool {
+		return !strings.EqualFold(name, "vary") && !strings.HasPrefix(strings.ToLower(name), "access-control-")
+	})
+	putHeaders(w.Header(), headers)
+	w.WriteHeader(status)
+	w.Write(body)
+	if m.config.OnRefusal != nil {
+		m.config.OnRefusal(Refusal{version, status, string(rejection.Refusal), rejection.Err})
 	}
-	var code wire.Code
-	errors.As(err, &code)
-	return code
 }
 
-var problemTitles = map[string]struct {
-	status int
-	title  string
-}{
-	"session_expired":      {401, "The session is over or unknown: agree a new one."},
-	"unsealable":           {400, "The request does not open."},
-	"replayed":             {409, "The request was received before."},
-	"clock_skew":           {400, "The request's time is too far from the server's."},
-	"policy":               {403, "The client may not do this."},
-	"wire_disabled":        {403, "This wire is not served here."},
-	"too_large":            {413, "The message is over its bound."},
-	"method_not_allowed":   {405, "Another method is needed."},
-	"store_unavailable":    {503, "Try again later."},
-	"upstream_unreachable": {502, "The service behind did not answer."},
-}
-
-// problemOf maps a refusal to the problem that a client of wire 3 is told.
-func problemOf(err error) string {
-	switch codeOf(err) {
-	case wire.CodeSessionUnknown, wire.CodeSessionExpired:
-		return "session_expired"
-	case wire.CodeTimestampOutsideWindow:
-		return "clock_skew"
-	case wire.CodeReplayed:
-		return "replayed"
-	case wire.CodeBodyTooLarge:
-		return "too_large"
-	case wire.CodePolicy:
-		return "policy"
-	case wire.CodeProvider, "":
-		return "store_unavailable"
-	}
-	return "unsealable"
-}
-
-// clearButForPages takes out what was set before a refusal, but for what lets a page read it.
-func clearButForPages(header http.Header) {
-	for name := range header {
-		if lower := strings.ToLower(name); lower != "vary" && !strings.HasPrefix(lower, "access-control-") {
-			delete(header, name)
+// headerList is a header as the core reads it.
+func headerList(header http.Header) wire.HeaderList {
+	list := make(wire.HeaderList, 0, len(header))
+	for name, values := range header {
+		for _, value := range values {
+			list = append(list, wire.Header{Name: name, Value: value})
 		}
 	}
+	return list
 }
 
-// problem answers with a problem, and more members of it.
-func (m *Middleware) problem(w http.ResponseWriter, code string, err error, more map[string]any) {
-	about := problemTitles[code]
-	body := map[string]any{"type": "urn:sealway:problem:" + code, "title": about.title, "status": about.status, "code": code}
-	for name, value := range more {
-		body[name] = value
+// putHeaders puts a list in the place of what a header has under its names.
+func putHeaders(header http.Header, list wire.HeaderList) {
+	for _, pair := range list {
+		header.Del(pair.Name)
 	}
-	data, _ := json.Marshal(body) // cannot fail
-	header := w.Header()
-	clearButForPages(header)
-	header.Set("Content-Type", "application/problem+json")
-	header.Set("Cache-Control", "no-store")
-	if code == "store_unavailable" {
-		header.Set("Retry-After", "1")
+	for _, pair := range list {
+		header.Add(pair.Name, pair.Value)
 	}
-	w.WriteHeader(about.status)
-	w.Write(data)
-	m.refused(wire.Wire3, about.status, err)
-}
-
-// plain answers as the old wires do.
-func (m *Middleware) plain(w http.ResponseWriter, version wire.Version, status int, code string, err error) {
-	header := w.Header()
-	clearButForPages(header)
-	header.Set("Content-Type", "application/json")
-	header.Set("Cache-Control", "no-store")
-	switch status {
-	case http.StatusServiceUnavailable:
-		header.Set("Retry-After", "1")
-	case http.StatusMethodNotAllowed:
-		header.Set("Allow", "POST, OPTIONS")
-	}
-	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"error":%q}`, code)
-	m.refused(version, status, err)
 }

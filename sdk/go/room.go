@@ -1,17 +1,15 @@
 package sealway
 
 import (
-	"errors"
-	"io"
 	"net/netip"
 	"sync"
 
-	"sealway.dev/go/wire"
+	"sealway.dev/go/internal/exchange"
 )
 
 // ErrNoRoom says that sealed bodies which are still arriving fill MiddlewareConfig.BufferedBytesMax, or one address's share of it. A
 // request is refused with 503.
-var ErrNoRoom = errors.New("sealway: sealed bodies that are still arriving take all of BufferedBytesMax, or the share of this address")
+var ErrNoRoom error = exchange.BodyNoRoom
 
 const (
 	bufferedBytesMax = 64 << 20
@@ -90,28 +88,5 @@ func (h *holding) keep(n int) {
 	}
 	if h.room.by[h.from] -= less; h.room.by[h.from] == 0 {
 		delete(h.room.by, h.from)
-	}
-}
-
-// readAll reads a body of at most limit bytes. Bytes count as they arrive, whatever length was announced.
-func (h *holding) readAll(from io.Reader, limit int64) ([]byte, error) {
-	body := make([]byte, 0, 512)
-	for {
-		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
-		}
-		n, err := from.Read(body[len(body):cap(body)])
-		if body = body[:len(body)+n]; int64(len(body)) > limit {
-			return nil, wire.Refuse(wire.CodeBodyTooLarge)
-		}
-		if err := h.grow(n); err != nil {
-			return nil, err
-		}
-		if errors.Is(err, io.EOF) {
-			return body, nil
-		}
-		if err != nil {
-			return nil, wire.Refuse(wire.CodeUnsealable)
-		}
 	}
 }

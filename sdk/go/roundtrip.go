@@ -5,24 +5,16 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
-
-var sealingNames = func() map[string]bool {
-	names := map[string]bool{}
-	for _, name := range wire.Sealing() {
-		names[strings.ToLower(name)] = true
-	}
-	return names
-}()
-
-func isSealing(lower string) bool { return sealingNames[lower] }
 
 // bodySource gives a request's body, and gives it again where the caller said how.
 type bodySource struct {
@@ -142,10 +134,10 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	})
 	lap := laps{}
 	lap.begin()
-	inner, err := encodeInner(request.Header)
+	inner, err := exchange.InnerOf(headerList(request.Header))
 	if err != nil {
 		closeBody()
-		return nil, err
+		return nil, &UsageError{"a header, or all of them together, cannot be sealed"}
 	}
 	line := session.Line{Method: method(request), Target: target(request)}
 	noBody := length == 0 && (session.Safe(line.Method) || line.Method == http.MethodDelete)
@@ -315,25 +307,6 @@ func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
 	return nil
 }
 
-// encodeInner writes a caller's headers as they go within. Those that frame a message are made anew at the other end.
-func encodeInner(header http.Header) ([]byte, error) {
-	var list wire.HeaderList
-	for name, values := range header {
-		lower := strings.ToLower(name)
-		if !session.MayBeInner(lower) {
-			continue
-		}
-		for _, value := range values {
-			list = append(list, wire.Header{Name: lower, Value: value})
-		}
-	}
-	inner, err := session.EncodeInner(list)
-	if err != nil {
-		return nil, &UsageError{"a header, or all of them together, cannot be sealed"}
-	}
-	return inner, nil
-}
-
 // --- Wires 1 and 2 ---
 
 func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*http.Response, error) {
@@ -434,9 +407,9 @@ func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaint
 		return nil, &RedirectError{Status: response.StatusCode}
 	}
 	header := response.Header.Clone()
-	for _, name := range append(wire.Sealing(), "Content-Length", "Content-Encoding", "Transfer-Encoding") {
-		header.Del(name)
-	}
+	maps.DeleteFunc(header, func(name string, _ []string) bool {
+		return wire.IsSealing(name) || name == "Content-Length" || name == "Content-Encoding" || name == "Transfer-Encoding"
+	})
 	// What is within has no headers; these wires are spoken for JSON.
 	header.Set("Content-Type", "application/json")
 	return &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,

@@ -5,6 +5,7 @@ import (
 	"crypto/mlkem"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -130,12 +131,12 @@ func (s *service) agree(w http.ResponseWriter, r *http.Request, old *session.Rec
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
 		return session.Randoms3{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
 	}, s.nowMs())
-	switch codeOf(err) {
-	case "":
-	case wire.CodeSuiteRequired:
+	switch {
+	case err == nil:
+	case errors.Is(err, wire.CodeSuiteRequired):
 		s.tell(w, "suite_required", 409, map[string]any{"suites": s.suites})
 		return
-	case wire.CodeKeyRetired:
+	case errors.Is(err, wire.CodeKeyRetired):
 		s.tell(w, "key_retired", 409, nil)
 		return
 	default:

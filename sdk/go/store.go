@@ -2,19 +2,19 @@ package sealway
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
 
 // ErrStoreUnavailable says that a store gave no answer that was understood, in time. A request is refused with 503.
-var ErrStoreUnavailable = errors.New("sealway: the store gave no answer")
+var ErrStoreUnavailable error = exchange.StoreUnavailable
 
 // ErrStoreFull says that a store has no room for another claim or session. It never evicts one.
-var ErrStoreFull = errors.New("sealway: the store is full")
+var ErrStoreFull error = exchange.NoncesFull
 
 // SessionStore is where an API side has sessions from, and where it claims nonces. Each call is bounded by its context.
 type SessionStore interface {

@@ -176,7 +176,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	for name := range request.Header {
 		lower := strings.ToLower(name)
-		if isSealing(lower) || strings.HasPrefix(lower, "x-sealway-") {
+		if wire.IsSealing(lower) || strings.HasPrefix(lower, "x-sealway-") {
 			return nil, &UsageError{"the header " + name + " is not a caller's to send"}
 		}
 	}

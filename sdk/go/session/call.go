@@ -2,7 +2,6 @@ package session
 
 import (
 	"crypto/cipher"
-	"strconv"
 	"strings"
 
 	"sealway.dev/go/wire"
@@ -15,136 +14,10 @@ type Message struct {
 	Body        []byte
 }
 
-// SealedCall is a sealed request of wires 1 and 2 whose headers are in order; its session is to be looked up next.
-type SealedCall struct {
-	version  wire.Version
-	kid, id  string
-	stamp    string
-	stampMs  uint64
-	nonce    string
-	policy   ReplayPolicy
-	clientID string
-	path     string
-	detached detached
-}
-
-// ParseCall reads the headers of a sealed POST; path is the request's as sent, without its query. spec/session.md#open
-func ParseCall(headers wire.Headers, path string, nowMs uint64, policy ReplayPolicy) (*SealedCall, error) {
-	call := &SealedCall{version: wire.VersionOf(headers), policy: policy, path: path}
-	var err error
-	if call.kid, err = wire.Required(headers, wire.HeaderKid); err != nil {
-		return nil, err
-	}
-	if call.version == wire.Wire1 {
-		if call.nonce, call.stamp, call.detached, err = parse1(headers); err != nil {
-			return nil, err
-		}
-		if len(path) > wire.PathLenMax {
-			return nil, wire.Refuse(wire.CodeBodyTooLarge)
-		}
-	} else {
-		key, err := wire.Required(headers, wire.HeaderIdempotencyKey)
-		if err != nil {
-			return nil, err
-		}
-		if call.clientID, err = requiredClientID(headers); err != nil {
-			return nil, err
-		}
-		if call.stamp, call.nonce, err = wire.SplitIdempotencyKey(key); err != nil {
-			return nil, err
-		}
-	}
-	if err := wire.CheckRequestNonce(call.nonce, 1); err != nil {
-		return nil, err
-	}
-	if call.stampMs, err = wire.ParseStamp(call.stamp); err != nil {
-		return nil, err
-	}
-	if err := policy.Check(call.stampMs, nowMs); err != nil {
-		return nil, err
-	}
-	call.id, err = wire.SessionIDOfKid(call.kid)
-	return call, err
-}
-
-// SessionID is the session to look up; session_unknown for a malformed id: no store need be asked.
-func (c *SealedCall) SessionID() (string, error) {
-	if !wire.ValidSessionID(c.id) {
-		return "", wire.Refuse(wire.CodeSessionUnknown)
-	}
-	return c.id, nil
-}
-
-// Version is the wire that the call speaks.
-func (c *SealedCall) Version() wire.Version { return c.version }
-
-// Check refuses a session that the call may not use: before its body is read, and again when it is opened.
-func (c *SealedCall) Check(session *Session, nowMs uint64) error {
-	if _, err := c.SessionID(); err != nil {
-		return err
-	}
-	if err := session.check(c.id, c.version, nowMs); err != nil {
-		return err
-	}
-	if c.version == wire.Wire2 && session.record.ClientID != c.clientID {
-		return wire.Refuse(wire.CodeClientMismatch)
-	}
-	return nil
-}
-
-// Opened is an opened, fresh request of wires 1 and 2.
-type Opened struct {
-	// Plaintext is what the client sent.
-	Plaintext []byte
-	// Reply answers it.
-	Reply *Reply
-}
-
-// Open opens the body, which it may overwrite. The body may have taken its time: session is what the store has by now, and it and
-// the stamp are checked again at nowMs. The plaintext stays shut until its nonce is reserved.
-func (c *SealedCall) Open(session *Session, body []byte, nowMs uint64) (*Unreplayed[*Opened], error) {
-	if err := c.Check(session, nowMs); err != nil {
-		return nil, err
-	}
-	if err := c.policy.Check(c.stampMs, nowMs); err != nil {
-		return nil, err
-	}
-	var plaintext []byte
-	var err error
-	reply := &Reply{session: session}
-	if c.version == wire.Wire1 {
-		reply.path = c.path
-		plaintext, err = open1(session.aead, c.detached, aad1("POST", c.path, c.stamp, c.nonce, c.kid), body)
-	} else {
-		plaintext, err = open2(session.aead, aad2(c.stamp, c.nonce, c.kid, c.clientID), body)
-	}
-	if err != nil {
-		return nil, err
-	}
-	claim := newClaim(tagSealed, c.id, c.nonce, c.stampMs, nowMs, c.policy)
-	return &Unreplayed[*Opened]{claim, &Opened{plaintext, reply}}, nil
-}
-
-// Reply is what sealing an answer needs of its request.
-type Reply struct {
-	session *Session
-	path    string
-}
-
 // SealRandoms are the random inputs of one sealed message of wires 1 and 2.
 type SealRandoms struct {
 	IV    [wire.IVLen]byte
 	Nonce [16]byte
-}
-
-// Seal seals an answer; status is the one that it is sent with, which wire 1 binds. spec/session.md#answer
-func (r *Reply) Seal(status int, plaintext []byte, nowMs uint64, random SealRandoms) *Message {
-	record := &r.session.record
-	stamp, nonce, kid := strconv.FormatUint(nowMs, 10), wire.NonceText(random.Nonce, true), wire.Kid(record.ID)
-	if record.Wire == wire.Wire1 {
-		return seal1(r.session.aead, strconv.Itoa(status), r.path, stamp, nonce, kid, random.IV, plaintext)
-	}
-	return seal2(r.session.aead, stamp, nonce, kid, record.ClientID, random.IV, plaintext)
 }
 
 // --- Wire 1: spec/session.md#wire-1 ---

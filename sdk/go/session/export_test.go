@@ -56,13 +56,13 @@ func CheckContext(t *testing.T, sealer *FrameSealer, context []byte) {
 	}
 }
 
-// NewReply3 makes a reply to a request that was not opened here.
-func NewReply3(session *Session, line Line, nonce string) *Reply3 {
-	return &Reply3{session, line, nonce}
+// NewReply makes a reply to a request that was not opened here.
+func NewReply(session *Session, line Line, nonce string) *Reply {
+	return &Reply{session, line, nonce}
 }
 
 // SealReplyAs seals with stamp and nonce as text.
-func SealReplyAs(t *testing.T, r *Reply3, status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer) {
+func SealReplyAs(t *testing.T, r *Reply, status int, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer) {
 	t.Helper()
 	headers, sealer, err := r.sealAs(status, contentType, stamp+"."+nonce)
 	if err != nil {

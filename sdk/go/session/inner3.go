@@ -7,19 +7,13 @@ import (
 	"sealway.dev/go/wire"
 )
 
-var forbiddenInner = func() map[string]bool {
-	names := map[string]bool{"content-length": true, "transfer-encoding": true, "host": true, "expect": true, "te": true,
-		"trailer": true, "upgrade": true, "connection": true, "keep-alive": true, "http2-settings": true}
-	for _, name := range wire.Sealing() {
-		names[strings.ToLower(name)] = true
-	}
-	return names
-}()
+var forbiddenInner = map[string]bool{"content-length": true, "transfer-encoding": true, "host": true, "expect": true, "te": true,
+	"trailer": true, "upgrade": true, "connection": true, "keep-alive": true, "http2-settings": true}
 
 // MayBeInner says whether a header of this name, in lower case, may stand within a seal: none of a hop, of framing, of sealing,
 // and none that only an API side says.
 func MayBeInner(name string) bool {
-	return !forbiddenInner[name] && !strings.HasPrefix(name, "proxy-") && !strings.HasPrefix(name, "x-sealway-")
+	return !forbiddenInner[name] && !wire.IsSealing(name) && !strings.HasPrefix(name, "proxy-") && !strings.HasPrefix(name, "x-sealway-")
 }
 
 func validInner(name, value string) bool {

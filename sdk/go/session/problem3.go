@@ -88,8 +88,3 @@ func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) b
 	}
 	return false
 }
-
-// ClockProof gives the mac of clock_skew for a request whose session is known.
-func (r *SealedRequest3) ClockProof(session *Session, nowMs uint64) []byte {
-	return clockMAC(&session.keys, r.nonce, r.stamp, nowMs)
-}

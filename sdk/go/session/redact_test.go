@@ -22,8 +22,8 @@ func TestNothingWithAKeyPrintsIt(t *testing.T) {
 	keys := crypto.Keys{P256: p256Key(t, secret[:])}
 	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
 	old := begun(t, wire.Wire2, false, &record.ClientID, secret[:])
-	reply := session.NewReply3(server, session.Line{}, "n")
-	_, sealer, err := reply.Seal(200, "", 1, [16]byte{})
+	reply := session.NewReply(server, session.Line{}, "n")
+	_, sealer, err := reply.SealFrames(200, "", 1, [16]byte{})
 	if err != nil {
 		t.Fatal(err)
 	}

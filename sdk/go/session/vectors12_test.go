@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"sealway.dev/go/crypto"
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -227,15 +228,9 @@ func playClientInitRefused(t *testing.T, v *vClientInitRefused) {
 	wantCode(t, err, v.Code)
 }
 
-func openCall(t *testing.T, s *vSession, path string, headers headerPairs, body []byte, nowMs, windowMs uint64) (*session.Unreplayed[*session.Opened], error) {
-	call, err := session.ParseCall(headers.list(), path, nowMs, replayPolicy(windowMs))
-	if err != nil {
-		return nil, err
-	}
-	if _, err := call.SessionID(); err != nil {
-		return nil, err
-	}
-	return call.Open(s.open(t), bytes.Clone(body), nowMs)
+func openCall(t *testing.T, s *vSession, path string, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.Unreplayed, error) {
+	opened, _, err := openRequest(t, s.open(t), session.Line{Method: "POST", Target: path}, headers, body, nowMs, windowMs)
+	return opened, err
 }
 
 type vRequest struct {
@@ -253,7 +248,7 @@ func playRequest(t *testing.T, v *vRequest) {
 	v.Request.Sealed.same(t, sealed)
 	opened := must(openCall(t, &v.Session, v.Request.Path, v.Request.Sealed.Headers, v.Request.Sealed.Body.data, v.NowMs, v.WindowMs))(t)
 	v.Claim.same(t, opened.Claim(), v.NowMs)
-	if !v.Request.Plaintext.same(release(t, opened).Plaintext) {
+	if !v.Request.Plaintext.same(releasePlain(t, opened).First) {
 		t.Fatal("another plaintext")
 	}
 }
@@ -295,7 +290,7 @@ type vAnswer struct {
 func playAnswer(t *testing.T, v *vAnswer) {
 	opened := must(openCall(t, &v.Session, v.Request.Path, v.Request.Sealed.Headers, v.Request.Sealed.Body.data, v.NowMs, v.WindowMs))(t)
 	random := session.SealRandoms{IV: [12]byte(v.Answer.IV), Nonce: [16]byte(v.Answer.NonceRandom)}
-	sealed := release(t, opened).Reply.Seal(v.Answer.Status, v.Answer.Plaintext.data, v.Answer.StampMs, random)
+	sealed := releasePlain(t, opened).Reply.Seal(v.Answer.Status, v.Answer.Plaintext.data, v.Answer.StampMs, random)
 	v.Answer.Sealed.same(t, sealed)
 	_, pending := v.Request.seal(v.Client.session(t))
 	plaintext := must(pending.Open(v.Answer.Sealed.Headers.list(), v.Answer.Status, bytes.Clone(v.Answer.Sealed.Body.data), v.ReceivedMs, replayPolicy(v.WindowMs)))(t)

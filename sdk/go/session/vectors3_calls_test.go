@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -103,39 +104,15 @@ func sameHeaders(t *testing.T, made, want wire.HeaderList) {
 	}
 }
 
-// openIn3 opens a request as a server does: whole, and a byte at a time.
-func openIn3(t *testing.T, s *vSession3, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64) (*session.Unreplayed[*session.Opened3], []byte, error) {
-	request, err := session.ParseRequest3(headers.list(), line)
-	if err != nil {
-		return nil, nil, err
-	}
-	server := s.open(t)
-	if err := request.Check(server, nowMs, replayPolicy(windowMs)); err != nil {
-		return nil, nil, err
-	}
-	sealed, err := request.Sealed()
-	if err != nil {
-		return nil, nil, err
-	}
-	if sealed != nil && len(body) > 0 {
-		return nil, nil, wire.Refuse(wire.CodeHeaderInvalid)
-	}
-	if sealed == nil {
-		sealed = body
-	}
+// openRequest opens a request as a server does: whole, and in pieces.
+func openRequest(t *testing.T, server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.Unreplayed, []byte, error) {
 	var results [2]struct {
-		opened *session.Unreplayed[*session.Opened3]
+		opened *exchange.Unreplayed
 		rest   []byte
 		err    error
 	}
-	for n, step := range []int{max(1, len(sealed)), 1 + len(sealed)/1000} {
-		opener, opening, err := request.Open(server, nowMs, replayPolicy(windowMs))
-		if err != nil {
-			return nil, nil, err
-		}
-		results[n].opened, results[n].rest, results[n].err = feed(opener, func(frame []byte) (*session.Unreplayed[*session.Opened3], error) {
-			return opening.First(frame, server, nowMs)
-		}, bytes.Clone(sealed), step)
+	for n, step := range []int{max(1, len(body)), 1 + len(body)/1000} {
+		results[n].opened, results[n].rest, results[n].err = openInSteps(server, line, headers, body, nowMs, windowMs, step)
 	}
 	if a, b := results[0].err, results[1].err; (a == nil) != (b == nil) || a != nil && a.Error() != b.Error() {
 		t.Fatalf("whole it is %v, in pieces %v", a, b)
@@ -143,28 +120,51 @@ func openIn3(t *testing.T, s *vSession3, line session.Line, headers headerPairs,
 	return results[0].opened, results[0].rest, results[0].err
 }
 
-func feed(opener *session.FrameOpener, first func([]byte) (*session.Unreplayed[*session.Opened3], error), stream []byte, step int) (opened *session.Unreplayed[*session.Opened3], rest []byte, err error) {
-	for len(stream) > 0 {
-		piece := stream[:min(step, len(stream))]
-		stream = stream[len(piece):]
-		for len(piece) > 0 {
-			frame, complete, err := opener.Read(&piece, nil)
-			if err != nil {
+func openInSteps(server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64, step int) (opened *exchange.Unreplayed, rest []byte, err error) {
+	call, err := exchange.Begin(headers.list(), line, []wire.Version{1, 2, 3}, replayPolicy(windowMs), nowMs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := call.SessionID(); err != nil {
+		return nil, nil, err
+	}
+	opening, stream, err := call.Session(server, nowMs)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed := stream.InHeader; sealed != nil {
+		if len(body) > 0 {
+			return nil, nil, wire.Refuse(wire.CodeHeaderInvalid)
+		}
+		body, step = sealed, max(1, min(step, len(sealed)))
+	}
+	take := func(piece *exchange.Piece, err error) error {
+		switch {
+		case err != nil || piece == nil:
+			return err
+		case opened == nil:
+			opened, err = opening.Open(&exchange.Piece{Bytes: bytes.Clone(piece.Bytes)}, server, nowMs)
+			return err
+		}
+		rest = append(rest, piece.Bytes...)
+		return nil
+	}
+	for len(body) > 0 {
+		part := body[:min(step, len(body))]
+		body = body[len(part):]
+		for len(part) > 0 {
+			if err := take(stream.Read(&part)); err != nil {
 				return nil, nil, err
 			}
-			if !complete {
-				continue
-			}
-			if opened == nil {
-				if opened, err = first(frame); err != nil {
-					return nil, nil, err
-				}
-				continue
-			}
-			rest = append(rest, frame...)
 		}
 	}
-	return opened, rest, opener.End()
+	err = take(stream.End())
+	return opened, rest, err
+}
+
+func releasePlain(t *testing.T, opened *exchange.Unreplayed) *exchange.PlainRequest {
+	t.Helper()
+	return must(opened.Release(session.Reserved(opened.Claim())))(t)
 }
 
 func playRequest3(t *testing.T, v *vRequest3) {
@@ -181,13 +181,13 @@ func playRequest3(t *testing.T, v *vRequest3) {
 		headers, sealer, _, _ := client.SealAs(session.Line{Method: v.Method, Target: v.Path}, text(v.ContentType), v.Stamp, v.Nonce)
 		body = sealStream(t, headers, sealer, v.Inner, v.Frames, v.ContentType, v.Sealed.bodiless()).Body
 	}
-	opened, rest, err := openIn3(t, &v.Session, session.Line{Method: v.Method, Target: v.Path}, v.Sealed.Headers, body, v.NowMs, v.WindowMs)
+	opened, rest, err := openRequest(t, v.Session.open(t), session.Line{Method: v.Method, Target: v.Path}, v.Sealed.Headers, body, v.NowMs, v.WindowMs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.Claim.same(t, opened.Claim(), v.NowMs)
-	request := release(t, opened)
-	sameHeaders(t, request.Headers, v.Inner.list())
+	request := releasePlain(t, opened)
+	sameHeaders(t, request.Inner, v.Inner.list())
 	if !bytes.Equal(append(bytes.Clone(request.First), rest...), joined(v.Frames)) {
 		t.Fatal("another body")
 	}
@@ -206,7 +206,7 @@ type vRequest3Refused struct {
 }
 
 func playRequest3Refused(t *testing.T, v *vRequest3Refused) {
-	_, _, err := openIn3(t, &v.Session, session.Line{Method: v.Method, Target: v.Path}, v.Headers, v.Body.data, v.NowMs, v.WindowMs)
+	_, _, err := openRequest(t, v.Session.open(t), session.Line{Method: v.Method, Target: v.Path}, v.Headers, v.Body.data, v.NowMs, v.WindowMs)
 	wantCode(t, err, v.Code)
 }
 
@@ -254,7 +254,7 @@ func openAnswer3(pending *session.Pending3, headers wire.HeaderList, status int,
 }
 
 func playAnswer3(t *testing.T, v *vAnswer3) {
-	reply := session.NewReply3(v.Session.open(t), session.Line{Method: v.Request.Method, Target: v.Request.Path}, v.Request.Nonce)
+	reply := session.NewReply(v.Session.open(t), session.Line{Method: v.Request.Method, Target: v.Request.Path}, v.Request.Nonce)
 	headers, sealer := session.SealReplyAs(t, reply, v.Status, text(v.ContentType), v.Stamp, v.Nonce)
 	client := v.Client.session(t)
 	session.CheckMessageKeys(t, client, true, v.Request.Nonce, v.Nonce, v.Key, v.IV, v.Commit)
@@ -407,7 +407,7 @@ func playProblem3(t *testing.T, v *vProblem3) {
 		return
 	}
 	// The server makes the same proof.
-	request := must(session.ParseRequest3(headers, line))(t)
+	request := must(session.ParseRequest(headers, line, 0, session.ReplayPolicy{}))(t)
 	if mac := request.ClockProof(v.Session.open(t), *told.ServerTimeMs); wire.EncodeBase64(mac) != told.MAC {
 		t.Fatal("another mac")
 	}

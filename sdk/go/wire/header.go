@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Header names of the wires.
 const (
@@ -20,10 +23,12 @@ const (
 // A256GCM is the value of X-Enc-Alg, and an encAlg of wires 1 and 2.
 const A256GCM = "A256GCM"
 
-// Sealing lists every header of the sealing wires. None of them reaches a handler.
-func Sealing() []string {
-	return []string{HeaderKid, HeaderIdempotencyKey, HeaderClientID, HeaderNonce, HeaderTimestamp, HeaderEncAlg, HeaderIV,
-		HeaderTag, HeaderAAD, HeaderSeal, HeaderSealed}
+var sealing = []string{HeaderKid, HeaderIdempotencyKey, HeaderClientID, HeaderNonce, HeaderTimestamp, HeaderEncAlg, HeaderIV,
+	HeaderTag, HeaderAAD, HeaderSeal, HeaderSealed}
+
+// IsSealing says whether a header, in whichever case, is one of the sealing wires. None of them reaches a handler.
+func IsSealing(name string) bool {
+	return slices.ContainsFunc(sealing, func(known string) bool { return strings.EqualFold(name, known) })
 }
 
 // Headers are those of a message. [net/http.Header] is one; names compare without case.

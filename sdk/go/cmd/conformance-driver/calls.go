@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"strings"
 
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -14,26 +16,25 @@ func sealRandoms() (random session.SealRandoms) {
 	return random
 }
 
-func path(target string) string {
-	path, _, _ := strings.Cut(target, "?")
-	return path
-}
-
 func (d *driver) clientSeal(r *request) (result, error) {
 	made, body, nowMs := d.sessionOf(r), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
 	method, target, headers := need(r.Method, "method"), need(r.Target, "target"), r.headers()
 	handle := d.next()
 	if made.three == nil {
-		message, pending := made.old.Seal(path(target), body, nowMs, sealRandoms())
+		path, _, _ := strings.Cut(target, "?")
+		message, pending := made.old.Seal(path, body, nowMs, sealRandoms())
 		d.pendings[handle] = &clientCall{old: pending}
 		return result{"call": handle, "headers": pairs(append(message.Headers, wire.Header{Name: "Content-Type", Value: message.ContentType})),
 			"body_hex": hexOf(message.Body)}, nil
 	}
-	within, err := inner(headers)
+	for i := range headers {
+		headers[i].Name = strings.ToLower(headers[i].Name)
+	}
+	within, err := session.EncodeInner(headers)
 	if err != nil {
 		return nil, err
 	}
-	contentType, bodiless := octetStream, bodilessRequest(method, body)
+	contentType, bodiless := octetStream, len(body) == 0 && (method == "GET" || method == "HEAD" || method == "DELETE")
 	if bodiless {
 		contentType = ""
 	}
@@ -46,81 +47,66 @@ func (d *driver) clientSeal(r *request) (result, error) {
 		return nil, err
 	}
 	d.pendings[handle] = &clientCall{three: pending}
-	placed, sent := place(outer, stream, bodiless)
-	return result{"call": handle, "headers": placed, "body_hex": sent}, nil
+	if bodiless {
+		outer, stream = append(outer, wire.Header{Name: wire.HeaderSealed, Value: wire.EncodeBase64(stream)}), nil
+	} else {
+		outer = append(outer, wire.Header{Name: "Content-Type", Value: octetStream})
+	}
+	return result{"call": handle, "headers": pairs(outer), "body_hex": hexOf(stream)}, nil
 }
 
 func (d *driver) serverOpen(r *request) (result, error) {
 	headers, body, nowMs := r.headers(), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
-	method, target := need(r.Method, "method"), need(r.Target, "target")
+	line := session.Line{Method: need(r.Method, "method"), Target: need(r.Target, "target")}
 	server, err := session.NewSession(r.record())
 	if err != nil {
 		return nil, err
 	}
-	if len(headers.Values(wire.HeaderSeal)) > 0 {
-		return d.open3(server, session.Line{Method: method, Target: target}, headers, body, nowMs)
-	}
-	call, err := session.ParseCall(headers, path(target), nowMs, session.ReplayPolicy{})
+	call, err := exchange.Begin(headers, line, []wire.Version{wire.Wire1, wire.Wire2, wire.Wire3}, session.ReplayPolicy{}, nowMs)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := call.Open(server, body, nowMs)
+	opening, stream, err := call.Session(server, nowMs)
 	if err != nil {
 		return nil, err
 	}
-	request, err := release(opened)
+	rest, err := oneStream(stream.InHeader, body)
 	if err != nil {
 		return nil, err
 	}
-	handle := d.next()
-	d.replies[handle] = &serverCall{old: request.Reply, method: method}
-	return result{"call": handle, "headers": [][2]string{}, "body_hex": hexOf(request.Plaintext), "claim_hex": opened.Claim().KeyHex()}, nil
-}
-
-func (d *driver) open3(server *session.Session, line session.Line, headers wire.HeaderList, body []byte, nowMs uint64) (result, error) {
-	request, err := session.ParseRequest3(headers, line)
+	first, err := next(stream, &rest)
 	if err != nil {
 		return nil, err
 	}
-	opener, opening, err := request.Open(server, nowMs, session.ReplayPolicy{})
+	unreplayed, err := opening.Open(first, server, nowMs)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := request.Sealed()
+	opened, err := unreplayed.Release(session.Reserved(unreplayed.Claim()))
 	if err != nil {
 		return nil, err
 	}
-	stream, err := oneStream(sealed, body)
-	if err != nil {
-		return nil, err
-	}
-	first, complete, err := opener.Read(&stream, nil)
-	if err != nil {
-		return nil, err
-	}
-	if !complete {
-		return nil, opener.End()
-	}
-	unreplayed, err := opening.First(first, server, nowMs)
-	if err != nil {
-		return nil, err
-	}
-	opened, err := release(unreplayed)
-	if err != nil {
-		return nil, err
-	}
-	plain := opened.First
-	for len(stream) > 0 {
-		if plain, _, err = opener.Read(&stream, plain); err != nil {
+	plain := bytes.Clone(opened.First)
+	for !stream.Done() {
+		piece, err := next(stream, &rest)
+		if err != nil {
 			return nil, err
 		}
-	}
-	if err := opener.End(); err != nil {
-		return nil, err
+		plain = append(plain, piece.Bytes...)
 	}
 	handle := d.next()
-	d.replies[handle] = &serverCall{three: opened.Reply, method: line.Method}
-	return result{"call": handle, "headers": pairs(opened.Headers), "body_hex": hexOf(plain), "claim_hex": unreplayed.Claim().KeyHex()}, nil
+	d.replies[handle] = &serverCall{opened.Reply, line.Method == "HEAD"}
+	return result{"call": handle, "headers": pairs(opened.Inner), "body_hex": hexOf(plain), "claim_hex": unreplayed.Claim().KeyHex()}, nil
+}
+
+// next gives the next piece of a body that is all there.
+func next(stream *exchange.Stream, rest *[]byte) (*exchange.Piece, error) {
+	for len(*rest) > 0 {
+		if piece, err := stream.Read(rest); piece != nil || err != nil {
+			return piece, err
+		}
+	}
+	return stream.End()
 }
 
 // oneStream takes the stream from X-Sealed or the body, never from both.
@@ -142,29 +128,23 @@ func (d *driver) serverSeal(r *request) (result, error) {
 	}
 	delete(d.replies, handle)
 	status, headers, body, nowMs := need(r.Status, "status"), r.headers(), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
-	if call.three == nil {
-		message := call.old.Seal(status, body, nowMs, sealRandoms())
-		return result{"status": status, "headers": pairs(append(message.Headers, wire.Header{Name: "Content-Type", Value: message.ContentType})),
-			"body_hex": hexOf(message.Body)}, nil
-	}
-	within, err := inner(headers)
-	if err != nil {
+	seal := call.reply.Answer(status, call.isHead)
+	if err := seal.Begin(headers); err != nil {
 		return nil, err
 	}
-	contentType, bodiless := octetStream, bodilessAnswer(call.method, status)
-	if bodiless {
-		contentType, body = "", nil
+	outer, stream := wire.HeaderList(nil), []byte(nil)
+	for last := false; !last; {
+		if !seal.Bodyless {
+			body = body[seal.Take(body):]
+		}
+		last = len(body) == 0 || seal.Bodyless
+		head, piece, err := seal.Seal(last, nowMs, sealRandoms())
+		if err != nil {
+			return nil, err
+		}
+		outer, stream = append(outer, head...), append(stream, piece...)
 	}
-	outer, sealer, err := call.three.Seal(status, contentType, nowMs, random16())
-	if err != nil {
-		return nil, err
-	}
-	stream, err := sealer.SealWhole(nil, within, body)
-	if err != nil {
-		return nil, err
-	}
-	placed, sent := place(outer, stream, bodiless)
-	return result{"status": status, "headers": placed, "body_hex": sent}, nil
+	return result{"status": seal.Status, "headers": pairs(outer), "body_hex": hexOf(stream)}, nil
 }
 
 func (d *driver) clientOpen(r *request) (result, error) {

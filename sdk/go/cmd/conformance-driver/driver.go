@@ -5,9 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"math"
-	"strings"
 
 	"sealway.dev/go/crypto"
+	"sealway.dev/go/internal/exchange"
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
@@ -39,9 +39,8 @@ type clientCall struct {
 }
 
 type serverCall struct {
-	old    *session.Reply
-	three  *session.Reply3
-	method string
+	reply  *exchange.Reply
+	isHead bool
 }
 
 func newDriver() *driver {
@@ -197,10 +196,6 @@ var families = map[string]session.Family{
 	"/session/init": session.FamilySession, "/session/init/anon": session.FamilyAnonymous, "/v1/session/init": session.FamilyV1,
 }
 
-func release[T any](unreplayed *session.Unreplayed[T]) (T, error) {
-	return unreplayed.Release(session.Reserved(unreplayed.Claim()))
-}
-
 func (d *driver) serverInit(r *request) (result, error) {
 	path, body, nowMs := need(r.Path, "path"), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
 	if path == "/v3/sessions" {
@@ -218,7 +213,7 @@ func (d *driver) serverInit(r *request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	init, err := release(call)
+	init, err := call.Release(session.Reserved(call.Claim()))
 	if err != nil {
 		return nil, err
 	}
@@ -272,27 +267,4 @@ func (d *driver) serverRenew(r *request) (result, error) {
 	return ok, err
 }
 
-func bodilessRequest(method string, body []byte) bool {
-	return len(body) == 0 && (method == "GET" || method == "HEAD" || method == "DELETE")
-}
-
-func bodilessAnswer(method string, status int) bool {
-	return method == "HEAD" || status == 204 || status == 205 || status == 304
-}
-
-func inner(headers wire.HeaderList) ([]byte, error) {
-	for i := range headers {
-		headers[i].Name = strings.ToLower(headers[i].Name)
-	}
-	return session.EncodeInner(headers)
-}
-
 const octetStream = "application/octet-stream"
-
-// place puts a stream where its message has it.
-func place(headers wire.HeaderList, stream []byte, bodiless bool) ([][2]string, string) {
-	if bodiless {
-		return pairs(append(headers, wire.Header{Name: wire.HeaderSealed, Value: wire.EncodeBase64(stream)})), ""
-	}
-	return pairs(append(headers, wire.Header{Name: "Content-Type", Value: octetStream})), hexOf(stream)
-}

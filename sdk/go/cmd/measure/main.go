@@ -157,7 +157,7 @@ func calls(size int, client2 *session.ClientSession, server2 *session.Session, c
 	body := make([]byte, len(message.Body))
 	open2 := &task{name: "wire 2 open", run: func() {
 		copy(body, message.Body)
-		call := must(session.ParseCall(message.Headers, "/", now, session.ReplayPolicy{}))
+		call := must(session.ParseRequest(message.Headers, session.Line{Method: "POST", Target: "/"}, now, session.ReplayPolicy{}))
 		must(call.Open(server2, body, now))
 	}}
 	line, inner := session.Line{Method: "POST", Target: "/transaction/purchase"}, []byte{0, 0}
@@ -174,8 +174,8 @@ func calls(size int, client2 *session.ClientSession, server2 *session.Session, c
 		headers.Set(header.Name, header.Value)
 	}
 	open3 := &task{name: "wire 3 open", run: func() {
-		request := must(session.ParseRequest3(headers, line))
-		opener, _, err := request.Open(server3, now, session.ReplayPolicy{})
+		request := must(session.ParseRequest(headers, line, now, session.ReplayPolicy{}))
+		opener, _, err := request.Accept(server3, now)
 		must(0, err)
 		_, _, err = opener.OpenWhole(stream)
 		must(0, err)
