@@ -14,6 +14,8 @@ from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import DEFAULT_SUITES, Suite
 from sealway.errors import Refused
+from sealway.exchange.reply import Reply
+from sealway.exchange.request import Exchange
 from sealway.session.claim import WINDOW_MS, Fresh, SessionRecord
 from sealway.session.old import call as old_call
 from sealway.session.old import init as old_init
@@ -22,7 +24,7 @@ from sealway.session.three import client, message, server
 from sealway.session.three.stream import open_whole
 from sealway.wire.encoding import decode_base64, encode_base64
 from sealway.wire.header import X_SEALED, Headers
-from sealway.wire.inner import encode_inner
+from sealway.wire.inner import InnerHeaders, encode_inner
 
 TTL_SEC, TTL_SEC_MIN, TTL_SEC_MAX = 1800, 300, 3600
 
@@ -33,9 +35,9 @@ def by_nature(method: str, body: bytes) -> bool:
     return not body and method in call3.BODILESS_METHODS
 
 
-def inner_of(pairs: list[list[str]]) -> bytes:
+def inner_of(pairs: list[list[str]]) -> InnerHeaders:
     """Values are bytes, which JSON does not have: each stands there as the character of its number."""
-    return encode_inner((name.lower().encode(), value.encode("latin-1")) for name, value in pairs)
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in pairs]
 
 
 def shown(inner: list[tuple[bytes, bytes]]) -> list[list[str]]:
@@ -191,7 +193,7 @@ class Driver:
         is_bodiless = by_nature(m["method"], body)
         content_type = "" if is_bodiless else call3.OCTETS
         pending = session.seal(m["method"], m["target"], content_type, stamp, entropy.nonce())
-        stream = pending.sealer.seal_all(inner_of(m["headers"]), body)
+        stream = pending.sealer.seal_all(encode_inner(inner_of(m["headers"])), body)
         headers = list(pending.headers)
         if is_bodiless:
             headers.append((X_SEALED, encode_base64(stream)))
@@ -201,55 +203,25 @@ class Driver:
         return {"call": self.keep(pending), "headers": headers, "body_hex": stream.hex()}
 
     def server_open(self, m: Json) -> Json:
-        record, now_ms = record_of(m["session"]), m["now_ms"]
-        headers, body = Headers((name, value) for name, value in m["headers"]), bytes.fromhex(m["body_hex"])
-        if record.wire == 3 and "X-Seal" in headers:
-            request = call3.parse_request(m["method"], m["target"], headers)
-            if request.session_id != record.id:
-                raise Refused("session_unknown")
-            request.check_session(record, now_ms, WINDOW_MS)
-            sealed = call3.sealed_header(headers, bool(body))
-            inner, frames = open_whole(request.opener(record), body if sealed is None else sealed)
-            claim = request.claim(WINDOW_MS)
-            call = self.keep((request, record))
-            return {
-                "call": call,
-                "headers": shown(inner),
-                "body_hex": b"".join(frames).hex(),
-                "claim_hex": claim.key.hex(),
-            }
-        parsed = old_call.parse_call(m["target"], headers, now_ms, WINDOW_MS)
-        if parsed.session_id != record.id:
-            raise Refused("session_unknown")
-        parsed.check_session(record, now_ms)
-        pending = parsed.open(record, body, WINDOW_MS)
-        opened = pending.release(Fresh(pending.claim))
+        headers = Headers((name, value) for name, value in m["headers"])
+        exchange = Exchange.begin(m["method"], m["target"], headers, m["now_ms"], WINDOW_MS)
+        opening, stream = exchange.session(record_of(m["session"]))
+        pieces = stream.read(bytes.fromhex(m["body_hex"])) + stream.end()
+        pending = opening.open(pieces[0])
+        plain = pending.release(Fresh(pending.claim))
         return {
-            "call": self.keep(opened.reply),
-            "headers": [],
-            "body_hex": opened.plaintext.hex(),
+            "call": self.keep(plain.reply),
+            "headers": shown(plain.inner or []),
+            "body_hex": (plain.first + b"".join(pieces[1:])).hex(),
             "claim_hex": pending.claim.key.hex(),
         }
 
     def server_seal(self, m: Json) -> Json:
-        call, body, now_ms = self.handles[m["call"]], bytes.fromhex(m["body_hex"]), m["now_ms"]
-        headers: list[tuple[str, str]]
-        if isinstance(call, old_call.Reply):
-            headers, sealed = call.seal(m["status"], body, now_ms, entropy.nonce_random(), entropy.iv())
-            headers.append(("Content-Type", old_call.content_type_of(call.wire)))
-        else:
-            request, record = call
-            is_bodiless = call3.is_bodiless(request.method, m["status"])
-            content_type = "" if is_bodiless else call3.OCTETS
-            headers, sealer = request.seal_answer(record, m["status"], content_type, now_ms, entropy.nonce_random())
-            sealed = sealer.seal_all(inner_of(m["headers"]), body)
-            if is_bodiless:
-                headers.append((X_SEALED, encode_base64(sealed)))
-                sealed = b""
-            else:
-                headers.append(("Content-Type", content_type))
+        reply: Reply = self.handles[m["call"]]
+        inner, body, seal = inner_of(m["headers"]), bytes.fromhex(m["body_hex"]), reply.answer(m["status"])
+        headers, sealed = seal.begin(inner, body, True, m["now_ms"], entropy.nonce_random(), entropy.iv())
         del self.handles[m["call"]]
-        return {"status": m["status"], "headers": headers, "body_hex": sealed.hex()}
+        return {"status": seal.status, "headers": headers, "body_hex": sealed.hex()}
 
     def client_open(self, m: Json) -> Json:
         call, body, status = self.handles[m["call"]], bytes.fromhex(m["body_hex"]), m["status"]

@@ -72,7 +72,7 @@ def test_headers_of_calls_are_read_or_refused(headers: Headers, target: str) -> 
     with suppress(Refused):
         parse_request("GET", target, headers)
     with suppress(Refused):
-        sealed_header(headers, False)
+        sealed_header(headers)
 
 
 @QUICK

@@ -12,8 +12,8 @@ import pytest
 
 from sealway import entropy
 from sealway.asgi import SealedApp
-from sealway.errors import Refused
-from sealway.server import MemoryStore, body
+from sealway.errors import Refused, StoreUnavailable
+from sealway.server import MemoryStore, body, serve
 from sealway.session.claim import Claim
 from sealway.session.old.call import ClientSession
 from sealway.session.three.client import Session
@@ -66,8 +66,10 @@ class World:
         sealed = self.old.seal("/order", b"{}", str(stamp_ms), entropy.nonce(), entropy.iv())
         return [*sealed.headers, ("Content-Type", sealed.content_type)], [sealed.body]
 
-    async def call(self, headers: Pairs, parts: list[bytes], is_held: bool = False) -> list[dict[str, Any]]:
-        """What the server sends. Where the body is held, nothing of it comes before `released`."""
+    async def call(
+        self, headers: Pairs, parts: list[bytes], is_held: bool = False, is_open: bool = False
+    ) -> list[dict[str, Any]]:
+        """What the server sends. Of a body that is held nothing comes before `released`; an open one does not end."""
         raw = [(name.lower().encode(), value.encode()) for name, value in headers]
         sent: list[dict[str, Any]] = []
         left = list(parts)
@@ -78,7 +80,7 @@ class World:
                 await self.released.wait()
             if not left:
                 await anyio.sleep_forever()
-            return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+            return {"type": "http.request", "body": left.pop(0), "more_body": is_open or bool(left)}
 
         async def send(message: Any) -> None:
             sent.append(message)
@@ -265,26 +267,124 @@ def test_a_request_that_still_comes_is_cut_within_a_second_once_its_session_ends
 
         world.handler = wait
         headers, parts = world.seal(3, world.clock_ms)
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers]
-        left = parts[:1]
-
-        async def receive() -> dict[str, Any]:
-            if not left:
-                await anyio.sleep_forever()
-            return {"type": "http.request", "body": left.pop(0), "more_body": True}
-
         sent: list[dict[str, Any]] = []
 
-        async def send(message: Any) -> None:
-            sent.append(message)
+        async def call() -> None:
+            sent.extend(await world.call(headers, parts[:1], is_open=True))
 
         with anyio.fail_after(4):
             async with anyio.create_task_group() as group:
-                group.start_soon(world.app, {**HTTP, "headers": raw}, receive, send)
+                group.start_soon(call)
                 await begun.wait()
                 world.store.delete(world.id(3))
         assert sent[0]["status"] == 401
         assert json.loads(sent[1]["body"])["code"] == "session_expired"
         assert world.served == 1
+
+    anyio.run(run)
+
+
+@HOW
+def test_a_request_that_still_comes_behind_its_answer_is_cut_too_once_its_session_ends(how: str) -> None:
+    async def run() -> None:
+        world = World()
+
+        async def early(scope: Any, receive: Any, send: Any) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"yes"})
+            if how == "revoked":
+                world.store.delete(world.id(3))
+            else:
+                world.clock_ms += 3_600_000
+            while (await receive()).get("more_body"):
+                pass
+
+        world.handler = early
+        headers, parts = world.seal(3, world.clock_ms)
+        with anyio.fail_after(4):
+            sent = await world.call(headers, parts[:1], is_open=True)
+        # What was answered before stays answered.
+        assert [message.get("more_body") for message in sent] == [None, False]
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("how", ["refused", "broken", "silent"])
+def test_a_request_under_way_outlives_its_store_but_not_its_own_session(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)
+
+    async def run() -> None:
+        world = World()
+        asked = 0
+
+        async def away(id: str) -> None:
+            nonlocal asked
+            asked += 1
+            if how == "silent":
+                # The session's end comes before an answer.
+                await anyio.sleep_forever()
+            raise StoreUnavailable("away") if how == "refused" else ConnectionError("away")
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            record = world.store._sessions[world.id(3)]
+            monkeypatch.setattr(world.store, "session", away)
+            if how == "silent":
+                world.clock_ms = record.expires_ms - 200
+            while asked < (1 if how == "silent" else 3):
+                await anyio.sleep(0.001)
+            world.served += 1
+            world.clock_ms = record.expires_ms
+            await anyio.sleep_forever()
+
+        world.handler = slow
+        with anyio.fail_after(10):
+            sent = await world.call(*world.seal(3, world.clock_ms))
+        assert (sent[0]["status"], json.loads(sent[1]["body"])["code"]) == (401, "session_expired")
+        assert world.served == 2
+
+    anyio.run(run)
+
+
+@WIRES
+def test_an_application_that_has_all_of_a_request_and_has_answered_is_left_to_its_work(
+    wire: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)
+
+    async def run() -> None:
+        world = World()
+        is_over = False
+
+        async def early(scope: Any, receive: Any, send: Any) -> None:
+            nonlocal is_over
+            await world.bought(scope, receive, send)
+            world.store.delete(world.id(wire))
+            await anyio.sleep(0.1)
+            is_over = True
+
+        world.handler = early
+        assert (await world.call(*world.seal(wire, world.clock_ms)))[0]["status"] == 200
+        assert is_over
+
+    anyio.run(run)
+
+
+def test_a_call_of_wire_2_under_way_is_not_cut_since_its_client_would_send_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)
+
+    async def run() -> None:
+        world = World()
+
+        async def slow(scope: Any, receive: Any, send: Any) -> None:
+            world.store.delete(world.id(2))
+            await anyio.sleep(0.1)
+            await world.bought(scope, receive, send)
+
+        world.handler = slow
+        assert (await world.call(*world.seal(2, world.clock_ms)))[0]["status"] == 200
 
     anyio.run(run)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "sealway"
-PURE = sorted(path for part in ("wire", "crypto", "session") for path in (PACKAGE / part).rglob("*.py"))
+PURE = sorted(path for part in ("wire", "crypto", "session", "exchange") for path in (PACKAGE / part).rglob("*.py"))
 #: What the pure parts may import from outside of the package.
 ALLOWED = {
     "__future__",
@@ -42,6 +42,28 @@ FORBIDDEN = {
 GIVEN = {("crypto/suite.py", "encapsulate")}
 
 
+#: Drivers of sealed requests. They neither frame nor encode, and write no error's body.
+DRIVER = [
+    PACKAGE / "asgi.py",
+    *(PACKAGE / "server" / f"{name}.py" for name in ("body", "open", "reject", "seal", "serve")),
+]
+FOR_DRIVERS = {"session.claim", "wire.header", "wire.inner"}
+
+
+def imported(path: Path, node: ast.ImportFrom) -> list[str]:
+    """The module of the package that a relative import names, by its parts."""
+    package = path.relative_to(PACKAGE).parts
+    return [*package[: len(package) - node.level], *(node.module or "").split(".")]
+
+
+@pytest.mark.parametrize("path", DRIVER, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_driver_knows_no_byte_of_a_wire(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level and imported(path, node)[0] in {"wire", "crypto", "session"}:
+            assert ".".join(imported(path, node)) in FOR_DRIVERS, ast.dump(node)
+        assert not isinstance(node, ast.Import) or all(alias.name != "json" for alias in node.names)
+
+
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_pure_module_imports_and_calls_nothing_that_is_not_pure(path: Path) -> None:
     tree = ast.parse(path.read_text())
@@ -53,9 +75,10 @@ def test_a_pure_module_imports_and_calls_nothing_that_is_not_pure(path: Path) ->
             if node.level == 0:
                 assert (node.module or "").split(".")[0] in ALLOWED, ast.dump(node)
             else:
-                package = path.relative_to(PACKAGE).parts
-                target = [*package[: len(package) - node.level], *(node.module or "").split(".")]
-                assert target[0] in {"wire", "crypto", "session", "errors"}, ast.dump(node)
+                allowed = {"wire", "crypto", "session", "errors"} | (
+                    {"exchange"} if name.startswith("exchange") else set()
+                )
+                assert imported(path, node)[0] in allowed, ast.dump(node)
         if isinstance(node, ast.Call):
             called = node.func
             if isinstance(called, ast.Attribute):

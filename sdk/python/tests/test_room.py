@@ -60,7 +60,7 @@ class Service:
     """A server, and sessions of all wires."""
 
     def __init__(self, url: str, app: SealedApp, store: MemoryStore) -> None:
-        self.port, self.room = urlsplit(url).port or 0, app._room
+        self.port, self.room = urlsplit(url).port or 0, app._settings.room
         self.old = {wire: agree_old(store, wire) for wire in (1, 2)}
         self.three = agree_three(store)
         self.begun: list[socket.socket] = []
@@ -220,7 +220,7 @@ def test_a_body_longer_than_the_room_is_too_long() -> None:
 
 def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_body_held_whole() -> None:
     def share(**more: Any) -> int:
-        return SealedApp(handler, store=MemoryStore(), **more)._room.share
+        return SealedApp(handler, store=MemoryStore(), **more)._settings.room.share
 
     assert share() == 4 * MIB
     assert share(buffered_bytes_max=MIB) == MIB

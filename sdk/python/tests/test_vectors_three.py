@@ -13,10 +13,10 @@ from sealway.crypto.digest import sha256
 from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, PrivateKeys, SeedKemKey, Suite
 from sealway.errors import Refused
-from sealway.server.header import service_headers
-from sealway.session.claim import SessionRecord
+from sealway.server.headers import unseal_inner
+from sealway.session.claim import Fresh, SessionRecord
 from sealway.session.three import message, problem, schedule
-from sealway.session.three.call import ParsedRequest, parse_request, sealed_header
+from sealway.session.three.call import ParsedRequest
 from sealway.session.three.client import ClientInit, Session
 from sealway.session.three.key_set import parse_key_set
 from sealway.session.three.server import Draws, Identity, Who, accept
@@ -24,7 +24,18 @@ from sealway.session.three.stream import open_whole
 from sealway.wire.encoding import encode_base64
 from sealway.wire.header import X_SEALED, Headers
 from sealway.wire.inner import encode_inner
-from vectors import COUNTED, Node, assert_claim, is_same, load, record_of, same_headers, scenarios, to_bytes
+from vectors import (
+    COUNTED,
+    Node,
+    assert_claim,
+    is_same,
+    load,
+    open_server,
+    record_of,
+    same_headers,
+    scenarios,
+    to_bytes,
+)
 
 RAN: Counter[str] = Counter()
 RESENDS: Counter[bool] = Counter()
@@ -190,16 +201,6 @@ def record3(node: Node) -> SessionRecord:
     return record
 
 
-def open_server(record: SessionRecord, s: Node, headers: Headers, body: bytes) -> tuple[ParsedRequest, Any]:
-    now_ms, window_ms = s["now_ms"], s["window_ms"]
-    request = parse_request(s["method"], s["path"], headers)
-    if request.session_id != record.id:
-        raise Refused("session_unknown")
-    request.check_session(record, now_ms, window_ms)
-    sealed = sealed_header(headers, bool(body))
-    return request, open_whole(request.opener(record), body if sealed is None else sealed)
-
-
 def given_inner(s: Node) -> list[tuple[bytes, bytes]]:
     return [(name.encode(), to_bytes(value)) for name, value in s["inner"]]
 
@@ -242,15 +243,16 @@ def run_request3(s: Node) -> None:
     pending = session.seal(s["method"], s["path"], s["content_type"] or "", s["stamp"], s["nonce"])
     assert_keys(pending.sealer, s)
     headers, body = assert_message(s, pending.headers, seal_frames(pending.sealer, s))
-    request, (inner, frames) = open_server(record, s, headers, body)
-    assert_opened(s, inner, frames)
-    assert_claim(s["claim"], request.claim(s["window_ms"]), s["now_ms"])
+    shut, others = open_server(record, s["method"], s["path"], headers, body, s["now_ms"], s["window_ms"])
+    plain = shut.release(Fresh(shut.claim))
+    assert_opened(s, plain.inner, [plain.first, *others])
+    assert_claim(s["claim"], shut.claim, s["now_ms"])
 
 
 def run_request3_refused(s: Node) -> None:
     record = record3(s["session"])
     with pytest.raises(Refused) as refused:
-        open_server(record, s, s.headers(), s.bytes("body"))
+        open_server(record, s["method"], s["path"], s.headers(), s.bytes("body"), s["now_ms"], s["window_ms"])
     assert refused.value.code == s["code"]
 
 
@@ -269,7 +271,7 @@ def run_answer3(s: Node) -> None:
     session, record, request = session_of(s["client"]), record3(s["session"]), s["request"]
     parsed = ParsedRequest(request["method"], request["path"], record.id, "0", request["nonce"], "")
     assert s["nonce"].startswith("r-")
-    headers, sealer = parsed.seal_answer_as(record, s["status"], s["content_type"] or "", s["stamp"], s["nonce"])
+    headers, sealer = parsed.seal_answer(record, s["status"], s["content_type"] or "", s["stamp"], s["nonce"])
     assert_keys(sealer, s)
     received, body = assert_message(s, headers, seal_frames(sealer, s))
     inner, frames = open_client(session, s, received, body)
@@ -297,7 +299,7 @@ def run_key_set3(s: Node) -> None:
 
 def run_headers3(s: Node) -> None:
     inner, outer = ([(name.encode(), value.encode()) for name, value in s[member]] for member in ("inner", "outer"))
-    seen = service_headers(outer, inner, s["front_trusted"])
+    seen = unseal_inner(outer, inner, s["front_trusted"])
     assert [[name.decode(), value.decode()] for name, value in seen] == [list(pair) for pair in s["service"]]
 
 

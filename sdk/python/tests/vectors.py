@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sealway.crypto.secret import Secret
-from sealway.session.claim import Claim, SessionRecord
+from sealway.exchange.request import Exchange, PlainRequest
+from sealway.session.claim import Claim, SessionRecord, Unreplayed
 from sealway.wire.header import Headers
 
 ROOT = Path(__file__).resolve().parents[3] / "vectors"
@@ -96,6 +97,15 @@ def record_of(node: Node, key: str = "key_hex") -> SessionRecord:
     return SessionRecord(
         node["id"], node["wire"], node["client_id"], Secret(node.hex(key)), node["created_ms"], node["expires_ms"]
     )
+
+
+def open_server(
+    record: SessionRecord, method: str, path: str, headers: Headers, body: bytes, now_ms: int, window_ms: int
+) -> tuple[Unreplayed[PlainRequest], list[bytes]]:
+    """Opens a request all of which is there, as a server does: it, and the parts of its body behind the first."""
+    opening, stream = Exchange.begin(method, path, headers, now_ms, window_ms).session(record)
+    first, *others = stream.read(body) + stream.end()
+    return opening.open(first), others
 
 
 def assert_claim(node: Node, claim: Claim, now_ms: int) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from urllib.parse import quote
 
 from . import check
-from .server.body import App, Body, Receive, Scope, Send, send_whole
-from .server.header import plain_request
-from .server.old import serve_old
-from .server.refusal import log, nothing, plain
-from .server.room import BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, Room
+from .exchange.refusal import Refusal
+from .exchange.rejection import METHODS, ErrorAnswer, Form, Rejection
+from .exchange.request import looks_sealed
+from .server.body import App, Body, Receive, Scope, Send
+from .server.headers import plain_request
+from .server.reject import log, send_error
+from .server.room import BUFFERED_BYTES_MAX, BUFFERED_BYTES_MIN, Holding, Room
 from .server.route import BODY_MAX, Route, Rules
-from .server.settings import Settings
+from .server.serve import Settings, serve
 from .server.store import SessionStore, wall_clock_ms
-from .server.three import serve_three
+from .server.timing import Timing
 from .session.claim import WINDOW_MS, SessionRecord
-from .session.three.call import UNSEALED_METHODS
-from .wire.header import X_IDEMPOTENCY_KEY, X_KID, X_SEAL, Headers
+from .wire.header import Headers
 
 __all__ = ["Route", "SealedApp"]
 
@@ -51,11 +51,11 @@ class SealedApp:
         """Around `app`, with sessions and claims of `store`.
 
         The first of `routes` that names a path decides; a path that none names is sealed, required. A route that is never
-        reached is a `UsageError`. Anonymous sessions may use
-        `anonymous_paths`, which are compared whole. `allow` is a policy: whether a session's client may use a path.
-        `trusts_origin` passes on the headers that say where a request came from, on plain routes too (`Forwarded`,
-        `X-Forwarded-…`, `X-Real-IP`, `Via`, `Client-Cert` and the others of `stripped_headers` in `spec/registry.toml`):
-        only behind a proxy that sets or removes them. Within a seal they are never heard.
+        reached is a `UsageError`. Anonymous sessions may use `anonymous_paths`, which are compared whole, as sent. `allow`
+        is a policy: True lets a session's client use a path. `trusts_origin` passes on the headers that say where a request
+        came from, on plain routes too (`Forwarded`, `X-Forwarded-…`, `X-Real-IP`, `Via`, `Client-Cert` and the others of
+        `stripped_headers` in `spec/registry.toml`): only behind a proxy that sets or removes them. Within a seal they are
+        never heard.
 
         `buffered_bytes_max` (64 MiB, 1 MiB at least) bounds the bytes of sealed bodies that have arrived and are not opened
         yet, of all requests together: whole bodies on wires 1 and 2, frames on wire 3. One remote address (IPv6: a /64) has
@@ -77,15 +77,10 @@ class SealedApp:
         least = BUFFERED_BYTES_MIN
         check.number("buffered_bytes_max", buffered_bytes_max, least, f"bytes, {least} at least", is_whole=True)
         check.callback("now_ms", now_ms, "a function")
+        room = Room(buffered_bytes_max, max([BODY_MAX, *(each.body_max for each in routes)]))
         self._app = app
-        self._store = store
         self._rules = Rules(routes)
-        self._anonymous_paths = frozenset(paths)
-        self._allow = allow
-        self._trusts_origin = trusts_origin
-        self._window_ms = window_ms
-        self._room = Room(buffered_bytes_max, max([BODY_MAX, *(each.body_max for each in routes)]))
-        self._now_ms = now_ms
+        self._settings = Settings(store, window_ms, frozenset(paths), allow, trusts_origin, now_ms, room)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves one connection of ASGI."""
@@ -99,45 +94,24 @@ class SealedApp:
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
+        headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
+        is_preflight = scope["method"] == "OPTIONS"
         if route is None:
             log.warning("refused another spelling of a sealed path")
-            answer = plain("CRYPTO_ERROR")
-            await send_whole(send, answer.status, answer.headers, answer.body)
-            return
-        headers = Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"])
-        is_marked = any(name in headers for name in (X_SEAL, X_KID, X_IDEMPOTENCY_KEY))
-        is_question = scope["method"] == "OPTIONS"
-        if route.sealed == "off" or (route.sealed == "optional" and not is_marked and not is_question):
+            answer = Rejection(Refusal("disguised_path")).answer(Form.PLAIN)
+        elif route.sealed == "off" or (route.sealed == "optional" and not is_preflight and not looks_sealed(headers)):
             await self._plain(scope, receive, send)
             return
-        if scope["method"] in UNSEALED_METHODS:
-            await Body(receive, headers, route.body_max).discard()
-            # The browser's question is never sealed: middleware for CORS stands around this one and answers it first.
-            answer = nothing() if is_question else plain("METHOD_NOT_ALLOWED")
-            await send_whole(send, answer.status, answer.headers, answer.body)
+        elif is_preflight:
+            # Never sealed: middleware for CORS stands around this one and answers it first.
+            answer = ErrorAnswer(204, [(b"allow", METHODS)], b"")
+        else:
+            await serve(self._app, self._settings, route, headers, scope, receive, send)
             return
-        settings = Settings(
-            self._store,
-            route,
-            scope["path"],
-            self._window_ms,
-            self._anonymous_paths,
-            self._allow,
-            self._trusts_origin,
-            self._now_ms,
-            self._room,
-            None if self._trusts_origin else (scope.get("client") or (None,))[0],
-        )
-        serve = serve_three if X_SEAL in headers else serve_old
-        await serve(self._app, settings, _target(scope), headers, scope, receive, send)
+        timing = Timing()
+        await Body(receive, headers, Holding(self._settings.room, None)).discard()
+        await send_error(send, answer, timing)
 
     async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app({**scope, "headers": plain_request(scope["headers"], self._trusts_origin)}, receive, send)
-
-
-def _target(scope: Scope) -> str:
-    """Path and query as they were sent."""
-    raw = scope.get("raw_path")
-    path = raw.decode("latin-1") if raw is not None else quote(scope["path"])
-    query = scope.get("query_string", b"").decode("latin-1")
-    return f"{path}?{query}" if query else path
+        headers = plain_request(scope["headers"], self._settings.trusts_origin)
+        await self._app({**scope, "headers": headers}, receive, send)

@@ -68,11 +68,12 @@ class Refused(SealwayError):
 
     Attributes:
         field: the header or the member at fault, if it is one.
+        proof: members that prove the refusal to its client, in a problem.
     """
 
-    def __init__(self, code: str, field: str | None = None) -> None:
+    def __init__(self, code: str, field: str | None = None, proof: Mapping[str, Any] | None = None) -> None:
         self.blame, meaning = CODES[code]
-        self.code, self.field = code, field
+        self.code, self.field, self.proof = code, field, proof or {}
         super().__init__(f"{code}: {meaning}" if field is None else f"{code}: {meaning} ({field})")
 
 

@@ -1,4 +1,4 @@
-"""Reading request bodies within bounds of length and time."""
+"""Reading request bodies within bounds of length, time and memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import anyio
 
-from ..errors import Refused
+from ..errors import Refused, SealwayError
+from ..exchange.refusal import Refusal
 from ..wire.header import Headers
 from .room import Holding
 
@@ -18,7 +19,7 @@ Send = Callable[[Message], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Seconds for a body that is read whole, and for each piece of one that streams.
+#: Seconds for the first piece of a body as a whole, and for each chunk behind it.
 BODY_SEC: Final = 30.0
 _DISCARD_MAX, _DISCARD_SEC = 1_048_576, 2.0
 
@@ -28,13 +29,13 @@ async def in_time() -> AsyncIterator[None]:
     """Bounds how long a peer may take to send something.
 
     Raises:
-        Refused: `stream_truncated`.
+        Refusal: `body_too_slow`.
     """
     try:
         with anyio.fail_after(BODY_SEC):
             yield
     except TimeoutError:
-        raise Refused("stream_truncated") from None
+        raise Refusal("body_too_slow") from None
 
 
 class Disconnected(Exception):
@@ -42,32 +43,32 @@ class Disconnected(Exception):
 
 
 class Body:
-    """The bytes of a request, piece by piece."""
+    """The bytes of a request as they come. None may be read before `limit`."""
 
-    def __init__(self, receive: Receive, headers: Headers, most: int, holding: Holding | None = None) -> None:
-        self._receive = receive
-        self._left = most
-        self._holding = holding
+    def __init__(self, receive: Receive, headers: Headers, holding: Holding) -> None:
+        self._receive, self.holding = receive, holding
+        self._left = 0
         length = headers.first("Content-Length")
         self._declared = int(length) if length is not None and length.isdecimal() and len(length) < 16 else 0
         #: Whether all of it was read.
         self.is_done = False
 
-    def check_declared(self) -> None:
-        """Refuses before a byte is read what says that it is over the bound.
+    def limit(self, most: int) -> None:
+        """Bounds the body, before a byte of it is read.
 
         Raises:
-            Refused: `body_too_large`.
+            Refused: `body_too_large` for one that says that it is longer.
         """
-        if self._declared > self._left:
+        self._left = most
+        if self._declared > most:
             raise Refused("body_too_large")
 
     async def next(self) -> bytes:
-        """The next piece; empty at the end, and where a piece is.
+        """The next chunk; empty at the end, and where a chunk is.
 
         Raises:
-            Refused: `body_too_large`, `stream_truncated` for one that does not come in time.
-            NoRoom
+            Refused: `body_too_large`.
+            Refusal: `body_too_slow`, `body_no_room`.
             Disconnected
         """
         if self.is_done:
@@ -82,44 +83,23 @@ class Body:
         self._left -= len(data)
         if self._left < 0:
             raise Refused("body_too_large")
-        if self._holding is not None:
-            self._holding.grow(len(data))
+        self.holding.grow(len(data))
         return data
-
-    async def whole(self) -> bytes:
-        """All that is left.
-
-        Raises:
-            Refused: as `next`.
-            NoRoom
-            Disconnected
-        """
-        # No list of pieces: one of single bytes would take many times their length.
-        whole = bytearray()
-        async with in_time():
-            while not self.is_done:
-                whole += await self.next()
-        return bytes(whole)
 
     async def discard(self) -> None:
         """Lets a peer that is still sending come to read its answer; not for long."""
         self._left = _DISCARD_MAX
-        if self._holding is not None:
-            self._holding.release()
+        self.holding.close()
         with anyio.move_on_after(_DISCARD_SEC):
             try:
                 while not self.is_done:
                     await self.next()
-            except (Refused, Disconnected):
+            except (SealwayError, Disconnected):
                 return
 
-    def opened(self, left: int) -> None:
-        """Says that all has opened of what came, but so many bytes."""
-        if self._holding is not None:
-            self._holding.keep(left)
-
-
-async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """A whole answer."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    async def gone(self) -> Message:
+        """Waits until the peer goes away."""
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return message

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import threading
 from ipaddress import IPv6Address, ip_address
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from ..errors import SealwayError
+from ..exchange.refusal import Refusal
 
 BUFFERED_BYTES_MAX: Final = 64 << 20
 BUFFERED_BYTES_MIN: Final = 1 << 20
 _ADDRESS_PART: Final = 16
 #: One frame of wire 3 and what was read behind it.
 _FRAME_ROOM: Final = 128 << 10
-
-
-class NoRoom(SealwayError):
-    """Sealed bodies that are still arriving take all of `buffered_bytes_max`, or the share of this address."""
-
-    code, blame = "no_room", "limit"
 
 
 class Room:
@@ -37,12 +30,12 @@ class Room:
         """Takes bytes. `client` is None where nobody's share counts.
 
         Raises:
-            NoRoom: and nothing is taken.
+            Refusal: `body_no_room`, and nothing is taken.
         """
         with self._lock:
             own = 0 if client is None else self.by_client.get(client, 0)
             if self.taken + count > self.max or (client is not None and own + count > self.share):
-                raise NoRoom("no room for a sealed body")
+                raise Refusal("body_no_room")
             self.taken += count
             if client is not None and count:
                 self.by_client[client] = own + count
@@ -59,7 +52,7 @@ class Room:
 
 
 class Holding:
-    """The part of a room that one request holds; leaving the context gives it back."""
+    """The part of a room that one request holds."""
 
     def __init__(self, room: Room, remote: str | None) -> None:
         """An address that is no IP address (of a Unix socket) has no bound of its own."""
@@ -67,16 +60,11 @@ class Holding:
         self._held = 0
         self._is_over = False
 
-    @property
-    def max(self) -> int:
-        """The longest body that it can ever hold, in bytes."""
-        return self._room.max
-
     def grow(self, count: int) -> None:
         """Takes bytes.
 
         Raises:
-            NoRoom: and nothing is taken.
+            Refusal: `body_no_room`, and nothing is taken.
         """
         if self._is_over:
             return
@@ -89,18 +77,10 @@ class Holding:
             less, self._held = self._held - count, count
             self._room.give_back(self._client, less)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Gives back all. Nothing of the request is counted any more."""
         self.keep(0)
         self._is_over = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.release()
 
 
 def client_of(remote: str | None) -> str | None:

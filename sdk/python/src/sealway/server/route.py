@@ -54,6 +54,13 @@ ELSEWHERE: Final = Route("/")
 _SENT = re.compile("/[!-~]*")
 
 
+def sent_path(path: str, raw_path: bytes | None) -> bytes:
+    """The path as it was sent; where that is of another path than ASGI has (a mounted application), `path` with escapes."""
+    if raw_path is not None and decoded(raw_path).decode("utf-8", "replace") == path:
+        return raw_path
+    return quote(path).encode("ascii")
+
+
 class Rules:
     """Routes with their canonical forms, in order."""
 
@@ -91,13 +98,11 @@ class Rules:
             path: as ASGI has it, decoded.
             raw_path: as it was sent. Where it is of another path than `path` (a mounted application), both must be plain.
         """
-        seen = quote(path).encode("ascii")
-        sent = seen if raw_path is None else raw_path
-        is_same = decoded(sent).decode("utf-8", "replace") == path
-        found = self._find(sent if is_same else seen)
-        if is_same or found is None or found.sealed == "required":
+        sent = sent_path(path, raw_path)
+        found = self._find(sent)
+        if raw_path is None or raw_path == sent or found is None or found.sealed == "required":
             return found
-        other = self._find(sent)
+        other = self._find(raw_path)
         return None if other is None or other.sealed == "required" else found
 
     def _find(self, sent: bytes) -> Route | None:

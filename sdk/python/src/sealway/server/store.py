@@ -19,7 +19,8 @@ def wall_clock_ms() -> int:
 
 
 class SessionStore(Protocol):
-    """What the middleware asks. Every answer comes within a deadline, or is `StoreUnavailable`."""
+    """What the middleware asks. Every answer comes within a deadline, or is `StoreUnavailable`; an exception
+    that is none of this package's counts as that."""
 
     async def session(self, id: str) -> SessionRecord | None:
         """The session with this id, even one that is over; None if there is none.

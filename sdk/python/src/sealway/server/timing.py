@@ -18,6 +18,10 @@ class Timing:
         self._steps[name] = self._steps.get(name, 0.0) + now - self._last
         self._last = now
 
+    def skip(self) -> None:
+        """Forgets what happened since the last lap: it belongs to no step."""
+        self._last = time.perf_counter()
+
     def header(self) -> tuple[bytes, bytes]:
         """The header so far."""
         steps = {**self._steps, "total": time.perf_counter() - self._began}

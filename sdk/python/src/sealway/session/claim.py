@@ -42,6 +42,11 @@ class SessionRecord:
     tenant: str | None = None
     auth: str = "none"
 
+    @property
+    def is_anonymous(self) -> bool:
+        """True if anybody may have agreed it; it is good for a list of paths."""
+        return self.id.startswith("A-")
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

@@ -82,16 +82,32 @@ class Headers:
         """All values of this name, in order."""
         return list(self._values.get(name.lower(), ()))
 
+    def optional(self, name: str) -> str | None:
+        """The one value of a header that may be absent.
+
+        Raises:
+            Refused: `header_invalid` for a repeated one and for bytes beyond printable ASCII and tab, since two readers
+                could take two values from it.
+        """
+        values = self._values.get(name.lower())
+        if values is None:
+            return None
+        if len(values) > 1 or _PRINTABLE.fullmatch(values[0]) is None:
+            raise Refused("header_invalid", name)
+        return values[0]
+
     def single(self, name: str) -> str:
         """The one value of a header that the wire needs.
 
         Raises:
-            Refused: `header_missing`; `header_invalid` for a repeated one and for bytes beyond printable ASCII and
-                tab, since two readers could take two values from it.
+            Refused: `header_missing`; `header_invalid` as `optional` has it.
         """
-        values = self._values.get(name.lower())
-        if not values or values == [""]:
+        value = self.optional(name)
+        if not value:
             raise Refused("header_missing", name)
-        if len(values) > 1 or _PRINTABLE.fullmatch(values[0]) is None:
-            raise Refused("header_invalid", name)
-        return values[0]
+        return value
+
+
+def compat_wire_of(headers: Headers) -> int:
+    """The wire, 1 or 2, that headers without a seal of wire 3 speak."""
+    return 1 if X_NONCE in headers and X_IDEMPOTENCY_KEY not in headers else 2

@@ -20,6 +20,7 @@ from ...wire.header import (
     X_TAG,
     X_TIMESTAMP,
     Headers,
+    compat_wire_of,
 )
 from ...wire.identifier import (
     ANSWER_PREFIX,
@@ -33,12 +34,10 @@ from ...wire.identifier import (
     session_of_kid,
     split_idempotency_key,
 )
-from ..claim import TAG_SEALED, SessionRecord, Unreplayed, make_claim
+from ..claim import TAG_SEALED, Claim, SessionRecord, make_claim
 
-BODY_MAX: Final = 1_048_576
 BODY_MAX_ANONYMOUS: Final = 4_096
 PATH_MAX: Final = 8_192
-EMPTY_LEN: Final = IV_LEN + TAG_LEN
 _A256GCM = "A256GCM"
 
 Pairs = list[tuple[str, str]]
@@ -122,7 +121,7 @@ def _open_1(gcm: Aes256Gcm, parts: _Parts, expected_aad: bytes, body: bytes) -> 
 
 
 def _open_2(gcm: Aes256Gcm, aad: bytes, body: bytes) -> bytes:
-    if len(body) < EMPTY_LEN:
+    if len(body) < IV_LEN + TAG_LEN:
         raise Refused("body_too_short")
     return gcm.open(body[:IV_LEN], memoryview(body)[IV_LEN:], aad)
 
@@ -241,11 +240,11 @@ class ParsedCall:
     _path: str
     _parts: _Parts | None
 
-    def check_session(self, record: SessionRecord, now_ms: int) -> None:
-        """Checks 8 to 10.
+    def check_session(self, record: SessionRecord, now_ms: int, window_ms: int) -> None:
+        """Checks 8 to 10, and 5 once more: the clock may be another than when the headers were read.
 
         Raises:
-            Refused: `session_expired`, `wire_mismatch`, `client_mismatch`.
+            Refused: `session_expired`, `wire_mismatch`, `client_mismatch`, `timestamp_outside_window`.
         """
         if now_ms >= record.expires_ms:
             raise Refused("session_expired")
@@ -253,50 +252,29 @@ class ParsedCall:
             raise Refused("wire_mismatch")
         if self.wire == 2 and record.client_id != self._client_id:
             raise Refused("client_mismatch")
+        check_window(int(self.stamp), now_ms, window_ms)
 
-    def open(self, record: SessionRecord, body: bytes, window_ms: int, body_max: int = BODY_MAX) -> Unreplayed[Opened]:
-        """Checks 11 to 13, of a session that was checked.
+    def open(self, record: SessionRecord, body: bytes) -> bytes:
+        """The plaintext, by checks 12 and 13, in a session that was checked. It is nobody's before the claim.
 
         Raises:
-            Refused: `body_too_large`, `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`.
+            Refused: `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`.
         """
-        if record.id.startswith("A-"):
-            body_max = min(body_max, BODY_MAX_ANONYMOUS)
-        if len(body) > body_max:
-            raise Refused("body_too_large")
-        gcm, kid = Aes256Gcm(record.key.reveal()), KID_PREFIX + self.session_id
+        gcm, kid = record.key.made(Aes256Gcm), KID_PREFIX + self.session_id
         if self._parts is not None:
-            plaintext = _open_1(gcm, self._parts, _aad_1("POST", self._path, self.stamp, self.nonce, kid), body)
-        else:
-            plaintext = _open_2(gcm, _aad_2(self.stamp, self.nonce, kid, self._client_id), body)
-        claim = make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), window_ms)
-        return Unreplayed(claim, Opened(plaintext, Reply(self.wire, gcm, kid, self._client_id, self._path)))
+            return _open_1(gcm, self._parts, _aad_1("POST", self._path, self.stamp, self.nonce, kid), body)
+        return _open_2(gcm, _aad_2(self.stamp, self.nonce, kid, self._client_id), body)
 
+    def claim(self, window_ms: int) -> Claim:
+        """The claim that a store has to admit before anybody sees the plaintext."""
+        return make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), window_ms)
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Opened:
-    """What a request held, and what seals its answer."""
-
-    plaintext: bytes
-    reply: Reply
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Reply:
-    """Seals the answer to one request."""
-
-    wire: int
-    _gcm: Aes256Gcm
-    _kid: str
-    _client_id: str
-    _path: str
-
-    def seal(self, status: int, plaintext: bytes, now_ms: int, nonce_random: bytes, iv: bytes) -> tuple[Pairs, bytes]:
-        """Headers and body. `status` is the one that is sent; `nonce_random` is 16 bytes, `iv` 12."""
-        nonce = ANSWER_PREFIX + nonce_random.hex()
-        return _seal(
-            self.wire, self._gcm, str(status), self._path, str(now_ms), nonce, self._kid, self._client_id, iv, plaintext
-        )
+    def seal_answer(
+        self, record: SessionRecord, status: int, plaintext: bytes, stamp: str, nonce: str, iv: bytes
+    ) -> tuple[Pairs, bytes]:
+        """Headers and body. `status` is the one that is sent."""
+        gcm, kid, what = record.key.made(Aes256Gcm), KID_PREFIX + self.session_id, str(status)
+        return _seal(self.wire, gcm, what, self._path, stamp, nonce, kid, self._client_id, iv, plaintext)
 
 
 def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> ParsedCall:
@@ -305,9 +283,9 @@ def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> Pa
     Raises:
         Refused: as the table has it.
     """
-    is_one = X_NONCE in headers and X_IDEMPOTENCY_KEY not in headers
+    wire = compat_wire_of(headers)
     kid, parts, client_id, path = headers.single(X_KID), None, "", path_of(target)
-    if is_one:
+    if wire == 1:
         nonce, stamp = headers.single(X_NONCE), headers.single(X_TIMESTAMP)
         parts = _parts_1(headers)
         if len(path) > PATH_MAX:
@@ -323,4 +301,4 @@ def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> Pa
     id = session_of_kid(kid)
     if not is_session_id(id):
         raise Refused("session_unknown")
-    return ParsedCall(1 if is_one else 2, id, stamp, nonce, client_id, path, parts)
+    return ParsedCall(wire, id, stamp, nonce, client_id, path, parts)

@@ -14,7 +14,7 @@ from ...crypto.p256 import KeyPair
 from ...crypto.secret import Secret
 from ...errors import Refused
 from ...wire.encoding import decode_base64, encode_base64
-from ...wire.header import X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP, Headers
+from ...wire.header import X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP, Headers, compat_wire_of
 from ...wire.identifier import (
     check_request_nonce,
     check_window,
@@ -127,9 +127,7 @@ def parse_init(
     Raises:
         Refused: as that table has it.
     """
-    is_one = family is Family.ANONYMOUS or (
-        family is Family.SESSION and X_NONCE in pairs and X_IDEMPOTENCY_KEY not in pairs
-    )
+    is_one = family is Family.ANONYMOUS or (family is Family.SESSION and compat_wire_of(pairs) == 1)
     if len(body) > BODY_MAX[family]:
         raise Refused("body_too_large")
     value = parse_json(body)

@@ -64,24 +64,16 @@ def _answer_context(status: int, method: str, target: str, content_type: str, st
     )
 
 
-def _request_keys(c2s: bytes | bytearray, nonce: str, stamp: str) -> StreamKeys:
-    return StreamKeys(c2s, _REQUEST, nonce, stamp)
-
-
-def _answer_keys(s2c: bytes | bytearray, request_nonce: str, nonce: str) -> StreamKeys:
-    return StreamKeys(s2c, _ANSWER, request_nonce, nonce)
-
-
-def sealed_header(headers: Headers, has_body: bool) -> bytes | None:
+def sealed_header(headers: Headers) -> bytes | None:
     """The stream in `X-Sealed`; None where it is in the body. Neither is a stream of no bytes.
 
     Raises:
         Refused: `header_invalid`.
     """
-    if X_SEALED not in headers:
+    value = headers.optional(X_SEALED)
+    if value is None:
         return None
-    value = headers.single(X_SEALED) if headers.first(X_SEALED) else ""
-    if has_body or len(value) > SEALED_MAX or len(headers.all(X_SEALED)) > 1:
+    if len(value) > SEALED_MAX:
         raise Refused("header_invalid", X_SEALED)
     try:
         return decode_base64(value)
@@ -132,10 +124,10 @@ class PendingAnswer:
         if not nonce.startswith(ANSWER_PREFIX):
             raise Refused("answer_mismatch")
         parse_stamp(stamp)
-        sealed = sealed_header(headers, has_body=False)
-        content_type = headers.first("Content-Type") or ""
+        sealed = sealed_header(headers)
+        content_type = headers.optional("Content-Type") or ""
         context = _answer_context(status, self._method, self._target, content_type, stamp, nonce, self._id)
-        return FrameOpener(_answer_keys(self._s2c.reveal(), self.nonce, nonce), context), sealed
+        return FrameOpener(StreamKeys(self._s2c.reveal(), _ANSWER, self.nonce, nonce), context), sealed
 
 
 def seal_request(
@@ -144,7 +136,7 @@ def seal_request(
     """Begins a request. `content_type` is the outer header's, empty without one; `nonce` holds 128 random bits."""
     check_request_nonce(nonce, NONCE_LEN_MIN)
     context = _request_context(method, target, content_type, stamp, nonce, id)
-    sealer = FrameSealer(_request_keys(c2s.reveal(), nonce, stamp), context)
+    sealer = FrameSealer(StreamKeys(c2s.reveal(), _REQUEST, nonce, stamp), context)
     headers = [(X_SEAL, "3"), (X_KID, KID_PREFIX + id), (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}")]
     return PendingAnswer(headers, sealer, stamp, nonce, s2c, id, method, target)
 
@@ -180,29 +172,23 @@ class ParsedRequest:
         context = _request_context(
             self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )
-        return FrameOpener(_request_keys(record.key.made(c2s_of), self.nonce, self.stamp), context)
+        return FrameOpener(StreamKeys(record.key.made(c2s_of), _REQUEST, self.nonce, self.stamp), context)
 
     def claim(self, window_ms: int) -> Claim:
-        """What a store has to admit when the first frame has opened, and before anybody sees what it holds."""
+        """The claim that a store has to admit when the first frame has opened, before anybody sees what it holds."""
         return make_claim(TAG_SEALED, self.session_id, self.nonce, int(self.stamp), min(window_ms, WINDOW_MS_MAX))
 
     def seal_answer(
-        self, record: SessionRecord, status: int, content_type: str, now_ms: int, nonce_random: bytes
-    ) -> tuple[Pairs, FrameSealer]:
-        """Headers of the answer, and what seals its frames. `nonce_random` is 16 bytes."""
-        return self.seal_answer_as(record, status, content_type, str(now_ms), ANSWER_PREFIX + nonce_random.hex())
-
-    def seal_answer_as(
         self, record: SessionRecord, status: int, content_type: str, stamp: str, nonce: str
     ) -> tuple[Pairs, FrameSealer]:
-        """As `seal_answer`, with a stamp and a nonce that are made already; for tests."""
+        """Headers of the answer, and what seals its frames."""
         context = _answer_context(status, self.method, self.target, content_type, stamp, nonce, self.session_id)
         headers = [
             (X_SEAL, "3"),
             (X_KID, KID_PREFIX + self.session_id),
             (X_IDEMPOTENCY_KEY, f"{stamp}.{nonce}"),
         ]
-        return headers, FrameSealer(_answer_keys(record.key.made(s2c_of), self.nonce, nonce), context)
+        return headers, FrameSealer(StreamKeys(record.key.made(s2c_of), _ANSWER, self.nonce, nonce), context)
 
 
 def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
@@ -221,4 +207,4 @@ def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
     id = session_of_kid(kid)
     if not is_session_id(id):
         raise Refused("session_unknown")
-    return ParsedRequest(method, target, id, stamp, nonce, headers.first("Content-Type") or "")
+    return ParsedRequest(method, target, id, stamp, nonce, headers.optional("Content-Type") or "")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...crypto.digest import expand, hmac_sha256, is_equal
-from ...errors import CODES, Refused
+from ...errors import Refused
 from ...wire.encoding import encode_base64, field, number
 from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
 from .call import WINDOW_MS_MAX
@@ -37,29 +37,6 @@ PROBLEMS: Final[Mapping[str, tuple[int, str]]] = {
     "upstream_unreachable": (502, "The service behind did not answer."),
     "upstream_timeout": (504, "The service behind did not answer in time."),
 }
-
-_TOLD: Final[Mapping[str, str]] = {
-    "session_unknown": "session_expired",
-    "session_expired": "session_expired",
-    "timestamp_outside_window": "clock_skew",
-    "replayed": "replayed",
-    "body_too_large": "too_large",
-    "provider": "store_unavailable",
-    "policy": "policy",
-    "unauthenticated": "unauthenticated",
-    "suite_required": "suite_required",
-    "key_retired": "key_retired",
-    "json_invalid": "malformed",
-    "field_invalid": "malformed",
-    "public_key_invalid": "malformed",
-}
-
-
-def problem_of(code: str) -> str:
-    """The problem that a peer is told for an error code: coarser than the log's."""
-    if code not in CODES:
-        raise ValueError("not a code of the registry")
-    return _TOLD.get(code, "unsealable")
 
 
 def encode_problem(code: str, **more: Any) -> tuple[int, bytes]:
