@@ -6,14 +6,14 @@ import * as crypto from "node:crypto";
 import { nodeProvider } from "../crypto/node.js";
 import type { Provider } from "../crypto/provider.js";
 import { webProvider } from "../crypto/web.js";
+import { NativeReply } from "../exchange/native.js";
 import { openAnswer, sealRequest } from "../session/three/client-call.js";
 import { ClientInit, type ClientSession } from "../session/three/client-init.js";
 import { keyIdOf } from "../session/three/key-set.js";
 import { SessionKeys } from "../session/three/keys.js";
-import { openRequest, sealAnswer } from "../session/three/server-call.js";
 import { acceptInit, admitInit, type Served, type Sign } from "../session/three/server-init.js";
 import { drawServerShareKeys, drawShareKeys, type Suite } from "../session/three/suite.js";
-import type { Bytes } from "../wire/bytes.js";
+import { type Bytes, hex } from "../wire/bytes.js";
 
 const NOW_MS = 1_750_000_000_000;
 const LINE = { method: "POST", target: "/transaction/purchase" };
@@ -68,7 +68,7 @@ async function agree(provider: Provider, suite: Suite) {
   const agreed = await answer(init.body());
   const session = await init.finish(201, agreed.body, trusted);
   const keys = await SessionKeys.of(provider, agreed.prk);
-  const server = { id: agreed.id, wire: 3, expiresMs: 2 * NOW_MS, keys };
+  const server = { id: agreed.id, keys };
   return { begin, answer, trusted, session, server };
 }
 
@@ -110,17 +110,10 @@ async function calls(provider: Provider, rounds: number): Promise<void> {
     const body = provider.random(size);
     const seal = () => sealRequest(provider, session, LINE, HEADERS, body, NOW_MS, provider.random(16));
     const sealed = await seal();
-    const opened = await openRequest(provider, server, LINE, sealed.headers, sealed.body as Bytes, NOW_MS, 1);
-    const answer = await sealAnswer(
-      provider,
-      opened.pending,
-      200,
-      HEADERS,
-      body,
-      NOW_MS,
-      provider.random(16),
-    );
-    const open = () => openAnswer(provider, sealed.pending, 200, answer.headers, answer.body as Bytes);
+    const reply = new NativeReply(provider, server, LINE, sealed.pending.nonce);
+    const stream = await reply.begin(200, HEADERS, String(NOW_MS), `r-${hex(provider.random(16))}`);
+    const answer = await stream.whole(body);
+    const open = () => openAnswer(provider, sealed.pending, 200, stream.headers, answer);
     const ciphertext = await platform.seal(body);
     const [ours = 0, bareSeal = 1, ourOpen = 0, bareOpen = 1] = await medians(rounds, [
       seal,

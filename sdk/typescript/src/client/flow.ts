@@ -92,12 +92,8 @@ export class OpenFlow {
         }
         if (this.#hasEnded) return undefined;
         const data = await this.#received.read();
-        if (data === undefined) {
-          this.#opener.finish();
-          this.#hasEnded = true;
-          return undefined;
-        }
-        this.#opener.push(data);
+        if (data === undefined) this.#opener.finish();
+        else this.#opener.push(data);
       }
     } catch (error) {
       this.#received.stop();
@@ -108,12 +104,11 @@ export class OpenFlow {
   /** Behind the last frame there may be nothing. */
   async #end(): Promise<void> {
     for (;;) {
+      this.#opener.finish();
       const data = await this.#received.read();
       if (data === undefined) break;
       this.#opener.push(data);
-      this.#opener.finish();
     }
-    this.#opener.finish();
     this.#hasEnded = true;
   }
 

@@ -3,6 +3,7 @@
  * It opens no socket and reads no clock.
  */
 import { createInterface } from "node:readline";
+import type { Reply } from "../exchange/reply.js";
 import { SUITES } from "../session/three/suite.js";
 import { SealwayError } from "../wire/error.js";
 import {
@@ -16,7 +17,7 @@ import {
   type SentCall,
 } from "./client.js";
 import { Fault, type Line, text, whole } from "./message.js";
-import { type OpenCall, serverInit, serverOpen, serverRenew, serverSeal } from "./server.js";
+import { serverInit, serverOpen, serverRenew, serverSeal } from "./server.js";
 
 const handles = new Map<number, unknown>();
 let last = 0;
@@ -75,7 +76,7 @@ async function run(line: Line): Promise<object> {
       return { call: put(call), ...rest };
     }
     case "server.seal":
-      return serverSeal(take<OpenCall>(line, "call"), line);
+      return serverSeal(take<Reply>(line, "call"), line);
     default:
       throw new Fault(`the op ${op} is unknown`);
   }

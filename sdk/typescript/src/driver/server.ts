@@ -1,18 +1,12 @@
 /** The server's operations of the driver. */
 import * as crypto from "node:crypto";
 import { nodeProvider as provider } from "../crypto/node.js";
-import {
-  checkOldSession,
-  type OldRequest,
-  type OldServerSession,
-  openOldRequest,
-  parseOldRequest,
-  sealOldAnswer,
-} from "../session/old/server.js";
+import { Exchange } from "../exchange/exchange.js";
+import type { Reply } from "../exchange/reply.js";
+import type { Piece } from "../exchange/stream.js";
 import { acceptOldInit, type Family, parseOldInit } from "../session/old/server-init.js";
 import { keyIdOf } from "../session/three/key-set.js";
 import { SessionKeys } from "../session/three/keys.js";
-import { openRequest, type PendingAnswer, sealAnswer } from "../session/three/server-call.js";
 import { acceptInit, admitInit, type Sign } from "../session/three/server-init.js";
 import { drawServerShareKeys } from "../session/three/suite.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
@@ -42,11 +36,6 @@ interface Session {
   readonly tenant: string | null;
   readonly auth: string;
 }
-
-/** A request that was opened, whose answer is to be sealed. */
-export type OpenCall =
-  | { readonly wire: 3; readonly pending: PendingAnswer }
-  | { readonly wire: 1 | 2; readonly request: OldRequest; readonly session: OldServerSession };
 
 function sessionOf(line: Line): Session {
   const session = line["session"];
@@ -143,41 +132,30 @@ export function serverRenew(line: Line) {
 export async function serverOpen(line: Line) {
   const session = sessionOf(line);
   const [headers, body, nowMs] = [headersOf(line), bytes(line, "body_hex"), whole(line, "now_ms")];
-  const target = text(line, "target");
-  const { id, wire, expires_ms: expiresMs } = session;
-  if (firstOf(headers, "X-Seal") !== undefined) {
-    const request = { method: text(line, "method"), target };
-    const keys = await SessionKeys.of(provider, keyOf(session));
-    const server = { id, wire, expiresMs, keys };
-    const opened = await openRequest(provider, server, request, headers, body, nowMs, WINDOW_MS);
-    const call: OpenCall = { wire: 3, pending: opened.pending };
-    const out = { headers: opened.headers, body_hex: hex(concat(...opened.frames)) };
-    return { call, ...out, claim_hex: hex(opened.claim.key) };
-  }
-  const path = target.split("?", 1)[0] ?? "";
-  const request = parseOldRequest(headers, path, nowMs, WINDOW_MS);
-  const clientId = session.client_id ?? undefined;
-  const key = await provider.aeadKey(keyOf(session));
-  const server: OldServerSession = { id, wire, expiresMs, clientId, key };
-  checkOldSession(request, server, nowMs);
-  const { plaintext, claim } = await openOldRequest(provider, request, server, body, nowMs, WINDOW_MS);
-  const call: OpenCall = { wire: request.wire, request, session: server };
-  return { call, headers: [], body_hex: hex(plaintext), claim_hex: hex(claim.key) };
+  const request = { method: text(line, "method"), target: text(line, "target") };
+  const { id, wire, client_id, expires_ms: expiresMs } = session;
+  const record = { id, wire, clientId: client_id ?? undefined, expiresMs, key: keyOf(session) };
+  const exchange = Exchange.begin(request, headers, nowMs, { wires: [1, 2, 3], windowMs: WINDOW_MS });
+  const { opening, stream } = await exchange.session(provider, record);
+  const [first, ...others] = await stream.all(body);
+  const opened = await opening.open(first as Piece);
+  const claim = await opened.readmit(record, nowMs);
+  const { inner, first: beginning, reply } = await opened.release("fresh", nowMs);
+  const plaintext = concat(beginning, ...others.map((piece) => piece.bytes));
+  return { call: reply, headers: inner ?? [], body_hex: hex(plaintext), claim_hex: hex(claim.key) };
 }
 
 /** `server.seal`. */
-export async function serverSeal(call: OpenCall, line: Line) {
+export async function serverSeal(reply: Reply, line: Line) {
   const [status, nowMs, body] = [whole(line, "status"), whole(line, "now_ms"), bytes(line, "body_hex")];
-  const nonce = provider.random(16);
-  if (call.wire === 3) {
-    const sealed = await sealAnswer(provider, call.pending, status, headersOf(line), body, nowMs, nonce);
-    return { status, headers: sealed.headers, body_hex: hex(sealed.body ?? new Uint8Array()) };
+  const randoms = { nonce: provider.random(16), iv: provider.random(12) };
+  const seal = reply.answer(status);
+  if (seal.kind === "plain") throw new Fault("an answer of this status is not sealed");
+  if (seal.kind === "whole") {
+    const { headers, contentType, body: sealed } = await seal.seal(body, nowMs, randoms);
+    return { status, headers: [...headers, ["Content-Type", contentType]], body_hex: hex(sealed) };
   }
-  const iv = provider.random(12);
-  const sealed = await sealOldAnswer(call.request, call.session, status, body, nowMs, nonce, iv);
-  return {
-    status,
-    headers: [...sealed.headers, ["Content-Type", sealed.contentType]],
-    body_hex: hex(sealed.body),
-  };
+  const stream = await seal.begin(headersOf(line), nowMs, randoms);
+  if (!stream.isBodyless) return { status, headers: stream.headers, body_hex: hex(await stream.whole(body)) };
+  return { status, headers: [...stream.headers, await stream.inHeader()], body_hex: "" };
 }

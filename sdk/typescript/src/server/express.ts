@@ -3,8 +3,8 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { SealwayError } from "../wire/error.js";
 import { collect } from "./body.js";
 import { Gate } from "./gate.js";
-import type { Caller } from "./handled.js";
-import { incomingOf, leaveRest, replaceHeaders, sealResponse, send, stripHeaders } from "./node.js";
+import type { Caller } from "./headers.js";
+import { handOver, headersOf, incomingOf, leaveRest, sealResponse, send, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 
 /**
@@ -47,25 +47,18 @@ async function handle(gate: Gate, request: SealedMessage, response: ServerRespon
     return false;
   }
   const { call } = opened;
-  replaceHeaders(request, call.headers);
+  handOver(request, response, call);
   request.sealway = call.caller;
   // A later Node may have a getter of this name.
   Object.defineProperty(request, "signal", { value: call.signal, configurable: true });
-  response.once("close", () => call.drop());
   try {
     // A sealed body is within its route's bound, and its plaintext is shorter.
     const body = call.body === undefined ? undefined : await collect(call.body, Number.MAX_SAFE_INTEGER);
     if (body !== undefined) request.body = parsed(body, request.headers["content-type"] ?? "");
   } catch (error) {
-    if (error instanceof SyntaxError) {
-      sealResponse(response, call);
-      response.statusCode = 400;
-      response.end();
-      return false;
-    }
-    if (!(error instanceof SealwayError)) throw error;
+    if (!(error instanceof SyntaxError || error instanceof SealwayError)) throw error;
     leaveRest(request, response);
-    await send(response, await call.seal(400, [], undefined));
+    await send(response, await call.seal(400, headersOf(response.getHeaders()), undefined));
     return false;
   }
   sealResponse(response, call);

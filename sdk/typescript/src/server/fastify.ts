@@ -2,11 +2,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import type { Answering } from "./body.js";
-import { Gate, type OpenedCall } from "./gate.js";
-import { type Caller, isOfPages } from "./handled.js";
-import { headersOf, incomingOf, leaveRest, replaceHeaders, stripHeaders } from "./node.js";
+import { type Answer, Gate, type OpenedCall } from "./gate.js";
+import { type Caller, isOfPages } from "./headers.js";
+import { dropAsides, handOver, headersOf, incomingOf, leaveRest, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
-import type { Answer } from "./refusal.js";
 
 /** What of Fastify this plugin uses. */
 export interface FastifyLike {
@@ -26,6 +25,7 @@ interface Reply {
   removeHeader(name: string): Reply;
   getHeaders(): Record<string, number | string | string[] | undefined>;
   send(payload?: unknown): Reply;
+  trailer(name: string, make: unknown): Reply;
   readonly statusCode: number;
   readonly raw: ServerResponse;
 }
@@ -53,13 +53,20 @@ export function sealedFastify(app: FastifyLike, options: ServerOptions, done: (e
     }
     const { call } = opened;
     calls.set(request.raw, call);
-    reply.raw.once("close", () => call.drop());
+    handOver(request.raw, reply.raw, call);
+    dropAsides(reply.raw);
+    // Fastify would name them in a header, too.
+    reply.trailer = () => reply;
     const signals = request.signal === undefined ? [call.signal] : [request.signal, call.signal];
     Object.defineProperty(request, "signal", { value: AbortSignal.any(signals), configurable: true });
-    replaceHeaders(request.raw, call.headers);
+    if (isEmptyJson(call)) delete request.raw.headers["content-type"];
     if (call.body === undefined) return Readable.from([]);
     request.raw.headers["transfer-encoding"] = "chunked";
     return Readable.from(call.body, { objectMode: false });
+  });
+  app.addHook("preValidation", async ({ raw }: Request) => {
+    const call = calls.get(raw);
+    if (call !== undefined && isEmptyJson(call)) raw.headers["content-type"] = "application/json";
   });
   app.addHook("onSend", async (request: Request, reply: Reply, payload: unknown) => {
     const call = calls.get(request.raw);
@@ -77,6 +84,11 @@ Object.assign(sealedFastify, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "sealway",
 });
+
+/** Whether a message is JSON by its wire, and empty: Fastify parses none, and would refuse it before a handler could take it. */
+function isEmptyJson({ caller, body }: OpenedCall): boolean {
+  return caller.wire !== 3 && body === undefined;
+}
 
 function put(reply: Reply, answer: Answer): unknown {
   for (const name of Object.keys(reply.getHeaders())) if (!isOfPages(name)) reply.removeHeader(name);

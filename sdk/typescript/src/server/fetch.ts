@@ -1,10 +1,8 @@
 /** Sealed handlers in the style of `fetch`: a `Request` in, a `Response` out. */
 
-import { Gate, type Incoming } from "./gate.js";
-import type { Caller } from "./handled.js";
-import { isStripped } from "./handled.js";
+import { type Answer, Gate, type Incoming } from "./gate.js";
+import { type Caller, isStripped } from "./headers.js";
 import type { ServerOptions } from "./options.js";
-import type { Answer } from "./refusal.js";
 
 /** A handler; `caller` is there when the request was sealed. */
 export type FetchHandler = (request: Request, caller: Caller | undefined) => Response | Promise<Response>;
@@ -24,6 +22,7 @@ export function sealedFetch(
       return handler(new Request(request, { headers }), undefined);
     }
     const { call } = opened;
+    if (request.signal.aborted) call.drop();
     request.signal.addEventListener("abort", () => call.drop(), { once: true });
     const { headers, signal } = call;
     const init: RequestInit & { duplex?: "half" } = { method: request.method, headers, signal };

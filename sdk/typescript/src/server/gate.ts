@@ -1,18 +1,13 @@
-/**
- * The one core of all middleware: a request as it came in, what a handler may see of it, and its answer sealed. The order
- * of checks is that of `spec/session-3.md` and `spec/session.md`.
- */
-import { nodeProvider } from "../crypto/node.js";
-import { SealwayError } from "../wire/error.js";
-import { firstOf, type HeaderList, X_IDEMPOTENCY_KEY, X_KID, X_SEAL } from "../wire/headers.js";
+/** The core of all middleware: a request's route decides whether it is plain, refused, or opened by {@link serve}. */
+import { looksSealed, wireOf } from "../exchange/exchange.js";
+import { ALLOW, type Form, formOf, Rejection } from "../exchange/rejection.js";
+import type { HeaderList } from "../wire/headers.js";
 import type { Answering } from "./body.js";
-import type { Caller } from "./handled.js";
-import { OldGate } from "./old.js";
+import type { Caller } from "./headers.js";
 import { type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
-import { ALLOW, type Answer, plain, plainOf, problem, problemOf } from "./refusal.js";
 import { Room } from "./room.js";
 import { longestBody, ruleFor } from "./route.js";
-import { ThreeGate } from "./three.js";
+import { serve } from "./serve.js";
 
 /** A request as it came in. */
 export interface Incoming {
@@ -40,28 +35,22 @@ export interface OpenedCall {
   drop(): void;
 }
 
+/** An answer as it goes out. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: [string, string][];
+  readonly body: Answering;
+}
+
 /** What to do with a request: leave it alone, answer it, or let a handler see it. */
 export type Opened =
   | { readonly kind: "plain" }
   | { readonly kind: "refused"; readonly answer: Answer }
   | { readonly kind: "opened"; readonly call: OpenedCall };
 
-/** A refusal on its way out, and the answer that tells it. */
-export class Refused extends Error {
-  readonly code: string;
-  readonly answer: Answer;
-
-  constructor(code: string, answer: Answer) {
-    super(code);
-    this.code = code;
-    this.answer = answer;
-  }
-}
-
 export class Gate {
   readonly settings: ServerSettings;
-  readonly #three: ThreeGate;
-  readonly #old: OldGate;
+  readonly #holdsWhole: boolean;
   readonly #room: Room;
 
   /**
@@ -71,50 +60,42 @@ export class Gate {
    */
   constructor(options: ServerOptions, holdsWhole = false) {
     this.settings = serverSettings(options);
+    this.#holdsWhole = holdsWhole;
     const { bufferedBytesMax, routes, wires } = this.settings;
     const longest = holdsWhole || wires.some((wire) => wire !== 3) ? longestBody(routes) : 0;
     this.#room = new Room(bufferedBytesMax, longest);
-    this.#three = new ThreeGate(nodeProvider, this.settings, holdsWhole);
-    this.#old = new OldGate(nodeProvider, this.settings);
   }
 
   /** Opens a request, if its route is sealed; `OPTIONS` there is answered with 204, and no handler sees it. It never throws for what a peer sends. */
   async open(incoming: Incoming): Promise<Opened> {
-    const path = incoming.target.split("?", 1)[0] ?? "/";
+    const { method, target, headers, remote } = incoming;
+    const path = target.split("?", 1)[0] ?? "/";
     const route = ruleFor(this.settings.routes, path);
     if (route === undefined) {
-      const answer = plain(400, "CRYPTO_ERROR");
-      this.settings.onRefused({ code: "disguised_path", status: answer.status, path });
-      return { kind: "refused", answer };
+      const rejection = new Rejection("disguised_path", "the path is another spelling of a sealed one");
+      return { kind: "refused", answer: this.#refuse(rejection, "plain", path) };
     }
     if (route.sealed === "off") return { kind: "plain" };
     // What a browser asks before it sends anything is never sealed, and what answers it for pages stands in front of this.
-    if (incoming.method === "OPTIONS") {
+    if (method === "OPTIONS") {
       return { kind: "refused", answer: { status: 204, headers: [["Allow", ALLOW]], body: undefined } };
     }
-    const has = (name: string) => firstOf(incoming.headers, name) !== undefined;
-    const isThree = has(X_SEAL);
-    if (route.sealed === "optional" && !isThree && !has(X_KID) && !has(X_IDEMPOTENCY_KEY)) {
-      return { kind: "plain" };
-    }
-    const gate = isThree ? this.#three : this.#old;
-    const holding = this.#room.holding(this.settings.trustForwarded ? undefined : incoming.remote);
+    if (route.sealed === "optional" && !looksSealed(headers)) return { kind: "plain" };
+    const holding = this.#room.holding(this.settings.trustForwarded ? undefined : remote);
+    const form = formOf(wireOf(headers));
+    const refuse = (rejection: Rejection) => this.#refuse(rejection, form, path);
+    const rules = { path, bodyMax: route.bodyMax, holdsWhole: this.#holdsWhole, holding, refuse };
     try {
-      const call = await gate.open(incoming, path, route.bodyMax, holding);
-      return { kind: "opened", call };
+      return { kind: "opened", call: await serve(this.settings, rules, incoming) };
     } catch (error) {
-      const { code, answer } = refusedAs(error, isThree);
-      this.settings.onRefused({ code, status: answer.status, path });
-      return { kind: "refused", answer };
+      holding.release();
+      return { kind: "refused", answer: refuse(Rejection.of(error)) };
     }
   }
-}
 
-function refusedAs(error: unknown, isThree: boolean): Refused {
-  if (error instanceof Refused) return error;
-  const known =
-    error instanceof SealwayError
-      ? error
-      : new SealwayError("store_unavailable", "the store failed", { cause: error });
-  return new Refused(known.code, isThree ? problem(problemOf(known)) : plainOf(known));
+  #refuse(rejection: Rejection, form: Form, path: string): Answer {
+    const answer = rejection.answer(form);
+    this.settings.onRefused({ code: rejection.code, status: answer.status, path });
+    return answer;
+  }
 }

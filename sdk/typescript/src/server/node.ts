@@ -1,10 +1,10 @@
 /** What Express and Fastify share: requests and answers of `node:http`. */
+import { once } from "node:events";
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
 import type { HeaderList } from "../wire/headers.js";
 import type { Answering } from "./body.js";
-import type { Incoming, OpenedCall } from "./gate.js";
-import { isOfPages, isStripped } from "./handled.js";
-import type { Answer } from "./refusal.js";
+import type { Answer, Incoming, OpenedCall } from "./gate.js";
+import { isOfPages, isStripped } from "./headers.js";
 
 /** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
 const WAITING_MAX = 256 * 1024;
@@ -14,51 +14,42 @@ const LINGER_MS = 500;
 
 /** A request as it came, repeated headers and all. */
 export function incomingOf(request: IncomingMessage, target: string): Incoming {
-  const { rawHeaders } = request;
-  const headers: [string, string][] = [];
-  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    headers.push([rawHeaders[at] ?? "", rawHeaders[at + 1] ?? ""]);
-  }
-  return {
-    method: request.method ?? "",
-    target,
-    headers,
-    body: request,
-    remote: request.socket.remoteAddress,
-  };
+  const { method = "", rawHeaders, socket } = request;
+  return { method, target, headers: pairsOf(rawHeaders), body: request, remote: socket.remoteAddress };
 }
 
-/** Puts the headers that a handler may see in the place of those that came. */
-export function replaceHeaders(request: IncomingMessage, headers: HeaderList): void {
-  const joined: Record<string, string> = {};
-  for (const [name, value] of headers) {
-    const before = joined[name];
-    joined[name] = before === undefined ? value : `${before}${name === "cookie" ? "; " : ", "}${value}`;
-  }
-  request.headers = joined;
+/** Puts the headers that a handler may see in the place of those that came, and drops the call once its client is gone. */
+export function handOver(request: IncomingMessage, response: ServerResponse, call: OpenedCall): void {
+  onceClosed(response, () => call.drop());
+  const { headers } = call;
   replaceRaw(request, headers);
+  const joined = [...grouped(headers)].map(([name, values]) => [
+    name,
+    values.join(name === "cookie" ? "; " : ", "),
+  ]);
+  request.headers = Object.fromEntries(joined);
 }
 
 /** Node would count `rawHeaders` as they came to make `headersDistinct` of them. */
 function replaceRaw(request: IncomingMessage, headers: HeaderList): void {
-  const distinct: Record<string, string[]> = {};
-  for (const [name, value] of headers) {
-    const key = name.toLowerCase();
-    distinct[key] = [...(distinct[key] ?? []), value];
-  }
+  const lower = headers.map(([name, value]): [string, string] => [name.toLowerCase(), value]);
   request.rawHeaders = headers.flat();
-  request.headersDistinct = distinct;
+  request.headersDistinct = Object.fromEntries(grouped(lower));
+}
+
+/** The values under each name. No object holds them, in which a name may stand already: `constructor`. */
+function grouped(headers: HeaderList): Map<string, string[]> {
+  const values = new Map<string, string[]>();
+  for (const [name, value] of headers) values.set(name, [...(values.get(name) ?? []), value]);
+  return values;
 }
 
 /** Removes from a request that is not sealed the headers that its handler must not see. */
 export function stripHeaders(request: IncomingMessage, trustForwarded: boolean): void {
   for (const name of Object.keys(request.headers))
     if (isStripped(name, trustForwarded)) delete request.headers[name];
-  const { headers } = incomingOf(request, "");
-  replaceRaw(
-    request,
-    headers.filter(([name]) => !isStripped(name, trustForwarded)),
-  );
+  const kept = pairsOf(request.rawHeaders).filter(([name]) => !isStripped(name, trustForwarded));
+  replaceRaw(request, kept);
 }
 
 /** The headers of an answer that is about to go. */
@@ -82,9 +73,7 @@ interface Sending {
 export async function send(response: ServerResponse, answer: Answer, raw: Sending = response): Promise<void> {
   for (const name of response.getHeaderNames()) if (!isOfPages(name)) response.removeHeader(name);
   const { body } = answer;
-  const names = new Map<string, string[]>();
-  for (const [name, value] of answer.headers) names.set(name, [...(names.get(name) ?? []), value]);
-  for (const [name, values] of names)
+  for (const [name, values] of grouped(answer.headers))
     response.setHeader(name, values.length === 1 ? (values[0] ?? "") : values);
   response.statusCode = answer.status;
   if (body === undefined || body instanceof Uint8Array) {
@@ -93,9 +82,12 @@ export async function send(response: ServerResponse, answer: Answer, raw: Sendin
     return;
   }
   raw.flushHeaders();
+  const gone = new AbortController();
+  onceClosed(response, () => gone.abort());
   try {
     for await (const part of body) {
-      if (!raw.write(part)) await drained(response);
+      gone.signal.throwIfAborted();
+      if (!raw.write(part)) await once(response, "drain", { signal: gone.signal });
     }
     raw.end();
   } catch (error) {
@@ -104,11 +96,10 @@ export async function send(response: ServerResponse, answer: Answer, raw: Sendin
   }
 }
 
-function drained(response: ServerResponse): Promise<void> {
-  return new Promise((resolve, reject) => {
-    response.once("drain", resolve);
-    response.once("close", () => reject(new Error("the client is gone")));
-  });
+/** Runs once the client is gone, or has its answer: at once, if it went before. */
+function onceClosed(response: ServerResponse, run: () => void): void {
+  if (response.destroyed) run();
+  else response.once("close", run);
 }
 
 /** Answers a request whose body nobody will read: the connection ends with the answer, and with a client that sends on. */
@@ -125,6 +116,7 @@ class Parts implements AsyncIterable<Uint8Array> {
   readonly #onDrain: () => void;
   #length = 0;
   #isOver = false;
+  #isGone = false;
   #wake: (() => void) | undefined;
 
   constructor(onDrain: () => void) {
@@ -133,10 +125,17 @@ class Parts implements AsyncIterable<Uint8Array> {
 
   /** Whether more may be written at once. */
   push(part: Uint8Array): boolean {
+    if (this.#isGone) return true;
     this.#waiting.push(part);
     this.#length += part.length;
     this.#wake?.();
     return this.#length < WAITING_MAX;
+  }
+
+  /** Drops all parts, those to come as well: nobody reads them. */
+  drop(): void {
+    this.#isGone = true;
+    this.#waiting.length = 0;
   }
 
   end(): void {
@@ -163,8 +162,17 @@ class Parts implements AsyncIterable<Uint8Array> {
   }
 }
 
+/** Drops what a handler would send beside its answer, outside the seal: trailers and early hints. */
+export function dropAsides(response: ServerResponse): void {
+  response.addTrailers = () => undefined;
+  response.writeEarlyHints = (_hints, callback) => {
+    if (callback !== undefined) queueMicrotask(callback);
+  };
+}
+
 /** Has all that a handler writes to a response sealed on its way out. */
 export function sealResponse(response: ServerResponse, call: OpenedCall): void {
+  dropAsides(response);
   const { writeHead, write, end, flushHeaders } = response;
   const raw: Sending = {
     write: (part) => (write as Sending["write"]).call(response, part),
@@ -186,8 +194,10 @@ export function sealResponse(response: ServerResponse, call: OpenedCall): void {
   };
   const begin = (): Parts => {
     if (parts === undefined) {
-      parts = new Parts(() => response.emit("drain"));
-      go(parts);
+      const made = new Parts(() => response.emit("drain"));
+      parts = made;
+      onceClosed(response, () => made.drop());
+      go(made);
     }
     return parts;
   };
@@ -196,7 +206,8 @@ export function sealResponse(response: ServerResponse, call: OpenedCall): void {
   response.writeHead = ((status: number, ...rest: unknown[]) => {
     response.statusCode = status;
     const headers = rest.find((part) => typeof part === "object" && part !== null) ?? {};
-    const pairs = Array.isArray(headers) ? pairsOf(headers) : Object.entries(headers);
+    const isFlat = Array.isArray(headers) && !Array.isArray(headers[0]);
+    const pairs = isFlat ? pairsOf(headers) : Array.isArray(headers) ? headers : Object.entries(headers);
     for (const [name, value] of pairs) response.setHeader(name, value);
     return response;
   }) as typeof response.writeHead;
@@ -228,10 +239,7 @@ function bytesOf(chunk: string | Uint8Array, encoding: unknown): Uint8Array {
   return Buffer.from(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
 }
 
-function pairsOf(flat: unknown[]): [string, OutgoingHttpHeader][] {
-  if (Array.isArray(flat[0])) return flat as [string, OutgoingHttpHeader][];
-  const pairs: [string, OutgoingHttpHeader][] = [];
-  for (let at = 0; at + 1 < flat.length; at += 2)
-    pairs.push([String(flat[at]), flat[at + 1] as OutgoingHttpHeader]);
-  return pairs;
+/** Pairs of what stands in turn in one list. */
+function pairsOf<T>(flat: readonly (string | T)[]): [string, T][] {
+  return Array.from({ length: flat.length / 2 }, (_, at) => [String(flat[2 * at]), flat[2 * at + 1] as T]);
 }

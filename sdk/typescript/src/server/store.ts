@@ -1,26 +1,18 @@
 /** Where a server's sessions and claims are (`spec/session.md`, Authority endpoints). */
+import type { SessionRecord } from "../exchange/exchange.js";
+import type { ClaimOutcome } from "../session/claim.js";
 import { fromBase64 } from "../wire/base64.js";
-import { type Bytes, hex } from "../wire/bytes.js";
+import { hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { isWhole, type Members, membersOf, parseJson } from "../wire/json.js";
 import { FreshSessions } from "./fresh.js";
 
 /** A session as an authority keeps it. */
-export interface StoredSession {
-  readonly id: string;
-  readonly wire: number;
-  readonly clientId: string | undefined;
+export interface StoredSession extends SessionRecord {
   readonly subject: string | undefined;
   readonly tenant: string | undefined;
   readonly auth: string;
-  /** Milliseconds of the epoch. */
-  readonly expiresMs: number;
-  /** 32 bytes. Never printed. */
-  readonly key: Bytes;
 }
-
-/** What a store makes of a claim. */
-export type ClaimOutcome = "fresh" | "replayed" | "outside_window" | "full";
 
 /** A claim as a store takes it. */
 export interface StoreClaim {

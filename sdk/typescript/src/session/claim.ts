@@ -16,6 +16,9 @@ export interface Claim {
   readonly expiresMs: number;
 }
 
+/** What a store makes of a claim. */
+export type ClaimOutcome = "fresh" | "replayed" | "outside_window" | "full";
+
 /** The claim of a nonce in its scope. */
 export async function makeClaim(
   provider: Provider,

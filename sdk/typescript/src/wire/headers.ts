@@ -33,14 +33,21 @@ export function firstOf(headers: HeaderList, name: string): string | undefined {
  * @throws {SealwayError} `header_missing`, `header_invalid`.
  */
 export function required(headers: HeaderList, name: string): string {
+  const value = optional(headers, name);
+  if (value) return value;
+  throw new SealwayError("header_missing", `the header ${name} is missing`, { field: name });
+}
+
+/**
+ * The value of a header that may be absent: once, of visible ASCII, spaces and tabs.
+ *
+ * @throws {SealwayError} `header_invalid`.
+ */
+export function optional(headers: HeaderList, name: string): string | undefined {
   const found = valuesOf(headers, name);
-  const [value] = found;
-  if (value === undefined || (found.length === 1 && value === "")) {
-    throw new SealwayError("header_missing", `the header ${name} is missing`, { field: name });
-  }
   // Two readers could take two values from a header that is there twice.
-  if (found.length > 1 || !/^[\t\x20-\x7e]*$/.test(value)) throw invalid(name);
-  return value;
+  if (found.length > 1 || !/^[\t\x20-\x7e]*$/.test(found[0] ?? "")) throw invalid(name);
+  return found[0];
 }
 
 /** The refusal of a header's form. */

@@ -1,11 +1,13 @@
 /** What a peer, or whoever is on the path, may try with the middleware; no authority is needed. */
-import { createServer, request as httpRequest } from "node:http";
+import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
+import { buffer } from "node:stream/consumers";
 import express from "express";
 import fastify from "fastify";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import { oldHandlerHeaders } from "../../src/server/handled.js";
+import { handlerHeaders } from "../../src/server/headers.js";
 import {
   MemoryStore,
   type ServerOptions,
@@ -33,6 +35,8 @@ const options: ServerOptions = {
     { path: "/orders", sealed: "required" },
     { path: "/stream", sealed: "required" },
     { path: "/broken", sealed: "required" },
+    { path: "/named", sealed: "required" },
+    { path: "/beside", sealed: "required" },
   ],
 };
 
@@ -50,6 +54,12 @@ function plainly(url: string, path: string, headers = {}): Promise<{ status: num
     sent.on("error", reject);
     sent.end();
   });
+}
+
+/** The header of a name that every object knows. */
+function named(headers: object): string {
+  const [name, value] = Object.entries(headers).find(([each]) => each in {}) ?? [];
+  return `${name}: ${value}`;
 }
 
 async function begin(method: string, target: string, type: string | undefined) {
@@ -76,6 +86,7 @@ beforeAll(async () => {
   });
   app.use(sealedExpress(options));
   app.all("/orders", (request, response) => void response.send(`bought ${request.rawHeaders.join()}`));
+  app.all(["/named", "/open/named"], ({ headers }, response) => void response.send(named(headers)));
   app.all("/open/raw", (request, response) => void response.json(request.rawHeaders));
   app.all("/stream", (_, response) => {
     response.write("one ");
@@ -83,6 +94,13 @@ beforeAll(async () => {
       response.write("two ");
       setTimeout(() => response.end("three"), 50);
     }, 50);
+  });
+  app.all("/beside", (_, response) => {
+    response.writeEarlyHints({ link: "</secret>; rel=preload" }, () => {
+      response.set("Trailer", "X-Balance").write("one ");
+      response.addTrailers({ "X-Balance": "42" });
+      response.end("two");
+    });
   });
   app.all("/broken", (_, response) => {
     response.write("a part");
@@ -102,6 +120,13 @@ beforeAll(async () => {
   });
   other.register(sealedFastify, options);
   other.all("/orders", async () => "bought");
+  other.all("/beside", (_, reply) => {
+    reply.raw.writeEarlyHints({ link: "</secret>; rel=preload" }, () => {
+      reply.raw.addTrailers({ "X-Balance": "42" });
+      reply.trailer("x-total", async () => "43").send(Readable.from(["one ", "two"], { objectMode: false }));
+    });
+  });
+  for (const path of ["/named", "/open/named"]) other.all(path, async ({ headers }) => named(headers));
   closing.push(() => other.close());
   urls["fastify"] = await other.listen({ port: 0, host: "127.0.0.1" });
 });
@@ -128,6 +153,41 @@ describe.each(["express", "fastify"])("with %s", (kind) => {
     const answer = await fetch(`${urls[kind]}/orders`, { method: "POST", headers: { "X-Seal": "3" } });
     expect(answer.headers.get("content-type")).toBe("application/problem+json");
     expect(answer.headers.get("access-control-allow-origin")).toBe("https://page.test");
+  });
+});
+
+describe.each(["express", "fastify"])("what leaves beside a sealed answer, with %s", (kind) => {
+  it("is no trailer and no early hint of its handler", async () => {
+    const { headers, sealer, pending } = await begin("POST", "/beside", "application/octet-stream");
+    const body = await sealer.seal(encodeInner([]), true);
+    const early: unknown[] = [];
+    const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+      const own = { method: "POST", headers: Object.fromEntries(headers) };
+      const sent = httpRequest(`${urls[kind]}/beside`, own, resolve);
+      sent.on("information", (info) => early.push(info.headers)).on("error", reject);
+      sent.end(body);
+    });
+    const bytes = new Uint8Array(await buffer(answer));
+    const outer = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, `${value}`]);
+    const opened = await openAnswer(provider, pending, answer.statusCode ?? 0, outer, bytes);
+    expect(new TextDecoder().decode(opened.body)).toBe("one two");
+    expect([early, answer.rawTrailers, answer.headers.trailer]).toEqual([[], [], undefined]);
+  });
+});
+
+describe.each(["express", "fastify"])("a header whose name every object knows, with %s", (kind) => {
+  it.each(["constructor", "__proto__"])("is a header like others: %s", async (name) => {
+    const { headers, sealer, pending } = await begin("POST", "/named", "application/octet-stream");
+    const body = await sealer.seal(encodeInner([[name, "sealed"]]), true);
+    const answer = await fetch(`${urls[kind]}/named`, { method: "POST", headers, body });
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    const opened = await openAnswer(provider, pending, answer.status, [...answer.headers], bytes);
+    expect(new TextDecoder().decode(opened.body)).toBe(`${name}: sealed`);
+  });
+
+  it("is one on a plain route too", async () => {
+    const { status, text } = await plainly(urls[kind] ?? "", "/open/named", { constructor: "plain" });
+    expect([status, text]).toEqual([200, "constructor: plain"]);
   });
 });
 
@@ -194,6 +254,6 @@ it("a handler on wires 1 and 2 is not asked for an answer that they could not sa
     ["Range", "bytes=0-1"],
     ["Cookie", "a=b"],
   ] as const;
-  const names = oldHandlerHeaders(sent, caller, true, false).map(([name]) => name);
+  const names = handlerHeaders(undefined, sent, caller, false).map(([name]) => name);
   expect(names).toEqual(["cookie", "content-type", "x-sealway-auth", "x-sealway-client-id"]);
 });

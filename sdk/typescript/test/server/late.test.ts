@@ -5,7 +5,6 @@ import { Readable } from "node:stream";
 import express from "express";
 import fastify from "fastify";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { nodeProvider as provider } from "../../src/crypto/node.js";
 import {
   Gate,
   type Incoming,
@@ -16,22 +15,20 @@ import {
   sealedFastify,
   sealedFetch,
 } from "../../src/server/index.js";
-import { sealOldRequest } from "../../src/session/old/client.js";
-import { beginRequest } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
-import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
+import { type Bytes, concat } from "../../src/wire/bytes.js";
+import { ID, incoming, type Sealed, sealing2, sealing3, stored } from "./sealing.js";
 
-const ID = `S-${"3".repeat(32)}`;
 const WINDOW_MS = 1000;
-const key = Uint8Array.from(provider.random(32));
 const START_MS = Date.UTC(2030, 0, 1);
-const whole = { clientId: "tester", subject: undefined, tenant: undefined, auth: "none", id: ID, key };
 
 let store: MemoryStore;
 let gate: Gate;
 let closing: (() => unknown)[] = [];
+/** Resolves when the last connection that a server took is closed at its end. */
+let gone: Promise<unknown>;
+const noteEnd = (socket: Socket) => {
+  gone = new Promise((resolve) => socket.once("close", resolve));
+};
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["Date"], now: START_MS });
@@ -44,37 +41,14 @@ afterEach(async () => {
   closing = [];
 });
 
-interface Sealed {
-  readonly headers: [string, string][];
-  readonly frames: Bytes[];
+async function sealed3(stampMs: number, parts?: string[], target?: string): Promise<Sealed> {
+  store.put(stored(3, START_MS + 600_000));
+  return sealing3(stampMs, parts, target);
 }
 
-async function sealed3(stampMs: number, parts: string[] = ["{}"], target = "/order"): Promise<Sealed> {
-  store.put({ ...whole, wire: 3, expiresMs: START_MS + 600_000 });
-  const keys = await SessionKeys.of(provider, key);
-  const session: ClientSession = { id: ID, clientId: "tester", keys, agreed: {} as ClientSession["agreed"] };
-  const line = { method: "POST", target };
-  const type = "application/octet-stream";
-  const { headers, sealer } = await beginRequest(provider, session, line, type, stampMs, provider.random(16));
-  const frames: Bytes[] = [];
-  for (const [at, part] of parts.entries()) {
-    const plaintext = at === 0 ? concat(encodeInner([]), utf8(part)) : utf8(part);
-    frames.push(await sealer.seal(plaintext, at === parts.length - 1));
-  }
-  return { headers, frames };
-}
-
-async function sealed2(stampMs: number, target = "/order"): Promise<Sealed> {
-  const expiresMs = START_MS + 600_000;
-  store.put({ ...whole, wire: 2, expiresMs });
-  const aead = await provider.aeadKey(key);
-  const own = { wire: 2 as const, id: ID, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
-  const nonce = Buffer.from(provider.random(12)).toString("hex");
-  const call = await sealOldRequest(own, target, utf8("{}"), String(stampMs), nonce, provider.random(12));
-  return {
-    headers: [...call.headers, ["Content-Type", call.contentType]],
-    frames: [Uint8Array.from(call.body)],
-  };
+async function sealed2(stampMs: number, target?: string): Promise<Sealed> {
+  store.put(stored(2, START_MS + 600_000));
+  return sealing2(stampMs, target);
 }
 
 /** A request whose body comes when it is let go; what happens in between is the test's. */
@@ -95,10 +69,6 @@ function held({ headers, frames }: Sealed): { incoming: Incoming; asked: Promise
   return { incoming: { method: "POST", target: "/order", headers, body: body() }, asked, release };
 }
 
-async function* atOnce(frames: Bytes[]) {
-  yield* frames;
-}
-
 async function outcome(opening: Promise<Opened>): Promise<unknown> {
   const opened = await opening;
   if (opened.kind !== "refused") return opened.kind;
@@ -113,13 +83,7 @@ describe.each([
 ] as const)("%s, between the head of a request and its first frame", (_, seal, skew, over) => {
   it("time passes: a copy with a slow body is not served once the claim of the first is forgotten", async () => {
     const request = await seal(START_MS + 900);
-    const first = {
-      method: "POST",
-      target: "/order",
-      headers: request.headers,
-      body: atOnce(request.frames),
-    };
-    expect(await outcome(gate.open(first))).toBe("opened");
+    expect(await outcome(gate.open(incoming(request)))).toBe("opened");
     vi.setSystemTime(START_MS + 1800);
     const copy = held(request);
     const opening = outcome(gate.open(copy.incoming));
@@ -141,7 +105,7 @@ describe.each([
 
   it("the session expires: the request is not served", async () => {
     const sealed = await seal(START_MS + 900);
-    store.put({ ...whole, wire: seal === sealed3 ? 3 : 2, expiresMs: START_MS + 500 });
+    store.put(stored(seal === sealed3 ? 3 : 2, START_MS + 500));
     const request = held(sealed);
     const opening = outcome(gate.open(request.incoming));
     await request.asked;
@@ -236,7 +200,7 @@ async function listening(kind: "express" | "fastify", run = waiting().run): Prom
       response.send("a balance");
       response.on("close", () => run((request as unknown as SealedMessage).signal));
     });
-    const server = createServer(app);
+    const server = createServer(app).on("connection", noteEnd);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     closing.push(() => server.close());
     return (server.address() as AddressInfo).port;
@@ -259,6 +223,7 @@ async function listening(kind: "express" | "fastify", run = waiting().run): Prom
     if (request.body instanceof Readable) for await (const _ of request.body);
     return run(request.signal);
   });
+  app.server.on("connection", noteEnd);
   closing.push(() => app.close());
   return Number(new URL(await app.listen({ port: 0, host: "127.0.0.1" })).port);
 }
@@ -285,7 +250,7 @@ describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (k
   it.each(["revoked", "over"])("is cut within a second once its session is %s", async (how) => {
     vi.useRealTimers();
     const request = await sealed3(Date.now());
-    store.put({ ...whole, wire: 3, expiresMs: Date.now() + 600_000 });
+    store.put(stored(3, Date.now() + 600_000));
     const port = await listening(kind);
     let text = "";
     let begin: () => void = () => undefined;
@@ -304,7 +269,7 @@ describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (k
     });
     await begun;
     if (how === "revoked") store.delete(ID);
-    else store.put({ ...whole, wire: 3, expiresMs: Date.now() });
+    else store.put(stored(3, Date.now()));
     const late = new Promise<string>((resolve) => setTimeout(resolve, 4000, "flows on"));
     expect(await Promise.race([cut, late])).toBe(0);
   });
@@ -314,7 +279,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
   it.each(["revoked", "over"])("is told by its signal once its session is %s", async (how) => {
     vi.useRealTimers();
     const request = await sealed3(Date.now(), ["{}"], "/wait");
-    store.put({ ...whole, wire: 3, expiresMs: Date.now() + 600_000 });
+    store.put(stored(3, Date.now() + 600_000));
     const work = waiting();
     const port = await listening(kind, work.run);
     const answer = new Promise<string>((resolve) => {
@@ -322,7 +287,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
     });
     await work.begun;
     if (how === "revoked") store.delete(ID);
-    else store.put({ ...whole, wire: 3, expiresMs: Date.now() });
+    else store.put(stored(3, Date.now()));
     expect(await work.ended()).toBe("aborted");
     expect(await answer).toMatch(/^HTTP\/1.1 401 /);
   });
@@ -331,7 +296,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
     vi.useRealTimers();
     const request =
       wire === 3 ? await sealed3(Date.now(), ["{}"], "/wait") : await sealed2(Date.now(), "/wait");
-    store.put({ ...whole, wire, expiresMs: Date.now() + 600_000 });
+    store.put(stored(wire, Date.now() + 600_000));
     const work = waiting();
     const socket = sent(await listening(kind, work.run), "/wait", request, () => undefined);
     await work.begun;
@@ -340,10 +305,47 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
   });
 });
 
+describe.each(["express", "fastify"] as const)(
+  "a client that is gone before a handler begins, with %s",
+  (kind) => {
+    it("is told by the signal", async () => {
+      vi.useRealTimers();
+      const request = await sealed3(Date.now(), ["{}"], "/wait");
+      store.put(stored(3, Date.now() + 600_000));
+      let grant: () => void = () => undefined;
+      const claim = store.claim.bind(store);
+      const claiming = new Promise<void>((resolve) => {
+        store.claim = async (asked) => {
+          resolve();
+          await new Promise<void>((granted) => {
+            grant = granted;
+          });
+          return claim(asked);
+        };
+      });
+      let tell: (signal: AbortSignal | undefined) => void = () => undefined;
+      const told = new Promise<AbortSignal | undefined>((resolve) => {
+        tell = resolve;
+      });
+      const run = async (signal: AbortSignal | undefined) => {
+        tell(signal);
+        return "";
+      };
+      const socket = sent(await listening(kind, run), "/wait", request, () => undefined);
+      await claiming;
+      socket.destroy();
+      await gone;
+      await new Promise((resolve) => setImmediate(resolve));
+      grant();
+      expect((await told)?.aborted).toBe(true);
+    });
+  },
+);
+
 it("a signal tells nothing once its answer has gone", async () => {
   vi.useRealTimers();
   const request = await sealed3(Date.now(), ["{}"], "/at-once");
-  store.put({ ...whole, wire: 3, expiresMs: Date.now() + 600_000 });
+  store.put(stored(3, Date.now() + 600_000));
   const over = new Promise<AbortSignal | undefined>((resolve) => {
     const run = async (signal: AbortSignal | undefined) => {
       resolve(signal);
@@ -357,7 +359,7 @@ it("a signal tells nothing once its answer has gone", async () => {
 it("a request whose body still comes is cut within a second once its session is revoked", async () => {
   vi.useRealTimers();
   const { headers, frames } = await sealed3(Date.now(), ["one", "two"]);
-  store.put({ ...whole, wire: 3, expiresMs: Date.now() + 600_000 });
+  store.put(stored(3, Date.now() + 600_000));
   let wasWhole = false;
   let begin: () => void = () => undefined;
   const begun = new Promise<void>((resolve) => {
@@ -389,7 +391,7 @@ it.each(["revoked", "over", "gone"])(
   async (how) => {
     vi.useRealTimers();
     const { headers, frames } = await sealed3(Date.now());
-    store.put({ ...whole, wire: 3, expiresMs: Date.now() + 600_000 });
+    store.put(stored(3, Date.now() + 600_000));
     const work = waiting();
     const handle = sealedFetch({ store, windowMs: WINDOW_MS }, async (request) => {
       await request.text();
@@ -400,13 +402,31 @@ it.each(["revoked", "over", "gone"])(
     const answering = handle(new Request("http://a/order", init));
     await work.begun;
     if (how === "revoked") store.delete(ID);
-    else if (how === "over") store.put({ ...whole, wire: 3, expiresMs: Date.now() });
+    else if (how === "over") store.put(stored(3, Date.now()));
     else client.abort();
     expect(await work.ended()).toBe("aborted");
     const { status } = await answering;
     if (how !== "gone") expect(status).toBe(401);
   },
 );
+
+it("a handler of requests and answers is told of a client that was gone before", async () => {
+  const { headers, frames } = await sealed3(START_MS);
+  const client = new AbortController();
+  const claim = store.claim.bind(store);
+  store.claim = (asked) => {
+    client.abort();
+    return claim(asked);
+  };
+  const seen: boolean[] = [];
+  const handle = sealedFetch({ store, windowMs: WINDOW_MS }, ({ signal }) => {
+    seen.push(signal.aborted);
+    return new Response("a balance");
+  });
+  const init = { method: "POST", headers, body: frames[0] as BodyInit, signal: client.signal };
+  await handle(new Request("http://a/order", init));
+  expect(seen).toEqual([true]);
+});
 
 it("a whole request whose session is revoked before its answer begins is answered by a refusal", async () => {
   const { headers, frames } = await sealed3(START_MS);
@@ -428,4 +448,22 @@ it("a whole request whose session is revoked before its answer begins is answere
   release();
   const answer = await answering;
   expect([answer.status, answer.headers.get("x-seal")]).toEqual([401, null]);
+});
+
+it("a session ends at its own time while its store is away, and not before", async () => {
+  const sealed = [await sealed3(START_MS), await sealed3(START_MS)];
+  store.put(stored(3, START_MS + 500));
+  const calls = [];
+  for (const each of sealed) {
+    const opened = await gate.open(incoming(each));
+    if (opened.kind !== "opened") throw new Error("it was not opened");
+    calls.push(opened.call);
+  }
+  store.get = () => Promise.reject(new Error("away"));
+  const statuses: (number | undefined)[] = [];
+  for (const [at, after] of [499, 500].entries()) {
+    vi.setSystemTime(START_MS + after);
+    statuses.push((await calls[at]?.seal(200, [], undefined))?.status);
+  }
+  expect(statuses).toEqual([200, 401]);
 });

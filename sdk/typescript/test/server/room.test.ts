@@ -345,12 +345,13 @@ it("a frame that comes in single bytes is gathered, and takes no more room than 
     const before = served.room.taken;
     request.socket.write(Uint8Array.of(byte));
     await holds(served.room, before + 1);
+    // It is copied, and the part with all that hangs on it let go.
+    pushed.mock.lastCall?.[0].fill(0);
   }
   request.body = request.body.subarray(-1);
   await isServed(request);
   await holds(served.room, 0);
-  // The commit, the frame, and what stands behind it.
-  expect(pushed.mock.calls.map(([data]) => data.length)).toEqual([16, request.length - 16, 0]);
+  expect(pushed).toHaveBeenCalledTimes(request.length);
 });
 
 describe("an address's share", () => {

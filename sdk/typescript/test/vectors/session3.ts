@@ -1,7 +1,8 @@
 /** Scenarios of `vectors/session3`, in Node and in a browser. */
 import { kemKeyOf } from "../../src/crypto/kem.js";
 import type { AeadKey, MacKey, Provider } from "../../src/crypto/provider.js";
-import { requestHeaders } from "../../src/server/handled.js";
+import { NativeReply } from "../../src/exchange/native.js";
+import { requestHeaders } from "../../src/server/headers.js";
 import { answerContext, answerKeys, requestContext, requestKeys } from "../../src/session/three/call.js";
 import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
 import { ClientInit, type ClientSession } from "../../src/session/three/client-init.js";
@@ -16,7 +17,6 @@ import {
 } from "../../src/session/three/message.js";
 import { clockMac, parseProblem, provenTimeMs, sendsAgain } from "../../src/session/three/problem.js";
 import { checkKeySet, checkKeySetTimes, liveKey } from "../../src/session/three/root.js";
-import { beginSeal, openRequest } from "../../src/session/three/server-call.js";
 import { acceptInit, admitInit, type Identity } from "../../src/session/three/server-init.js";
 import type { StreamKeys } from "../../src/session/three/stream.js";
 import {
@@ -30,6 +30,7 @@ import {
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, fromLatin1, fromUtf8, hex, latin1, utf8 } from "../../src/wire/bytes.js";
 import { firstOf, X_SEALED } from "../../src/wire/headers.js";
+import { opened } from "./exchange.js";
 import { bytesOf, headerSet, type Json, refused, same, textOf, unhex } from "./scenario.js";
 
 const PROBE = utf8("probe");
@@ -107,7 +108,8 @@ async function serverSession(provider: Provider, s: Json) {
   await sameMac("s2c", provider, keys.s2c, s["s2c_hex"]);
   if (s["created_ms"] > s["expires_ms"]) throw new Error("a session ends before it begins");
   if (typeof s["client_id"] !== "string") throw new Error("a session without client");
-  return { id: s["id"] as string, wire: s["wire"] as number, expiresMs: s["expires_ms"] as number, keys };
+  const { id, wire, client_id: clientId, expires_ms: expiresMs, prk_hex: prk } = s;
+  return { id, wire, clientId, expiresMs, key: unhex(prk), keys };
 }
 
 async function identitiesOf(provider: Provider, listed: Json[]): Promise<Identity[]> {
@@ -262,29 +264,26 @@ async function request3(provider: Provider, s: Json): Promise<void> {
     parts.push(await begun.sealer.seal(part, at === plain.length - 1));
   const sent = await sameStreamOut(provider, begun.headers, concat(...parts), s["sealed"]);
 
-  const opened = await openRequest(
-    provider,
-    server,
-    line,
-    sent.headers,
-    sent.body,
-    s["now_ms"],
-    s["window_ms"],
-  );
-  same("inner headers", opened.headers, innerOf(s));
-  same("frames", opened.frames.map(hex), (s["frames"].map(bytesOf) as Bytes[]).map(hex));
-  const claim = s["claim"];
-  same("claim", hex(opened.claim.key), claim["key_hex"]);
-  same("sealed", opened.claim.sealed, claim["sealed"]);
-  same("stamp", opened.claim.stampMs, claim["stamp_ms"]);
-  same("end of claim", opened.claim.expiresMs, claim["expires_ms"]);
+  const { now_ms: now, window_ms: window } = s as Json;
+  const {
+    plain: got,
+    frames,
+    claim,
+  } = await opened(provider, server, line, sent.headers, sent.body, now, window);
+  same("inner headers", got.inner, innerOf(s));
+  same("frames", frames.map(hex), (s["frames"].map(bytesOf) as Bytes[]).map(hex));
+  const wanted = s["claim"];
+  same("claim", hex(claim.key), wanted["key_hex"]);
+  same("sealed", claim.sealed, wanted["sealed"]);
+  same("stamp", claim.stampMs, wanted["stamp_ms"]);
+  same("end of claim", claim.expiresMs, wanted["expires_ms"]);
 }
 
 async function request3Refused(provider: Provider, s: Json): Promise<void> {
   const server = await serverSession(provider, s["session"]);
   const line = { method: s["method"], target: s["path"] };
   await refused(s["code"], () =>
-    openRequest(provider, server, line, s["headers"], bytesOf(s["body"]), s["now_ms"], s["window_ms"]),
+    opened(provider, server, line, s["headers"], bytesOf(s["body"]), s["now_ms"], s["window_ms"]),
   );
 }
 
@@ -298,23 +297,17 @@ async function answer3(provider: Provider, s: Json): Promise<void> {
   await sameStream(provider, await answerKeys(provider, server.keys.s2c, asked, nonce), s);
   const context = await answerContext(provider, status, line, type, stamp, nonce, server.id);
   same("context", hex(context), s["context_hex"]);
-  const begun = await beginSeal(
-    provider,
-    { session: server, line, nonce: asked },
-    status,
-    stamp,
-    nonce,
-    type,
-  );
+  const reply = new NativeReply(provider, server, line, asked);
+  const begun = await reply.begin(status, innerOf(s), stamp, nonce, type);
   const parts: Bytes[] = [];
-  const plain = plaintexts(s);
-  for (const [at, part] of plain.entries())
-    parts.push(await begun.sealer.seal(part, at === plain.length - 1));
+  const frames = s["frames"].map(bytesOf) as Bytes[];
+  for (const [at, frame] of frames.entries())
+    for await (const part of begun.seal(frame, at === frames.length - 1)) parts.push(part);
   const sent = await sameStreamOut(provider, begun.headers, concat(...parts), s["sealed"]);
   const pending = { session: client, line, stamp: "0", nonce: asked };
   const opened = await openAnswer(provider, pending, status, sent.headers, sent.body);
   same("inner headers", opened.headers, innerOf(s));
-  same("body", hex(opened.body), hex(concat(...(s["frames"].map(bytesOf) as Bytes[]))));
+  same("body", hex(opened.body), hex(concat(...frames)));
 }
 
 async function answer3Refused(provider: Provider, s: Json): Promise<void> {

@@ -1,15 +1,10 @@
 /** A store over the Redis of an authority (`spec/redis-store.md`): a round trip less than asking the authority. */
 import * as crypto from "node:crypto";
+import type { ClaimOutcome } from "../../session/claim.js";
 import { SealwayError } from "../../wire/error.js";
 import { isSessionId, WINDOW_MS } from "../../wire/forms.js";
 import { FreshSessions } from "../fresh.js";
-import {
-  type ClaimOutcome,
-  type SessionStore,
-  type StoreClaim,
-  type StoredSession,
-  unavailable,
-} from "../store.js";
+import { type SessionStore, type StoreClaim, type StoredSession, unavailable } from "../store.js";
 import type { RedisConnection } from "./connection.js";
 import { scriptHash } from "./script.js";
 import { type KekOptions, Keks, openValue } from "./value.js";

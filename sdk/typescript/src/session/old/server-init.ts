@@ -6,11 +6,10 @@ import { SealwayError } from "../../wire/error.js";
 import { checkRequestNonce, isClientId, parseStamp, splitIdempotencyKey } from "../../wire/forms.js";
 import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY } from "../../wire/headers.js";
 import { type Members, membersOf, parseJson } from "../../wire/json.js";
-import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
+import { oldWireOf, X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
 import { checkWindow } from "../../wire/window.js";
 import { type Claim, makeClaim } from "../claim.js";
 import { keyInfo, sessionKey } from "./keys.js";
-import { oldWireOf } from "./server.js";
 
 /** `/session/init`, `/session/init/anon`, `/v1/session/init`. */
 export type Family = "session" | "anonymous" | "v1";

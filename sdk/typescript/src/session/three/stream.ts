@@ -1,8 +1,9 @@
 /** Streams of frames (`spec/session-3.md`, Sealed requests): sealed and opened one frame at a time. */
 import { expand } from "../../crypto/hkdf.js";
 import type { AeadKey, MacKey, Provider } from "../../crypto/provider.js";
-import { type Bytes, concat, equal, wipe } from "../../wire/bytes.js";
+import { type Bytes, equal, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
+import { Gathered } from "../../wire/gathered.js";
 
 /** The most plaintext of a frame, in bytes. */
 export const FRAME_LEN_MAX = 65_536;
@@ -32,8 +33,9 @@ export async function streamKeys(
 
 function frameNonce(iv: Uint8Array, count: number, isLast: boolean): Bytes {
   const nonce = iv.slice() as Bytes;
+  // The mark of the last frame has 32 bits.
+  if (isLast) nonce[3]! ^= 1;
   const view = new DataView(nonce.buffer);
-  view.setUint32(0, view.getUint32(0) ^ (isLast ? 1 : 0));
   // A count of frames fits into 32 bits: the upper half of its 64 is zero.
   view.setUint32(8, view.getUint32(8) ^ count);
   return nonce;
@@ -83,17 +85,16 @@ export class FrameSealer {
   }
 }
 
-/** Opens a stream as it comes. */
-export class FrameOpener {
+/** Opens a stream as it comes. What it holds is bounded by what {@link next} has not yet been asked for. */
+export class FrameOpener extends Gathered {
   readonly #keys: StreamKeys;
   readonly #context: Uint8Array;
-  #pending: Uint8Array[] = [];
-  #length = 0;
   #commit: Uint8Array | undefined;
   #count = 0;
   #isDone = false;
 
   constructor(keys: StreamKeys, context: Uint8Array) {
+    super();
     this.#keys = keys;
     this.#context = context;
   }
@@ -103,37 +104,24 @@ export class FrameOpener {
     return this.#isDone;
   }
 
-  /** Takes what came. What it holds is bounded by what {@link next} has not yet been asked for. */
-  push(data: Uint8Array): void {
-    if (data.length === 0) return;
-    this.#pending.push(data);
-    this.#length += data.length;
-  }
-
   /**
    * The next frame's plaintext; none while it is not complete, and when there is no more.
    *
    * @throws {SealwayError} `frame_invalid`, `unsealable`.
    */
   async next(): Promise<Bytes | undefined> {
-    if (this.#isDone) {
-      if (this.#length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
-      return undefined;
-    }
-    if (this.#commit === undefined) {
-      if (this.#length < COMMIT) return undefined;
-      this.#commit = this.#take(COMMIT);
-    }
-    if (this.#length < 4) return undefined;
-    const head = this.#peek();
+    // Copied: it stays as long as the stream.
+    if (this.length >= COMMIT) this.#commit ??= this.take(COMMIT).slice();
+    if (this.#isDone || this.#commit === undefined || this.length < 4) return undefined;
+    const head = this.word();
     const isLast = head >= 0x8000_0000;
     const length = head % 0x8000_0000;
-    if (length < TAG || length > FRAME_LEN_MAX + TAG || (length === TAG && !isLast)) {
+    // Only the last frame may be empty.
+    if (length < TAG + (isLast ? 0 : 1) || length > FRAME_LEN_MAX + TAG) {
       throw new SealwayError("frame_invalid", "a frame is too long or too short");
     }
-    if (this.#length < 4 + length) return undefined;
-    this.#take(4);
-    const sealed = this.#take(length);
+    if (this.length < 4 + length) return undefined;
+    const sealed = this.take(4 + length).subarray(4);
     const { aead, iv, commit } = this.#keys;
     // The tag is computed whether or not the commit is right: no answer comes sooner for it.
     const plaintext =
@@ -155,28 +143,7 @@ export class FrameOpener {
    */
   finish(): void {
     if (!this.#isDone) throw new SealwayError("stream_truncated", "the stream ends before its last frame");
-    if (this.#length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
-  }
-
-  #join(): Uint8Array {
-    const [only] = this.#pending;
-    if (this.#pending.length === 1 && only !== undefined) return only;
-    const all = concat(...this.#pending);
-    this.#pending = [all];
-    return all;
-  }
-
-  #peek(): number {
-    const all = (this.#pending[0]?.length ?? 0) >= 4 ? (this.#pending[0] as Uint8Array) : this.#join();
-    return new DataView(all.buffer, all.byteOffset, all.byteLength).getUint32(0);
-  }
-
-  #take(length: number): Uint8Array {
-    const all = this.#join();
-    const rest = all.subarray(length);
-    this.#pending = rest.length > 0 ? [rest] : [];
-    this.#length -= length;
-    return all.subarray(0, length);
+    if (this.length > 0) throw new SealwayError("frame_invalid", "there are bytes behind the last frame");
   }
 }
 

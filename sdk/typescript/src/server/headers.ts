@@ -1,5 +1,6 @@
 /** What a handler is given of a sealed request, and which headers stand outside of a sealed answer. */
 import { mayBeInner } from "../session/three/inner.js";
+import { utf8 } from "../wire/bytes.js";
 import { type HeaderList, SEALING } from "../wire/headers.js";
 import type { StoredSession } from "./store.js";
 
@@ -49,15 +50,21 @@ export function callerOf(session: StoredSession): Caller {
 
 function callerHeaders(caller: Caller): [string, string][] {
   const { clientId, auth, subject, tenant } = caller;
-  const headers: [string, string][] = [["x-sealway-auth", auth]];
-  // A header cannot hold every text; what it cannot is in `caller`.
-  const put = (name: string, value: string | undefined) => {
-    if (value !== undefined && /^[\x20-\x7e]*$/.test(value)) headers.push([name, value]);
-  };
-  put("x-sealway-client-id", clientId);
-  put("x-sealway-subject", subject);
-  put("x-sealway-tenant", tenant);
-  return headers;
+  const known = [
+    ["x-sealway-auth", auth],
+    ["x-sealway-client-id", clientId],
+    ["x-sealway-subject", subject],
+    ["x-sealway-tenant", tenant],
+  ] as const;
+  return known.flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, headerText(value)]],
+  );
+}
+
+/** A text as a header carries it, two texts never alike: what is not visible ASCII, `%`, and spaces at its ends are percent-encoded. */
+function headerText(text: string): string {
+  const encoded = (byte: number) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
+  return text.replace(/^ | $|[^\x20-\x7e]+|%/g, (part) => Array.from(utf8(part), encoded).join(""));
 }
 
 /** A name as a reader may take it: many pass headers on as variables, where a hyphen is an underscore. */
@@ -78,14 +85,16 @@ export function isStripped(name: string, trustForwarded: boolean): boolean {
   return isClaimed(name) || (isOfOrigin(name) && !(trustForwarded && OF_ORIGIN.test(name.toLowerCase())));
 }
 
-/** The headers that a handler sees of a request of wire 3, and who asks. */
+/** The headers that a handler sees, and who asks. Without `inner` ones all stood outside. */
 export function handlerHeaders(
-  inner: HeaderList,
+  inner: HeaderList | undefined,
   outer: HeaderList,
   caller: Caller,
   trustForwarded: boolean,
 ): [string, string][] {
-  return [...requestHeaders(inner, outer, trustForwarded), ...callerHeaders(caller)];
+  const own =
+    inner === undefined ? outerHeaders(outer, trustForwarded) : requestHeaders(inner, outer, trustForwarded);
+  return [...own, ...callerHeaders(caller)];
 }
 
 /** Of the headers inside a seal and of those outside, the ones that a handler sees. */
@@ -106,21 +115,15 @@ export function requestHeaders(
   return [...inside, ...outside];
 }
 
-/** The headers that a handler sees of a request of wire 1 or 2, all of which stood outside. */
-export function oldHandlerHeaders(
-  outer: HeaderList,
-  caller: Caller,
-  hasBody: boolean,
-  trustForwarded: boolean,
-): [string, string][] {
+/** The headers that a handler sees of a request whose headers all stood outside. */
+function outerHeaders(outer: HeaderList, trustForwarded: boolean): [string, string][] {
   const kept = outer.flatMap(([key, value]): [string, string][] => {
     const name = key.toLowerCase();
     const isBody = name.startsWith("content-") || name === "transfer-encoding" || name === "expect";
     const isOver = isBody || OF_ANSWERS.test(name) || HOP.has(name) || SEALING.has(name);
     return isOver || isStripped(name, trustForwarded) ? [] : [[name, value]];
   });
-  const type: [string, string][] = hasBody ? [["content-type", "application/json"]] : [];
-  return [...kept, ...type, ...callerHeaders(caller)];
+  return [...kept, ["content-type", "application/json"]];
 }
 
 /** Whether a header claims what only this side may say, however it is spelt. */

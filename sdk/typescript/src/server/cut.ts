@@ -1,12 +1,12 @@
-/** Looks at a session again while a request or an answer of it streams. */
+/** A call that ends when its session does: revoked, wherever that was, or over. */
 import { SealwayError } from "../wire/error.js";
 
 /** Together with the time that a store may keep a session without asking, less than a second. */
 const LOOK_AGAIN_MS = 400;
 
 /** Cuts the streams of one call when its session is over or revoked, keeps its answer back, and tells its handler by a signal. */
-export class SessionWatch {
-  readonly #isOver: () => Promise<boolean>;
+export class Cut {
+  readonly #isOver: (() => Promise<boolean>) | undefined;
   readonly #waiting = new Set<(error: SealwayError) => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Whether a stream went on since the session was looked at. */
@@ -16,8 +16,8 @@ export class SessionWatch {
   #fault: SealwayError | undefined;
   readonly #controller = new AbortController();
 
-  /** `isOver` looks at the session; while it throws nobody can tell, and the streams go on. */
-  constructor(isOver: () => Promise<boolean>) {
+  /** `isOver` looks at the session, if it can end the call; while it throws nobody can tell, and the streams go on. */
+  constructor(isOver: (() => Promise<boolean>) | undefined) {
     this.#isOver = isOver;
   }
 
@@ -29,7 +29,7 @@ export class SessionWatch {
   /** A handler works from here on. */
   begin(): void {
     this.#isWorking = true;
-    this.#timer ??= setTimeout(() => this.#look(), LOOK_AGAIN_MS);
+    this.#lookLater();
   }
 
   /** The answer is there as a whole: its handler is told nothing any more. */
@@ -52,13 +52,13 @@ export class SessionWatch {
       }
       this.#isUsed = true;
       this.#waiting.add(reject);
-      this.#timer ??= setTimeout(() => this.#look(), LOOK_AGAIN_MS);
+      this.#lookLater();
     });
   }
 
   /** Looks at the session before an answer begins: the reason why none may be sent, or `undefined` while the session is live. */
   async ended(): Promise<SealwayError | undefined> {
-    if (this.#fault === undefined && (await this.#isOver().catch(() => false)))
+    if (this.#fault === undefined && (await this.#isOver?.().catch(() => false)))
       this.#cut(new SealwayError("session_expired", "the session ended while the call was under way"));
     return this.#fault;
   }
@@ -68,14 +68,17 @@ export class SessionWatch {
     this.#cut(new SealwayError("stream_truncated", "the client is gone"));
   }
 
+  #lookLater(): void {
+    if (this.#isOver !== undefined && this.#fault === undefined)
+      this.#timer ??= setTimeout(() => this.#look(), LOOK_AGAIN_MS);
+  }
+
   async #look(): Promise<void> {
     const isWanted = this.#isWorking || this.#isUsed || this.#waiting.size > 0;
     this.#isUsed = false;
-    const isOver = isWanted && (await this.#isOver().catch(() => false));
-    if (isOver)
-      this.#cut(new SealwayError("session_expired", "the session ended while the call was under way"));
-    const goesOn = isWanted && this.#fault === undefined;
-    this.#timer = goesOn ? setTimeout(() => this.#look(), LOOK_AGAIN_MS) : undefined;
+    if (isWanted) await this.ended();
+    this.#timer = undefined;
+    if (isWanted) this.#lookLater();
   }
 
   #cut(fault: SealwayError): void {
