@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sealway_proto::exchange::{Form, Rejection};
-use sealway_proto::session::three::problem::{PROBLEM_URN, PROBLEMS};
+use sealway_proto::session::native::problem::{PROBLEM_URN, PROBLEMS};
 use sealway_proto::wire::header::{SEALING, X_KID};
 use sealway_proto::wire::stripped::{CLAIMED_PREFIXES, ORIGIN, ORIGIN_PREFIXES, WAY};
 use sealway_proto::{Blame, Error};
