@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"sealway.dev/go/channel/protocol"
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 
 	"sealway.dev/go/channel/protocol"
 	"sealway.dev/go/channel/relay"
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // raw is a client that may say anything.

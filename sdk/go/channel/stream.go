@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // finishTime is how long a peer may go on sending on a stream that this side has closed.

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // Request is what a handler is asked. Its context ends when the caller's time is over, when the caller takes it back, and with

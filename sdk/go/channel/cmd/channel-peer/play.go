@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sealway.dev/go/channel"
-	"sealway.dev/go/rpc"
+	"sealway.dev/go/channel/rpc"
 )
 
 // What both ends of a game answer on streams of calls, and how a channel is closed.

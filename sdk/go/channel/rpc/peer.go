@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sealway.dev/go/channel"
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 func ends(t *testing.T, ofClient, ofServer *Handlers) (client, server *Peer) {

@@ -27,7 +27,7 @@ func peerBinary(t *testing.T) string {
 	t.Helper()
 	into := filepath.Join(t.TempDir(), "channel_peer")
 	build := exec.Command("go", "build", "-o", into, ".")
-	build.Dir = "../../../tests/channel_peer"
+	build.Dir = "../../../../tests/channel_peer"
 	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("channel_peer does not build: %v\n%s", err, said)
 	}

@@ -42,7 +42,7 @@ func sealway(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("SEALWAY_BIN")
 	if path == "" {
-		path, _ = filepath.Abs("../../../../target/debug/sealway")
+		path, _ = filepath.Abs("../../../../../target/debug/sealway")
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("there is no binary sealway: build it (cargo build), or name it by SEALWAY_BIN: %v", err)

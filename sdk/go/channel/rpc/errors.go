@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // Codes of failures that a peer answers with. From FirstOwn up they are the application's own.
