@@ -34,9 +34,9 @@ func (l life) fresh() bool { return l.left() > min(l.span/10, renewBeforeMax) }
 // over is the last hundredth, a second at most: a request on its way would come too late.
 func (l life) over() bool { return l.left() <= min(l.span/100, time.Second) }
 
-type agreed3 struct {
+type nativeSession struct {
 	life
-	session *session.ClientSession3
+	session *session.ClientSession
 	mu      sync.Mutex
 	// The server's clock was serverMs at the moment at.
 	serverMs uint64
@@ -44,21 +44,21 @@ type agreed3 struct {
 }
 
 // stampMs is the server's clock as this session knows it: what the server said, and what has passed since.
-func (a *agreed3) stampMs() uint64 {
+func (a *nativeSession) stampMs() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.serverMs + uint64(max(0, time.Since(a.at).Milliseconds()))
 }
 
-func (a *agreed3) setClock(serverMs uint64) {
+func (a *nativeSession) setClock(serverMs uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.serverMs, a.at = serverMs, time.Now()
 }
 
-type agreedOld struct {
+type compatSession struct {
 	life
-	session *session.ClientSession
+	session *session.CompatClientSession
 }
 
 // passed is what passed since a moment of this process.
@@ -83,23 +83,25 @@ func random16() (out [16]byte) {
 	return out
 }
 
-func (t *Transport) session3(ctx context.Context) (*agreed3, error) { return t.session3Not(ctx, nil) }
+func (t *Transport) currentNative(ctx context.Context) (*nativeSession, error) {
+	return t.nativeSessionOtherThan(ctx, nil)
+}
 
-func (t *Transport) session3Not(ctx context.Context, not *agreed3) (*agreed3, error) {
-	agreed, err := t.three.get(ctx, not, func(ctx context.Context, old *agreed3) (*agreed3, error) {
+func (t *Transport) nativeSessionOtherThan(ctx context.Context, not *nativeSession) (*nativeSession, error) {
+	agreed, err := t.native.get(ctx, not, func(ctx context.Context, old *nativeSession) (*nativeSession, error) {
 		if old != nil && !old.over() {
 			// Whatever speaks against a renewal, an init may still do.
-			if renewed, err := t.agree3(ctx, old); err == nil {
+			if renewed, err := t.agreeNative(ctx, old); err == nil {
 				return renewed, nil
 			}
 		}
-		return t.agree3(ctx, nil)
+		return t.agreeNative(ctx, nil)
 	})
 	return agreed, named(err, t.sessionURL.Host)
 }
 
-// agree3 agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
-func (t *Transport) agree3(ctx context.Context, old *agreed3) (*agreed3, error) {
+// agreeNative agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
+func (t *Transport) agreeNative(ctx context.Context, old *nativeSession) (*nativeSession, error) {
 	suite, mayChange, mayRetake := t.config.Suites[0], true, true
 	if old != nil {
 		suite = crypto.Suite(old.session.Agreed().Suite)
@@ -130,7 +132,7 @@ func (t *Transport) agree3(ctx context.Context, old *agreed3) (*agreed3, error) 
 	}
 }
 
-func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agreed3) (agreed *agreed3, err error) {
+func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nativeSession) (agreed *nativeSession, err error) {
 	seen := Exchange{Kind: "init", Wire: wire.Wire3, Suite: string(suite), Method: "POST", Target: "/v3/sessions", Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
@@ -139,7 +141,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 		t.observe(seen)
 	}()
 	var authorization string
-	var renewed *session.ClientSession3
+	var renewed *session.ClientSession
 	if old != nil {
 		renewed = old.session
 		seen.Kind, seen.Target = "renew", seen.Target+"/"+renewed.ID()+"/renew"
@@ -153,8 +155,8 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	if err != nil {
 		return nil, err
 	}
-	offer := session.Offer3{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
-	init, err := session.NewClientInit3(offer, suite, keys, renewed)
+	offer := session.Offer{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
+	init, err := session.NewClientInit(offer, suite, keys, renewed)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +169,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 		init.SetProof(proof)
 	}
 	sent := time.Now()
-	status, header, body, err := t.sendInit3(ctx, init.Body(), authorization, old, seen.Target)
+	status, header, body, err := t.sendInit(ctx, init.Body(), authorization, old, seen.Target)
 	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(header)
 	if err != nil {
 		return nil, err
@@ -192,7 +194,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	}
 	seen.SessionID = made.ID()
 	span := time.Duration(made.Agreed().ExpiresInSec) * time.Second
-	return &agreed3{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
+	return &nativeSession{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
 }
 
 func untrusted(err error) error {
@@ -207,15 +209,15 @@ func (t *Transport) ttl() *uint32 {
 	return &sec
 }
 
-// sendInit3 sends an init in plain, or a renewal in the session that it is about.
-func (t *Transport) sendInit3(ctx context.Context, body []byte, authorization string, old *agreed3, target string) (int, http.Header, []byte, error) {
+// sendInit sends an init in plain, or a renewal in the session that it is about.
+func (t *Transport) sendInit(ctx context.Context, body []byte, authorization string, old *nativeSession, target string) (int, http.Header, []byte, error) {
 	if old != nil {
 		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.sessionURL)+target, bytes.NewReader(body))
 		if err != nil {
 			return 0, nil, nil, err
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response, err := t.exchange3(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
+		response, err := t.exchangeNative(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
 		if err != nil {
 			return 0, nil, nil, err
 		}
@@ -283,7 +285,7 @@ func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
 	return set, err
 }
 
-func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer3) error {
+func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer) error {
 	if t.ring.wantsSet(answer) {
 		// The key in use is known; if this fails the next agreement asks again for the others.
 		if set, err := t.keySet(ctx); err == nil {
@@ -328,15 +330,15 @@ var publicStrings = map[string]bool{"CRYPTO_ERROR": true, "SESSION_EXPIRED": tru
 
 // --- Wires 1 and 2 ---
 
-func (t *Transport) sessionOld(ctx context.Context) (*agreedOld, error) {
-	return t.sessionOldNot(ctx, nil)
+func (t *Transport) currentCompat(ctx context.Context) (*compatSession, error) {
+	return t.compatSessionOtherThan(ctx, nil)
 }
 
-func (t *Transport) sessionOldNot(ctx context.Context, not *agreedOld) (*agreedOld, error) {
-	return t.old.get(ctx, not, func(ctx context.Context, _ *agreedOld) (*agreedOld, error) { return t.agreeOld(ctx) })
+func (t *Transport) compatSessionOtherThan(ctx context.Context, not *compatSession) (*compatSession, error) {
+	return t.compat.get(ctx, not, func(ctx context.Context, _ *compatSession) (*compatSession, error) { return t.agreeCompat(ctx) })
 }
 
-func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error) {
+func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err error) {
 	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
@@ -349,7 +351,7 @@ func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error)
 	if err != nil {
 		return nil, err
 	}
-	init, message, err := session.NewClientInit(t.config.Wire, t.config.InitPath == "/session/init/anon", t.config.ClientID, t.ttl(), key, random16(), nowMs())
+	init, message, err := session.NewCompatClientInit(t.config.Wire, t.config.InitPath == "/session/init/anon", t.config.ClientID, t.ttl(), key, random16(), nowMs())
 	if err != nil {
 		return nil, err
 	}
@@ -384,5 +386,5 @@ func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error)
 	}
 	lap.named("agree")
 	seen.SessionID = made.ID()
-	return &agreedOld{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
+	return &compatSession{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
 }

@@ -173,8 +173,8 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		if config.Wire != 0 {
 			continue
 		}
-		agreed, _ := transport.three.peek()
-		renewed, err := transport.agree3(t.Context(), agreed)
+		agreed, _ := transport.native.peek()
+		renewed, err := transport.agreeNative(t.Context(), agreed)
 		if err != nil || renewed.session.ID() == agreed.session.ID() {
 			t.Fatal("renewal: ", err)
 		}
@@ -193,7 +193,7 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		}
 		// The session is ended at the service.
 		other := must(NewTransport(url, config))
-		other.three.current = agreed
+		other.native.current = agreed
 		if err := other.End(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +228,7 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 	})
 	transport := must(NewTransport(url, Config{Trust: must(PinKeys(keyIDOf(t, url))), TTL: 300 * time.Second, Base: base}))
 	first := must(transport.Session(t.Context()))
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	agreed.born = agreed.born.Add(-280 * time.Second)
 	// Four at once: the session is still good, and one of them has it renewed beside.
 	var group sync.WaitGroup

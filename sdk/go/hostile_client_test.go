@@ -278,7 +278,7 @@ func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 	s.middleware.config.BodyTimeout = 300 * time.Millisecond
 	transport := s.transport(t, nil)
 	transport.Session(t.Context())
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	line := session.Line{Method: "POST", Target: "/"}
 	dial := func() (net.Conn, []byte) {
 		headers, sealer, _, _ := agreed.session.Seal(line, "application/octet-stream", agreed.stampMs(), random16())
@@ -353,7 +353,7 @@ func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 	}
 }
 
-func TestTheHandlersStatusBecomesWhatTheOldWiresSay(t *testing.T) {
+func TestTheHandlersStatusBecomesTheStatusOfTheCompatWires(t *testing.T) {
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var status int
 		fmt.Sscanf(r.URL.Path, "/%d", &status)

@@ -96,12 +96,12 @@ func (s *lateService) heads(t *testing.T, version wire.Version) (first, second *
 	var body []byte
 	contentType := "application/octet-stream"
 	if version == wire.Wire3 {
-		agreed, _ := transport.three.peek()
+		agreed, _ := transport.native.peek()
 		var sealer *session.FrameSealer
 		headers, sealer, _, _ = agreed.session.Seal(session.Line{Method: "POST", Target: "/pay"}, contentType, agreed.stampMs(), random16())
 		body, _ = sealer.Seal(nil, true, []byte{0, 0}, []byte("pay"))
 	} else {
-		agreed, _ := transport.old.peek()
+		agreed, _ := transport.compat.peek()
 		message, _ := agreed.session.Seal("/pay", []byte("pay"), s.nowMs(), session.SealRandoms{Nonce: random16()})
 		headers, body, contentType = message.Headers, message.Body, message.ContentType
 	}

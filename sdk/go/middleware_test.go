@@ -10,7 +10,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-func TestAWindowThatIsConfiguredWiderIsFiveMinutesOnWire3Alone(t *testing.T) {
+func TestAWiderWindowIsCappedAtFiveMinutesByTheNativeProtocolAlone(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	wide := must(NewMiddleware(MiddlewareConfig{Store: s.store, WindowMs: 3_600_000, Now: s.now}))
 	*s.middleware = *wide

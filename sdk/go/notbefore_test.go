@@ -57,7 +57,7 @@ func TestAKeyThatWasTakenLongAgoIsLookedAtAgainAtEachInit(t *testing.T) {
 	})
 	transport := s.transport(t, func(c *Config) { c.Trust = must(PinRoot(wire.EncodeBase64(root.PublicKey()), "")) })
 	again := func() error {
-		transport.three.forget()
+		transport.native.forget()
 		_, err := transport.Session(t.Context())
 		return err
 	}

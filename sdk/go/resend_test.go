@@ -47,7 +47,7 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 			t.Fatal("sent again by the old time")
 		}
 		// The time is taken all the same.
-		if agreed, _ := transport.three.peek(); agreed.stampMs() < stamps[0]+600_000 {
+		if agreed, _ := transport.native.peek(); agreed.stampMs() < stamps[0]+600_000 {
 			t.Fatal("the proven time was not taken")
 		}
 	}
@@ -126,7 +126,7 @@ func TestNobodysAnswerHasNothingSentAgain(t *testing.T) {
 	}
 }
 
-func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t *testing.T) {
+func TestAPurchaseStampedTooEarlyIsRetriedAndOneStampedAheadIsNot(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	transport := s.transport(t, nil)
 	if _, err := transport.Session(t.Context()); err != nil {

@@ -11,29 +11,29 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// heldBack are sealed requests of one session of a wire, whose bodies stop before their last byte.
-type heldBack struct {
+// slowBody are sealed requests of one session of a wire, whose bodies stop before their last byte.
+type slowBody struct {
 	*service
 	version wire.Version
 	length  int
 	client  *Transport
 }
 
-func newHeldBack(t *testing.T, version wire.Version, length int) *heldBack {
+func newHeldBack(t *testing.T, version wire.Version, length int) *slowBody {
 	s := newService(t, http.HandlerFunc(echo))
 	s.middleware.config.BodyTimeout = 25 * time.Second
 	client := s.transport(t, func(c *Config) { c.Wire = version })
 	if _, err := client.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &heldBack{s, version, length, client}
+	return &slowBody{s, version, length, client}
 }
 
 // message is one more request.
-func (h *heldBack) message(t *testing.T) (wire.HeaderList, string, []byte) {
+func (h *slowBody) message(t *testing.T) (wire.HeaderList, string, []byte) {
 	t.Helper()
 	if h.version == wire.Wire3 {
-		agreed, _ := h.client.three.peek()
+		agreed, _ := h.client.native.peek()
 		headers, sealer, _, _ := agreed.session.Seal(session.Line{Method: "POST", Target: "/pay"}, "application/octet-stream", agreed.stampMs(), random16())
 		body, err := sealer.Seal(nil, true, []byte{0, 0}, make([]byte, h.length))
 		if err != nil {
@@ -41,27 +41,27 @@ func (h *heldBack) message(t *testing.T) (wire.HeaderList, string, []byte) {
 		}
 		return headers, "application/octet-stream", body
 	}
-	agreed, _ := h.client.old.peek()
+	agreed, _ := h.client.compat.peek()
 	message, _ := agreed.session.Seal("/pay", make([]byte, h.length), h.nowMs(), session.SealRandoms{Nonce: random16()})
 	return message.Headers, message.ContentType, message.Body
 }
 
 // head sends the head of one more request.
-func (h *heldBack) head(t *testing.T, address string) *late {
+func (h *slowBody) head(t *testing.T, address string) *late {
 	t.Helper()
 	headers, contentType, body := h.message(t)
 	return sendHeadFrom(t, address, h.service, "/pay", contentType, headers, body)
 }
 
 // bound sets the room and an address's share of it, in requests.
-func (h *heldBack) bound(t *testing.T, all, share int64) {
+func (h *slowBody) bound(t *testing.T, all, share int64) {
 	t.Helper()
 	_, _, body := h.message(t)
 	h.middleware.room = newRoom(all*int64(len(body)), share*int64(len(body)))
 }
 
 // allButTheLastByte sends so much, and waits until the service holds it.
-func (h *heldBack) allButTheLastByte(t *testing.T, request *late) {
+func (h *slowBody) allButTheLastByte(t *testing.T, request *late) {
 	t.Helper()
 	before := h.taken()
 	if _, err := request.conn.Write(request.body[:len(request.body)-1]); err != nil {
@@ -71,13 +71,13 @@ func (h *heldBack) allButTheLastByte(t *testing.T, request *late) {
 	request.body = request.body[len(request.body)-1:]
 }
 
-func (h *heldBack) taken() int64 {
+func (h *slowBody) taken() int64 {
 	h.middleware.room.mu.Lock()
 	defer h.middleware.room.mu.Unlock()
 	return h.middleware.room.taken
 }
 
-func (h *heldBack) await(t *testing.T, want int64) {
+func (h *slowBody) await(t *testing.T, want int64) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); h.taken() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
@@ -86,7 +86,7 @@ func (h *heldBack) await(t *testing.T, want int64) {
 	}
 }
 
-func (h *heldBack) isRefused(t *testing.T, request *late) {
+func (h *slowBody) isRefused(t *testing.T, request *late) {
 	t.Helper()
 	want := `{"error":"SERVICE_UNAVAILABLE"}`
 	if h.version == wire.Wire3 {
@@ -100,7 +100,7 @@ func (h *heldBack) isRefused(t *testing.T, request *late) {
 	}
 }
 
-func (h *heldBack) isServed(t *testing.T, request *late) {
+func (h *slowBody) isServed(t *testing.T, request *late) {
 	t.Helper()
 	if status, body := request.finish(t); status != 200 {
 		t.Fatalf("wire %v: %d %.100s", h.version, status, body)

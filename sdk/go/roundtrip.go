@@ -68,13 +68,13 @@ func method(request *http.Request) string {
 	return request.Method
 }
 
-// roundTrip3 is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
-func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http.Response, error) {
+// roundTripNative is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
+func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (*http.Response, error) {
 	switch method(request) {
 	case http.MethodConnect, http.MethodTrace, http.MethodOptions:
 		return nil, &UsageError{request.Method + " is not sealed"}
 	}
-	agreed, err := t.session3(request.Context())
+	agreed, err := t.currentNative(request.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 			Method: method(request), Target: target(request), Attempt: attempt}
 		start := time.Now()
 		var verdict verdict
-		response, err := t.exchange3(agreed, request, body, source.length(), &seen, &verdict)
+		response, err := t.exchangeNative(agreed, request, body, source.length(), &seen, &verdict)
 		seen.RoundTrip, seen.Err = time.Since(start), err
 		t.observe(seen)
 		if err == nil {
@@ -96,14 +96,14 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 		}
 		if verdict.over {
 			// Whoever said so: the next call begins with a new one, or one that only posts would never get on.
-			t.three.drop(agreed)
+			t.native.drop(agreed)
 		}
 		switch {
 		case !verdict.again || !source.again():
 			return nil, err
 		case verdict.over && !sessionMade:
 			sessionMade = true
-			if agreed, err = t.session3Not(request.Context(), agreed); err != nil {
+			if agreed, err = t.nativeSessionOtherThan(request.Context(), agreed); err != nil {
 				return nil, err
 			}
 		case !verdict.over && !clockSet:
@@ -125,8 +125,8 @@ type verdict struct {
 // forwarded are the headers that say where a request came from; they count outside alone.
 var forwarded = []string{"Traceparent", "Tracestate", "Forwarded", "Via"}
 
-// exchange3 seals one request, sends it, and opens the head of the answer.
-func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
+// exchangeNative seals one request, sends it, and opens the head of the answer.
+func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
 	closeBody := sync.OnceFunc(func() {
 		if closer, ok := body.(io.Closer); ok {
 			closer.Close()
@@ -198,7 +198,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	return opened, nil
 }
 
-func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
+func (t *Transport) openAnswer(agreed *nativeSession, pending *session.Call, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
 	sealed, opener, err := pending.Open(response.Header, response.StatusCode)
 	if errors.Is(err, wire.CodeUnsealed) {
 		return nil, t.judge(agreed, pending, sent, response, verdict)
@@ -253,7 +253,7 @@ func redirects(status int) bool {
 }
 
 // judge reads a refusal, and says what it lets the client do.
-func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.Time, response *http.Response, verdict *verdict) error {
+func (t *Transport) judge(agreed *nativeSession, pending *session.Call, sent time.Time, response *http.Response, verdict *verdict) error {
 	body, err := readBounded(response.Body, "a refusal", wire.ProblemLenMax)
 	if err != nil {
 		return err
@@ -285,14 +285,14 @@ func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.
 	return err
 }
 
-// end3 is DELETE /v3/sessions/<id>, sealed.
-func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
+// endNative is DELETE /v3/sessions/<id>, sealed.
+func (t *Transport) endNative(ctx context.Context, agreed *nativeSession) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.sessionURL)+"/v3/sessions/"+agreed.session.ID(), nil)
 	if err != nil {
 		return err
 	}
 	var verdict verdict
-	response, err := t.exchange3(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
+	response, err := t.exchangeNative(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
 	if verdict.over {
 		// It knows no such session any more: that is what was wanted.
 		return nil
@@ -309,7 +309,7 @@ func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
 
 // --- Wires 1 and 2 ---
 
-func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*http.Response, error) {
+func (t *Transport) roundTripCompat(request *http.Request, source *bodySource) (*http.Response, error) {
 	if method(request) != http.MethodPost {
 		return nil, &UsageError{"wires 1 and 2 seal POST alone"}
 	}
@@ -330,27 +330,27 @@ func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*ht
 	if err != nil {
 		return nil, err
 	}
-	agreed, err := t.sessionOld(request.Context())
+	agreed, err := t.currentCompat(request.Context())
 	if err != nil {
 		return nil, err
 	}
 	for attempt := 1; ; attempt++ {
 		seen := Exchange{Kind: "call", Wire: t.config.Wire, SessionID: agreed.session.ID(), Method: "POST", Target: target(request), Attempt: attempt}
 		start := time.Now()
-		response, err := t.exchangeOld(agreed, request, plaintext, &seen)
+		response, err := t.exchangeCompat(agreed, request, plaintext, &seen)
 		seen.RoundTrip, seen.Err = time.Since(start), err
 		t.observe(seen)
 		var refused *RefusedError
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized || refused.Code != "SESSION_EXPIRED" || attempt > 1 {
 			return response, err
 		}
-		if agreed, err = t.sessionOldNot(request.Context(), agreed); err != nil {
+		if agreed, err = t.compatSessionOtherThan(request.Context(), agreed); err != nil {
 			return nil, err
 		}
 	}
 }
 
-func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaintext []byte, seen *Exchange) (*http.Response, error) {
+func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request, plaintext []byte, seen *Exchange) (*http.Response, error) {
 	lap := laps{}
 	lap.begin()
 	var random session.SealRandoms

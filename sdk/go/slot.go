@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// held is a session in use.
-type held interface {
+// liveSession is a session that the slot renews and replaces.
+type liveSession interface {
 	comparable
 	// fresh says that it is not yet to be renewed.
 	fresh() bool
@@ -16,7 +16,7 @@ type held interface {
 }
 
 // slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
-type slot[S held] struct {
+type slot[S liveSession] struct {
 	timeout time.Duration
 	host    string
 	mu      sync.Mutex
@@ -26,7 +26,7 @@ type slot[S held] struct {
 	failed time.Time
 }
 
-type flight[S held] struct {
+type flight[S liveSession] struct {
 	done  chan struct{}
 	value S
 	err   error
@@ -34,7 +34,7 @@ type flight[S held] struct {
 
 const renewPause = 5 * time.Second
 
-func newSlot[S held](timeout time.Duration, host string) *slot[S] {
+func newSlot[S liveSession](timeout time.Duration, host string) *slot[S] {
 	return &slot[S]{timeout: timeout, host: host}
 }
 

@@ -56,8 +56,8 @@ type Transport struct {
 	config     Config
 	sessionURL *url.URL
 	serverURL  *url.URL
-	three      *slot[*agreed3]
-	old        *slot[*agreedOld]
+	native     *slot[*nativeSession]
+	compat     *slot[*compatSession]
 	ring       *keyring
 }
 
@@ -102,7 +102,7 @@ func NewTransport(sessionURL string, config Config) (*Transport, error) {
 			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
 			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	}
-	t.three, t.old = newSlot[*agreed3](c.InitTimeout, t.sessionURL.Host), newSlot[*agreedOld](c.InitTimeout, t.sessionURL.Host)
+	t.native, t.compat = newSlot[*nativeSession](c.InitTimeout, t.sessionURL.Host), newSlot[*compatSession](c.InitTimeout, t.sessionURL.Host)
 	if c.Wire == wire.Wire3 {
 		t.ring, err = newKeyring(c.Trust, origin(t.sessionURL))
 	}
@@ -180,9 +180,9 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, &UsageError{"the header " + name + " is not a caller's to send"}
 		}
 	}
-	roundTrip := t.roundTripOld
+	roundTrip := t.roundTripCompat
 	if t.config.Wire == wire.Wire3 {
-		roundTrip = t.roundTrip3
+		roundTrip = t.roundTripNative
 	}
 	response, err := roundTrip(request, source)
 	return response, named(err, t.serverURL.Host)
@@ -194,13 +194,13 @@ func (t *Transport) Client() *http.Client { return &http.Client{Transport: t} }
 // Session gives the id of the session in use, after agreeing one if there is none.
 func (t *Transport) Session(ctx context.Context) (id string, err error) {
 	if t.config.Wire == wire.Wire3 {
-		agreed, err := t.session3(ctx)
+		agreed, err := t.currentNative(ctx)
 		if err != nil {
 			return "", err
 		}
 		return agreed.session.ID(), nil
 	}
-	agreed, err := t.sessionOld(ctx)
+	agreed, err := t.currentCompat(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -209,7 +209,7 @@ func (t *Transport) Session(ctx context.Context) (id string, err error) {
 
 // KeyID gives the identity key that the session in use was signed with; empty on wires 1 and 2, and before there is one.
 func (t *Transport) KeyID() string {
-	if agreed, ok := t.three.peek(); ok {
+	if agreed, ok := t.native.peek(); ok {
 		return agreed.session.Agreed().KeyID
 	}
 	return ""
@@ -217,7 +217,7 @@ func (t *Transport) KeyID() string {
 
 // Suite gives that of the session in use; empty on wires 1 and 2, and before there is one.
 func (t *Transport) Suite() crypto.Suite {
-	if agreed, ok := t.three.peek(); ok {
+	if agreed, ok := t.native.peek(); ok {
 		return crypto.Suite(agreed.session.Agreed().Suite)
 	}
 	return ""
@@ -225,8 +225,8 @@ func (t *Transport) Suite() crypto.Suite {
 
 // End has the service forget the session, on wire 3, and forgets and wipes it here. The next request agrees another.
 func (t *Transport) End(ctx context.Context) error {
-	t.old.forget()
-	agreed, ok := t.three.take()
+	t.compat.forget()
+	agreed, ok := t.native.take()
 	if !ok {
 		return nil
 	}
@@ -234,7 +234,7 @@ func (t *Transport) End(ctx context.Context) error {
 	if agreed.over() {
 		return nil
 	}
-	return t.end3(ctx, agreed)
+	return t.endNative(ctx, agreed)
 }
 
 // CloseIdleConnections closes those that nobody uses.

@@ -145,7 +145,7 @@ func TestASessionIsRenewedBeforeItsEndAndEndedOnDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if most of its life were over.
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	agreed.born = agreed.born.Add(-280 * time.Second)
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil {
 		t.Fatal(err)
@@ -332,11 +332,11 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 }
 
 func TestWhatWasBegunBeforeAnEndIsNotPutInItsPlace(t *testing.T) {
-	place, begun, release := newSlot[*agreedOld](time.Minute, ""), make(chan struct{}), make(chan struct{})
-	made := &agreedOld{life: life{time.Now(), time.Hour}}
-	got := make(chan *agreedOld)
+	place, begun, release := newSlot[*compatSession](time.Minute, ""), make(chan struct{}), make(chan struct{})
+	made := &compatSession{life: life{time.Now(), time.Hour}}
+	got := make(chan *compatSession)
 	go func() {
-		value, _ := place.get(context.Background(), nil, func(context.Context, *agreedOld) (*agreedOld, error) {
+		value, _ := place.get(context.Background(), nil, func(context.Context, *compatSession) (*compatSession, error) {
 			close(begun)
 			<-release
 			return made, nil

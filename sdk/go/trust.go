@@ -272,7 +272,7 @@ func (r *keyring) retired(set []byte, nowMs uint64) error {
 }
 
 // wantsSet says whether the key set is needed to keep all keys that an authenticated answer names.
-func (r *keyring) wantsSet(answer *session.InitAnswer3) bool {
+func (r *keyring) wantsSet(answer *session.InitAnswer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.trust.kind == trustFirstUse && slices.ContainsFunc(answer.KeyIDs, func(id string) bool {
@@ -281,7 +281,7 @@ func (r *keyring) wantsSet(answer *session.InitAnswer3) bool {
 }
 
 // remember keeps what an authenticated answer says of the service's keys, where trust comes from the first use.
-func (r *keyring) remember(answer *session.InitAnswer3) error {
+func (r *keyring) remember(answer *session.InitAnswer) error {
 	if r.trust.kind != trustFirstUse {
 		return nil
 	}

@@ -21,7 +21,7 @@ const sharedOrigin = "https://a.example:443"
 // meets has a keyring take a key set of these keys, and remember an answer that the first of them signed.
 func meets(t *testing.T, ring *keyring, keys ...crypto.Signer) error {
 	t.Helper()
-	answer := &session.InitAnswer3{KeyID: crypto.KeyID(keys[0].PublicKey())}
+	answer := &session.InitAnswer{KeyID: crypto.KeyID(keys[0].PublicKey())}
 	for _, key := range keys {
 		answer.KeyIDs = append(answer.KeyIDs, crypto.KeyID(key.PublicKey()))
 	}

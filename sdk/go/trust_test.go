@@ -54,7 +54,7 @@ func timedSet(t *testing.T, root crypto.Signer, issuedMs, expiresMs uint64, keys
 	return set
 }
 
-func TestARootsWordIsTakenAndNeverAnOlderOneAlsoAfterARestart(t *testing.T) {
+func TestTheNewestKeySetOfARootWinsAlsoAfterARestart(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	root, far := newIdentity(t), uint64(1)<<50
 	var set []byte
@@ -147,7 +147,7 @@ func TestAGatewaysKeysAreTrustedByTheRootThatSignedThem(t *testing.T) {
 	}
 }
 
-func TestAnErrorNamesTheHostAndARemedyAndAPortalsPageIsToldAsOne(t *testing.T) {
+func TestAnErrorNamesHostAndRemedyAndRecognisesACaptivePortal(t *testing.T) {
 	honest := newService(t, http.HandlerFunc(echo))
 	portal := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

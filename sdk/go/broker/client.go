@@ -133,7 +133,7 @@ var unsentAlone = map[string]bool{"Generate": true, "Import": true, "Rotate": tr
 type course struct {
 	operation string
 	attempts  int
-	sent      Sent
+	sent      Delivery
 	last      *Error
 }
 
@@ -218,13 +218,13 @@ func (c *Client) attempt(ctx context.Context, way *course, invoke func(context.C
 	}
 	failure := way.fail(told.Code(), told.Message(), nil)
 	if answered {
-		failure.Sent = Answered
+		failure.Delivery = Answered
 	}
 	return failure
 }
 
 func (w *course) fail(code codes.Code, text string, cause error) *Error {
-	return &Error{Operation: w.operation, Code: code, Text: oneLine(text), Sent: w.sent, Attempts: w.attempts, cause: cause}
+	return &Error{Operation: w.operation, Code: code, Text: oneLine(text), Delivery: w.sent, Attempts: w.attempts, cause: cause}
 }
 
 func (w *course) late(ctx context.Context) *Error {

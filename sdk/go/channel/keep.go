@@ -119,20 +119,20 @@ type Listener struct {
 	mu       sync.Mutex
 	attempts attempts
 	// asking has the next grant, once a client asks for its counterpart; nil where nobody waits for it.
-	asking chan granted
+	asking chan grantResult
 	// shaken has what came of peers that were given a grant; shaking are those under way.
-	shaken  chan shaken
+	shaken  chan handshakeResult
 	shaking int
 }
 
-type granted struct {
+type grantResult struct {
 	grant *relay.Grant
 	err   error
 	// ended says that whoever asked had its context end.
 	ended bool
 }
 
-type shaken struct {
+type handshakeResult struct {
 	channel *Channel
 	err     error
 	ended   bool
@@ -147,7 +147,7 @@ func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, e
 	}
 	me, err := NewInstance()
 	made := &Listener{
-		grants: grants, options: options.filled(), me: me, attempts: newAttempts(backoff), shaken: make(chan shaken, shakingMax),
+		grants: grants, options: options.filled(), me: me, attempts: newAttempts(backoff), shaken: make(chan handshakeResult, shakingMax),
 	}
 	if made.options.PeerTimeout <= 0 {
 		made.options.PeerTimeout = peerTime
@@ -216,15 +216,15 @@ func (l *Listener) askLater(ctx context.Context, why error) {
 
 // ask waits, and then for the next grant.
 func (l *Listener) ask(ctx context.Context, wait time.Duration) {
-	asking := make(chan granted, 1)
+	asking := make(chan grantResult, 1)
 	l.asking = asking
 	go func() {
 		if wait > 0 && !l.attempts.wait(ctx, wait) {
-			asking <- granted{err: ctx.Err(), ended: true}
+			asking <- grantResult{err: ctx.Err(), ended: true}
 			return
 		}
 		grant, err := l.grants.Next(ctx)
-		asking <- granted{grant, err, ctx.Err() != nil}
+		asking <- grantResult{grant, err, ctx.Err() != nil}
 	}()
 }
 
@@ -232,7 +232,7 @@ func (l *Listener) shake(ctx context.Context, grant *relay.Grant) {
 	l.shaking++
 	go func() {
 		channel, err := Attach(ctx, grant, l.me, &l.options)
-		l.shaken <- shaken{channel, err, ctx.Err() != nil}
+		l.shaken <- handshakeResult{channel, err, ctx.Err() != nil}
 	}()
 }
 

@@ -204,7 +204,7 @@ func TestAHostilePeerEndsItsStreamAndNothingElse(t *testing.T) {
 }
 
 // The end of a handler ends its context too: that must not pass for the end of its time.
-func TestAnAnswerThatIsThereIsNeverToldAsTooLate(t *testing.T) {
+func TestAnAnswerThatHasArrivedIsNoTimeout(t *testing.T) {
 	handlers := (&Handlers{Requests: map[uint32]Handler{1: func(context.Context, *Request) (any, error) { return 1, nil }}}).filled()
 	minute := uint32(60_000)
 	var all sync.WaitGroup

@@ -3,8 +3,8 @@
 // middleware that drives them does not ask which one a request speaks.
 //
 //	headers ─ Begin ─► session ─ Exchange.Session ─► Opening, Stream
-//	    body ─ Stream.Read, Stream.End ─► Piece, the first of them ─ Opening.Open ─► Unreplayed
-//	                     the store's session.Fresh ─ Unreplayed.Release ─► PlainRequest
+//	    body ─ Stream.Read, Stream.End ─► Piece, the first of them ─ Opening.Open ─► ClaimGuard
+//	                     the store's session.Fresh ─ ClaimGuard.Release ─► PlainRequest
 //	                     the service's answer ─ Reply.Answer ─► AnswerSeal
 //
 // A request that is refused, at whichever step, is a [Rejection], and [Rejection.Answer] is all that its client is told.
@@ -92,19 +92,19 @@ func (o *Opening) BodyMax(whole, stream int64) int64 {
 
 // Open opens the request by the first piece of its stream, which it may overwrite. The piece may have taken its time: found is what the
 // store has by now, and it and the stamp are checked again at nowMs. The request stays shut until its nonce is reserved.
-func (o *Opening) Open(first *Piece, found *session.Session, nowMs uint64) (*Unreplayed, error) {
+func (o *Opening) Open(first *Piece, found *session.Session, nowMs uint64) (*ClaimGuard, error) {
 	shut, err := o.request.Open(found, first.Bytes, nowMs)
-	return &Unreplayed{shut}, err
+	return &ClaimGuard{shut}, err
 }
 
-// Unreplayed is an opened request that nobody sees before its nonce was reserved.
-type Unreplayed struct {
-	*session.Unreplayed[*session.Opened]
+// ClaimGuard is an opened request that nobody sees before its nonce was reserved.
+type ClaimGuard struct {
+	*session.ClaimGuard[*session.Content]
 }
 
 // Release gives the request for its own claim's reservation; for another's it is reservation_mismatch.
-func (u *Unreplayed) Release(fresh session.Fresh) (*PlainRequest, error) {
-	opened, err := u.Unreplayed.Release(fresh)
+func (u *ClaimGuard) Release(fresh session.Fresh) (*PlainRequest, error) {
+	opened, err := u.ClaimGuard.Release(fresh)
 	if err != nil {
 		return nil, err
 	}

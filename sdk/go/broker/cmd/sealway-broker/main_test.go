@@ -178,7 +178,7 @@ func signing(t *testing.T, folder, socket string) {
 	}
 }
 
-func TestArgumentsThatAreWrongAreToldAsSuch(t *testing.T) {
+func TestWrongArgumentsAreReported(t *testing.T) {
 	t.Setenv("CRYPTO_BROKER_SOCKET", "")
 	for _, arguments := range [][]string{
 		{}, {"health"}, {"--socket", "x"}, {"--socket", "x", "dance"}, {"--socket", "x", "hash"}, {"--socket", "x", "--loop", "1001", "health"},

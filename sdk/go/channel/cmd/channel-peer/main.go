@@ -23,8 +23,8 @@ const (
 	playTime = 20 * time.Second
 )
 
-// asked is a line of standard input.
-type asked struct {
+// command is a line of standard input.
+type command struct {
 	ID    string          `json:"id"`
 	Grant json.RawMessage `json:"grant"`
 	// Identity is this end's static private key, for grants that pin keys.
@@ -35,8 +35,8 @@ type asked struct {
 	Closes bool `json:"closes"`
 }
 
-// told is a line of standard output: of an attempt that failed, of an end that has played, or of a channel that is over.
-type told struct {
+// event is a line of standard output: of an attempt that failed, of an end that has played, or of a channel that is over.
+type event struct {
 	ID     string `json:"id"`
 	Is     string `json:"is"`
 	Stage  string `json:"stage,omitempty"`
@@ -51,14 +51,14 @@ func main() {
 	lines.Buffer(nil, lineMax)
 	var mu sync.Mutex
 	out := json.NewEncoder(os.Stdout)
-	say := func(line told) {
+	say := func(line event) {
 		mu.Lock()
 		defer mu.Unlock()
 		_ = out.Encode(line)
 	}
 	var all sync.WaitGroup
 	for lines.Scan() {
-		var asks asked
+		var asks command
 		if err := json.Unmarshal(lines.Bytes(), &asks); err != nil {
 			fmt.Fprintln(os.Stderr, "channel-peer: a line is no object of its form")
 			os.Exit(2)
@@ -68,7 +68,7 @@ func main() {
 	all.Wait()
 }
 
-func serve(asks *asked, say func(told)) {
+func serve(asks *command, say func(event)) {
 	ctx, stop := context.WithTimeout(context.Background(), playTime)
 	defer stop()
 	on, err := attach(ctx, asks)
@@ -81,7 +81,7 @@ func serve(asks *asked, say func(told)) {
 		say(failed(asks.ID, "failed", err))
 		return
 	}
-	say(told{ID: asks.ID, Is: "played"})
+	say(event{ID: asks.ID, Is: "played"})
 	if asks.Closes {
 		_ = on.CloseWith(closeCode, closeReason)
 	}
@@ -91,11 +91,11 @@ func serve(asks *asked, say func(told)) {
 		line.Close, line.Reason, _ = on.PeerClose()
 		say(line)
 	case <-ctx.Done():
-		say(told{ID: asks.ID, Is: "failed", Text: "nobody closed it"})
+		say(event{ID: asks.ID, Is: "failed", Text: "nobody closed it"})
 	}
 }
 
-func attach(ctx context.Context, asks *asked) (*channel.Channel, error) {
+func attach(ctx context.Context, asks *command) (*channel.Channel, error) {
 	options := &channel.Options{}
 	if asks.HandshakeMS > 0 {
 		wait := time.Duration(asks.HandshakeMS) * time.Millisecond
@@ -119,8 +119,8 @@ func attach(ctx context.Context, asks *asked) (*channel.Channel, error) {
 	return channel.Attach(ctx, grant, me, options)
 }
 
-func failed(id, is string, err error) told {
-	line := told{ID: id, Is: is, Text: fmt.Sprint(err)}
+func failed(id, is string, err error) event {
+	line := event{ID: id, Is: is, Text: fmt.Sprint(err)}
 	var ofChannel *channel.Error
 	var ofCall *rpc.Error
 	if errors.As(err, &ofChannel) {

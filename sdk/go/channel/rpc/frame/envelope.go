@@ -61,7 +61,7 @@ func (e *Envelope) Format(state fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(state, "Envelope(kind %d, id %d, type %d)", e.Kind, e.ID, e.TypeID)
 }
 
-type written struct {
+type envelopeJSON struct {
 	TypeID     uint32          `json:"type_id"`
 	RequestID  uint64          `json:"request_id"`
 	ResponseTo uint64          `json:"response_to"`
@@ -73,7 +73,7 @@ type written struct {
 
 // Append appends the whole frame. The error is ErrTooLong where its JSON is beyond lenMax bytes.
 func (e *Envelope) Append(dst []byte, lenMax int) ([]byte, error) {
-	said := written{TypeID: e.TypeID, Payload: e.Payload, TimeoutMS: e.TimeoutMS, Error: e.Failure}
+	said := envelopeJSON{TypeID: e.TypeID, Payload: e.Payload, TimeoutMS: e.TimeoutMS, Error: e.Failure}
 	if said.Payload == nil || e.Failure != nil {
 		said.Payload = json.RawMessage("null")
 	}

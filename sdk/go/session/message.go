@@ -8,8 +8,8 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// InitRequest3 is the body of an init or a renewal on wire 3. spec/session-3.md#init
-type InitRequest3 struct {
+// InitRequest is the body of an init or a renewal on wire 3. spec/session-3.md#init
+type InitRequest struct {
 	Suite    string
 	Suites   []string
 	Share    []byte
@@ -21,16 +21,16 @@ type InitRequest3 struct {
 	PinnedKeyIDs []string
 }
 
-// ParseInitRequest3 reads a body, in the order of the spec's table: body_too_large, json_invalid, or field_invalid with the member.
-func ParseInitRequest3(body []byte) (*InitRequest3, error) {
-	if len(body) > wire.Init3BodyMax {
+// ParseInitRequest reads a body, in the order of the spec's table: body_too_large, json_invalid, or field_invalid with the member.
+func ParseInitRequest(body []byte) (*InitRequest, error) {
+	if len(body) > wire.NativeInitBodyMax {
 		return nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
 	members, err := wire.ParseObject(body)
 	if err != nil {
 		return nil, err
 	}
-	request := &InitRequest3{}
+	request := &InitRequest{}
 	var ok bool
 	if request.Suite, _ = members.Text("suite"); !wire.ValidSuiteName(request.Suite) {
 		return nil, fieldInvalid("suite")
@@ -67,7 +67,7 @@ func ParseInitRequest3(body []byte) (*InitRequest3, error) {
 }
 
 // Encode writes the body.
-func (r *InitRequest3) Encode() []byte {
+func (r *InitRequest) Encode() []byte {
 	data, _ := json.Marshal(struct {
 		Suite    string   `json:"suite"`
 		Suites   []string `json:"suites"`
@@ -88,7 +88,7 @@ func (f fields) optionalTTL(ttl *uint32) fields {
 }
 
 // InitHash is what a DPoP proof is bound to; its claim is the base64url of it.
-func (r *InitRequest3) InitHash() [32]byte {
+func (r *InitRequest) InitHash() [32]byte {
 	return sha256.Sum256(fields(nil).list(r.Suites).text(r.Suite).bytes(r.Share).text(r.ClientID).optionalTTL(r.TTLSec).list(r.PinnedKeyIDs))
 }
 
@@ -101,8 +101,8 @@ func Credential(authorization string) []byte {
 	return hash[:]
 }
 
-// InitAnswer3 is what a server says in answer to an init or a renewal; all of it is under its signature.
-type InitAnswer3 struct {
+// InitAnswer is what a server says in answer to an init or a renewal; all of it is under its signature.
+type InitAnswer struct {
 	SessionID    string
 	Suite        string
 	Suites       []string
@@ -132,20 +132,20 @@ type initAnswerJSON struct {
 	Confirm      string   `json:"confirm"`
 }
 
-func (a *InitAnswer3) encode(signature, confirm []byte) []byte {
+func (a *InitAnswer) encode(signature, confirm []byte) []byte {
 	data, _ := json.Marshal(initAnswerJSON{a.SessionID, a.Suite, a.Suites, wire.EncodeBase64(a.Share), a.ExpiresInSec, a.ServerTimeMs,
 		a.KeyID, a.KeyIDs, string(a.Auth), a.Subject, a.Tenant, wire.EncodeBase64(signature), wire.EncodeBase64(confirm)}) // cannot fail
 	return data
 }
 
-// parseInitAnswer3 reads an answer; whatever is wrong with its form is answer_mismatch.
-func parseInitAnswer3(body []byte) (answer *InitAnswer3, signature, confirm []byte, err error) {
+// parseInitAnswer reads an answer; whatever is wrong with its form is answer_mismatch.
+func parseInitAnswer(body []byte) (answer *InitAnswer, signature, confirm []byte, err error) {
 	mismatch := wire.Refuse(wire.CodeAnswerMismatch)
 	members, err := wire.ParseObject(body)
 	if err != nil {
 		return nil, nil, nil, mismatch
 	}
-	answer = &InitAnswer3{}
+	answer = &InitAnswer{}
 	id, _ := members.Text("session_id")
 	suite, _ := members.Text("suite")
 	keyID, _ := members.Text("key_id")
@@ -165,7 +165,7 @@ func parseInitAnswer3(body []byte) (answer *InitAnswer3, signature, confirm []by
 	if !valid {
 		return nil, nil, nil, mismatch
 	}
-	*answer = InitAnswer3{id, suite, suites, share, uint32(life), timeMs, keyID, keyIDs, Auth(auth), subject, tenant}
+	*answer = InitAnswer{id, suite, suites, share, uint32(life), timeMs, keyID, keyIDs, Auth(auth), subject, tenant}
 	return answer, signature, confirm, nil
 }
 
@@ -178,12 +178,12 @@ func optionalSubject(members wire.Members, name string) (string, bool) {
 	return text, len(text) >= 1 && len(text) <= wire.SubjectLenMax
 }
 
-// transcript3 is everything that both sides said, but for signature and confirm. renewed is the old session's id, or empty.
-func transcript3(request *InitRequest3, credential []byte, answer *InitAnswer3, renewed string) [32]byte {
+// transcriptHash is everything that both sides said, but for signature and confirm. renewed is the old session's id, or empty.
+func transcriptHash(request *InitRequest, credential []byte, answer *InitAnswer, renewed string) [32]byte {
 	return sha256.Sum256(transcriptFields(request, credential, answer, renewed))
 }
 
-func transcriptFields(request *InitRequest3, credential []byte, answer *InitAnswer3, renewed string) fields {
+func transcriptFields(request *InitRequest, credential []byte, answer *InitAnswer, renewed string) fields {
 	f := make(fields, 0, 4096)
 	if renewed == "" {
 		f = f.text("sealway/3 init")
@@ -199,8 +199,8 @@ func transcriptFields(request *InitRequest3, credential []byte, answer *InitAnsw
 
 func signatureMessage(th [32]byte) []byte { return append([]byte("sealway/3 signature"), th[:]...) }
 
-// derive3 gives prk. Of a renewal the old exporter goes before the secret.
-func derive3(th [32]byte, oldExporter, secret []byte) Key {
+// derivePRK gives prk. Of a renewal the old exporter goes before the secret.
+func derivePRK(th [32]byte, oldExporter, secret []byte) Key {
 	prk := crypto.Extract(th[:], oldExporter, secret)
 	defer clear(prk)
 	return Key(prk)

@@ -58,12 +58,12 @@ type vClient struct {
 	InitAnswer string       `json:"init_answer"`
 }
 
-func begun(t *testing.T, version wire.Version, anonymous bool, clientID *string, scalar []byte) *session.ClientInit {
-	init, _, err := session.NewClientInit(version, anonymous, text(clientID), nil, p256Key(t, scalar), [16]byte{}, 0)
+func begun(t *testing.T, version wire.Version, anonymous bool, clientID *string, scalar []byte) *session.CompatClientInit {
+	init, _, err := session.NewCompatClientInit(version, anonymous, text(clientID), nil, p256Key(t, scalar), [16]byte{}, 0)
 	return must(init, err)(t)
 }
 
-func (c *vClient) session(t *testing.T) *session.ClientSession {
+func (c *vClient) session(t *testing.T) *session.CompatClientSession {
 	return must(begun(t, c.Wire, c.Anonymous, c.ClientID, c.Scalar).Finish([]byte(c.InitAnswer), 0))(t)
 }
 
@@ -100,7 +100,7 @@ type vMessage struct {
 	Sealed    vSealed  `json:"sealed"`
 }
 
-func (m *vMessage) seal(client *session.ClientSession) (*session.Message, *session.Pending) {
+func (m *vMessage) seal(client *session.CompatClientSession) (*session.Message, *session.CompatCall) {
 	return client.SealAs(m.Path, m.Plaintext.data, m.Stamp, m.Nonce, [12]byte(m.IV))
 }
 
@@ -124,7 +124,7 @@ type vInit struct {
 
 var families = map[string]session.Family{"session": session.FamilySession, "anonymous": session.FamilyAnonymous, "v1": session.FamilyV1}
 
-func release[T any](t *testing.T, unreplayed *session.Unreplayed[T]) T {
+func release[T any](t *testing.T, unreplayed *session.ClaimGuard[T]) T {
 	t.Helper()
 	return must(unreplayed.Release(session.Reserved(unreplayed.Claim())))(t)
 }
@@ -134,9 +134,9 @@ func playInit(t *testing.T, v *vInit) {
 	if !known {
 		t.Fatalf("family %s", v.Family)
 	}
-	call := must(session.ParseInit(family, v.Headers.list(), v.Body.data, v.NowMs, replayPolicy(v.WindowMs)))(t)
+	call := must(session.ParseCompatInit(family, v.Headers.list(), v.Body.data, v.NowMs, replayPolicy(v.WindowMs)))(t)
 	v.Claim.same(t, call.Claim(), v.NowMs)
-	random := session.InitRandoms{SessionID: [16]byte(v.SessionID), Ephemeral: p256Key(t, v.ServerScalar)}
+	random := session.CompatInitRandoms{SessionID: [16]byte(v.SessionID), Ephemeral: p256Key(t, v.ServerScalar)}
 	answer, record, err := release(t, call).Accept(session.DefaultTTL(), v.Authenticated, "", random, v.NowMs)
 	if err != nil {
 		t.Fatal(err)
@@ -171,9 +171,9 @@ type vInitRefused struct {
 }
 
 func playInitRefused(t *testing.T, v *vInitRefused) {
-	call, err := session.ParseInit(families[v.Family], v.Headers.list(), v.Body.data, v.NowMs, replayPolicy(v.WindowMs))
+	call, err := session.ParseCompatInit(families[v.Family], v.Headers.list(), v.Body.data, v.NowMs, replayPolicy(v.WindowMs))
 	if err == nil {
-		random := session.InitRandoms{Ephemeral: p256Key(t, bytes.Repeat([]byte{7}, 32))}
+		random := session.CompatInitRandoms{Ephemeral: p256Key(t, bytes.Repeat([]byte{7}, 32))}
 		_, _, err = release(t, call).Accept(session.DefaultTTL(), false, "", random, v.NowMs)
 	}
 	wantCode(t, err, v.Code)
@@ -198,7 +198,7 @@ type vClientInit struct {
 }
 
 func playClientInit(t *testing.T, v *vClientInit) {
-	init, message, err := session.NewClientInit(v.Wire, v.Anonymous, text(v.ClientID), v.TTLSec, p256Key(t, v.Scalar), [16]byte(v.Nonce), v.SentMs)
+	init, message, err := session.NewCompatClientInit(v.Wire, v.Anonymous, text(v.ClientID), v.TTLSec, p256Key(t, v.Scalar), [16]byte(v.Nonce), v.SentMs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func playClientInitRefused(t *testing.T, v *vClientInitRefused) {
 	wantCode(t, err, v.Code)
 }
 
-func openCall(t *testing.T, s *vSession, path string, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.Unreplayed, error) {
+func openCall(t *testing.T, s *vSession, path string, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.ClaimGuard, error) {
 	opened, _, err := openRequest(t, s.open(t), session.Line{Method: "POST", Target: path}, headers, body, nowMs, windowMs)
 	return opened, err
 }

@@ -12,7 +12,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-type vSession3 struct {
+type vNativeSession struct {
 	ID        string       `json:"id"`
 	Wire      wire.Version `json:"wire"`
 	ClientID  string       `json:"client_id"`
@@ -23,7 +23,7 @@ type vSession3 struct {
 	ExpiresMs uint64       `json:"expires_ms"`
 }
 
-func (s *vSession3) open(t *testing.T) *session.Session {
+func (s *vNativeSession) open(t *testing.T) *session.Session {
 	for label, want := range map[string][]byte{"c2s": s.C2S, "s2c": s.S2C} {
 		if !bytes.Equal(crypto.Expand(s.PRK, 32, []byte("sealway/3 "+label)), want) {
 			t.Fatalf("another %s", label)
@@ -33,7 +33,7 @@ func (s *vSession3) open(t *testing.T) *session.Session {
 		CreatedMs: s.CreatedMs, ExpiresMs: s.ExpiresMs, Key: session.Key(s.PRK)}))(t)
 }
 
-type vClient3 struct {
+type vNativeClient struct {
 	Scalar  hexBytes `json:"p256_scalar_hex"`
 	Body    string   `json:"body"`
 	Answer  string   `json:"answer"`
@@ -51,9 +51,9 @@ func trusts(keys ...hexBytes) func(string) []byte {
 	}
 }
 
-func (c *vClient3) session(t *testing.T) *session.ClientSession3 {
-	request := must(session.ParseInitRequest3([]byte(c.Body)))(t)
-	init := must(session.ResumeClientInit3(request, "", crypto.Keys{P256: p256Key(t, c.Scalar)}, nil))(t)
+func (c *vNativeClient) session(t *testing.T) *session.ClientSession {
+	request := must(session.ParseInitRequest([]byte(c.Body)))(t)
+	init := must(session.ResumeClientInit(request, "", crypto.Keys{P256: p256Key(t, c.Scalar)}, nil))(t)
 	return must(init.Finish(201, []byte(c.Answer), trusts(c.Trusted)))(t)
 }
 
@@ -82,8 +82,8 @@ type vServer struct {
 	Identities []vIdentity `json:"identities"`
 }
 
-func (s *vServer) terms(t *testing.T) session.Terms3 {
-	terms := session.Terms3{Auth: session.AuthNone, ExpiresInSec: 3600}
+func (s *vServer) terms(t *testing.T) session.Terms {
+	terms := session.Terms{Auth: session.AuthNone, ExpiresInSec: 3600}
 	for _, name := range s.Suites {
 		suite, ok := crypto.ParseSuite(name)
 		if !ok {
@@ -111,7 +111,7 @@ type vServerKeys struct {
 	KEMSecret     hexBytes `json:"kem_secret_hex"`
 }
 
-type vInit3 struct {
+type vNativeInit struct {
 	head
 	Authorization *string      `json:"authorization"`
 	Body          octets       `json:"body"`
@@ -132,10 +132,10 @@ type vInit3 struct {
 	ConfirmKey    hexBytes     `json:"confirm_key_hex"`
 }
 
-func playInit3(t *testing.T, v *vInit3) { bothSides3(t, v, nil, nil) }
+func playNativeInit(t *testing.T, v *vNativeInit) { bothSidesNative(t, v, nil, nil) }
 
-func bothSides3(t *testing.T, v *vInit3, old *session.Record, oldClient *session.ClientSession3) {
-	request := must(session.ParseInitRequest3(v.Body.data))(t)
+func bothSidesNative(t *testing.T, v *vNativeInit, old *session.Record, oldClient *session.ClientSession) {
+	request := must(session.ParseInitRequest(v.Body.data))(t)
 	if hash := request.InitHash(); !bytes.Equal(hash[:], v.InitHash) {
 		t.Fatal("another init_hash")
 	}
@@ -145,14 +145,14 @@ func bothSides3(t *testing.T, v *vInit3, old *session.Record, oldClient *session
 	terms := v.Server.terms(t)
 	terms.ExpiresInSec, terms.Auth, terms.Credential = v.Server.ExpiresInSec, session.Auth(v.Server.Auth), v.Credential
 	terms.Subject, terms.Tenant = text(v.Server.Subject), text(v.Server.Tenant)
-	draw := func(crypto.Suite) (session.Randoms3, error) {
-		return session.Randoms3{SessionID: [16]byte(v.Server.SessionID),
+	draw := func(crypto.Suite) (session.InitRandoms, error) {
+		return session.InitRandoms{SessionID: [16]byte(v.Server.SessionID),
 			Keys: crypto.Keys{P256: p256Key(t, v.Server.P256), X25519: x25519Key(t, v.Server.X25519)},
 			Encapsulate: func(*mlkem.EncapsulationKey768) (secret, ciphertext []byte) {
 				return bytes.Clone(v.Server.KEMSecret), v.Server.KEMCiphertext
 			}}, nil
 	}
-	answer, record, err := session.AgreeInit3(request, terms, old, draw, v.NowMs)
+	answer, record, err := session.AgreeInit(request, terms, old, draw, v.NowMs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func bothSides3(t *testing.T, v *vInit3, old *session.Record, oldClient *session
 	if !bytes.Equal(secret, v.Secret) {
 		t.Fatal("another secret")
 	}
-	init := must(session.ResumeClientInit3(&mine, text(v.Authorization), keys, oldClient))(t)
+	init := must(session.ResumeClientInit(&mine, text(v.Authorization), keys, oldClient))(t)
 	client := must(init.Finish(201, []byte(v.Answer), trusts(v.Trusted...)))(t)
 	session.CheckClientKeys(t, client, v.C2S, v.S2C, v.Exporter)
 }
@@ -201,29 +201,29 @@ func oldID(old *session.Record) string {
 	return old.ID
 }
 
-type vOld struct {
-	SessionID string   `json:"session_id"`
-	PRK       hexBytes `json:"prk_hex"`
-	Exporter  hexBytes `json:"exporter_hex"`
-	Client    vClient3 `json:"client"`
+type vCompat struct {
+	SessionID string        `json:"session_id"`
+	PRK       hexBytes      `json:"prk_hex"`
+	Exporter  hexBytes      `json:"exporter_hex"`
+	Client    vNativeClient `json:"client"`
 }
 
-type vRenew3 struct {
-	vInit3
-	Old vOld `json:"old"`
+type vNativeRenew struct {
+	vNativeInit
+	Old vCompat `json:"old"`
 }
 
-func playRenew3(t *testing.T, v *vRenew3) {
+func playNativeRenew(t *testing.T, v *vNativeRenew) {
 	old := &session.Record{ID: v.Old.SessionID, Wire: wire.Wire3, ClientID: "demo-client", Key: session.Key(v.Old.PRK)}
 	if !bytes.Equal(old.Exporter(), v.Old.Exporter) {
 		t.Fatal("another exporter of the old session")
 	}
-	bothSides3(t, &v.vInit3, old, v.Old.Client.session(t))
+	bothSidesNative(t, &v.vNativeInit, old, v.Old.Client.session(t))
 }
 
-type vInit3Refused struct {
+type vNativeInitRefused struct {
 	head
-	Old           *vOld       `json:"old"`
+	Old           *vCompat    `json:"old"`
 	Authorization *string     `json:"authorization"`
 	Body          octets      `json:"body"`
 	Client        vClientKeys `json:"client"`
@@ -233,18 +233,18 @@ type vInit3Refused struct {
 	Code          string      `json:"code"`
 }
 
-func playInit3Refused(t *testing.T, v *vInit3Refused) {
-	request := must(session.ParseInitRequest3(v.Body.data))(t)
-	var old *session.ClientSession3
+func playNativeInitRefused(t *testing.T, v *vNativeInitRefused) {
+	request := must(session.ParseInitRequest(v.Body.data))(t)
+	var old *session.ClientSession
 	if v.Old != nil {
 		old = v.Old.Client.session(t)
 	}
-	init := must(session.ResumeClientInit3(request, text(v.Authorization), v.Client.keys(t, nil, nil), old))(t)
+	init := must(session.ResumeClientInit(request, text(v.Authorization), v.Client.keys(t, nil, nil), old))(t)
 	_, err := init.Finish(v.Status, v.Answer.data, trusts(v.Trusted...))
 	wantCode(t, err, v.Code)
 }
 
-type vInit3RequestRefused struct {
+type vNativeInitRequestRefused struct {
 	head
 	Body   octets  `json:"body"`
 	NowMs  uint64  `json:"now_ms"`
@@ -253,15 +253,15 @@ type vInit3RequestRefused struct {
 	Field  *string `json:"field"`
 }
 
-func playInit3RequestRefused(t *testing.T, v *vInit3RequestRefused) {
-	request, err := session.ParseInitRequest3(v.Body.data)
+func playNativeInitRequestRefused(t *testing.T, v *vNativeInitRequestRefused) {
+	request, err := session.ParseInitRequest(v.Body.data)
 	if err == nil {
-		draw := func(suite crypto.Suite) (session.Randoms3, error) {
+		draw := func(suite crypto.Suite) (session.InitRandoms, error) {
 			fixed := bytes.Repeat([]byte{7}, 32)
-			return session.Randoms3{Keys: crypto.Keys{P256: p256Key(t, fixed), X25519: x25519Key(t, fixed)},
+			return session.InitRandoms{Keys: crypto.Keys{P256: p256Key(t, fixed), X25519: x25519Key(t, fixed)},
 				Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, nil
 		}
-		_, _, err = session.AgreeInit3(request, v.Server.terms(t), nil, draw, v.NowMs)
+		_, _, err = session.AgreeInit(request, v.Server.terms(t), nil, draw, v.NowMs)
 	}
 	wantCode(t, err, v.Code)
 	var refused *wire.Error

@@ -34,14 +34,14 @@ type TTLPolicy struct {
 // DefaultTTL gives the spec's defaults.
 func DefaultTTL() TTLPolicy { return TTLPolicy{300, 3600, 1800, 1800, 3600, 120} }
 
-// InitRandoms are the random inputs of one init of wires 1 and 2.
-type InitRandoms struct {
+// CompatInitRandoms are the random inputs of one init of wires 1 and 2.
+type CompatInitRandoms struct {
 	SessionID [16]byte
 	Ephemeral *ecdh.PrivateKey
 }
 
-// InitCall is a well-formed init whose public key is not yet checked: its nonce comes first.
-type InitCall struct {
+// CompatInitRequest is a well-formed init whose public key is not yet checked: its nonce comes first.
+type CompatInitRequest struct {
 	family   Family
 	version  wire.Version
 	clientID string
@@ -49,9 +49,9 @@ type InitCall struct {
 	ttl      *uint32
 }
 
-// ParseInit reads an init of wires 1 and 2. spec/session.md#init
-func ParseInit(family Family, headers wire.Headers, body []byte, nowMs uint64, policy ReplayPolicy) (*Unreplayed[*InitCall], error) {
-	call := &InitCall{family: family, version: wire.VersionOf(headers)}
+// ParseCompatInit reads an init of wires 1 and 2. spec/session.md#init
+func ParseCompatInit(family Family, headers wire.Headers, body []byte, nowMs uint64, policy ReplayPolicy) (*ClaimGuard[*CompatInitRequest], error) {
+	call := &CompatInitRequest{family: family, version: wire.VersionOf(headers)}
 	switch family {
 	case FamilyAnonymous:
 		call.version = wire.Wire1
@@ -91,11 +91,11 @@ func ParseInit(family Family, headers wire.Headers, body []byte, nowMs uint64, p
 	if call.version == wire.Wire2 {
 		tag, scope = tagInit2, call.clientID
 	}
-	return &Unreplayed[*InitCall]{newClaim(tag, scope, nonce, stampMs, nowMs, policy), call}, nil
+	return &ClaimGuard[*CompatInitRequest]{newClaim(tag, scope, nonce, stampMs, nowMs, policy), call}, nil
 }
 
 // stampAndNonce reads the headers, and the members that are checked between them and the nonce.
-func (c *InitCall) stampAndNonce(headers wire.Headers, members wire.Members) (stamp, nonce string, err error) {
+func (c *CompatInitRequest) stampAndNonce(headers wire.Headers, members wire.Members) (stamp, nonce string, err error) {
 	if c.version == wire.Wire1 {
 		if nonce, err = wire.Required(headers, wire.HeaderNonce); err != nil {
 			return "", "", err
@@ -136,7 +136,7 @@ func requiredClientID(headers wire.Headers) (string, error) {
 	return id, err
 }
 
-func (c *InitCall) readPublic(members wire.Members) error {
+func (c *CompatInitRequest) readPublic(members wire.Members) error {
 	c.public, _ = members.Text("clientPublicKey")
 	if c.public == "" {
 		return &wire.Error{Code: wire.CodeFieldInvalid, Name: "clientPublicKey"}
@@ -172,14 +172,14 @@ func readTTL(value any, version wire.Version) (*uint32, error) {
 }
 
 // Version is the wire that the session will be bound to.
-func (c *InitCall) Version() wire.Version { return c.version }
+func (c *CompatInitRequest) Version() wire.Version { return c.version }
 
 // ClientID is whom the client says it is; wire 1 has none.
-func (c *InitCall) ClientID() string { return c.clientID }
+func (c *CompatInitRequest) ClientID() string { return c.clientID }
 
 // Accept agrees the key and gives the JSON answer of exactly four members. authenticated is whether a token was presented and
 // accepted, subject whom it names. A key that is no point is public_key_invalid. spec/session.md#keys
-func (c *InitCall) Accept(ttl TTLPolicy, authenticated bool, subject string, random InitRandoms, nowMs uint64) ([]byte, *Record, error) {
+func (c *CompatInitRequest) Accept(ttl TTLPolicy, authenticated bool, subject string, random CompatInitRandoms, nowMs uint64) ([]byte, *Record, error) {
 	peer, err := wire.DecodeBase64(c.public)
 	if err != nil {
 		return nil, nil, wire.Refuse(wire.CodePublicKeyInvalid)
@@ -215,7 +215,9 @@ func (c *InitCall) Accept(ttl TTLPolicy, authenticated bool, subject string, ran
 }
 
 // String shows no key.
-func (c *InitCall) String() string { return fmt.Sprintf("InitCall(wire %d)", c.version) }
+func (c *CompatInitRequest) String() string {
+	return fmt.Sprintf("CompatInitRequest(wire %d)", c.version)
+}
 
 func keyInfo(version wire.Version, anonymous bool, clientID string) string {
 	switch {

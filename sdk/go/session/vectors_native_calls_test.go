@@ -40,25 +40,25 @@ func (i vInner) list() wire.HeaderList {
 	return list
 }
 
-type vRequest3 struct {
+type vNativeRequest struct {
 	head
-	Session     vSession3 `json:"session"`
-	Client      vClient3  `json:"client"`
-	NowMs       uint64    `json:"now_ms"`
-	WindowMs    uint64    `json:"window_ms"`
-	Method      string    `json:"method"`
-	Path        string    `json:"path"`
-	ContentType *string   `json:"content_type"`
-	Stamp       string    `json:"stamp"`
-	Nonce       string    `json:"nonce"`
-	Inner       vInner    `json:"inner"`
-	Frames      []octets  `json:"frames"`
-	Key         hexBytes  `json:"key_hex"`
-	IV          hexBytes  `json:"iv_hex"`
-	Commit      hexBytes  `json:"commit_hex"`
-	Context     hexBytes  `json:"context_hex"`
-	Sealed      vSealed   `json:"sealed"`
-	Claim       vClaim    `json:"claim"`
+	Session     vNativeSession `json:"session"`
+	Client      vNativeClient  `json:"client"`
+	NowMs       uint64         `json:"now_ms"`
+	WindowMs    uint64         `json:"window_ms"`
+	Method      string         `json:"method"`
+	Path        string         `json:"path"`
+	ContentType *string        `json:"content_type"`
+	Stamp       string         `json:"stamp"`
+	Nonce       string         `json:"nonce"`
+	Inner       vInner         `json:"inner"`
+	Frames      []octets       `json:"frames"`
+	Key         hexBytes       `json:"key_hex"`
+	IV          hexBytes       `json:"iv_hex"`
+	Commit      hexBytes       `json:"commit_hex"`
+	Context     hexBytes       `json:"context_hex"`
+	Sealed      vSealed        `json:"sealed"`
+	Claim       vClaim         `json:"claim"`
 }
 
 // sealStream seals inner headers and frames, and puts the stream where its message has it.
@@ -105,9 +105,9 @@ func sameHeaders(t *testing.T, made, want wire.HeaderList) {
 }
 
 // openRequest opens a request as a server does: whole, and in pieces.
-func openRequest(t *testing.T, server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.Unreplayed, []byte, error) {
+func openRequest(t *testing.T, server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64) (*exchange.ClaimGuard, []byte, error) {
 	var results [2]struct {
-		opened *exchange.Unreplayed
+		opened *exchange.ClaimGuard
 		rest   []byte
 		err    error
 	}
@@ -120,7 +120,7 @@ func openRequest(t *testing.T, server *session.Session, line session.Line, heade
 	return results[0].opened, results[0].rest, results[0].err
 }
 
-func openInSteps(server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64, step int) (opened *exchange.Unreplayed, rest []byte, err error) {
+func openInSteps(server *session.Session, line session.Line, headers headerPairs, body []byte, nowMs, windowMs uint64, step int) (opened *exchange.ClaimGuard, rest []byte, err error) {
 	call, err := exchange.Begin(headers.list(), line, []wire.Version{1, 2, 3}, replayPolicy(windowMs), nowMs)
 	if err != nil {
 		return nil, nil, err
@@ -162,12 +162,12 @@ func openInSteps(server *session.Session, line session.Line, headers headerPairs
 	return opened, rest, err
 }
 
-func releasePlain(t *testing.T, opened *exchange.Unreplayed) *exchange.PlainRequest {
+func releasePlain(t *testing.T, opened *exchange.ClaimGuard) *exchange.PlainRequest {
 	t.Helper()
 	return must(opened.Release(session.Reserved(opened.Claim())))(t)
 }
 
-func playRequest3(t *testing.T, v *vRequest3) {
+func playNativeRequest(t *testing.T, v *vNativeRequest) {
 	client := v.Client.session(t)
 	headers, sealer, _, err := client.SealAs(session.Line{Method: v.Method, Target: v.Path}, text(v.ContentType), v.Stamp, v.Nonce)
 	if err != nil {
@@ -193,19 +193,19 @@ func playRequest3(t *testing.T, v *vRequest3) {
 	}
 }
 
-type vRequest3Refused struct {
+type vNativeRequestRefused struct {
 	head
-	Session  vSession3   `json:"session"`
-	NowMs    uint64      `json:"now_ms"`
-	WindowMs uint64      `json:"window_ms"`
-	Method   string      `json:"method"`
-	Path     string      `json:"path"`
-	Headers  headerPairs `json:"headers"`
-	Body     octets      `json:"body"`
-	Code     string      `json:"code"`
+	Session  vNativeSession `json:"session"`
+	NowMs    uint64         `json:"now_ms"`
+	WindowMs uint64         `json:"window_ms"`
+	Method   string         `json:"method"`
+	Path     string         `json:"path"`
+	Headers  headerPairs    `json:"headers"`
+	Body     octets         `json:"body"`
+	Code     string         `json:"code"`
 }
 
-func playRequest3Refused(t *testing.T, v *vRequest3Refused) {
+func playNativeRequestRefused(t *testing.T, v *vNativeRequestRefused) {
 	_, _, err := openRequest(t, v.Session.open(t), session.Line{Method: v.Method, Target: v.Path}, v.Headers, v.Body.data, v.NowMs, v.WindowMs)
 	wantCode(t, err, v.Code)
 }
@@ -216,30 +216,30 @@ type vRequestHead struct {
 	Nonce  string `json:"nonce"`
 }
 
-func (r *vRequestHead) pending(t *testing.T, client *session.ClientSession3) *session.Pending3 {
+func (r *vRequestHead) pending(t *testing.T, client *session.ClientSession) *session.Call {
 	_, _, pending, err := client.SealAs(session.Line{Method: r.Method, Target: r.Path}, "", "1", r.Nonce)
 	return must(pending, err)(t)
 }
 
-type vAnswer3 struct {
+type vNativeAnswer struct {
 	head
-	Session     vSession3    `json:"session"`
-	Client      vClient3     `json:"client"`
-	Request     vRequestHead `json:"request"`
-	Status      int          `json:"status"`
-	ContentType *string      `json:"content_type"`
-	Stamp       string       `json:"stamp"`
-	Nonce       string       `json:"nonce"`
-	Inner       vInner       `json:"inner"`
-	Frames      []octets     `json:"frames"`
-	Key         hexBytes     `json:"key_hex"`
-	IV          hexBytes     `json:"iv_hex"`
-	Commit      hexBytes     `json:"commit_hex"`
-	Context     hexBytes     `json:"context_hex"`
-	Sealed      vSealed      `json:"sealed"`
+	Session     vNativeSession `json:"session"`
+	Client      vNativeClient  `json:"client"`
+	Request     vRequestHead   `json:"request"`
+	Status      int            `json:"status"`
+	ContentType *string        `json:"content_type"`
+	Stamp       string         `json:"stamp"`
+	Nonce       string         `json:"nonce"`
+	Inner       vInner         `json:"inner"`
+	Frames      []octets       `json:"frames"`
+	Key         hexBytes       `json:"key_hex"`
+	IV          hexBytes       `json:"iv_hex"`
+	Commit      hexBytes       `json:"commit_hex"`
+	Context     hexBytes       `json:"context_hex"`
+	Sealed      vSealed        `json:"sealed"`
 }
 
-func openAnswer3(pending *session.Pending3, headers wire.HeaderList, status int, body []byte) (wire.HeaderList, []byte, error) {
+func openNativeAnswer(pending *session.Call, headers wire.HeaderList, status int, body []byte) (wire.HeaderList, []byte, error) {
 	sealed, opener, err := pending.Open(headers, status)
 	if err != nil {
 		return nil, nil, err
@@ -253,7 +253,7 @@ func openAnswer3(pending *session.Pending3, headers wire.HeaderList, status int,
 	return opener.OpenWhole(sealed)
 }
 
-func playAnswer3(t *testing.T, v *vAnswer3) {
+func playNativeAnswer(t *testing.T, v *vNativeAnswer) {
 	reply := session.NewReply(v.Session.open(t), session.Line{Method: v.Request.Method, Target: v.Request.Path}, v.Request.Nonce)
 	headers, sealer := session.SealReplyAs(t, reply, v.Status, text(v.ContentType), v.Stamp, v.Nonce)
 	client := v.Client.session(t)
@@ -261,7 +261,7 @@ func playAnswer3(t *testing.T, v *vAnswer3) {
 	session.CheckContext(t, sealer, v.Context)
 	made := sealStream(t, headers, sealer, v.Inner, v.Frames, v.ContentType, v.Sealed.bodiless())
 	v.Sealed.same(t, made)
-	inner, body, err := openAnswer3(v.Request.pending(t, client), v.Sealed.Headers.list(), v.Status, made.Body)
+	inner, body, err := openNativeAnswer(v.Request.pending(t, client), v.Sealed.Headers.list(), v.Status, made.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,22 +271,22 @@ func playAnswer3(t *testing.T, v *vAnswer3) {
 	}
 }
 
-type vAnswer3Refused struct {
+type vNativeAnswerRefused struct {
 	head
-	Client  vClient3     `json:"client"`
-	Request vRequestHead `json:"request"`
-	Status  int          `json:"status"`
-	Headers headerPairs  `json:"headers"`
-	Body    octets       `json:"body"`
-	Code    string       `json:"code"`
+	Client  vNativeClient `json:"client"`
+	Request vRequestHead  `json:"request"`
+	Status  int           `json:"status"`
+	Headers headerPairs   `json:"headers"`
+	Body    octets        `json:"body"`
+	Code    string        `json:"code"`
 }
 
-func playAnswer3Refused(t *testing.T, v *vAnswer3Refused) {
-	_, _, err := openAnswer3(v.Request.pending(t, v.Client.session(t)), v.Headers.list(), v.Status, v.Body.data)
+func playNativeAnswerRefused(t *testing.T, v *vNativeAnswerRefused) {
+	_, _, err := openNativeAnswer(v.Request.pending(t, v.Client.session(t)), v.Headers.list(), v.Status, v.Body.data)
 	wantCode(t, err, v.Code)
 }
 
-type vKeySet3 struct {
+type vNativeKeySet struct {
 	head
 	Root          hexBytes `json:"root_public_hex"`
 	NowMs         uint64   `json:"now_ms"`
@@ -317,7 +317,7 @@ func takeSet(body string, root []byte, nowMs uint64, taken *uint64) (*session.Ke
 	return set, set.VerifyRoot(root, nowMs, before)
 }
 
-func playKeySet3(t *testing.T, v *vKeySet3) {
+func playNativeKeySet(t *testing.T, v *vNativeKeySet) {
 	set := must(takeSet(v.Body, v.Root, v.NowMs, v.TakenIssuedMs))(t)
 	if set.IssuedMs != v.IssuedMs || len(set.Keys) != len(v.Keys) {
 		t.Fatalf("issued %d, %d keys", set.IssuedMs, len(set.Keys))
@@ -337,7 +337,7 @@ func playKeySet3(t *testing.T, v *vKeySet3) {
 	}
 }
 
-type vKeySet3Refused struct {
+type vNativeKeySetRefused struct {
 	head
 	Root          hexBytes `json:"root_public_hex"`
 	NowMs         uint64   `json:"now_ms"`
@@ -346,15 +346,15 @@ type vKeySet3Refused struct {
 	Code          string   `json:"code"`
 }
 
-func playKeySet3Refused(t *testing.T, v *vKeySet3Refused) {
+func playNativeKeySetRefused(t *testing.T, v *vNativeKeySetRefused) {
 	_, err := takeSet(v.Body, v.Root, v.NowMs, v.TakenIssuedMs)
 	wantCode(t, err, v.Code)
 }
 
-type vProblem3 struct {
+type vNativeProblem struct {
 	head
-	Session vSession3 `json:"session"`
-	Client  vClient3  `json:"client"`
+	Session vNativeSession `json:"session"`
+	Client  vNativeClient  `json:"client"`
 	Request struct {
 		Stamp string `json:"stamp"`
 		Nonce string `json:"nonce"`
@@ -368,7 +368,7 @@ type vProblem3 struct {
 	} `json:"resends"`
 }
 
-func playProblem3(t *testing.T, v *vProblem3) {
+func playNativeProblem(t *testing.T, v *vNativeProblem) {
 	line := session.Line{Method: "POST", Target: "/"}
 	headers, _, pending, err := v.Client.session(t).SealAs(line, "", v.Request.Stamp, v.Request.Nonce)
 	if err != nil {
@@ -413,7 +413,7 @@ func playProblem3(t *testing.T, v *vProblem3) {
 	}
 }
 
-type vHeaders3 struct {
+type vNativeHeaders struct {
 	head
 	FrontTrusted bool        `json:"front_trusted"`
 	Inner        headerPairs `json:"inner"`
@@ -421,6 +421,6 @@ type vHeaders3 struct {
 	Service      headerPairs `json:"service"`
 }
 
-func playHeaders3(t *testing.T, v *vHeaders3) {
+func playNativeHeaders(t *testing.T, v *vNativeHeaders) {
 	sameHeaders(t, session.ServiceHeaders(v.Outer.list(), v.Inner.list(), v.FrontTrusted), v.Service.list())
 }

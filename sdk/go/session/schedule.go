@@ -33,13 +33,13 @@ func (f fields) list(values []string) fields {
 	return f.bytes(inner)
 }
 
-// keys3 are the keys of one prk that calls use, and what each message's are expanded by.
-type keys3 struct {
+// sessionKeys are the keys of one prk that calls use, and what each message's are expanded by.
+type sessionKeys struct {
 	c2s, s2c          [32]byte
 	requests, answers crypto.Expander
 }
 
-func schedule3(prk Key) (k keys3) {
+func deriveSessionKeys(prk Key) (k sessionKeys) {
 	from := crypto.NewExpander(prk[:])
 	defer from.Wipe()
 	from.Expand(k.c2s[:], []byte("sealway/3 c2s"))
@@ -48,7 +48,7 @@ func schedule3(prk Key) (k keys3) {
 	return k
 }
 
-func (k *keys3) wipe() {
+func (k *sessionKeys) wipe() {
 	clear(k.c2s[:])
 	clear(k.s2c[:])
 	k.requests.Wipe()
@@ -56,12 +56,12 @@ func (k *keys3) wipe() {
 }
 
 // String shows nothing.
-func (keys3) String() string { return "keys(redacted)" }
+func (sessionKeys) String() string { return "keys(redacted)" }
 
 // Format is String, whatever the verb: no verb shows a key.
-func (v keys3) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
+func (v sessionKeys) Format(state fmt.State, _ rune) { io.WriteString(state, v.String()) }
 
-func confirm3(prk Key, th [32]byte) []byte {
+func confirmation(prk Key, th [32]byte) []byte {
 	key := crypto.Expand(prk[:], 32, []byte("sealway/3 confirm"))
 	defer clear(key)
 	return crypto.HMAC(key, th[:])
@@ -70,13 +70,13 @@ func confirm3(prk Key, th [32]byte) []byte {
 // messageKeys are those of one stream: key (32) ‖ iv (12) ‖ commit (16).
 type messageKeys [60]byte
 
-func (k *keys3) request(nonce, stamp string) (keys messageKeys) {
+func (k *sessionKeys) request(nonce, stamp string) (keys messageKeys) {
 	var space [256]byte
 	k.requests.Expand(keys[:], fields(space[:0]).text("sealway/3 request").text(nonce).text(stamp))
 	return keys
 }
 
-func (k *keys3) answer(requestNonce, nonce string) (keys messageKeys) {
+func (k *sessionKeys) answer(requestNonce, nonce string) (keys messageKeys) {
 	var space [512]byte
 	k.answers.Expand(keys[:], fields(space[:0]).text("sealway/3 answer").text(requestNonce).text(nonce))
 	return keys
@@ -97,7 +97,7 @@ func answerContext(status int, line Line, contentType, stamp, nonce, id string) 
 		text(contentType).text(stamp).text(nonce).text(id))
 }
 
-func clockMAC(keys *keys3, nonce, stamp string, serverTimeMs uint64) []byte {
+func clockMAC(keys *sessionKeys, nonce, stamp string, serverTimeMs uint64) []byte {
 	key := crypto.Expand(keys.s2c[:], 32, []byte("sealway/3 clock"))
 	defer clear(key)
 	return crypto.HMAC(key, fields(nil).text(nonce).text(stamp).number(serverTimeMs))

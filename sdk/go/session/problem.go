@@ -57,31 +57,31 @@ func (p *Problem) Field() string {
 
 // Proven says whether the client may take the time of a clock_skew: its mac is of this very request. Nothing else proves anything.
 // spec/session-3.md#problems
-func (p *Pending3) Proven(problem *Problem) bool {
+func (p *Call) Proven(problem *Problem) bool {
 	timeMs, ok := problem.ServerTimeMs()
 	if !ok || problem.Code != "clock_skew" {
 		return false
 	}
 	mac, ok := problem.more.Base64("mac")
 	var want []byte
-	err := p.session.use(func(keys *keys3, _ *[32]byte) { want = clockMAC(keys, p.nonce, p.stamp, timeMs) })
+	err := p.session.use(func(keys *sessionKeys, _ *[32]byte) { want = clockMAC(keys, p.nonce, p.stamp, timeMs) })
 	return ok && err == nil && crypto.Equal(mac, want)
 }
 
 // Safe says whether a method changes nothing at a service (RFC 9110 section 9.2.1), of those that are sealed.
 func Safe(method string) bool { return method == "GET" || method == "HEAD" }
 
-// SendsAgain says whether the request is sent once more after a refusal with this problem; proven is what [Pending3.Proven] said
+// SendsAgain says whether the request is sent once more after a refusal with this problem; proven is what [Call.Proven] said
 // of it, elapsedMs the time since the request was sent, rounded up. One that is not safe is sent again only where it was too old
 // for every server before it left: a refusal says nothing of what was before it, and somebody in the middle may show a served
 // request to the service until it is refused. spec/session-3.md#problems
-func (p *Pending3) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) bool {
+func (p *Call) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) bool {
 	timeMs, timed := problem.ServerTimeMs()
 	stampMs, err := wire.ParseStamp(p.stamp)
 	switch problem.Code {
 	case "clock_skew":
 		// The widest window, and as much again for clocks that differ.
-		tooOld := timeMs >= elapsedMs && stampMs+2*wire.WindowMsMax3 < timeMs-elapsedMs
+		tooOld := timeMs >= elapsedMs && stampMs+2*wire.NativeWindowMsMax < timeMs-elapsedMs
 		return proven && timed && err == nil && (Safe(p.line.Method) || tooOld)
 	case "session_expired":
 		return Safe(p.line.Method)

@@ -19,8 +19,8 @@ func (i Identity) ID() string { return crypto.KeyID(i.Key.PublicKey()) }
 // Live says whether it signs at this time.
 func (i Identity) Live(nowMs uint64) bool { return i.NotBeforeMs <= nowMs && nowMs < i.NotAfterMs }
 
-// Terms3 is what a server grants in an init or a renewal.
-type Terms3 struct {
+// Terms is what a server grants in an init or a renewal.
+type Terms struct {
 	// Suites is the server's list for this client.
 	Suites []crypto.Suite
 	// Identities are all that there are; the live ones count.
@@ -32,20 +32,20 @@ type Terms3 struct {
 	Credential []byte
 }
 
-// Randoms3 are the random inputs of a server's agreement.
-type Randoms3 struct {
+// InitRandoms are the random inputs of a server's agreement.
+type InitRandoms struct {
 	SessionID   [16]byte
 	Keys        crypto.Keys
 	Encapsulate crypto.Encapsulate
 }
 
-// AgreeInit3 agrees the keys of a session at nowMs; of a renewed one, old's exporter goes in. It gives the JSON of the answer,
+// AgreeInit agrees the keys of a session at nowMs; of a renewed one, old's exporter goes in. It gives the JSON of the answer,
 // which is 201, and the session to keep. Refusals: suite_required, key_retired, public_key_invalid, policy. spec/session-3.md#init
-func AgreeInit3(request *InitRequest3, terms Terms3, old *Record, random func(crypto.Suite) (Randoms3, error), nowMs uint64) ([]byte, *Record, error) {
+func AgreeInit(request *InitRequest, terms Terms, old *Record, random func(crypto.Suite) (InitRandoms, error), nowMs uint64) ([]byte, *Record, error) {
 	if old != nil && (request.ClientID != old.ClientID || request.Proof != "") {
 		return nil, nil, wire.Refuse(wire.CodePolicy)
 	}
-	suite, err := CheckSuite3(request, terms.Suites)
+	suite, err := CheckSuite(request, terms.Suites)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,7 +62,7 @@ func AgreeInit3(request *InitRequest3, terms Terms3, old *Record, random func(cr
 		return nil, nil, err
 	}
 	defer clear(secret)
-	answer := &InitAnswer3{SessionID: wire.SessionIDOf(randoms.SessionID, false), Suite: string(suite), Suites: suiteNames(terms.Suites),
+	answer := &InitAnswer{SessionID: wire.SessionIDOf(randoms.SessionID, false), Suite: string(suite), Suites: suiteNames(terms.Suites),
 		Share: share, ExpiresInSec: terms.ExpiresInSec, ServerTimeMs: nowMs, KeyID: signer.ID(), KeyIDs: live,
 		Auth: terms.Auth, Subject: terms.Subject, Tenant: terms.Tenant}
 	record := &Record{ID: answer.SessionID, Wire: wire.Wire3, ClientID: request.ClientID, Subject: terms.Subject, Tenant: terms.Tenant,
@@ -73,17 +73,17 @@ func AgreeInit3(request *InitRequest3, terms Terms3, old *Record, random func(cr
 		renewed, exporter, record.CreatedMs = old.ID, old.Exporter(), old.CreatedMs
 		defer clear(exporter)
 	}
-	th := transcript3(request, terms.Credential, answer, renewed)
-	record.Key = derive3(th, exporter, secret)
+	th := transcriptHash(request, terms.Credential, answer, renewed)
+	record.Key = derivePRK(th, exporter, secret)
 	signature, err := signer.Key.Sign(signatureMessage(th))
 	if err != nil {
 		return nil, nil, err
 	}
-	return answer.encode(signature, confirm3(record.Key, th)), record, nil
+	return answer.encode(signature, confirmation(record.Key, th)), record, nil
 }
 
-// CheckSuite3 gives the suite of a session, suite_required if the share is of another one. spec/session-3.md#suites
-func CheckSuite3(request *InitRequest3, suites []crypto.Suite) (crypto.Suite, error) {
+// CheckSuite gives the suite of a session, suite_required if the share is of another one. spec/session-3.md#suites
+func CheckSuite(request *InitRequest, suites []crypto.Suite) (crypto.Suite, error) {
 	if name := chosen(request.Suites, suiteNames(suites)); name == "" || name != request.Suite {
 		return "", wire.Refuse(wire.CodeSuiteRequired)
 	}
