@@ -97,7 +97,7 @@ func (t *Transport) nativeSessionOtherThan(ctx context.Context, not *nativeSessi
 		}
 		return t.agreeNative(ctx, nil)
 	})
-	return agreed, named(err, t.sessionURL.Host)
+	return agreed, failureOf(ctx, StageAgreement, t.authorityURL, err)
 }
 
 // agreeNative agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
@@ -136,9 +136,9 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nati
 	seen := Exchange{Kind: "init", Wire: wire.Wire3, Suite: string(suite), Method: "POST", Target: "/v3/sessions", Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
-		err = named(err, t.sessionURL.Host)
+		err = failureOf(ctx, StageAgreement, t.authorityURL, err)
 		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
-		t.observe(seen)
+		t.measured(seen)
 	}()
 	var authorization string
 	var renewed *session.ClientSession
@@ -198,7 +198,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nati
 }
 
 func untrusted(err error) error {
-	return &TrustError{Way: "its answer to the init does not hold", Err: err}
+	return &TrustError{Reason: "its answer to the init does not hold", Err: err}
 }
 
 func (t *Transport) ttl() *uint32 {
@@ -212,7 +212,7 @@ func (t *Transport) ttl() *uint32 {
 // sendInit sends an init in plain, or a renewal in the session that it is about.
 func (t *Transport) sendInit(ctx context.Context, body []byte, authorization string, old *nativeSession, target string) (int, http.Header, []byte, error) {
 	if old != nil {
-		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.sessionURL)+target, bytes.NewReader(body))
+		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.authorityURL)+target, bytes.NewReader(body))
 		if err != nil {
 			return 0, nil, nil, err
 		}
@@ -224,7 +224,7 @@ func (t *Transport) sendInit(ctx context.Context, body []byte, authorization str
 		defer response.Body.Close()
 		answer, err := readBounded(response.Body, "the answer to a renewal", wire.ProblemLenMax)
 		if err == nil && response.StatusCode != http.StatusCreated {
-			err = &RefusedError{Status: response.StatusCode}
+			err = &ProblemError{Code: string(wire.CodeUnsealed), Status: response.StatusCode}
 		}
 		return response.StatusCode, nil, answer, err
 	}
@@ -234,31 +234,32 @@ func (t *Transport) sendInit(ctx context.Context, body []byte, authorization str
 	}
 	status, answered, answer, err := t.plain(ctx, "POST", target, header, body)
 	if err == nil && status != http.StatusCreated {
-		err = refusalOf(status, answered, answer)
+		err = problemOf(status, answered, answer)
 	}
 	return status, answered, answer, err
 }
 
 // plain exchanges what is not sealed with the side that agrees sessions.
 func (t *Transport) plain(ctx context.Context, method, target string, header http.Header, body []byte) (int, http.Header, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, origin(t.sessionURL)+target, bytes.NewReader(body))
+	wait := newDeadline(ctx, t.config.HeadTimeout, "the answer to an init")
+	request, err := http.NewRequestWithContext(wait.traced(), method, origin(t.authorityURL)+target, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, wait.end(err)
 	}
 	request.Header, request.GetBody = header, nil // sent once: its nonce is good for one
 	response, err := t.config.Base.RoundTrip(request)
 	if err != nil {
-		return 0, nil, nil, unreachable(err, t.sessionURL.Host)
+		return 0, nil, nil, wait.unanswered(err)
 	}
 	defer response.Body.Close()
 	answer, err := readBounded(response.Body, "the answer to an init", wire.ProblemLenMax)
-	return response.StatusCode, response.Header, answer, err
+	return response.StatusCode, response.Header, answer, wait.end(err)
 }
 
 func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, &TooLargeError{what, limit}
+		return nil, &TooLargeError{What: what, Max: limit}
 	}
 	return data, err
 }
@@ -280,7 +281,7 @@ func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) 
 func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
 	status, _, set, err := t.plain(ctx, "GET", KeySetPath, http.Header{}, nil)
 	if err == nil && status != http.StatusOK {
-		err = &TrustError{Way: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
+		err = &TrustError{Reason: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
 	}
 	return set, err
 }
@@ -297,25 +298,25 @@ func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer) er
 	return t.ring.remember(answer)
 }
 
-// refusalOf makes an error of an answer that is not sealed.
-func refusalOf(status int, header http.Header, body []byte) error {
-	if problem := session.ParseProblem(status, body); problem != nil {
-		told := &ProblemError{Code: problem.Code, Status: status, problem: problem}
-		told.Field = problem.Field()[:min(64, len(problem.Field()))]
-		if wait, err := time.ParseDuration(header.Get("Retry-After") + "s"); err == nil && wait > 0 {
-			told.RetryAfter = min(wait, 24*time.Hour)
-		}
-		return told
-	}
-	if status >= 300 && status <= 399 {
-		return &RedirectError{Status: status}
-	}
+// problemOf makes an error of an answer that is not sealed.
+func problemOf(status int, header http.Header, body []byte) *ProblemError {
+	told := &ProblemError{Code: string(wire.CodeUnsealed), Status: status, problem: session.ParseProblem(status, body)}
 	var plain struct {
 		Error string `json:"error"`
 	}
-	told := &RefusedError{Status: status, HTML: isHTML(header)}
-	if json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error] {
+	switch {
+	case told.problem != nil:
+		told.Code = told.problem.Code
+		told.Field = told.problem.Field()[:min(64, len(told.problem.Field()))]
+	case status >= 300 && status <= 399:
+		told.Code = codeRedirected
+	case json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error]:
 		told.Code = plain.Error
+	default:
+		told.HTML = isHTML(header)
+	}
+	if wait, err := time.ParseDuration(header.Get("Retry-After") + "s"); err == nil && wait > 0 {
+		told.RetryAfter = min(wait, 24*time.Hour)
 	}
 	return told
 }
@@ -335,16 +336,17 @@ func (t *Transport) currentCompat(ctx context.Context) (*compatSession, error) {
 }
 
 func (t *Transport) compatSessionOtherThan(ctx context.Context, not *compatSession) (*compatSession, error) {
-	return t.compat.get(ctx, not, func(ctx context.Context, _ *compatSession) (*compatSession, error) { return t.agreeCompat(ctx) })
+	agreed, err := t.compat.get(ctx, not, func(ctx context.Context, _ *compatSession) (*compatSession, error) { return t.agreeCompat(ctx) })
+	return agreed, failureOf(ctx, StageAgreement, t.authorityURL, err)
 }
 
 func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err error) {
 	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
-		err = named(err, t.sessionURL.Host)
+		err = failureOf(ctx, StageAgreement, t.authorityURL, err)
 		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
-		t.observe(seen)
+		t.measured(seen)
 	}()
 	lap.begin()
 	key, err := crypto.DrawP256(rand.Reader)
@@ -376,7 +378,7 @@ func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err
 		return nil, err
 	}
 	if status != http.StatusOK || isHTML(answered) {
-		return nil, refusalOf(status, answered, body)
+		return nil, problemOf(status, answered, body)
 	}
 	arrived := time.Now()
 	lap.begin()

@@ -36,7 +36,7 @@ func runSaid(t *testing.T, env []string, program string, args ...string) *said {
 }
 
 // keysOf gives every secret of a session that its authority has.
-func keysOf(t *testing.T, authority *Authority, id string) [][]byte {
+func keysOf(t *testing.T, authority *AuthorityStore, id string) [][]byte {
 	found, err := authority.Session(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ var (
 func TestTheExampleProgramsPrintNoKey(t *testing.T) {
 	url, secretFile := startGateway(t)
 	folder := build(t, "./examples/single", "./examples/benchmark", "./examples/server")
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	service, heard := exec.Command(filepath.Join(folder, "server")), &said{}
 	service.Env = append(os.Environ(), "PORT=0", "AUTHORITY_URL="+url, "AUTHORITY_SECRET_FILE="+secretFile)
 	service.Stderr = &heard.stderr

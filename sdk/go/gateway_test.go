@@ -159,7 +159,7 @@ const purchaseBody = `{"schemeCode":"AEF","amount":5000}`
 
 func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 	url, _ := startGateway(t)
-	trust := must(PinKeys(keyIDOf(t, url)))
+	trust := TrustPins(keyIDOf(t, url))
 	for _, config := range []Config{{Wire: 1}, {Wire: 1, InitPath: "/session/init/anon"}, {Wire: 2}, {Wire: 2, InitPath: "/v1/session/init"},
 		{Suites: []crypto.Suite{crypto.P256}}, {Suites: []crypto.Suite{crypto.SecP256r1MLKEM768}}, {Suites: []crypto.Suite{crypto.X25519MLKEM768}}, {}} {
 		config.Trust = trust
@@ -200,7 +200,7 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 	}
 	transport := must(NewTransport(url, Config{Trust: trust}))
 	id := must(transport.Session(t.Context()))
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	if err := authority.Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 		mu.Unlock()
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	transport := must(NewTransport(url, Config{Trust: must(PinKeys(keyIDOf(t, url))), TTL: 300 * time.Second, Base: base}))
+	transport := must(NewTransport(url, Config{Trust: TrustPins(keyIDOf(t, url)), TTL: 300 * time.Second, Base: base}))
 	first := must(transport.Session(t.Context()))
 	agreed, _ := transport.native.peek()
 	agreed.born = agreed.born.Add(-280 * time.Second)
@@ -262,16 +262,16 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 
 func TestTheMiddlewareServesSessionsOfARealAuthority(t *testing.T) {
 	url, _ := startGateway(t)
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	middleware := must(NewMiddleware(MiddlewareConfig{Store: authority}))
 	server := &http.Server{Handler: middleware.Handler(http.HandlerFunc(echo))}
 	listener := listen(t)
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	base := "http://" + listener.Addr().String()
-	trust := must(PinKeys(keyIDOf(t, url)))
+	trust := TrustPins(keyIDOf(t, url))
 	for _, version := range []wire.Version{1, 2, 3} {
-		transport := must(NewTransport(url, Config{ServerURL: base, Wire: version, Trust: trust, ClientID: "who am i"}))
+		transport := must(NewTransport(base, Config{AuthorityURL: url, Wire: version, Trust: trust, ClientID: "who am i"}))
 		for range 3 {
 			response, body, err := do(t, transport, "POST", base+"/a?b", `{"x":1}`)
 			if err != nil || body != `{"x":1}` {
@@ -284,7 +284,7 @@ func TestTheMiddlewareServesSessionsOfARealAuthority(t *testing.T) {
 	}
 	// Renewals and ends are the authority's: the middleware has no part in them.
 	for _, wrong := range []string{"a-secret-of-nobody-0123456789", peersSecret + "x"} {
-		if _, err := must(NewAuthority(url, wrong, nil)).Session(t.Context(), "S-"+strings.Repeat("0", 32)); !errors.Is(err, ErrStoreUnavailable) {
+		if _, err := must(NewAuthorityStore(url, wrong, nil)).Session(t.Context(), "S-"+strings.Repeat("0", 32)); !errors.Is(err, ErrStoreUnavailable) {
 			t.Fatal(err)
 		}
 	}

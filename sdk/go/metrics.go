@@ -9,7 +9,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Exchange is what one call, init or renewal took. [Config.Observe] gets it when the answer's head has opened; of an answer
+// Exchange is what one call, init or renewal took. [Config.OnMetrics] gets it when the answer's head has opened; of an answer
 // that streams, the rest is still to come.
 type Exchange struct {
 	// Kind is call, init or renew.

@@ -34,8 +34,9 @@ type MiddlewareConfig struct {
 	Routes []Route
 	// Wires are those that are served; empty is all.
 	Wires []wire.Version
-	// WindowMs is how far stamps may be off, either way; 0 is 300 000, and on wire 3 more is 300 000 too.
-	WindowMs uint64
+	// Window is the greatest difference between a stamp and this machine's clock, either way. The default is 5 minutes, which is
+	// also the greatest window of wire 3; the greatest of wires 1 and 2 is a day.
+	Window time.Duration
 	// TrustForwarded passes the origin headers of spec/session-3.md (Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert, X-Client-Cert…
 	// and their kin) on from outside a seal, for a proxy in front that writes all of them itself. Without it they are removed, in
 	// plain requests too: anybody on the path could have written them. Within a seal they are always removed.
@@ -45,13 +46,13 @@ type MiddlewareConfig struct {
 	// BodyTimeout bounds the wait for the next frame of a sealed body, of 64 KiB at most, and on wires 1 and 2 for all of a body;
 	// 0 is 30 s.
 	BodyTimeout time.Duration
-	// BufferedBytesMax bounds the bytes of sealed bodies that have arrived and are not opened yet, of all requests together: whole bodies
+	// BufferedMaxBytes bounds the bytes of sealed bodies that have arrived and are not opened yet, of all requests together: whole bodies
 	// on wires 1 and 2, frames on wire 3. 0 is 64 MiB, 1 MiB is the least. One remote address (of IPv6 a /64) has a sixteenth of it, or
-	// the longest BodyMax of wires 1 and 2 if that is more; with TrustForwarded all of it, since the proxy's address is everybody's.
+	// the longest BodyMaxBytes of wires 1 and 2 if that is more; with TrustForwarded all of it, since the proxy's address is everybody's.
 	// What is over it is refused with 503 and ErrNoRoom.
-	BufferedBytesMax int64
+	BufferedMaxBytes int64
 	// AnswerMax bounds answers on wires 1 and 2, which become one message, in bytes; 0 is 16 MiB.
-	AnswerMax int64
+	AnswerMaxBytes int64
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 	// OnRefusal is told of every refusal, if it is there. It must not block.
@@ -74,10 +75,10 @@ type Middleware struct {
 // NewMiddleware makes one of a configuration.
 func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 	if config.Store == nil {
-		return nil, &UsageError{"MiddlewareConfig.Store is missing: NewAuthority or redisstore.Open make one"}
+		return nil, &UsageError{"MiddlewareConfig.Store is missing: NewAuthorityStore or redisstore.Open make one"}
 	}
-	if config.WindowMs > wire.WindowMsMax {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.WindowMs is %d: it is %d at most, a day", config.WindowMs, wire.WindowMsMax)}
+	if config.Window < 0 || config.Window > wire.WindowMsMax*time.Millisecond {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Window is %v: it is 0 to 24h, and 0 is the default", config.Window)}
 	}
 	rules, err := rulesOf(config.Routes)
 	if err != nil {
@@ -88,28 +89,28 @@ func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 			return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Wires has %d: wires are 1, 2 and 3", version)}
 		}
 	}
-	if config.StoreTimeout < 0 || config.BodyTimeout < 0 || config.AnswerMax < 0 {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.StoreTimeout, BodyTimeout and AnswerMax are %v, %v and %d: none is negative, and 0 is the default",
-			config.StoreTimeout, config.BodyTimeout, config.AnswerMax)}
+	if config.StoreTimeout < 0 || config.BodyTimeout < 0 || config.AnswerMaxBytes < 0 {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.StoreTimeout, BodyTimeout and AnswerMaxBytes are %v, %v and %d: none is negative, and 0 is the default",
+			config.StoreTimeout, config.BodyTimeout, config.AnswerMaxBytes)}
 	}
 	if len(config.Wires) == 0 {
 		config.Wires = []wire.Version{wire.Wire1, wire.Wire2, wire.Wire3}
 	}
-	if config.BufferedBytesMax == 0 {
-		config.BufferedBytesMax = bufferedBytesMax
+	if config.BufferedMaxBytes == 0 {
+		config.BufferedMaxBytes = bufferedBytesMax
 	}
-	if config.BufferedBytesMax < bufferedBytesMin {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.BufferedBytesMax is %d: it is %d at least, 1 MiB, or 0 for 64 MiB", config.BufferedBytesMax, bufferedBytesMin)}
+	if config.BufferedMaxBytes < bufferedBytesMin {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.BufferedMaxBytes is %d: it is %d at least, 1 MiB, or 0 for 64 MiB", config.BufferedMaxBytes, bufferedBytesMin)}
 	}
 	config.StoreTimeout = orDefault(config.StoreTimeout, 5*time.Second)
 	config.BodyTimeout = orDefault(config.BodyTimeout, 30*time.Second)
-	if config.AnswerMax == 0 {
-		config.AnswerMax = 16 << 20
+	if config.AnswerMaxBytes == 0 {
+		config.AnswerMaxBytes = 16 << 20
 	}
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Middleware{config, rules, session.ReplayPolicy{WindowMs: config.WindowMs}, newRoom(config.BufferedBytesMax, longestHeld(config))}, nil
+	return &Middleware{config, rules, session.ReplayPolicy{WindowMs: uint64(config.Window.Milliseconds())}, newRoom(config.BufferedMaxBytes, longestHeld(config))}, nil
 }
 
 // longestHeld is the longest body that is held whole: none on wire 3.
@@ -119,7 +120,7 @@ func longestHeld(config MiddlewareConfig) int64 {
 	}
 	longest := int64(wire.SealedBodyMax)
 	for _, route := range config.Routes {
-		longest = max(longest, route.BodyMax)
+		longest = max(longest, route.BodyMaxBytes)
 	}
 	return longest
 }

@@ -115,7 +115,7 @@ func TestNobodysAnswerHasNothingSentAgain(t *testing.T) {
 		})
 		for _, method := range []string{"POST", "GET"} {
 			sent.Store(0)
-			var refused *RefusedError
+			var refused *ProblemError
 			if _, _, err := do(t, transport, method, s.URL+"/", ""); !errors.As(err, &refused) || sent.Load() != 1 {
 				t.Fatal(method, status, sent.Load(), err)
 			}

@@ -164,11 +164,11 @@ func TestTheShareOfAnAddressIsASixteenthOrTheLongestBodyHeldWhole(t *testing.T) 
 		share  int64
 	}{
 		{MiddlewareConfig{}, 4 << 20},
-		{MiddlewareConfig{BufferedBytesMax: 1 << 20}, 1 << 20},
-		{MiddlewareConfig{BufferedBytesMax: 1 << 20, Wires: []wire.Version{wire.Wire3}}, 128 << 10},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 9 << 20}}}, 9 << 20},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 9 << 20}}, Wires: []wire.Version{wire.Wire3}}, 4 << 20},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 1 << 40}}}, 64 << 20},
+		{MiddlewareConfig{BufferedMaxBytes: 1 << 20}, 1 << 20},
+		{MiddlewareConfig{BufferedMaxBytes: 1 << 20, Wires: []wire.Version{wire.Wire3}}, 128 << 10},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 9 << 20}}}, 9 << 20},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 9 << 20}}, Wires: []wire.Version{wire.Wire3}}, 4 << 20},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 1 << 40}}}, 64 << 20},
 	} {
 		test.config.Store = NewMemoryStore(1)
 		if made := must(NewMiddleware(test.config)); made.room.share != test.share {
@@ -176,7 +176,7 @@ func TestTheShareOfAnAddressIsASixteenthOrTheLongestBodyHeldWhole(t *testing.T) 
 		}
 	}
 	for _, wrong := range []int64{-1, 1, 1<<20 - 1} {
-		if _, err := NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), BufferedBytesMax: wrong}); err == nil {
+		if _, err := NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), BufferedMaxBytes: wrong}); err == nil {
 			t.Error(wrong, "is taken")
 		}
 	}

@@ -90,7 +90,7 @@ func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (
 		var verdict verdict
 		response, err := t.exchangeNative(agreed, request, body, source.length(), &seen, &verdict)
 		seen.RoundTrip, seen.Err = time.Since(start), err
-		t.observe(seen)
+		t.measured(seen)
 		if err == nil {
 			return response, nil
 		}
@@ -162,7 +162,7 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 			sealed.Header[name] = values
 		}
 	}
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer", t.serverURL.Host)
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
 	// The library waits for a body that is being read, whoever gave up: closing it ends that.
 	context.AfterFunc(wait.ctx, closeBody)
 	if bodiless {
@@ -181,7 +181,7 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 	}
 	lap.named("seal")
 	sent := time.Now()
-	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.ctx))
+	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.traced()))
 	seen.HTTP = time.Since(sent)
 	if err != nil {
 		return nil, wait.unanswered(err)
@@ -228,7 +228,7 @@ func (t *Transport) openAnswer(agreed *nativeSession, pending *session.Call, sen
 		header.Add(pair.Name, pair.Value)
 	}
 	if redirects(response.StatusCode) && header.Get("Location") != "" {
-		return nil, &RedirectError{Status: response.StatusCode}
+		return nil, &ProblemError{Code: codeRedirected, Status: response.StatusCode}
 	}
 	opened := &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
 		ProtoMinor: response.ProtoMinor, Header: header, Body: body, ContentLength: -1, Request: request, TLS: response.TLS}
@@ -258,36 +258,35 @@ func (t *Transport) judge(agreed *nativeSession, pending *session.Call, sent tim
 	if err != nil {
 		return err
 	}
-	err = refusalOf(response.StatusCode, response.Header, body)
-	var told *ProblemError
+	told := problemOf(response.StatusCode, response.Header, body)
 	if verdict == nil {
-		return err
+		return told
 	}
-	if !errors.As(err, &told) {
-		if pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized {
-			// What answers HEAD has no body to say more in; of sealed requests this status has one reason.
-			verdict.over, verdict.again = true, true
-		}
-		return err
+	if told.problem == nil {
+		// An answer to HEAD has no body to say more in; of sealed requests this status has one reason.
+		verdict.over = pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized
+		verdict.again, told.notServed = verdict.over, verdict.over
+		return told
 	}
 	told.Proven = pending.Proven(told.problem)
 	verdict.again = pending.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
+	told.notServed = verdict.again
 	switch told.Code {
 	case "clock_skew":
 		if told.Proven {
-			// Whether or not this call is sent again: the next one goes by it.
+			// The next call goes by it, too.
 			serverMs, _ := told.problem.ServerTimeMs()
 			agreed.setClock(serverMs)
 		}
 	case "session_expired":
 		verdict.over = true
 	}
-	return err
+	return told
 }
 
 // endNative is DELETE /v3/sessions/<id>, sealed.
 func (t *Transport) endNative(ctx context.Context, agreed *nativeSession) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.sessionURL)+"/v3/sessions/"+agreed.session.ID(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.authorityURL)+"/v3/sessions/"+agreed.session.ID(), nil)
 	if err != nil {
 		return err
 	}
@@ -302,7 +301,7 @@ func (t *Transport) endNative(ctx context.Context, agreed *nativeSession) error 
 	}
 	response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return &RefusedError{Status: response.StatusCode}
+		return &ProblemError{Code: string(wire.CodeUnsealed), Status: response.StatusCode}
 	}
 	return nil
 }
@@ -321,7 +320,10 @@ func (t *Transport) roundTripCompat(request *http.Request, source *bodySource) (
 		return nil, err
 	}
 	stop := context.AfterFunc(request.Context(), func() { body.Close() })
-	plaintext, err := readBounded(body, "the body of the request", t.config.BodyMax)
+	plaintext, err := readBounded(body, "the body of the request", t.config.RequestMaxBytes)
+	if large, ok := err.(*TooLargeError); ok {
+		large.isRequest = true
+	}
 	if stop() {
 		body.Close()
 	} else if err != nil {
@@ -339,9 +341,9 @@ func (t *Transport) roundTripCompat(request *http.Request, source *bodySource) (
 		start := time.Now()
 		response, err := t.exchangeCompat(agreed, request, plaintext, &seen)
 		seen.RoundTrip, seen.Err = time.Since(start), err
-		t.observe(seen)
-		var refused *RefusedError
-		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized || refused.Code != "SESSION_EXPIRED" || attempt > 1 {
+		t.measured(seen)
+		var problem *ProblemError
+		if !errors.As(err, &problem) || problem.Status != http.StatusUnauthorized || problem.Code != "SESSION_EXPIRED" || attempt > 1 {
 			return response, err
 		}
 		if agreed, err = t.compatSessionOtherThan(request.Context(), agreed); err != nil {
@@ -362,8 +364,8 @@ func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request,
 	}
 	message, pending := agreed.session.Seal(path, plaintext, nowMs(), random)
 	lap.named("seal")
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the answer", t.serverURL.Host)
-	sealed, err := http.NewRequestWithContext(wait.ctx, "POST", request.URL.String(), strings.NewReader(string(message.Body)))
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
+	sealed, err := http.NewRequestWithContext(wait.traced(), "POST", request.URL.String(), strings.NewReader(string(message.Body)))
 	if err != nil {
 		return nil, wait.end(err)
 	}
@@ -387,14 +389,15 @@ func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request,
 		return nil, wait.unanswered(err)
 	}
 	defer response.Body.Close()
-	body, err := readBounded(response.Body, "the answer", t.config.BodyMax)
+	wait.head()
+	body, err := readBounded(&idleReader{response.Body, wait, t.config.IdleTimeout}, "the answer", t.config.AnswerMaxBytes)
 	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), response.StatusCode, ParseServerTiming(response.Header)
 	if err != nil {
 		return nil, wait.end(err)
 	}
 	wait.stop()
 	if len(response.Header.Values(wire.HeaderKid)) == 0 {
-		return nil, refusalOf(response.StatusCode, response.Header, body)
+		return nil, problemOf(response.StatusCode, response.Header, body)
 	}
 	lap.begin()
 	opened, err := pending.Open(response.Header, response.StatusCode, body, nowMs(), session.ReplayPolicy{})
@@ -404,7 +407,7 @@ func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request,
 		return nil, err
 	}
 	if redirects(response.StatusCode) {
-		return nil, &RedirectError{Status: response.StatusCode}
+		return nil, &ProblemError{Code: codeRedirected, Status: response.StatusCode}
 	}
 	header := response.Header.Clone()
 	maps.DeleteFunc(header, func(name string, _ []string) bool {

@@ -69,8 +69,8 @@ func (s *sealingWriter) Write(data []byte) (int, error) {
 		s.header.Set("Content-Type", http.DetectContentType(data))
 	}
 	s.begin()
-	if s.taken += int64(len(data)); s.reply.Whole() && s.taken > s.middleware.config.AnswerMax && s.err == nil {
-		s.err = exchange.Unanswered.Because(&TooLargeError{"the handler's answer", s.middleware.config.AnswerMax})
+	if s.taken += int64(len(data)); s.reply.Whole() && s.taken > s.middleware.config.AnswerMaxBytes && s.err == nil {
+		s.err = exchange.Unanswered.Because(&TooLargeError{What: "the answer of the handler", Max: s.middleware.config.AnswerMaxBytes})
 	}
 	taken := 0
 	for taken < len(data) && s.err == nil {

@@ -203,11 +203,7 @@ func (s *service) initCompat(family session.Family) http.HandlerFunc {
 }
 
 func (s *service) config(t testing.TB) Config {
-	trust, err := PinKeys(crypto.KeyID(s.identity.PublicKey()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Config{Trust: trust, InitTimeout: 5 * time.Second, HeadTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second}
+	return Config{Trust: TrustPins(crypto.KeyID(s.identity.PublicKey())), HeadTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second}
 }
 
 func (s *service) transport(t testing.TB, change func(*Config)) *Transport {

@@ -18,7 +18,6 @@ type liveSession interface {
 // slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
 type slot[S liveSession] struct {
 	timeout time.Duration
-	host    string
 	mu      sync.Mutex
 	current S
 	flight  *flight[S]
@@ -34,8 +33,8 @@ type flight[S liveSession] struct {
 
 const renewPause = 5 * time.Second
 
-func newSlot[S liveSession](timeout time.Duration, host string) *slot[S] {
-	return &slot[S]{timeout: timeout, host: host}
+func newSlot[S liveSession](timeout time.Duration) *slot[S] {
+	return &slot[S]{timeout: timeout}
 }
 
 // get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
@@ -72,8 +71,11 @@ func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context
 }
 
 func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{What: "agreeing a session", After: m.timeout, Host: m.host, Option: "Config.InitTimeout"})
-	defer cancel()
+	if m.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{What: "agreeing a session", After: m.timeout, Option: "Config.TotalTimeout"})
+		defer cancel()
+	}
 	f.value, f.err = agree(ctx, old)
 	if cause := context.Cause(ctx); f.err != nil && cause != nil {
 		f.err = cause

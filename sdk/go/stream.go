@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"time"
 
@@ -21,7 +22,6 @@ type deadline struct {
 	ctx    context.Context
 	after  time.Duration
 	what   string
-	host   string
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -29,9 +29,9 @@ type deadline struct {
 	own    error // of the request's own body
 }
 
-func newDeadline(parent context.Context, after time.Duration, what, host string) *deadline {
+func newDeadline(parent context.Context, after time.Duration, what string) *deadline {
 	ctx, cancel := context.WithCancelCause(parent)
-	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what, host: host}
+	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what}
 	d.begin(after, what)
 	return d
 }
@@ -46,7 +46,7 @@ func (d *deadline) begin(after time.Duration, what string) {
 func (d *deadline) arm(after time.Duration, what string) {
 	d.disarm()
 	if after > 0 {
-		late := &TimeoutError{What: what, After: after, Host: d.host, Option: "Config.HeadTimeout"}
+		late := &TimeoutError{What: what, After: after, Option: "Config.HeadTimeout"}
 		if d.headed {
 			late.Option = "Config.IdleTimeout"
 		}
@@ -93,6 +93,14 @@ func (d *deadline) rearm() {
 	}
 }
 
+// traced returns the context, which begins the wait for the head anew when there is a connection and when the message is sent.
+func (d *deadline) traced() context.Context {
+	return httptrace.WithClientTrace(d.ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { d.rearm() },
+		WroteRequest: func(httptrace.WroteRequestInfo) { d.rearm() },
+	})
+}
+
 func (d *deadline) stop() {
 	d.head()
 	d.cancel(nil)
@@ -103,6 +111,9 @@ func (d *deadline) end(err error) error {
 	cause := context.Cause(d.ctx)
 	d.stop()
 	var late *TimeoutError
+	if err == nil {
+		return nil
+	}
 	if errors.As(cause, &late) {
 		return late
 	}
@@ -118,7 +129,7 @@ func (d *deadline) unanswered(err error) error {
 	own := d.own
 	d.mu.Unlock()
 	if own == nil {
-		own = unreachable(err, d.host)
+		own = connectionError(err)
 	}
 	return d.end(own)
 }
@@ -144,7 +155,7 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 		if err != nil {
 			return nil, 0, err
 		}
-		return &wholeBody{rest: stream}, int64(len(stream)), nil
+		return &wholeBody{rest: stream, wait: wait}, int64(len(stream)), nil
 	}
 	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, close: closeBody, left: length, wait: wait}
 	sealed := int64(-1)
@@ -154,12 +165,16 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 	return sealing, sealed, nil
 }
 
-type wholeBody struct{ rest []byte }
+type wholeBody struct {
+	rest []byte
+	wait *deadline
+}
 
 func (b *wholeBody) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 {
 		return 0, io.EOF
 	}
+	b.wait.rearm()
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
@@ -241,6 +256,22 @@ func (r *sealingReader) Close() error {
 	return nil
 }
 
+// idleReader bounds the time between two parts of an answer.
+type idleReader struct {
+	io.Reader
+	wait *deadline
+	idle time.Duration
+}
+
+func (r *idleReader) Read(p []byte) (int, error) {
+	r.wait.begin(r.idle, "the next part of the answer")
+	n, err := r.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = connectionError(err)
+	}
+	return n, err
+}
+
 // rawMax is how much of a sealed body is read at a time, in bytes.
 const rawMax = 32 << 10
 
@@ -295,7 +326,7 @@ func (b *openingBody) frame() ([]byte, error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			b.ended = true
 		} else if err != nil {
-			return nil, unreachable(err, b.wait.host)
+			return nil, connectionError(err)
 		}
 	}
 }

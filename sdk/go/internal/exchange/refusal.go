@@ -22,7 +22,7 @@ const (
 var meanings = map[Refusal]string{
 	StoreUnavailable: "the store gave no answer",
 	NoncesFull:       "the store is full",
-	BodyNoRoom:       "sealed bodies that are still arriving take all of BufferedBytesMax, or the share of this address",
+	BodyNoRoom:       "sealed bodies that are still arriving take all of BufferedMaxBytes, or the share of this address",
 	DisguisedPath:    "the path is another spelling of a sealed one",
 	WireOff:          "the wire is not served here",
 	Method:           "the wire does not seal this method",

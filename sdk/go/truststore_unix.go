@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lockBeside holds a lock that other processes see, until what it gives is called.
+// lockBeside takes a lock between processes, and returns its release.
 func lockBeside(path string) (func(), error) {
 	file, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

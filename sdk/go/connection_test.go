@@ -79,7 +79,7 @@ func TestAnErrorSaysWhatHappenedOfWhichHostAndWhatToDo(t *testing.T) {
 			"no TLS":      {"https" + strings.TrimPrefix(s.URL, "http"), nil, []string{"TLS failed", "no TLS is spoken there"}},
 			"client certificate": {mutual.URL, func(c *Config) { c.Base = mutual.Client().Transport },
 				nil},
-			"silent":   {"http://" + silent.Addr().String(), func(c *Config) { c.InitTimeout = 100 * time.Millisecond }, []string{"agreeing a session", "Config.InitTimeout"}},
+			"silent":   {"http://" + silent.Addr().String(), func(c *Config) { c.HeadTimeout = 100 * time.Millisecond }, []string{"the answer to an init", "Config.HeadTimeout"}},
 			"hangs up": {"http://" + hangsUp.Addr().String(), nil, []string{"the connection broke"}},
 			"dial": {s.URL, func(c *Config) {
 				c.Base = &http.Transport{DialContext: (&net.Dialer{Timeout: 1}).DialContext}
@@ -116,7 +116,7 @@ func TestAnErrorSaysWhatHappenedOfWhichHostAndWhatToDo(t *testing.T) {
 		close(release)
 		s.spoil.Store(nil)
 	}
-	text, err := told(t, s, s.URL, func(c *Config) { c.Trust = must(PinKeys(wire.EncodeBase64(newIdentity(t).PublicKey()))) })
+	text, err := told(t, s, s.URL, func(c *Config) { c.Trust = TrustPins(wire.EncodeBase64(newIdentity(t).PublicKey())) })
 	if !errorsAsTrust(err) || !strings.Contains(text, "another service or an impostor") || !strings.Contains(text, "and pin th") {
 		t.Error(text)
 	}
@@ -124,15 +124,15 @@ func TestAnErrorSaysWhatHappenedOfWhichHostAndWhatToDo(t *testing.T) {
 	s.spoilWith(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		s.tell(w, "clock_skew", 400, s.clockProof(t, r, s.nowMs()))
 	})
-	if text, _ := told(t, s, s.URL, nil); !strings.Contains(text, "too far from the service's") {
+	if text, _ := told(t, s, s.URL, nil); !strings.Contains(text, "clock_skew (400); the outcome of this request is unknown") {
 		t.Error(text)
 	}
 	s.spoilWith(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.tell(w, "session_expired", 401, nil) })
-	if text, _ := told(t, s, s.URL, nil); !strings.Contains(text, "session is gone") {
+	if text, _ := told(t, s, s.URL, nil); !strings.Contains(text, "session_expired (401); the outcome of this request is unknown") {
 		t.Error(text)
 	}
 	s.spoilWith(func(w http.ResponseWriter, r *http.Request, _ http.Handler) { s.tell(w, "policy", 403, nil) })
-	if text, _ := told(t, s, s.URL, func(c *Config) { c.Suites = []crypto.Suite{crypto.P256} }); !strings.Contains(text, "ask its operator") {
+	if text, _ := told(t, s, s.URL, func(c *Config) { c.Suites = []crypto.Suite{crypto.P256} }); !strings.Contains(text, "Ask the operator") {
 		t.Error(text)
 	}
 }
@@ -150,7 +150,7 @@ func TestTheErrorOfARequestsOwnBodyStaysItsOwn(t *testing.T) {
 			request := must(http.NewRequest("POST", s.URL+"/", body))
 			request.ContentLength = length
 			_, err := s.transport(t, func(c *Config) { c.Base = base }).RoundTrip(request)
-			var unreachable *UnreachableError
+			var unreachable *ConnectionError
 			if err == nil || errors.As(err, &unreachable) || length < 0 && !errors.Is(err, own) {
 				t.Error(length, err)
 			}

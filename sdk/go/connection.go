@@ -13,33 +13,31 @@ import (
 	"unicode"
 )
 
-// UnreachableError says that no answer came: no connection was made, TLS failed, or the connection broke. It unwraps to what the
-// base transport said.
-type UnreachableError struct {
-	// Host is who was to answer, with a port where there is one.
-	Host string
-	// What happened and what to do.
+// ConnectionError says that no connection was made, or that a connection broke. It unwraps to the error of the base transport.
+type ConnectionError struct {
+	// Connected says that there was a connection, so that the service may have received the request.
+	Connected bool
+	// What says what happened and what to do.
 	What string
-	Err  error
+	// Err is the error of the base transport.
+	Err error
+	// lasts says that the cause does not pass by itself.
+	lasts bool
 }
 
-func (e *UnreachableError) Error() string {
-	return "sealway: no answer of " + who(e.Host) + ": " + e.What
-}
+func (e *ConnectionError) Error() string { return e.What }
 
-func (e *UnreachableError) Unwrap() error { return e.Err }
+// Unwrap returns Err.
+func (e *ConnectionError) Unwrap() error { return e.Err }
 
 // Timeout says whether it took too long to connect.
-func (e *UnreachableError) Timeout() bool {
+func (e *ConnectionError) Timeout() bool {
 	var timed net.Error
 	return errors.As(e.Err, &timed) && timed.Timeout()
 }
 
-// Temporary is Timeout.
-func (e *UnreachableError) Temporary() bool { return e.Timeout() }
-
-// unreachable names in an error of the base transport who was to answer, and what to do. A cancelled call stays one.
-func unreachable(err error, host string) error {
+// connectionError classifies an error of the base transport. The error of a cancelled context stays as it is.
+func connectionError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -52,14 +50,18 @@ func unreachable(err error, host string) error {
 	var op *net.OpError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	what := ""
+	what, isConnected, lasts := "", false, false
 	switch isOp := errors.As(err, &op); {
 	case errors.As(err, &certificate):
+		lasts = true
 		what = "TLS failed (" + oneLine(certificate.Err.Error()) + "): check that the certificate is for this name, that Config.Base trusts" +
 			" its authority, and this machine's clock"
 	case errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &record):
+		lasts = true
 		what = "TLS failed (no TLS is spoken there): check the port, and whether the address is http://"
 	case isOp && (op.Op == "remote error" || op.Op == "local error"):
+		// With TLS 1.3 the alert may follow the request.
+		isConnected, lasts = true, true
 		what = "TLS failed (" + oneLine(op.Err.Error()) + "): check whether the service asks for a client certificate, which Config.Base would have," +
 			" and the versions of TLS that both sides speak"
 	case strings.Contains(err.Error(), "TLS handshake timeout"):
@@ -69,18 +71,19 @@ func unreachable(err error, host string) error {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		what = "the connection was refused: check the address and port, and that the service runs there"
 	case isOp && op.Op == "dial" && op.Timeout():
-		what = "it took too long to connect: check the address and port, and the firewalls in between"
+		what = "it took too long to connect: check the address and port, and the firewalls in between, or raise Config.ConnectTimeout"
 	case isOp && op.Op == "dial":
 		what = "no connection was made (" + oneLine(op.Err.Error()) + "): check the address and port, and this machine's network"
 	case !isOp && errors.Is(err, context.DeadlineExceeded):
 		return err
 	default:
+		isConnected = true
 		what = "the connection broke, and whether the service had the request is unknown: check that the service runs, and what is in between"
 	}
-	return &UnreachableError{Host: host, What: what, Err: err}
+	return &ConnectionError{Connected: isConnected, What: what, Err: err, lasts: lasts}
 }
 
-// oneLine is a text of another's, to be shown: printable, of at most 200 bytes.
+// oneLine makes foreign text printable, on one line of at most 200 bytes.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
