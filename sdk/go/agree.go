@@ -90,7 +90,7 @@ func (t *Transport) currentNative(ctx context.Context) (*nativeSession, error) {
 func (t *Transport) nativeSessionOtherThan(ctx context.Context, not *nativeSession) (*nativeSession, error) {
 	agreed, err := t.native.get(ctx, not, func(ctx context.Context, old *nativeSession) (*nativeSession, error) {
 		if old != nil && !old.over() {
-			// Whatever speaks against a renewal, an init may still do.
+			// An init may succeed where a renewal failed.
 			if renewed, err := t.agreeNative(ctx, old); err == nil {
 				return renewed, nil
 			}
@@ -259,12 +259,12 @@ func (t *Transport) plain(ctx context.Context, method, target string, header htt
 func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, &TooLargeError{What: what, Max: limit}
+		return nil, &TooLargeError{Message: what, Max: limit}
 	}
 	return data, err
 }
 
-// trustedKey gives the identity key with this id if it is trusted at the server's time; asks the service for its key set where that
+// trustedKey returns the identity key with this id if it is trusted at the server's time; asks the service for its key set where that
 // is needed.
 func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) ([]byte, error) {
 	public, ask, err := t.ring.key(id, serverMs, nowMs())

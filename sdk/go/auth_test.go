@@ -86,7 +86,7 @@ func TestATokenGoesWithAnInitAloneAndNobodyCanPutAnotherInItsPlace(t *testing.T)
 			t.Fatal(version, asked, inits, s.renewals.Load())
 		}
 	}
-	// Who ends TLS in between puts in a token of its own, or takes it away: the service signs what it got.
+	// A TLS terminator in between replaces the token, or removes it: the service signs the token that it received.
 	for _, theirs := range []string{"Bearer of-another", ""} {
 		base := roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Del("Authorization"); theirs != "" {

@@ -16,7 +16,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// stranger sends bytes of HTTP/1 to a service, as whoever is on the path can.
+// stranger sends bytes of HTTP/1 to a service, as any party on the path can.
 type stranger struct {
 	net.Conn
 	answers *bufio.Reader

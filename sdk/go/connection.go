@@ -17,15 +17,15 @@ import (
 type ConnectionError struct {
 	// Connected says that there was a connection, so that the service may have received the request.
 	Connected bool
-	// What says what happened and what to do.
-	What string
+	// Text describes the event and its remedy.
+	Text string
 	// Err is the error of the base transport.
 	Err error
 	// lasts says that the cause does not pass by itself.
 	lasts bool
 }
 
-func (e *ConnectionError) Error() string { return e.What }
+func (e *ConnectionError) Error() string { return e.Text }
 
 // Unwrap returns Err.
 func (e *ConnectionError) Unwrap() error { return e.Err }
@@ -80,7 +80,7 @@ func connectionError(err error) error {
 		isConnected = true
 		what = "the connection broke, and whether the service had the request is unknown: check that the service runs, and what is in between"
 	}
-	return &ConnectionError{Connected: isConnected, What: what, Err: err, lasts: lasts}
+	return &ConnectionError{Connected: isConnected, Text: what, Err: err, lasts: lasts}
 }
 
 // oneLine makes foreign text printable, on one line of at most 200 bytes.

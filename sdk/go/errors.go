@@ -165,9 +165,9 @@ func failure(stage Stage, at *url.URL, err error) error {
 }
 
 // UsageError is a wrong option, or a request that cannot be sealed.
-type UsageError struct{ What string }
+type UsageError struct{ Text string }
 
-func (e *UsageError) Error() string { return "sealway: " + e.What }
+func (e *UsageError) Error() string { return "sealway: " + e.Text }
 
 // ProblemError is an answer that is not sealed: a rejection by the service, or the answer of another server.
 type ProblemError struct {
@@ -240,8 +240,8 @@ func (e *TrustError) Unwrap() error { return e.Err }
 
 // TimeoutError says that a wait was too long.
 type TimeoutError struct {
-	// What names the wait.
-	What string
+	// Wait is the name of the wait.
+	Wait string
 	// After is its bound.
 	After time.Duration
 	// Option is the field that sets the bound, as Config.HeadTimeout.
@@ -249,7 +249,7 @@ type TimeoutError struct {
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("%s took longer than %v (%s)", e.What, e.After, e.Option)
+	return fmt.Sprintf("%s took longer than %v (%s)", e.Wait, e.After, e.Option)
 }
 
 // Timeout is true, for [net.Error].
@@ -260,13 +260,13 @@ func (e *TimeoutError) Temporary() bool { return true }
 
 // TooLargeError says that a message is over its bound.
 type TooLargeError struct {
-	// What names the message.
-	What string
+	// Message is the name of the message.
+	Message string
 	// Max is the bound, in bytes.
 	Max       int64
 	isRequest bool
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s is longer than %d bytes", e.What, e.Max)
+	return fmt.Sprintf("%s is longer than %d bytes", e.Message, e.Max)
 }

@@ -35,7 +35,7 @@ func runSaid(t *testing.T, env []string, program string, args ...string) *said {
 	return out
 }
 
-// keysOf gives every secret of a session that its authority has.
+// keysOf returns every secret of a session that its authority has.
 func keysOf(t *testing.T, authority *AuthorityStore, id string) [][]byte {
 	found, err := authority.Session(t.Context(), id)
 	if err != nil {
@@ -110,7 +110,7 @@ func TestTheExampleProgramsPrintNoKey(t *testing.T) {
 			texts += runSaid(t, env, filepath.Join(folder, "benchmark"), "10").all()
 		}
 	}
-	// What is refused is told by the server: it names no key either.
+	// The server logs a rejection without a key.
 	for _, kid := range []string{"session:S-" + strings.Repeat("0", 32), "x"} {
 		request, _ := http.NewRequest("POST", server+"/transaction/purchase", strings.NewReader(purchaseBody))
 		request.Header.Set(wire.HeaderKid, kid)

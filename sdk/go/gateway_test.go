@@ -178,7 +178,7 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		if err != nil || renewed.session.ID() == agreed.session.ID() {
 			t.Fatal("renewal: ", err)
 		}
-		// What the gateway refuses for its stamp it proves, and the client heals. What is stamped ahead is good later, to whoever has it.
+		// The gateway proves a rejection for the stamp, and the client heals. A request that is stamped ahead becomes valid later.
 		agreed.setClock(agreed.serverMs - 3_600_000)
 		if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
 			t.Fatal("a clock that is an hour late: ", err)

@@ -46,7 +46,7 @@ func TestAnOptionThatIsMissingOrOutOfBoundsIsNamed(t *testing.T) {
 		"BodyTimeout":              middleware(MiddlewareConfig{BodyTimeout: -time.Second}),
 		"AnswerMaxBytes":           middleware(MiddlewareConfig{AnswerMaxBytes: -1}),
 		"BufferedMaxBytes":         middleware(MiddlewareConfig{BufferedMaxBytes: 5}),
-		"can be pinned":       transport(url, Config{Trust: TrustPins()}),
+		"can be pinned":            transport(url, Config{Trust: TrustPins()}),
 		"a pin is":                 transport(url, Config{Trust: TrustRoot("", nil)}),
 		"authority's URL":          noAuthority,
 		"authority's secret":       noSecret,

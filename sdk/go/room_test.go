@@ -116,7 +116,7 @@ func TestBodiesThatAreHeldBackTakeNoMoreThanTheRoomAndOfItAShare(t *testing.T) {
 		length := map[wire.Version]int{wire.Wire1: 280 << 10, wire.Wire2: 280 << 10, wire.Wire3: 60_000}[version]
 		h := newHeldBack(t, version, length)
 		h.bound(t, 4, 2)
-		// What is only announced takes nothing.
+		// An announced body takes no room.
 		for range 20 {
 			h.head(t, "127.0.0.1")
 		}
@@ -132,7 +132,7 @@ func TestBodiesThatAreHeldBackTakeNoMoreThanTheRoomAndOfItAShare(t *testing.T) {
 			}
 		}
 		h.isRefused(t, h.head(t, "127.0.0.4"))
-		// Who was first is served, and who goes away or is refused gives back what it took.
+		// The first request is served, and a request that ends or is rejected returns its room.
 		h.isServed(t, slow[0])
 		h.isServed(t, h.head(t, "127.0.0.4"))
 		for _, request := range slow[1:] {

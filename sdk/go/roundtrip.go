@@ -16,7 +16,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// bodySource gives a request's body, and gives it again where the caller said how.
+// bodySource returns a request's body, and gives it again where the caller said how.
 type bodySource struct {
 	request *http.Request
 	used    bool
@@ -95,7 +95,7 @@ func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (
 			return response, nil
 		}
 		if verdict.over {
-			// Whoever said so: the next call begins with a new one, or one that only posts would never get on.
+			// Even without proof: a client that only posts would else keep a dead session.
 			t.native.drop(agreed)
 		}
 		switch {
@@ -114,11 +114,11 @@ func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (
 	}
 }
 
-// verdict is what a refusal lets a client do.
+// verdict is the consequence of a rejection.
 type verdict struct {
-	// again says that the request is good to be sent once more.
+	// again is true if the request may be retried.
 	again bool
-	// over says that the session is over, as whoever answered has it.
+	// over is true if the answer says that the session is over.
 	over bool
 }
 
@@ -141,7 +141,7 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 	}
 	line := session.Line{Method: method(request), Target: target(request)}
 	noBody := length == 0 && (session.Safe(line.Method) || line.Method == http.MethodDelete)
-	// What does not fit into the header goes into a body.
+	// A stream that is too long for the header becomes a body.
 	bodiless := noBody && (session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
 	contentType := "application/octet-stream"
 	if bodiless {
@@ -163,7 +163,7 @@ func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request,
 		}
 	}
 	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
-	// The library waits for a body that is being read, whoever gave up: closing it ends that.
+	// The library waits for a read of the body even after a cancellation: closing the body ends the read.
 	context.AfterFunc(wait.ctx, closeBody)
 	if bodiless {
 		closeBody()
@@ -413,7 +413,7 @@ func (t *Transport) exchangeCompat(agreed *compatSession, request *http.Request,
 	maps.DeleteFunc(header, func(name string, _ []string) bool {
 		return wire.IsSealing(name) || name == "Content-Length" || name == "Content-Encoding" || name == "Transfer-Encoding"
 	})
-	// What is within has no headers; these wires are spoken for JSON.
+	// The plaintext has no headers; these wires carry JSON.
 	header.Set("Content-Type", "application/json")
 	return &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
 		ProtoMinor: response.ProtoMinor, Header: header, Body: io.NopCloser(strings.NewReader(string(opened))),

@@ -73,7 +73,7 @@ func rulesOf(routes []Route) ([]rule, error) {
 	return rules, nil
 }
 
-// route gives the route of a path as sent, without its query; not ok if the path may be read as one that must be sealed.
+// route returns the route of a path as sent, without its query; not ok if the path may be read as one that must be sealed.
 //
 // SPEC routes.md#decision
 func (m *Middleware) route(path string) (found Route, ok bool) {

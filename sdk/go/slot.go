@@ -15,13 +15,13 @@ type liveSession interface {
 	over() bool
 }
 
-// slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
+// slot holds one session for all callers, and runs one agreement or renewal at a time.
 type slot[S liveSession] struct {
 	timeout time.Duration
 	mu      sync.Mutex
 	current S
 	flight  *flight[S]
-	// failed is when a renewal last came to nothing: the next one waits a little.
+	// failed is the time of the last failed renewal, after which the next one waits.
 	failed time.Time
 }
 
@@ -37,8 +37,8 @@ func newSlot[S liveSession](timeout time.Duration) *slot[S] {
 	return &slot[S]{timeout: timeout}
 }
 
-// get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
-// waits gives up when its own context ends; the agreement goes on for the others.
+// get returns a session other than not: the current one, renewed in the background while it lasts, or a new one. The end of ctx ends the
+// wait of this caller; the agreement continues for the others.
 func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context, old S) (S, error)) (S, error) {
 	var none S
 	m.mu.Lock()
@@ -73,7 +73,7 @@ func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context
 func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
 	if m.timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{What: "agreeing a session", After: m.timeout, Option: "Config.TotalTimeout"})
+		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{Wait: "agreeing a session", After: m.timeout, Option: "Config.TotalTimeout"})
 		defer cancel()
 	}
 	f.value, f.err = agree(ctx, old)
@@ -81,7 +81,7 @@ func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(conte
 		f.err = cause
 	}
 	m.mu.Lock()
-	// What was begun before the place was emptied is for those who wait, and not put in any more.
+	// An agreement that began before forget serves its waiters, and is not kept.
 	if m.flight == f {
 		if m.flight = nil; f.err == nil {
 			m.current = f.value

@@ -16,7 +16,7 @@ import (
 // wholeMax is up to which length a request's body is sealed before it is sent, in bytes.
 const wholeMax = 1 << 20
 
-// deadline bounds one wait after the other of an exchange, and says which was too long.
+// deadline bounds the waits of an exchange, one after the other.
 type deadline struct {
 	parent context.Context
 	ctx    context.Context
@@ -46,7 +46,7 @@ func (d *deadline) begin(after time.Duration, what string) {
 func (d *deadline) arm(after time.Duration, what string) {
 	d.disarm()
 	if after > 0 {
-		late := &TimeoutError{What: what, After: after, Option: "Config.HeadTimeout"}
+		late := &TimeoutError{Wait: what, After: after, Option: "Config.HeadTimeout"}
 		if d.headed {
 			late.Option = "Config.IdleTimeout"
 		}
@@ -60,14 +60,14 @@ func (d *deadline) disarm() {
 	}
 }
 
-// pause says that nobody waits.
+// pause ends the wait.
 func (d *deadline) pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.disarm()
 }
 
-// head says that the head of the answer is there: nobody waits until somebody reads.
+// head ends the wait for the head of the answer; the next wait begins with a read.
 func (d *deadline) head() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,7 +106,7 @@ func (d *deadline) stop() {
 	d.cancel(nil)
 }
 
-// end stops it, and gives the cause where a wait that was too long, or a caller that gave up, is what an error comes from.
+// end stops the deadline, and replaces err by its cause: a wait that was too long, or the cancellation by the caller.
 func (d *deadline) end(err error) error {
 	cause := context.Cause(d.ctx)
 	d.stop()
@@ -123,7 +123,7 @@ func (d *deadline) end(err error) error {
 	return err
 }
 
-// unanswered is end for an error of the base transport: one of the request's own body stays what it is.
+// unanswered is end for an error of the base transport; an error of the request's own body stays as it is.
 func (d *deadline) unanswered(err error) error {
 	d.mu.Lock()
 	own := d.own
@@ -134,7 +134,7 @@ func (d *deadline) unanswered(err error) error {
 	return d.end(own)
 }
 
-// sealingBody gives the sealed body of a request, and its length, -1 if that is not known.
+// sealingBody returns the sealed body of a request, and its length, -1 if that is not known.
 func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, closeBody func(), length int64, wait *deadline) (io.ReadCloser, int64, error) {
 	if length >= 0 && length <= wholeMax {
 		// A byte more than was promised would change what the caller meant.
@@ -231,7 +231,7 @@ func (r *sealingReader) next() error {
 		r.left -= int64(n)
 		last = r.left == 0
 		if err != nil && len(room) > 0 {
-			// What is missing may not look like an end.
+			// A missing part must not look like an end.
 			return io.ErrUnexpectedEOF
 		}
 	} else {
@@ -298,7 +298,7 @@ type openingBody struct {
 	err    error
 }
 
-// frame gives the next frame's plaintext, io.EOF behind the last.
+// frame returns the next frame's plaintext, io.EOF behind the last.
 func (b *openingBody) frame() ([]byte, error) {
 	for {
 		if len(b.input) > 0 {
@@ -343,7 +343,7 @@ func (b *openingBody) finish() error {
 	return err
 }
 
-// Read gives the body as its frames open.
+// Read returns the body as its frames open.
 func (b *openingBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -368,7 +368,7 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the connection up if the body was not read to its end.
+// Close returns the connection up if the body was not read to its end.
 func (b *openingBody) Close() error {
 	if b.err == nil {
 		b.err = http.ErrBodyReadAfterClose

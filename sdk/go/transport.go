@@ -223,7 +223,7 @@ func (t *Transport) withTotal(ctx context.Context) (context.Context, context.Can
 	if t.config.TotalTimeout < 0 {
 		return context.WithCancel(ctx)
 	}
-	late := &TimeoutError{What: "the call", After: t.config.TotalTimeout, Option: "Config.TotalTimeout"}
+	late := &TimeoutError{Wait: "the call", After: t.config.TotalTimeout, Option: "Config.TotalTimeout"}
 	return context.WithTimeoutCause(ctx, t.config.TotalTimeout, late)
 }
 

@@ -122,7 +122,7 @@ func TestOneSessionIsAgreedForAllWhoWaitAndUsedByAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhoeverWaitsForASessionGivesUpAloneAndTheOthersGetIt(t *testing.T) {
+func TestACancelledCallerLeavesTheAgreementToTheOthers(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	transport := s.transport(t, nil)
 	ctx, cancel := context.WithCancel(context.Background())

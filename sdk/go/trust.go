@@ -145,7 +145,7 @@ func (r *keyring) pinned() []string {
 	return ids
 }
 
-// key gives a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
+// key returns a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
 func (r *keyring) key(id string, serverMs, nowMs uint64) (public []byte, ask bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

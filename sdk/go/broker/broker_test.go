@@ -124,7 +124,7 @@ func codeOf(t *testing.T, err error) *Error {
 	return told
 }
 
-// fake is a broker that does as it is told.
+// fake is a broker whose answers the test sets.
 type fake struct {
 	wire.UnimplementedBrokerServer
 	wire.UnimplementedKeysServer

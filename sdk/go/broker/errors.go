@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("broker: %s: %s (%s, %s)", e.Operation, e.Text, e.Code, e.Delivery)
 }
 
-// Unwrap gives a context's error, where that ended the call.
+// Unwrap returns a context's error, where that ended the call.
 func (e *Error) Unwrap() error { return e.cause }
 
 // IsPassing says whether the same call may succeed a little later: the broker is away, or the breaker is open.

@@ -34,7 +34,7 @@ func descriptor(of *wire.Descriptor) Descriptor {
 	return made
 }
 
-// Batch is what came of a batch: one output for each input, in their order.
+// Batch is the result of a batch: one output for each input, in the order of the inputs.
 type Batch[T any] struct {
 	Outputs    []T
 	Descriptor Descriptor

@@ -21,7 +21,7 @@ func (c *Client) Hash(ctx context.Context, profile string, inputs ...[]byte) (Ba
 	return batch("Hash", answer.GetDescriptor_(), answer.GetDigests(), len(inputs))
 }
 
-// SignCertificate gives a certificate (DER) for a request, signed by a key of the store. Repeated after a lost answer, it is
+// SignCertificate returns a certificate (DER) for a request, signed by a key of the store. Repeated after a lost answer, it is
 // another certificate with a serial number of its own.
 func (c *Client) SignCertificate(ctx context.Context, request *CertificateRequest) (der []byte, by Descriptor, err error) {
 	asked := &wire.SignCertificateRequest{
@@ -190,7 +190,7 @@ func (c *Client) encapsulate(ctx context.Context, asked *wire.EncapsulateRequest
 	return batch("Encapsulate", answer.GetDescriptor_(), made, int(max(asked.GetCount(), 1)))
 }
 
-// Decapsulate gives the shared secrets behind ciphertexts; version 0 takes the current one.
+// Decapsulate returns the shared secrets behind ciphertexts; version 0 takes the current one.
 func (c *Client) Decapsulate(ctx context.Context, profile, key string, version uint32, ciphertexts ...[]byte) (Batch[Secret], error) {
 	answer, err := c.broker.Decapsulate(ctx, &wire.DecapsulateRequest{Profile: profile, KeyId: key, KeyVersion: version, Ciphertexts: ciphertexts})
 	if err != nil {

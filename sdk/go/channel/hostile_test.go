@@ -38,7 +38,7 @@ func dialRaw(t *testing.T, info *relay.DirectInfo) *raw {
 }
 
 func (r *raw) send(message []byte) {
-	// What the other end has closed takes nothing more; the test looks at the other end.
+	// A stream that the other end closed accepts no data; the test checks the other end.
 	_ = r.ws.Write(context.Background(), websocket.MessageBinary, message)
 }
 

@@ -289,7 +289,7 @@ func TestWhenRedisForgetsEverythingNothingIsServedUntilAGatewayBeginsAnewAndNoRe
 	if w.served.Load() != served {
 		t.Fatal("a replay was served")
 	}
-	// As if whoever began it had not known of the loss. One that was there before knows better, unless PostgreSQL has what counts.
+	// As if the gateway that began the epoch did not know of the loss. A store that was there before rejects, unless PostgreSQL has the data.
 	w.admin.HSet(t.Context(), "{sealway:0}:epoch", "floor", "1")
 	if status, code := caught.replay(t, w.service.URL); status != 503 {
 		t.Fatal(status, code)
@@ -434,7 +434,7 @@ func TestAKeyThatComesLaterIsReadAndOneThatIsUnknownEndsNoSession(t *testing.T) 
 	value := must(w.admin.Get(t.Context(), key).Bytes())
 	time.Sleep(1100 * time.Millisecond)
 	for at := range value {
-		// Whatever byte is another one: never the end of a session, and never another session.
+		// Any changed byte: never the end of a session, and never another session.
 		changed := bytes.Clone(value)
 		changed[at] ^= 0x40
 		w.admin.Set(t.Context(), key, changed, time.Hour)

@@ -162,7 +162,7 @@ func (s *ClientSession) use(work func(keys *sessionKeys, exporter *[32]byte)) er
 	return nil
 }
 
-// ID gives the session's id.
+// ID returns the session's id.
 func (s *ClientSession) ID() string { return s.answer.SessionID }
 
 // ClientID gives whom the client said it is; a renewal says the same.
@@ -293,7 +293,7 @@ func checkSeal(headers wire.Headers) error {
 	return err
 }
 
-// sealedHeader gives the stream in X-Sealed; nil if there is none, not nil if it is there and empty.
+// sealedHeader returns the stream in X-Sealed; nil if there is none, not nil if it is there and empty.
 func sealedHeader(headers wire.Headers) ([]byte, error) {
 	text, there, err := wire.Optional(headers, wire.HeaderSealed)
 	if err != nil || !there {

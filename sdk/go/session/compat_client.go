@@ -105,10 +105,10 @@ type CompatClientSession struct {
 	aead      cipher.AEAD
 }
 
-// ID gives the session's id.
+// ID returns the session's id.
 func (s *CompatClientSession) ID() string { return s.id }
 
-// ExpiresMs is when it ends by the clock of whoever finished the init.
+// ExpiresMs is the end of the session by the clock of the side that finished the init.
 func (s *CompatClientSession) ExpiresMs() uint64 { return s.expiresMs }
 
 // LifeSec is how long it was granted for.
@@ -144,7 +144,7 @@ func (s *CompatClientSession) SealAs(path string, plaintext []byte, stamp, nonce
 }
 
 // Open opens the answer, whose body it may overwrite. It must be of this session, stamped within the window, and carry an
-// answer's nonce: else somebody could send the client its own request back. spec/session.md#answer
+// answer's nonce: else a party in between could send the client its own request back. spec/session.md#answer
 func (p *CompatCall) Open(headers wire.Headers, status int, body []byte, nowMs uint64, policy ReplayPolicy) ([]byte, error) {
 	kid, err := wire.Required(headers, wire.HeaderKid)
 	if err != nil {

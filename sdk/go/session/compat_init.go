@@ -31,7 +31,7 @@ type TTLPolicy struct {
 	MinSec, MaxSec, DefaultSec, V1AnonymousSec, V1AuthenticatedSec, AnonymousSec uint32
 }
 
-// DefaultTTL gives the spec's defaults.
+// DefaultTTL returns the spec's defaults.
 func DefaultTTL() TTLPolicy { return TTLPolicy{300, 3600, 1800, 1800, 3600, 120} }
 
 // CompatInitRandoms are the random inputs of one init of wires 1 and 2.

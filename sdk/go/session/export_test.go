@@ -8,7 +8,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// What vectors look at and nobody else may.
+// Exports for the vectors alone.
 
 // CheckTranscript compares the transcript of an init and its hash.
 func CheckTranscript(t *testing.T, request *InitRequest, credential, answer []byte, renewed string, transcript, th []byte) {

@@ -95,7 +95,7 @@ func (s *FrameSealer) SealWhole(dst, inner, body []byte) ([]byte, error) {
 	}
 	head := body[:min(room, len(body))]
 	if odd := len(body) % wire.FrameLenMax; odd <= room {
-		// What is left are full frames of nothing else, which are sealed without a copy; there are not more of them for it.
+		// The rest are full frames, which are sealed without a copy; their number does not grow by it.
 		head = body[:odd]
 	}
 	body = body[len(head):]

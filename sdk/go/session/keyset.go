@@ -75,7 +75,7 @@ func parseIdentityKey(value any) (key IdentityKey, valid bool) {
 	return key, alg == "ES256" && okPublic && okBefore && okAfter && crypto.ValidPoint(public) && key.KeyID == crypto.KeyID(public)
 }
 
-// Key gives the public key of an id, nil if the set does not have it.
+// Key returns the public key of an id, nil if the set does not have it.
 func (s *KeySet) Key(id string) []byte {
 	for _, key := range s.Keys {
 		if key.KeyID == id {
@@ -85,7 +85,7 @@ func (s *KeySet) Key(id string) []byte {
 	return nil
 }
 
-// Signer gives the public key of an id if it may have signed an answer whose server said serverTimeMs, and that came at nowMs of
+// Signer returns the public key of an id if it may have signed an answer whose server said serverTimeMs, and that came at nowMs of
 // the client's own clock; nil if the set does not have it, or not at this time. For the ends the later clock counts, and the root's
 // word on when it issued the set: the thief of a key that is over says an earlier time. spec/session-3.md#identity-keys
 func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {

@@ -7,7 +7,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Problem is what a refusal of wire 3 says, RFC 9457. Nothing in it is sealed: whoever is on the path can make one.
+// Problem is a rejection of wire 3, RFC 9457. It is not sealed: any party on the path can forge one.
 type Problem struct {
 	// Code is one of the problems of spec/registry.toml, at most 64 bytes of it.
 	Code   string
@@ -31,13 +31,13 @@ func ParseProblem(status int, body []byte) *Problem {
 	return &Problem{code, status, members}
 }
 
-// Suites gives the server's list of suite_required.
+// Suites returns the server's list of suite_required.
 func (p *Problem) Suites() []string {
 	names, _ := p.more.Names("suites", 1, wire.SuitesMax, wire.ValidSuiteName)
 	return names
 }
 
-// KeySet gives the key set of key_retired, nil without one.
+// KeySet returns the key set of key_retired, nil without one.
 func (p *Problem) KeySet() []byte {
 	if !p.more.Has("key_set") {
 		return nil
@@ -46,10 +46,10 @@ func (p *Problem) KeySet() []byte {
 	return data
 }
 
-// ServerTimeMs gives the server's clock of clock_skew.
+// ServerTimeMs returns the server's clock of clock_skew.
 func (p *Problem) ServerTimeMs() (uint64, bool) { return wire.Whole(p.more["server_time_ms"], 1<<64-1) }
 
-// Field gives the member at fault of malformed.
+// Field returns the member at fault of malformed.
 func (p *Problem) Field() string {
 	field, _ := p.more.Text("field")
 	return field
@@ -73,7 +73,7 @@ func Safe(method string) bool { return method == "GET" || method == "HEAD" }
 
 // SendsAgain says whether the request is sent once more after a refusal with this problem; proven is what [Call.Proven] said
 // of it, elapsedMs the time since the request was sent, rounded up. One that is not safe is sent again only where it was too old
-// for every server before it left: a refusal says nothing of what was before it, and somebody in the middle may show a served
+// for every server before it left: a refusal says nothing of what was before it, and a party in between may show a served
 // request to the service until it is refused. spec/session-3.md#problems
 func (p *Call) SendsAgain(problem *Problem, proven bool, elapsedMs uint64) bool {
 	timeMs, timed := problem.ServerTimeMs()

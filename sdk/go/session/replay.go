@@ -18,7 +18,7 @@ type ReplayPolicy struct {
 	NonceTTLMs uint64
 }
 
-// Window gives the window in force, in milliseconds.
+// Window returns the window in force, in milliseconds.
 func (p ReplayPolicy) Window() uint64 {
 	if p.WindowMs == 0 {
 		return wire.WindowMsDefault
@@ -70,7 +70,7 @@ func (c Claim) WindowMs() uint64 {
 	return (c.KeptMs - 1) / 2
 }
 
-// KeyHex gives the key as 32 hexadecimal digits.
+// KeyHex returns the key as 32 hexadecimal digits.
 func (c Claim) KeyHex() string { return hex.EncodeToString(c.Key[:]) }
 
 const (
@@ -102,7 +102,7 @@ type ClaimGuard[T any] struct {
 // Claim is what is to be reserved.
 func (u *ClaimGuard[T]) Claim() Claim { return u.claim }
 
-// Release gives the value for its own claim's reservation; for another's it is reservation_mismatch.
+// Release returns the value for its own claim's reservation; for another's it is reservation_mismatch.
 func (u *ClaimGuard[T]) Release(fresh Fresh) (T, error) {
 	if fresh.key != u.claim.Key {
 		var none T

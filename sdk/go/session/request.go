@@ -154,7 +154,7 @@ func (r *SealedRequest) Open(session *Session, first []byte, nowMs uint64) (*Cla
 	return &ClaimGuard[*Content]{newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, r.policy), opened}, nil
 }
 
-// ClockProof gives the mac of clock_skew for a request of wire 3 whose session is known.
+// ClockProof returns the mac of clock_skew for a request of wire 3 whose session is known.
 func (r *SealedRequest) ClockProof(session *Session, nowMs uint64) []byte {
 	return clockMAC(&session.keys, r.nonce, r.stamp, nowMs)
 }
@@ -166,7 +166,7 @@ type Reply struct {
 	nonce   string
 }
 
-// Session gives the session of the request.
+// Session returns the session of the request.
 func (r *Reply) Session() *Session { return r.session }
 
 // Whole says whether the answer is sealed as a whole, by [Reply.Seal]; else frame by frame, by [Reply.SealFrames].

@@ -103,7 +103,7 @@ func clockMAC(keys *sessionKeys, nonce, stamp string, serverTimeMs uint64) []byt
 	return crypto.HMAC(key, fields(nil).text(nonce).text(stamp).number(serverTimeMs))
 }
 
-// chosen gives the first of the client's list that is in the server's.
+// chosen returns the first of the client's list that is in the server's.
 func chosen(client []string, server []string) string {
 	for _, suite := range client {
 		for _, other := range server {

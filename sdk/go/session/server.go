@@ -13,7 +13,7 @@ type Identity struct {
 	NotBeforeMs, NotAfterMs uint64
 }
 
-// ID gives its key id.
+// ID returns its key id.
 func (i Identity) ID() string { return crypto.KeyID(i.Key.PublicKey()) }
 
 // Live says whether it signs at this time.
@@ -82,7 +82,7 @@ func AgreeInit(request *InitRequest, terms Terms, old *Record, random func(crypt
 	return answer.encode(signature, confirmation(record.Key, th)), record, nil
 }
 
-// CheckSuite gives the suite of a session, suite_required if the share is of another one. spec/session-3.md#suites
+// CheckSuite returns the suite of a session, suite_required if the share is of another one. spec/session-3.md#suites
 func CheckSuite(request *InitRequest, suites []crypto.Suite) (crypto.Suite, error) {
 	if name := chosen(request.Suites, suiteNames(suites)); name == "" || name != request.Suite {
 		return "", wire.Refuse(wire.CodeSuiteRequired)
@@ -98,7 +98,7 @@ func suiteNames(suites []crypto.Suite) []string {
 	return names
 }
 
-// signingKey gives the key that signs, a pinned one if the client pins, and the ids of all live ones, the latest first.
+// signingKey returns the key that signs, a pinned one if the client pins, and the ids of all live ones, the latest first.
 func signingKey(pinned []string, identities []Identity, nowMs uint64) (Identity, []string, error) {
 	var live []Identity
 	for _, identity := range identities {

@@ -28,7 +28,7 @@ func NewSession(record *Record) (*Session, error) {
 	return session, err
 }
 
-// Record gives the record; it is not to be changed.
+// Record returns the record; it is not to be changed.
 func (s *Session) Record() *Record { return &s.record }
 
 // String shows the id alone.

@@ -113,7 +113,7 @@ func (n *native) read(message []byte, nowS uint64) (handshakeState, []byte, erro
 		if err != nil {
 			return nil, nil, err
 		}
-		// Whoever reads the last message proves itself by a ping, and is connected.
+		// The reader of the last message proves itself by a ping, and is connected.
 		ping, err := done.sealer.Seal(nil, &Content{Kind: Ping}, 0)
 		return done, ping, err
 	}

@@ -60,7 +60,7 @@ func runNoise(t *testing.T, text []byte) {
 	server := must[*noise](t)(newNoise(suite, false, v.Prologue, &psk, private(v.ServerEphemeral), ofServer, public(ofClient)))
 	for at, message := range v.Messages {
 		if client.isFinished() {
-			// What follows the handshake in the published file is sealed with its keys, which are compared below.
+			// The published file continues with records under the keys of the handshake, which are compared below.
 			break
 		}
 		writer, reader := client, server
@@ -175,7 +175,7 @@ func runNative(t *testing.T, text []byte) {
 			t.Fatalf("message %d: done is %v: %v", at, done, err)
 		}
 	}
-	// Whoever read the last message confirms; the other takes it.
+	// The reader of the last message confirms; the other end accepts.
 	confirming := v.Records[0].Sender
 	same(t, "the ping that confirms", message, v.Records[0].Message)
 	if _, done, err = sides[confirming].Read(message, v.InitExpiresS); err != nil || !done {

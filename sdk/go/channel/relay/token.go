@@ -23,7 +23,7 @@ const (
 	LifetimeMaxS = 3600
 )
 
-// ErrToken is all that whoever shows a token is told of it.
+// ErrToken is the error of every rejected token; it does not say more.
 var ErrToken = errors.New("invalid token")
 
 // Claims are what a token says. Times are seconds of the epoch. spec/relay.md#tokens

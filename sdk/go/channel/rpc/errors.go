@@ -19,18 +19,18 @@ const (
 	FirstOwn         = 1000
 )
 
-// Failure is a peer's answer that says why there is none. A handler returns one to choose code and message; whatever else it
-// returns is told to the peer as 500 without a reason.
+// Failure is the error that a peer answers. A handler returns a Failure to choose code and message; the peer receives any other
+// error as 500 without a reason.
 type Failure = frame.Failure
 
-// NewFailure makes one; at most 1,024 bytes of the message are kept.
+// NewFailure returns a failure; at most 1,024 bytes of the message are kept.
 func NewFailure(code uint32, message string) *Failure { return frame.NewFailure(code, message) }
 
-// Error is why a call has no answer.
+// Error is the error of a call.
 type Error struct {
 	// Code is stable: handler_not_found, rpc_error, rpc_timeout, rpc_too_large or transport_error.
 	Code string
-	// Failure is what the peer answered, of the first two.
+	// Failure is the answer of the peer, for the first two codes.
 	Failure *Failure
 	text    string
 	cause   error
@@ -39,7 +39,7 @@ type Error struct {
 // Error is a sentence, for people.
 func (e *Error) Error() string { return fmt.Sprintf("rpc: %s (%s)", e.text, e.Code) }
 
-// Unwrap gives the failure, a context's error, or why the stream is over.
+// Unwrap returns the failure, a context's error, or why the stream is over.
 func (e *Error) Unwrap() error {
 	if e.Failure != nil {
 		return e.Failure

@@ -29,24 +29,24 @@ func (r *Request) Read(into any) error {
 	return nil
 }
 
-// Handler answers a request with a value that becomes JSON, or with an error: a *Failure is told to the caller, anything else as
-// 500 without a reason. A handler that goes on after its context has ended answers nobody and keeps its place.
+// Handler answers a request with a value that becomes JSON, or with an error. The caller receives a *Failure as it is, and any other
+// error as 500 without a reason. A handler that runs on after the end of its context keeps its place, and its answer is dropped.
 type Handler func(ctx context.Context, request *Request) (any, error)
 
-// Listener hears a notification. It is called on the stream's own goroutine, in order: what takes long belongs elsewhere.
+// Listener receives a notification. It runs on the goroutine of the stream, in order, and should return soon.
 type Listener func(payload json.RawMessage)
 
-// Handlers are what a side answers, and its bounds. They are not changed once in use.
+// Handlers are the requests and notifications that a side serves, and its bounds. They must not change while in use.
 type Handlers struct {
 	// Requests by type.
 	Requests map[uint32]Handler
-	// Notifications by type; others are passed over.
+	// Notifications by type; others are ignored.
 	Notifications map[uint32]Listener
-	// AtOnce is how many requests of a stream are handled at once, 256 unless said. The next is read when one is done.
+	// AtOnce bounds the concurrent requests of a stream. The default is 256. The next one is read after one has ended.
 	AtOnce int
-	// FrameMax is the longest frame either way, in bytes; 1 MiB unless said. Both ends must be told alike.
+	// FrameMax bounds a frame in either direction, in bytes. The default is 1 MiB. Both ends need the same bound.
 	FrameMax int
-	// Failed hears of handlers that panicked or failed for reasons that the caller is not told; nil for nobody.
+	// Failed receives panics and errors of handlers that the caller does not see. It may be nil.
 	Failed func(typeID uint32, reason any)
 }
 

@@ -106,8 +106,9 @@ func (p *Peer) Close() error {
 	return nil
 }
 
-// Call asks the handler of a type and reads its answer into answer, which may be nil. It waits until the context's deadline,
-// which the peer is told, or for 30 s where it has none; a call whose context ends is taken back. The error is an *Error.
+// Call sends a request to the handler of a type and decodes the response into answer, which may be nil. It waits until the
+// deadline of the context, which the peer receives too, or for 30 s without one. The end of the context cancels the call. The error
+// is an *Error.
 func (p *Peer) Call(ctx context.Context, typeID uint32, payload, answer any) error {
 	if _, has := ctx.Deadline(); !has {
 		var stop context.CancelFunc
@@ -252,7 +253,7 @@ func (p *Peer) readAll() {
 			p.end(err)
 			return
 		}
-		// What is kept of a payload is a part of its frame, which is therefore not read into again.
+		// A payload is a part of its frame, whose buffer is therefore not used again.
 		envelope, err := frame.Parse(text)
 		if err != nil {
 			// As v1's servers do; who sends nothing else is not read for ever.
@@ -306,7 +307,7 @@ func (p *Peer) handle(asked *frame.Envelope) {
 	case <-p.ctx.Done():
 		return
 	case <-p.lost:
-		// Whoever waits for room does not read, and would not hear of it.
+		// A reader that waits for room would not notice the end.
 		p.end(errLost)
 		return
 	}

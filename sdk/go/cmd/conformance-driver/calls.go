@@ -99,7 +99,7 @@ func (d *driver) serverOpen(r *request) (result, error) {
 	return result{"call": handle, "headers": pairs(opened.Inner), "body_hex": hexOf(plain), "claim_hex": unreplayed.Claim().KeyHex()}, nil
 }
 
-// next gives the next piece of a body that is all there.
+// next returns the next piece of a body that is all there.
 func next(stream *exchange.Stream, rest *[]byte) (*exchange.Piece, error) {
 	for len(*rest) > 0 {
 		if piece, err := stream.Read(rest); piece != nil || err != nil {

@@ -7,7 +7,7 @@
 //	                     the store's session.Fresh ─ ClaimGuard.Release ─► PlainRequest
 //	                     the service's answer ─ Reply.Answer ─► AnswerSeal
 //
-// A request that is refused, at whichever step, is a [Rejection], and [Rejection.Answer] is all that its client is told.
+// A request that is refused, at whichever step, is a [Rejection], and [Rejection.Answer] is all that its client receives.
 package exchange
 
 import (
@@ -28,7 +28,7 @@ func LooksSealed(headers wire.Headers) bool {
 	return len(headers.Values(wire.HeaderSeal))+len(headers.Values(wire.HeaderKid))+len(headers.Values(wire.HeaderIdempotencyKey)) > 0
 }
 
-// WireOf gives the protocol that a request's headers speak.
+// WireOf returns the protocol that a request's headers speak.
 func WireOf(headers wire.Headers) wire.Version {
 	if len(headers.Values(wire.HeaderSeal)) > 0 {
 		return wire.Wire3
@@ -66,7 +66,7 @@ func (e *Exchange) Session(found *session.Session, nowMs uint64) (*Opening, *Str
 	return (*Opening)(e), &Stream{opener: opener, InHeader: sealed}, nil
 }
 
-// Reject gives the rejection of the request for an error at nowMs; one of wire 3 for its stamp has the server's time and the proof of
+// Reject returns the rejection of the request for an error at nowMs; one of wire 3 for its stamp has the server's time and the proof of
 // it. A request whose headers were not in order is nil.
 func (e *Exchange) Reject(err error, nowMs uint64) *Rejection {
 	rejection := Reject(err)
@@ -102,7 +102,7 @@ type ClaimGuard struct {
 	*session.ClaimGuard[*session.Content]
 }
 
-// Release gives the request for its own claim's reservation; for another's it is reservation_mismatch.
+// Release returns the request for its own claim's reservation; for another's it is reservation_mismatch.
 func (u *ClaimGuard) Release(fresh session.Fresh) (*PlainRequest, error) {
 	opened, err := u.ClaimGuard.Release(fresh)
 	if err != nil {

@@ -133,7 +133,7 @@ func TestTheLastPieceIsGivenOnlyWhenNothingStandsBehindIt(t *testing.T) {
 			if strings.Join(pieces, ",") != c.want || !errors.Is(err, c.err) || stream.Done() != (c.err == nil) {
 				t.Errorf("%q, %v in chunks of %d", pieces, err, chunk)
 			}
-			// Who reads on after an error comes to no end.
+			// A reader that continues after an error reaches no end.
 			if piece, again := stream.End(); c.err != nil && (piece != nil || !errors.Is(again, c.err)) {
 				t.Error(piece, again)
 			}
@@ -268,7 +268,7 @@ func TestAnErrorHasTheFormAndHeadersOfItsWire(t *testing.T) {
 		{exchange.Unreadable.Because(errors.New("why")), "unreadable", `400 {"error":"CRYPTO_ERROR"}`, "400 unsealable"},
 		{exchange.Unanswered.Because(wire.CodeFrameInvalid), "unanswered", `502 {"error":"SERVICE_UNAVAILABLE"}`, "502 upstream_unreachable"},
 		{wire.CodeReplayed, "replayed", `400 {"error":"CRYPTO_ERROR"}`, "409 replayed"},
-		// What a store says of itself counts before what kept it from answering, and what nobody knows is a store's.
+		// The error of a store counts before its cause, and an unknown error is a store's.
 		{away, "store_unavailable", `503 {"error":"SERVICE_UNAVAILABLE"} Retry-After: 1`, "503 store_unavailable Retry-After: 1"},
 		{errors.New("why"), "store_unavailable", `503 {"error":"SERVICE_UNAVAILABLE"} Retry-After: 1`, "503 store_unavailable Retry-After: 1"},
 	} {

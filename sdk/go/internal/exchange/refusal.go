@@ -3,7 +3,7 @@ package exchange
 import "sealway.dev/go/wire"
 
 // Refusal is the reason for which a server refuses a request: one of the wire's own rules, by its [wire.Code], or one of those below. It
-// is the label of logs and metrics; the client is told a coarser word, by [Rejection.Answer].
+// is the label of logs and metrics; the client receives a coarser word, by [Rejection.Answer].
 type Refusal string
 
 // The reasons beside the wire's own rules.
@@ -38,5 +38,5 @@ func (r Refusal) Error() string {
 	return wire.Code(r).Error()
 }
 
-// Because gives the rejection for a refusal and its detail, for the log.
+// Because returns the rejection for a refusal and its detail, for the log.
 func (r Refusal) Because(err error) *Rejection { return &Rejection{Refusal: r, Err: err} }

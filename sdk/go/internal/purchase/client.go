@@ -66,7 +66,7 @@ func (e *Environment) Transport(observe func(sealway.Exchange)) (*sealway.Transp
 	case len(e.Pins) > 0:
 		config.Trust = sealway.TrustPins(e.Pins...)
 	default:
-		fmt.Fprintln(os.Stderr, "WARNING: SEALWAY_PINS is not set. The service's key is trusted at first use: whoever stands in between now is not found out.")
+		fmt.Fprintln(os.Stderr, "WARNING: SEALWAY_PINS is not set. The service's key is trusted at first use: an attacker in between stays undetected.")
 		config.Trust = sealway.TrustFirstUse(nil)
 	}
 	transport, err := sealway.NewTransport(e.ServerURL, config)

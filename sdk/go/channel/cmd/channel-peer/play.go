@@ -14,7 +14,7 @@ import (
 	"sealway.dev/go/channel/rpc"
 )
 
-// What both ends of a game answer on streams of calls, and how a channel is closed.
+// Types of calls that both ends of a game answer, and the code that closes a channel.
 const (
 	// typeEcho answers with its payload, and notifies the caller of the number below zero meanwhile; typeRefuse answers with the
 	// failure 1234, typeWait never: it waits to be taken back.

@@ -77,7 +77,7 @@ func isKind(kind string) bool {
 	return kind != "" && len(kind) <= kindMax
 }
 
-// Encode gives the whole frame.
+// Encode returns the whole frame.
 func (p Prologue) Encode() ([]byte, error) {
 	if !isKind(p.Kind) {
 		return nil, &Malformed{"kind"}
