@@ -56,11 +56,6 @@ func (a *nativeSession) setClock(serverMs uint64) {
 	a.serverMs, a.at = serverMs, time.Now()
 }
 
-type compatSession struct {
-	life
-	session *session.CompatClientSession
-}
-
 // passed is what passed since a moment of this process.
 func passed(since time.Time) time.Duration {
 	now := time.Now()
@@ -328,65 +323,3 @@ func isHTML(header http.Header) bool {
 
 var publicStrings = map[string]bool{"CRYPTO_ERROR": true, "SESSION_EXPIRED": true, "SESSION_FORBIDDEN": true, "WIRE_DISABLED": true, "NOT_FOUND": true,
 	"METHOD_NOT_ALLOWED": true, "PAYLOAD_TOO_LARGE": true, "RATE_LIMITED": true, "SERVICE_UNAVAILABLE": true}
-
-// --- Wires 1 and 2 ---
-
-func (t *Transport) currentCompat(ctx context.Context) (*compatSession, error) {
-	return t.compatSessionOtherThan(ctx, nil)
-}
-
-func (t *Transport) compatSessionOtherThan(ctx context.Context, not *compatSession) (*compatSession, error) {
-	agreed, err := t.compat.get(ctx, not, func(ctx context.Context, _ *compatSession) (*compatSession, error) { return t.agreeCompat(ctx) })
-	return agreed, failureOf(ctx, StageAgreement, t.authorityURL, err)
-}
-
-func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err error) {
-	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
-	start, lap := time.Now(), laps{}
-	defer func() {
-		err = failureOf(ctx, StageAgreement, t.authorityURL, err)
-		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
-		t.measured(seen)
-	}()
-	lap.begin()
-	key, err := crypto.DrawP256(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	init, message, err := session.NewCompatClientInit(t.config.Wire, t.config.InitPath == "/session/init/anon", t.config.ClientID, t.ttl(), key, random16(), nowMs())
-	if err != nil {
-		return nil, err
-	}
-	lap.named("share")
-	header := http.Header{"Content-Type": {message.ContentType}}
-	for _, pair := range message.Headers {
-		header.Set(pair.Name, pair.Value)
-	}
-	if t.config.Authorization != nil {
-		value, err := t.config.Authorization(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if value != "" {
-			header.Set("Authorization", value)
-		}
-	}
-	sent := time.Now()
-	status, answered, body, err := t.plain(ctx, "POST", t.config.InitPath, header, message.Body)
-	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(answered)
-	if err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK || isHTML(answered) {
-		return nil, problemOf(status, answered, body)
-	}
-	arrived := time.Now()
-	lap.begin()
-	made, err := init.Finish(body, nowMs())
-	if err != nil {
-		return nil, untrusted(err)
-	}
-	lap.named("agree")
-	seen.SessionID = made.ID()
-	return &compatSession{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
-}

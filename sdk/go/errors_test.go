@@ -73,7 +73,7 @@ func TestEveryErrorHasStageCodeRetryableHostAndRemedy(t *testing.T) {
 		"lost session":    {"POST", nil, tells("session_expired", 401), Error{StageCall, "session_expired", false, here, nil}},
 		"lost, but a GET": {"GET", nil, tells("session_expired", 401), Error{StageCall, "session_expired", true, here, nil}},
 		"broke":           {"POST", nil, hangsUp, Error{StageCall, "network", false, here, nil}},
-		"silent service":  {"POST", func(c *Config) { c.HeadTimeout = 100 * time.Millisecond }, func(http.ResponseWriter, *http.Request, http.Handler) { <-release }, Error{StageCall, "timeout", false, here, nil}},
+		"silent service":  {"POST", func(c *Config) { c.HeadTimeout = time.Second }, func(http.ResponseWriter, *http.Request, http.Handler) { <-release }, Error{StageCall, "timeout", false, here, nil}},
 		"an answer's end": {"POST", nil, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			made := recorded(r, next)
 			send(w, made, 200, made.Body.Bytes()[:60])
@@ -134,16 +134,16 @@ func TestTheErrorOfACancelledContextStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestTotalTimeoutBoundsTheBodyOfAnAnswerAndCanBeSwitchedOff has a service that sends a part every 50 ms for 800 ms.
+// TestTotalTimeoutBoundsTheBodyOfAnAnswerAndCanBeSwitchedOff has a service that sends a part every 75 ms for 1.8 s.
 func TestTotalTimeoutBoundsTheBodyOfAnAnswerAndCanBeSwitchedOff(t *testing.T) {
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for range 16 {
+		for range 24 {
 			io.WriteString(w, "part")
 			w.(http.Flusher).Flush()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(75 * time.Millisecond)
 		}
 	}))
-	for _, total := range []time.Duration{300 * time.Millisecond, -1} {
+	for _, total := range []time.Duration{800 * time.Millisecond, -1} {
 		transport := s.transport(t, func(c *Config) { c.TotalTimeout = total })
 		must(transport.Session(t.Context()))
 		start := time.Now()
@@ -151,8 +151,8 @@ func TestTotalTimeoutBoundsTheBodyOfAnAnswerAndCanBeSwitchedOff(t *testing.T) {
 		body, err := io.ReadAll(response.Body)
 		response.Body.Close()
 		var late *TimeoutError
-		if total < 0 && (err != nil || len(body) != 64) ||
-			total > 0 && (!errors.As(err, &late) || late.Option != "Config.TotalTimeout" || time.Since(start) > 700*time.Millisecond) {
+		if total < 0 && (err != nil || len(body) != 96) ||
+			total > 0 && (!errors.As(err, &late) || late.Option != "Config.TotalTimeout" || time.Since(start) > 1600*time.Millisecond) {
 			t.Errorf("%v: %d bytes, %v, after %v", total, len(body), err, time.Since(start))
 		}
 	}
@@ -166,20 +166,20 @@ func TestHeadTimeoutBeginsWithTheLastSentPart(t *testing.T) {
 		return &slowConn{Conn: conn}, err
 	}}
 	defer slow.CloseIdleConnections()
-	transport := s.transport(t, func(c *Config) { c.Base, c.HeadTimeout = slow, 300*time.Millisecond })
+	transport := s.transport(t, func(c *Config) { c.Base, c.HeadTimeout = slow, 1500*time.Millisecond })
 	body := strings.Repeat("x", 512<<10)
 	if _, got, err := do(t, transport, "POST", s.URL+"/", body); err != nil || got != body {
 		t.Fatal(len(got), err)
 	}
 }
 
-// slowConn takes 60 ms to send each 64 KiB.
+// slowConn takes 200 ms to send up to 64 KiB.
 type slowConn struct{ net.Conn }
 
 func (c *slowConn) Write(data []byte) (sent int, err error) {
 	for len(data) > 0 && err == nil {
 		part := data[:min(len(data), 64<<10)]
-		time.Sleep(60 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		n, failed := c.Conn.Write(part)
 		data, sent, err = data[n:], sent+n, failed
 	}

@@ -239,7 +239,7 @@ func TestASlowOrSilentServerIsGivenUpInTime(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	short := func(c *Config) { c.HeadTimeout, c.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond }
+	short := func(c *Config) { c.HeadTimeout, c.IdleTimeout = 700*time.Millisecond, 200*time.Millisecond }
 	var late *TimeoutError
 	s.spoilWith(func(http.ResponseWriter, *http.Request, http.Handler) { <-release })
 	if err := fails(t, s, short, "POST"); !errors.As(err, &late) || !late.Timeout() {
