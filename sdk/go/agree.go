@@ -34,9 +34,9 @@ func (l life) fresh() bool { return l.left() > min(l.span/10, renewBeforeMax) }
 // over is the last hundredth, a second at most: a request on its way would come too late.
 func (l life) over() bool { return l.left() <= min(l.span/100, time.Second) }
 
-type agreed3 struct {
+type nativeSession struct {
 	life
-	session *session.ClientSession3
+	session *session.ClientSession
 	mu      sync.Mutex
 	// The server's clock was serverMs at the moment at.
 	serverMs uint64
@@ -44,21 +44,16 @@ type agreed3 struct {
 }
 
 // stampMs is the server's clock as this session knows it: what the server said, and what has passed since.
-func (a *agreed3) stampMs() uint64 {
+func (a *nativeSession) stampMs() uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.serverMs + uint64(max(0, time.Since(a.at).Milliseconds()))
 }
 
-func (a *agreed3) setClock(serverMs uint64) {
+func (a *nativeSession) setClock(serverMs uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.serverMs, a.at = serverMs, time.Now()
-}
-
-type agreedOld struct {
-	life
-	session *session.ClientSession
 }
 
 // passed is what passed since a moment of this process.
@@ -83,23 +78,25 @@ func random16() (out [16]byte) {
 	return out
 }
 
-func (t *Transport) session3(ctx context.Context) (*agreed3, error) { return t.session3Not(ctx, nil) }
+func (t *Transport) currentNative(ctx context.Context) (*nativeSession, error) {
+	return t.nativeSessionOtherThan(ctx, nil)
+}
 
-func (t *Transport) session3Not(ctx context.Context, not *agreed3) (*agreed3, error) {
-	agreed, err := t.three.get(ctx, not, func(ctx context.Context, old *agreed3) (*agreed3, error) {
+func (t *Transport) nativeSessionOtherThan(ctx context.Context, not *nativeSession) (*nativeSession, error) {
+	agreed, err := t.native.get(ctx, not, func(ctx context.Context, old *nativeSession) (*nativeSession, error) {
 		if old != nil && !old.over() {
-			// Whatever speaks against a renewal, an init may still do.
-			if renewed, err := t.agree3(ctx, old); err == nil {
+			// An init may succeed where a renewal failed.
+			if renewed, err := t.agreeNative(ctx, old); err == nil {
 				return renewed, nil
 			}
 		}
-		return t.agree3(ctx, nil)
+		return t.agreeNative(ctx, nil)
 	})
-	return agreed, named(err, t.sessionURL.Host)
+	return agreed, failureOf(ctx, StageAgreement, t.authorityURL, err)
 }
 
-// agree3 agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
-func (t *Transport) agree3(ctx context.Context, old *agreed3) (*agreed3, error) {
+// agreeNative agrees a session, or renews old. Begins anew at most once for a suite, and once for new keys of a root.
+func (t *Transport) agreeNative(ctx context.Context, old *nativeSession) (*nativeSession, error) {
 	suite, mayChange, mayRetake := t.config.Suites[0], true, true
 	if old != nil {
 		suite = crypto.Suite(old.session.Agreed().Suite)
@@ -130,16 +127,16 @@ func (t *Transport) agree3(ctx context.Context, old *agreed3) (*agreed3, error) 
 	}
 }
 
-func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agreed3) (agreed *agreed3, err error) {
+func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nativeSession) (agreed *nativeSession, err error) {
 	seen := Exchange{Kind: "init", Wire: wire.Wire3, Suite: string(suite), Method: "POST", Target: "/v3/sessions", Attempt: 1}
 	start, lap := time.Now(), laps{}
 	defer func() {
-		err = named(err, t.sessionURL.Host)
+		err = failureOf(ctx, StageAgreement, t.authorityURL, err)
 		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
-		t.observe(seen)
+		t.measured(seen)
 	}()
 	var authorization string
-	var renewed *session.ClientSession3
+	var renewed *session.ClientSession
 	if old != nil {
 		renewed = old.session
 		seen.Kind, seen.Target = "renew", seen.Target+"/"+renewed.ID()+"/renew"
@@ -153,8 +150,8 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	if err != nil {
 		return nil, err
 	}
-	offer := session.Offer3{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
-	init, err := session.NewClientInit3(offer, suite, keys, renewed)
+	offer := session.Offer{Suites: t.config.Suites, ClientID: t.config.ClientID, TTLSec: t.ttl(), PinnedKeyIDs: t.ring.pinned(), Authorization: authorization}
+	init, err := session.NewClientInit(offer, suite, keys, renewed)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +164,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 		init.SetProof(proof)
 	}
 	sent := time.Now()
-	status, header, body, err := t.sendInit3(ctx, init.Body(), authorization, old, seen.Target)
+	status, header, body, err := t.sendInit(ctx, init.Body(), authorization, old, seen.Target)
 	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(header)
 	if err != nil {
 		return nil, err
@@ -192,11 +189,11 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *agre
 	}
 	seen.SessionID = made.ID()
 	span := time.Duration(made.Agreed().ExpiresInSec) * time.Second
-	return &agreed3{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
+	return &nativeSession{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
 }
 
 func untrusted(err error) error {
-	return &TrustError{Way: "its answer to the init does not hold", Err: err}
+	return &TrustError{Reason: "its answer to the init does not hold", Err: err}
 }
 
 func (t *Transport) ttl() *uint32 {
@@ -207,22 +204,22 @@ func (t *Transport) ttl() *uint32 {
 	return &sec
 }
 
-// sendInit3 sends an init in plain, or a renewal in the session that it is about.
-func (t *Transport) sendInit3(ctx context.Context, body []byte, authorization string, old *agreed3, target string) (int, http.Header, []byte, error) {
+// sendInit sends an init in plain, or a renewal in the session that it is about.
+func (t *Transport) sendInit(ctx context.Context, body []byte, authorization string, old *nativeSession, target string) (int, http.Header, []byte, error) {
 	if old != nil {
-		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.sessionURL)+target, bytes.NewReader(body))
+		request, err := http.NewRequestWithContext(ctx, "POST", origin(t.authorityURL)+target, bytes.NewReader(body))
 		if err != nil {
 			return 0, nil, nil, err
 		}
 		request.Header.Set("Content-Type", "application/json")
-		response, err := t.exchange3(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
+		response, err := t.exchangeNative(old, request, bytes.NewReader(body), int64(len(body)), &Exchange{}, nil)
 		if err != nil {
 			return 0, nil, nil, err
 		}
 		defer response.Body.Close()
 		answer, err := readBounded(response.Body, "the answer to a renewal", wire.ProblemLenMax)
 		if err == nil && response.StatusCode != http.StatusCreated {
-			err = &RefusedError{Status: response.StatusCode}
+			err = &ProblemError{Code: string(wire.CodeUnsealed), Status: response.StatusCode}
 		}
 		return response.StatusCode, nil, answer, err
 	}
@@ -232,36 +229,37 @@ func (t *Transport) sendInit3(ctx context.Context, body []byte, authorization st
 	}
 	status, answered, answer, err := t.plain(ctx, "POST", target, header, body)
 	if err == nil && status != http.StatusCreated {
-		err = refusalOf(status, answered, answer)
+		err = problemOf(status, answered, answer)
 	}
 	return status, answered, answer, err
 }
 
 // plain exchanges what is not sealed with the side that agrees sessions.
 func (t *Transport) plain(ctx context.Context, method, target string, header http.Header, body []byte) (int, http.Header, []byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, origin(t.sessionURL)+target, bytes.NewReader(body))
+	wait := newDeadline(ctx, t.config.HeadTimeout, "the answer to an init")
+	request, err := http.NewRequestWithContext(wait.traced(), method, origin(t.authorityURL)+target, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, nil, err
+		return 0, nil, nil, wait.end(err)
 	}
 	request.Header, request.GetBody = header, nil // sent once: its nonce is good for one
 	response, err := t.config.Base.RoundTrip(request)
 	if err != nil {
-		return 0, nil, nil, unreachable(err, t.sessionURL.Host)
+		return 0, nil, nil, wait.unanswered(err)
 	}
 	defer response.Body.Close()
 	answer, err := readBounded(response.Body, "the answer to an init", wire.ProblemLenMax)
-	return response.StatusCode, response.Header, answer, err
+	return response.StatusCode, response.Header, answer, wait.end(err)
 }
 
 func readBounded(body io.Reader, what string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(body, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		return nil, &TooLargeError{what, limit}
+		return nil, &TooLargeError{Message: what, Max: limit}
 	}
 	return data, err
 }
 
-// trustedKey gives the identity key with this id if it is trusted at the server's time; asks the service for its key set where that
+// trustedKey returns the identity key with this id if it is trusted at the server's time; asks the service for its key set where that
 // is needed.
 func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) ([]byte, error) {
 	public, ask, err := t.ring.key(id, serverMs, nowMs())
@@ -278,12 +276,12 @@ func (t *Transport) trustedKey(ctx context.Context, id string, serverMs uint64) 
 func (t *Transport) keySet(ctx context.Context) ([]byte, error) {
 	status, _, set, err := t.plain(ctx, "GET", KeySetPath, http.Header{}, nil)
 	if err == nil && status != http.StatusOK {
-		err = &TrustError{Way: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
+		err = &TrustError{Reason: "it publishes no key set; pin its public key itself", Err: wire.Refuse(wire.CodeKeyUntrusted)}
 	}
 	return set, err
 }
 
-func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer3) error {
+func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer) error {
 	if t.ring.wantsSet(answer) {
 		// The key in use is known; if this fails the next agreement asks again for the others.
 		if set, err := t.keySet(ctx); err == nil {
@@ -295,25 +293,25 @@ func (t *Transport) keepKeys(ctx context.Context, answer *session.InitAnswer3) e
 	return t.ring.remember(answer)
 }
 
-// refusalOf makes an error of an answer that is not sealed.
-func refusalOf(status int, header http.Header, body []byte) error {
-	if problem := session.ParseProblem(status, body); problem != nil {
-		told := &ProblemError{Code: problem.Code, Status: status, problem: problem}
-		told.Field = problem.Field()[:min(64, len(problem.Field()))]
-		if wait, err := time.ParseDuration(header.Get("Retry-After") + "s"); err == nil && wait > 0 {
-			told.RetryAfter = min(wait, 24*time.Hour)
-		}
-		return told
-	}
-	if status >= 300 && status <= 399 {
-		return &RedirectError{Status: status}
-	}
+// problemOf makes an error of an answer that is not sealed.
+func problemOf(status int, header http.Header, body []byte) *ProblemError {
+	told := &ProblemError{Code: string(wire.CodeUnsealed), Status: status, problem: session.ParseProblem(status, body)}
 	var plain struct {
 		Error string `json:"error"`
 	}
-	told := &RefusedError{Status: status, HTML: isHTML(header)}
-	if json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error] {
+	switch {
+	case told.problem != nil:
+		told.Code = told.problem.Code
+		told.Field = told.problem.Field()[:min(64, len(told.problem.Field()))]
+	case status >= 300 && status <= 399:
+		told.Code = codeRedirected
+	case json.Unmarshal(body, &plain) == nil && publicStrings[plain.Error]:
 		told.Code = plain.Error
+	default:
+		told.HTML = isHTML(header)
+	}
+	if wait, err := time.ParseDuration(header.Get("Retry-After") + "s"); err == nil && wait > 0 {
+		told.RetryAfter = min(wait, 24*time.Hour)
 	}
 	return told
 }
@@ -325,64 +323,3 @@ func isHTML(header http.Header) bool {
 
 var publicStrings = map[string]bool{"CRYPTO_ERROR": true, "SESSION_EXPIRED": true, "SESSION_FORBIDDEN": true, "WIRE_DISABLED": true, "NOT_FOUND": true,
 	"METHOD_NOT_ALLOWED": true, "PAYLOAD_TOO_LARGE": true, "RATE_LIMITED": true, "SERVICE_UNAVAILABLE": true}
-
-// --- Wires 1 and 2 ---
-
-func (t *Transport) sessionOld(ctx context.Context) (*agreedOld, error) {
-	return t.sessionOldNot(ctx, nil)
-}
-
-func (t *Transport) sessionOldNot(ctx context.Context, not *agreedOld) (*agreedOld, error) {
-	return t.old.get(ctx, not, func(ctx context.Context, _ *agreedOld) (*agreedOld, error) { return t.agreeOld(ctx) })
-}
-
-func (t *Transport) agreeOld(ctx context.Context) (agreed *agreedOld, err error) {
-	seen := Exchange{Kind: "init", Wire: t.config.Wire, Method: "POST", Target: t.config.InitPath, Attempt: 1}
-	start, lap := time.Now(), laps{}
-	defer func() {
-		err = named(err, t.sessionURL.Host)
-		seen.RoundTrip, seen.Steps, seen.Err = time.Since(start), lap.steps, err
-		t.observe(seen)
-	}()
-	lap.begin()
-	key, err := crypto.DrawP256(rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	init, message, err := session.NewClientInit(t.config.Wire, t.config.InitPath == "/session/init/anon", t.config.ClientID, t.ttl(), key, random16(), nowMs())
-	if err != nil {
-		return nil, err
-	}
-	lap.named("share")
-	header := http.Header{"Content-Type": {message.ContentType}}
-	for _, pair := range message.Headers {
-		header.Set(pair.Name, pair.Value)
-	}
-	if t.config.Authorization != nil {
-		value, err := t.config.Authorization(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if value != "" {
-			header.Set("Authorization", value)
-		}
-	}
-	sent := time.Now()
-	status, answered, body, err := t.plain(ctx, "POST", t.config.InitPath, header, message.Body)
-	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), status, ParseServerTiming(answered)
-	if err != nil {
-		return nil, err
-	}
-	if status != http.StatusOK || isHTML(answered) {
-		return nil, refusalOf(status, answered, body)
-	}
-	arrived := time.Now()
-	lap.begin()
-	made, err := init.Finish(body, nowMs())
-	if err != nil {
-		return nil, untrusted(err)
-	}
-	lap.named("agree")
-	seen.SessionID = made.ID()
-	return &agreedOld{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
-}

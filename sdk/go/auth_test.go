@@ -62,7 +62,7 @@ func TestATokenGoesWithAnInitAloneAndNobodyCanPutAnotherInItsPlace(t *testing.T)
 		}
 		if version == 3 {
 			// A renewal is recognised by the session that it is of.
-			agreed, _ := transport.three.peek()
+			agreed, _ := transport.native.peek()
 			agreed.born = agreed.born.Add(-agreed.span + agreed.span/50)
 			transport.Session(t.Context())
 			for range 250 {
@@ -86,7 +86,7 @@ func TestATokenGoesWithAnInitAloneAndNobodyCanPutAnotherInItsPlace(t *testing.T)
 			t.Fatal(version, asked, inits, s.renewals.Load())
 		}
 	}
-	// Who ends TLS in between puts in a token of its own, or takes it away: the service signs what it got.
+	// A TLS terminator in between replaces the token, or removes it: the service signs the token that it received.
 	for _, theirs := range []string{"Bearer of-another", ""} {
 		base := roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Del("Authorization"); theirs != "" {
@@ -146,7 +146,7 @@ func TestAProofIsBoundToTheOneShareOfItsInit(t *testing.T) {
 		if request.path != "/v3/sessions" {
 			continue
 		}
-		said, err := session.ParseInitRequest3(request.body)
+		said, err := session.ParseInitRequest(request.body)
 		if err != nil || request.authorization != "DPoP the-token" {
 			t.Fatal(err, request.authorization)
 		}
@@ -160,8 +160,8 @@ func TestAProofIsBoundToTheOneShareOfItsInit(t *testing.T) {
 	if inits != 2 || len(asked) != 2 || asked[0] == asked[1] {
 		t.Fatal(inits, len(asked))
 	}
-	agreed, _ := transport.three.peek()
-	if _, err := transport.agree3(t.Context(), agreed); err != nil || len(asked) != 2 {
+	agreed, _ := transport.native.peek()
+	if _, err := transport.agreeNative(t.Context(), agreed); err != nil || len(asked) != 2 {
 		t.Fatal("a renewal has no proof: ", err, len(asked))
 	}
 	// Another's proof in its place shows in the transcript.
@@ -196,7 +196,7 @@ func TestAnEndedSessionsKeysAreWiped(t *testing.T) {
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil {
 		t.Fatal(err)
 	}
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	if err := transport.End(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -22,16 +22,16 @@ import (
 const authorityTimeout = 5 * time.Second
 
 // Authority is a [SessionStore] that asks a session authority over HTTP. spec/session.md#authority-endpoints
-type Authority struct {
+type AuthorityStore struct {
 	base   string
 	secret string
 	client *http.Client
 	kept   *recent.Sessions
 }
 
-// NewAuthority asks the authority at url, which is https:// or, on this machine alone, http://: session keys travel in its
+// NewAuthorityStore asks the authority at url, which is https:// or, on this machine alone, http://: session keys travel in its
 // answers. secret is what it knows this API side by. base sends the requests; nil is a transport of its own.
-func NewAuthority(url, secret string, base http.RoundTripper) (*Authority, error) {
+func NewAuthorityStore(url, secret string, base http.RoundTripper) (*AuthorityStore, error) {
 	parsed, err := baseURL(url, "the authority's URL")
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func NewAuthority(url, secret string, base http.RoundTripper) (*Authority, error
 			DisableCompression: true, MaxResponseHeaderBytes: 16 << 10}
 	}
 	client := &http.Client{Transport: base, Timeout: authorityTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	return &Authority{base: parsed.Scheme + "://" + parsed.Host + "/v1/authority/", secret: secret, client: client, kept: recent.New()}, nil
+	return &AuthorityStore{base: parsed.Scheme + "://" + parsed.Host + "/v1/authority/", secret: secret, client: client, kept: recent.New()}, nil
 }
 
 func loopback(u *url.URL) bool {
@@ -67,13 +67,13 @@ func ReadSecret(path string) (string, error) {
 }
 
 // String shows no secret.
-func (a *Authority) String() string { return "Authority(" + a.base + ")" }
+func (a *AuthorityStore) String() string { return "AuthorityStore(" + a.base + ")" }
 
 // Format shows no secret, whatever the verb.
-func (a *Authority) Format(state fmt.State, _ rune) { io.WriteString(state, a.String()) }
+func (a *AuthorityStore) Format(state fmt.State, _ rune) { io.WriteString(state, a.String()) }
 
 // ask exchanges one message. An answer that is not understood is none.
-func (a *Authority) ask(ctx context.Context, method, path string, body []byte) (int, wire.Members, error) {
+func (a *AuthorityStore) ask(ctx context.Context, method, path string, body []byte) (int, wire.Members, error) {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, ErrStoreUnavailable
@@ -102,7 +102,7 @@ func (a *Authority) ask(ctx context.Context, method, path string, body []byte) (
 }
 
 // Session is that of [SessionStore]. A session is used for less than a second without asking again.
-func (a *Authority) Session(ctx context.Context, id string) (*session.Session, error) {
+func (a *AuthorityStore) Session(ctx context.Context, id string) (*session.Session, error) {
 	if kept := a.kept.Get(id); kept != nil {
 		return kept, nil
 	}
@@ -137,7 +137,7 @@ func (a *Authority) Session(ctx context.Context, id string) (*session.Session, e
 }
 
 // Reserve is that of [SessionStore]. A claim is asked for once: when its answer is lost it may have been granted.
-func (a *Authority) Reserve(ctx context.Context, claim session.Claim) (session.Fresh, error) {
+func (a *AuthorityStore) Reserve(ctx context.Context, claim session.Claim) (session.Fresh, error) {
 	body, _ := json.Marshal(struct {
 		Key     string `json:"key"`
 		Sealed  bool   `json:"sealed"`
@@ -165,7 +165,7 @@ func (a *Authority) Reserve(ctx context.Context, claim session.Claim) (session.F
 }
 
 // Put keeps a session at the authority; ErrStoreFull where it has no room.
-func (a *Authority) Put(ctx context.Context, record *session.Record) error {
+func (a *AuthorityStore) Put(ctx context.Context, record *session.Record) error {
 	status, members, err := a.ask(ctx, http.MethodPut, "sessions/"+record.ID, record.Encode())
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (a *Authority) Put(ctx context.Context, record *session.Record) error {
 }
 
 // Delete ends a session at the authority.
-func (a *Authority) Delete(ctx context.Context, id string) error {
+func (a *AuthorityStore) Delete(ctx context.Context, id string) error {
 	a.kept.Forget(id)
 	status, members, err := a.ask(ctx, http.MethodDelete, "sessions/"+id, nil)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// stranger sends bytes of HTTP/1 to a service, as whoever is on the path can.
+// stranger sends bytes of HTTP/1 to a service, as any party on the path can.
 type stranger struct {
 	net.Conn
 	answers *bufio.Reader
@@ -57,7 +57,7 @@ func frames(t *testing.T, client *Transport, parts ...string) (wire.HeaderList, 
 	if _, err := client.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	agreed, _ := client.three.peek()
+	agreed, _ := client.native.peek()
 	line, contentType := session.Line{Method: "POST", Target: "/pay"}, "application/octet-stream"
 	headers, sealer, _, err := agreed.session.Seal(line, contentType, agreed.stampMs(), random16())
 	if err != nil {
@@ -106,7 +106,7 @@ func TestAHandlerHasTheLastFrameOnlyWhenTheBodyHasEnded(t *testing.T) {
 	}
 }
 
-func TestARefusalIsToldThoughTheRestOfTheBodyIsHeldBack(t *testing.T) {
+func TestARejectionIsSentBeforeTheRestOfTheBodyArrives(t *testing.T) {
 	s := newService(t, http.HandlerFunc(secretAnswer), Route{Path: "/pay"}, Route{Path: "/", Mode: Off})
 	s.middleware.config.BodyTimeout = 300 * time.Millisecond
 	headers, sealed := frames(t, s.transport(t, nil), "one", "two")
@@ -138,7 +138,7 @@ func TestAStreamInAHeaderHasNoBodyNotEvenOneThatBreaks(t *testing.T) {
 		if _, _, err := do(t, client, "GET", s.URL+"/", ""); err != nil {
 			t.Fatal(err)
 		}
-		agreed, _ := client.three.peek()
+		agreed, _ := client.native.peek()
 		headers, sealer, _, _ := agreed.session.Seal(session.Line{Method: "GET", Target: "/"}, "", agreed.stampMs(), random16())
 		stream := must(sealer.Seal(nil, true, []byte{0, 0}))
 		conn := newStranger(t, s)
@@ -158,7 +158,7 @@ func TestAStreamInAHeaderIsOneFrameOrIsRefusedBeforeItsClaim(t *testing.T) {
 	}
 	served := s.served.Load()
 	for _, more := range []bool{false, true} {
-		agreed, _ := client.three.peek()
+		agreed, _ := client.native.peek()
 		headers, sealer, _, _ := agreed.session.Seal(session.Line{Method: "GET", Target: "/"}, "", agreed.stampMs(), random16())
 		stream := must(sealer.Seal(nil, false, []byte{0, 0}))
 		if more {
@@ -179,7 +179,7 @@ func TestAStreamInAHeaderIsOneFrameOrIsRefusedBeforeItsClaim(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseSessionEndsBeforeItsAnswerBeginsIsToldSo(t *testing.T) {
+func TestARequestWhoseSessionEndsBeforeItsAnswerGetsSessionExpired(t *testing.T) {
 	eachHTTP(t, endsBeforeItsAnswer)
 }
 

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a lenient service may read a character as, beside fullwidth forms: spec/routes.md#characters.
+// folding maps characters to those that a lenient service may read, beside fullwidth forms: spec/routes.md#characters.
 var folding = strings.NewReplacer("\u00a0", " ", "\u2000", " ", "\u2001", " ", "\u2002", " ", "\u2003", " ", "\u2004", " ", "\u2005", " ",
 	"\u2006", " ", "\u2007", " ", "\u2008", " ", "\u2009", " ", "\u200a", " ", "\u202f", " ", "\u205f", " ", "\u3000", " ",
 	"\u2044", "/", "\u2215", "/", "\u29f8", "/", "\u2216", `\`, "\u29f5", `\`, "\u2024", ".", "\u2025", "..", "\u2026", "...",
@@ -24,7 +24,7 @@ var refusedChars = &unicode.RangeTable{
 	LatinOffset: 2,
 }
 
-// forms gives the canonical forms of a path as sent, which stand for all spellings that services read as one: that of all of it, and
+// forms returns the canonical forms of a path as sent, which stand for all spellings that services read as one: that of all of it, and
 // that of what is before a query that a decoder may uncover. Not ok is a path on which services differ too much.
 //
 // SPEC routes.md#canonical-form
@@ -72,7 +72,7 @@ func formOf(text string) (form string, ok bool) {
 		name, _, _ := strings.Cut(segment, ";")
 		bare := strings.TrimRight(name, " .")
 		if bare == "" && strings.Count(name, ".") > 1 {
-			// Which segment a step up takes away depends on the service.
+			// Services differ on the segment that a step up removes.
 			return "", false
 		}
 		if bare != "" {

@@ -12,7 +12,8 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// lookInterval is how often the session of a request under way is looked at. With what a store keeps of its last answer it is below a second.
+// lookInterval is the interval of checks of the session of a running request. With the time for which a store keeps its last answer,
+// the sum is below a second.
 const lookInterval = 250 * time.Millisecond
 
 // cut ends a request that is still under way when its session ends, by time or by revocation: within a second the handler's
@@ -71,7 +72,7 @@ func (c *cut) look() {
 	}
 	c.isOver = true
 	c.cancel(wire.Refuse(wire.CodeSessionExpired))
-	// What a handler waits for at this moment ends as well. An answer that has not begun is still to say why.
+	// Reads and writes of the handler end as well. An answer that has not begun can still carry the reason.
 	control, past := http.NewResponseController(c.under), time.Unix(1, 0)
 	control.SetReadDeadline(past)
 	if c.sent {

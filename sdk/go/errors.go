@@ -1,191 +1,260 @@
 package sealway
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"sealway.dev/go/session"
 	"sealway.dev/go/wire"
 )
 
-// UsageError is a caller's mistake: a setting or a request that cannot be sealed. Nothing was sent.
-type UsageError struct{ What string }
+// Stage is the part of a call in which an error arose.
+type Stage string
 
-func (e *UsageError) Error() string { return "sealway: " + e.What }
+const (
+	// StageConfiguration is a wrong option, or a request that cannot be sealed. Nothing was sent.
+	StageConfiguration Stage = "configuration"
+	// StageAgreement is the agreement, renewal or end of a session, and trust. The request was not sent.
+	StageAgreement Stage = "agreement"
+	// StageCall begins with the departure of the sealed request and ends with the last byte of its answer.
+	StageCall Stage = "call"
+)
 
-// Blame is the caller's.
-func (e *UsageError) Blame() wire.Blame { return wire.BlameCaller }
+// Codes of this SDK, beside those of spec/registry.toml.
+const (
+	codeUsage       = "usage"
+	codeUnreachable = "unreachable"
+	codeTimeout     = "timeout"
+	codeRedirected  = "redirected"
+	codeNetwork     = "network"
+)
 
-// ProblemError is a refusal of wire 3. Nothing of it is sealed; Proven says whether a clock_skew showed that it is the service's.
-type ProblemError struct {
-	// Code is one of the problems of spec/registry.toml.
-	Code   string
-	Status int
-	Proven bool
-	// Host is who refused, with a port where there is one.
+// Error is the error of a [Transport], of its calls and of the bodies of their answers. It holds no secret. Err is one of
+// [UsageError], [TrustError], [ProblemError], [TimeoutError], [ConnectionError], [TooLargeError] and [wire.Error], or the error of
+// a function or body of the caller.
+type Error struct {
+	// Stage is the part of the call in which the error arose.
+	Stage Stage
+	// Code is a code of spec/registry.toml, or usage, unreachable, timeout, redirected or network.
+	Code string
+	// Retryable is true if the same request may be sent again without a second execution, and may then succeed. It is false
+	// where the outcome is unknown.
+	Retryable bool
+	// Host is the host and port that answered or should have; empty if none.
 	Host string
+	// Err is the cause.
+	Err error
+}
+
+// Error returns host, cause and remedy in one line.
+func (e *Error) Error() string {
+	text := "sealway: "
+	if e.Host != "" {
+		text += e.Host + ": "
+	}
+	text += strings.TrimSuffix(strings.TrimPrefix(e.Err.Error(), "sealway: "), ".")
+	if e.Stage == StageCall && !e.Retryable && (e.Code == "session_expired" || e.Code == "clock_skew") {
+		text += "; the outcome of this request is unknown, and the next request works"
+	}
+	switch e.Err.(type) {
+	case *UsageError, *TrustError, *ConnectionError:
+		// The cause says what to do.
+		return text
+	}
+	text += ". " + e.Remedy()
+	if option := options[e.Code]; option != "" {
+		text += " (option " + option + ")"
+	}
+	return text
+}
+
+// Remedy returns a sentence that says what to do.
+func (e *Error) Remedy() string {
+	return remedyOf(e.Code)
+}
+
+// Unwrap returns Err.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is finds a code: errors.Is(err, wire.CodeUnsealable).
+func (e *Error) Is(target error) bool {
+	code, ok := target.(wire.Code)
+	return ok && string(code) == e.Code
+}
+
+// Timeout says whether a wait was too long, for [net.Error].
+func (e *Error) Timeout() bool {
+	var timed interface{ Timeout() bool }
+	return e.Code == codeTimeout || errors.As(e.Err, &timed) && timed.Timeout()
+}
+
+// Temporary is Retryable, for [net.Error].
+func (e *Error) Temporary() bool { return e.Retryable }
+
+// options are the fields of [Config] that bear on a code.
+var options = map[string]string{
+	"body_too_large":  "Config.AnswerMaxBytes or Config.RequestMaxBytes",
+	"unauthenticated": "Config.Authorization",
+	"wire_disabled":   "Config.Wire",
+	"WIRE_DISABLED":   "Config.Wire",
+}
+
+// failureOf is failure, except that the error of a context that the caller cancelled stays as it is.
+func failureOf(ctx context.Context, stage Stage, at *url.URL, err error) error {
+	var late *TimeoutError
+	if cause := context.Cause(ctx); cause != nil && errors.Is(err, cause) && !errors.Is(cause, context.DeadlineExceeded) && !errors.As(cause, &late) {
+		return err
+	}
+	return failure(stage, at, err)
+}
+
+// failure makes an [Error] of what is none yet.
+func failure(stage Stage, at *url.URL, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	e := &Error{Stage: stage, Code: codeUsage, Err: err}
+	var usage *UsageError
+	var refusal *wire.Error
+	var code wire.Code
+	var problem *ProblemError
+	var large *TooLargeError
+	var late *TimeoutError
+	var connection *ConnectionError
+	switch {
+	case errors.As(err, &usage), errors.As(err, &large) && large.isRequest:
+		e.Stage = StageConfiguration
+	case errors.As(err, &problem):
+		e.Code, e.Retryable = problem.Code, problem.notServed || stage == StageAgreement && problem.passes()
+	case errors.As(err, &late), errors.Is(err, context.DeadlineExceeded):
+		e.Code, e.Retryable = codeTimeout, stage == StageAgreement
+	case errors.As(err, &connection) && connection.Connected:
+		e.Code, e.Retryable = codeNetwork, stage == StageAgreement && !connection.lasts
+	case connection != nil:
+		e.Code, e.Retryable = codeUnreachable, !connection.lasts
+	case errors.As(err, &refusal):
+		e.Code = string(refusal.Code)
+	case errors.As(err, &code):
+		e.Code = string(code)
+	}
+	if large != nil {
+		e.Code = string(wire.CodeBodyTooLarge)
+	}
+	if e.Stage != StageConfiguration {
+		e.Host = hostOf(at)
+	}
+	return e
+}
+
+// UsageError is a wrong option, or a request that cannot be sealed.
+type UsageError struct{ Text string }
+
+func (e *UsageError) Error() string { return "sealway: " + e.Text }
+
+// ProblemError is an answer that is not sealed: a rejection by the service, or the answer of another server.
+type ProblemError struct {
+	// Code is a problem or public error of spec/registry.toml, unsealed for an answer of another form, or redirected.
+	Code string
+	// Status is the status of the answer.
+	Status int
+	// Proven says that a clock_skew carries the proof of the service. No other problem carries one.
+	Proven bool
+	// HTML says that the answer is a page for people: of a captive portal, a proxy or another server.
+	HTML bool
 	// Field is the member at fault of malformed, at most 64 bytes of it.
 	Field string
-	// RetryAfter is what a service said that is busy, at most a day; 0 if nothing.
+	// RetryAfter is the wait that the service asks for, at most a day; 0 if none.
 	RetryAfter time.Duration
 	problem    *session.Problem
+	notServed  bool
 }
 
 func (e *ProblemError) Error() string {
-	if e.Field != "" {
-		return fmt.Sprintf("sealway: %s refused: %s (%d), member %q", who(e.Host), e.Code, e.Status, e.Field)
-	}
-	return fmt.Sprintf("sealway: %s refused: %s (%d)%s", who(e.Host), e.Code, e.Status, remedies[e.Code])
-}
-
-// who names a service in a message.
-func who(host string) string {
-	if host == "" {
-		return "the service"
-	}
-	return host
-}
-
-// named says in an error whose answer it is about, where that is not said yet.
-func named(err error, host string) error {
-	var problem *ProblemError
-	var refused *RefusedError
-	var redirect *RedirectError
-	var trust *TrustError
-	var own *string
-	switch {
-	case errors.As(err, &problem):
-		own = &problem.Host
-	case errors.As(err, &refused):
-		own = &refused.Host
-	case errors.As(err, &redirect):
-		own = &redirect.Host
-	case errors.As(err, &trust):
-		own = &trust.Host
-	}
-	if own != nil && *own == "" {
-		*own = host
-	}
-	return err
-}
-
-// remedies say what the caller is left with, by the problem or the public error string.
-var remedies = map[string]string{
-	"policy":               ": ask its operator what this client may do",
-	"unauthenticated":      ": set Config.Authorization to a valid token, and Config.Proof where it is bound to a key",
-	"wire_disabled":        ": the service does not serve wire 3; ask its operator, or set Config.Wire",
-	"rate_limited":         ": wait before the next session",
-	"store_unavailable":    ": it cannot serve now; try again later",
-	"upstream_unreachable": ": the service behind it did not answer; try again later",
-	"upstream_timeout":     ": the service behind it did not answer in time; whether it had the request is unknown",
-	"unsealable":           ": what arrived does not open; check that what is in between passes headers and bodies on",
-	"CRYPTO_ERROR":         ": what arrived does not open or its time is too far off; check this machine's clock, and what is in between",
-	"SESSION_EXPIRED":      ": its session is gone; the next request begins a new one",
-	"SESSION_FORBIDDEN":    ": ask its operator what this client may do",
-	"WIRE_DISABLED":        ": the service does not serve this wire; leave Config.Wire out for 3",
-	"RATE_LIMITED":         ": wait before the next session",
-	"SERVICE_UNAVAILABLE":  ": it cannot serve now; try again later",
-	"session_expired":      ": its session is gone, and whether it was served before is unknown; the next request begins a new session",
-	"clock_skew":           ": its time was too far from the service's, and whether it was served before is unknown; the next request goes by the service's clock",
-}
-
-// RefusedError is an answer that is neither sealed nor a problem: one of the old wires' refusals, or nobody's answer.
-// errors.Is(err, wire.CodeUnsealed) finds it on wire 3.
-type RefusedError struct {
-	Status int
-	// Code is the member error of the body where it is one of spec/registry.toml's public strings, or empty.
-	Code string
-	// Host is who answered, or whoever is in between.
-	Host string
-	// HTML says that it is a page for people: of a captive portal, a proxy or another server.
-	HTML bool
-}
-
-func (e *RefusedError) Error() string {
 	switch {
 	case e.HTML:
-		return fmt.Sprintf("sealway: an HTML page (%d) came in place of the answer of %s: a captive portal, a proxy or another server answered;"+
-			" open the address in a browser, and check that it is the service's", e.Status, who(e.Host))
-	case e.Code == "":
-		return fmt.Sprintf("sealway: the answer of %s is not sealed (%d): check that the address is the service's, and that what is in between"+
-			" passes headers and bodies on", who(e.Host), e.Status)
+		return fmt.Sprintf("the answer is an HTML page (%d) of a captive portal, a proxy or another server", e.Status)
+	case e.Code == string(wire.CodeUnsealed):
+		return fmt.Sprintf("the answer is not sealed (%d)", e.Status)
+	case e.Code == codeRedirected:
+		return fmt.Sprintf("the answer is a redirect (%d)", e.Status)
+	case e.Field != "":
+		return fmt.Sprintf("rejected: %s (%d), member %q", e.Code, e.Status, e.Field)
 	}
-	return fmt.Sprintf("sealway: %s refused: %s (%d)%s", who(e.Host), e.Code, e.Status, remedies[e.Code])
+	return fmt.Sprintf("rejected: %s (%d)", e.Code, e.Status)
 }
 
-// Is finds wire.CodeUnsealed.
-func (e *RefusedError) Is(target error) bool { return target == error(wire.CodeUnsealed) }
-
-// Blame is the peer's.
-func (e *RefusedError) Blame() wire.Blame { return wire.BlamePeer }
-
-// RedirectError is an answer that points elsewhere. Sealed calls do not follow: the seal is bound to the target.
-type RedirectError struct {
-	Status int
-	// Host is who answered.
-	Host string
+// Is finds wire.CodeUnsealed for an answer that is no problem of wire 3, and the code of the problem.
+func (e *ProblemError) Is(target error) bool {
+	code, ok := target.(wire.Code)
+	return ok && (string(code) == e.Code || code == wire.CodeUnsealed && e.problem == nil)
 }
 
-func (e *RedirectError) Error() string {
-	return fmt.Sprintf("sealway: the answer of %s is a redirect (%d), which a sealed call does not follow: use the address that it leads to",
-		who(e.Host), e.Status)
+// passes says whether the cause of a rejected agreement passes by itself.
+func (e *ProblemError) passes() bool {
+	switch e.Status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
-// Blame is the peer's.
-func (e *RedirectError) Blame() wire.Blame { return wire.BlamePeer }
-
-// TrustError says that a service's identity could not be trusted, and what to do. It unwraps to the refusal.
+// TrustError says that the client does not trust the identity of the service. It unwraps to the reason.
 type TrustError struct {
+	// KeyID is the identity key of the service, if it named one.
 	KeyID string
-	// KeyIDs are the live ones of a service whose pinned keys are retired; nobody has vouched for them.
+	// KeyIDs are the keys that a service publishes after the pinned ones retired. They are not verified.
 	KeyIDs []string
-	// Host is who is not trusted.
-	Host string
-	Way  string
-	Err  error
+	// Reason says what does not hold and what to do.
+	Reason string
+	// Err is the reason by its code.
+	Err error
 }
 
 func (e *TrustError) Error() string {
 	if e.KeyID == "" {
-		return "sealway: " + who(e.Host) + " is not trusted: " + e.Way
+		return "the service is not trusted: " + e.Reason
 	}
-	return "sealway: the identity key " + e.KeyID + " of " + who(e.Host) + " is not trusted: " + e.Way
+	return "the identity key " + e.KeyID + " is not trusted: " + e.Reason
 }
 
+// Unwrap returns Err.
 func (e *TrustError) Unwrap() error { return e.Err }
 
-// TimeoutError says which wait was over. It is a net.Error whose Timeout is true.
+// TimeoutError says that a wait was too long.
 type TimeoutError struct {
-	// What was waited for.
-	What  string
+	// Wait is the name of the wait.
+	Wait string
+	// After is its bound.
 	After time.Duration
-	// Host is who was waited for.
-	Host string
-	// Option sets the wait, as Config.HeadTimeout.
+	// Option is the field that sets the bound, as Config.HeadTimeout.
 	Option string
 }
 
 func (e *TimeoutError) Error() string {
-	return fmt.Sprintf("sealway: %s: %s took longer than %v (%s): check that the service is there and not overloaded, or wait longer",
-		who(e.Host), e.What, e.After, e.Option)
+	return fmt.Sprintf("%s took longer than %v (%s)", e.Wait, e.After, e.Option)
 }
 
-// Timeout is true.
+// Timeout is true, for [net.Error].
 func (e *TimeoutError) Timeout() bool { return true }
 
-// Temporary is true.
+// Temporary is true, for [net.Error].
 func (e *TimeoutError) Temporary() bool { return true }
 
-// TooLargeError says that an answer is over its bound, in bytes.
+// TooLargeError says that a message is over its bound.
 type TooLargeError struct {
-	What string
-	Max  int64
+	// Message is the name of the message.
+	Message string
+	// Max is the bound, in bytes.
+	Max       int64
+	isRequest bool
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("sealway: %s is longer than %d bytes", e.What, e.Max)
+	return fmt.Sprintf("%s is longer than %d bytes", e.Message, e.Max)
 }
-
-// Blame is a limit's.
-func (e *TooLargeError) Blame() wire.Blame { return wire.BlameLimit }

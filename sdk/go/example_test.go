@@ -8,12 +8,10 @@ import (
 )
 
 func ExampleNewTransport() {
-	trust, err := sealway.PinKeys("233b96789b2000da73d64621e7637903")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	transport, err := sealway.NewTransport("https://api.example.com", sealway.Config{Trust: trust, ClientID: "web-shop"})
+	transport, err := sealway.NewTransport("https://api.example.com", sealway.Config{
+		Trust:    sealway.TrustPins("233b96789b2000da73d64621e7637903"),
+		ClientID: "web-shop",
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -21,7 +19,7 @@ func ExampleNewTransport() {
 	client := &http.Client{Transport: transport}
 	_, err = client.Get("https://elsewhere.example.com/")
 	fmt.Println(err)
-	// Output: Get "https://elsewhere.example.com/": sealway: the request goes to https://elsewhere.example.com:443, and the transport seals for https://api.example.com:443: set Config.ServerURL, or make another transport
+	// Output: Get "https://elsewhere.example.com/": sealway: the request goes to https://elsewhere.example.com:443, and the transport seals for https://api.example.com:443: make another transport for it
 }
 
 func ExampleMiddleware_Handler() {

@@ -35,8 +35,8 @@ func runSaid(t *testing.T, env []string, program string, args ...string) *said {
 	return out
 }
 
-// keysOf gives every secret of a session that its authority has.
-func keysOf(t *testing.T, authority *Authority, id string) [][]byte {
+// keysOf returns every secret of a session that its authority has.
+func keysOf(t *testing.T, authority *AuthorityStore, id string) [][]byte {
 	found, err := authority.Session(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ var (
 func TestTheExampleProgramsPrintNoKey(t *testing.T) {
 	url, secretFile := startGateway(t)
 	folder := build(t, "./examples/single", "./examples/benchmark", "./examples/server")
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	service, heard := exec.Command(filepath.Join(folder, "server")), &said{}
 	service.Env = append(os.Environ(), "PORT=0", "AUTHORITY_URL="+url, "AUTHORITY_SECRET_FILE="+secretFile)
 	service.Stderr = &heard.stderr
@@ -110,7 +110,7 @@ func TestTheExampleProgramsPrintNoKey(t *testing.T) {
 			texts += runSaid(t, env, filepath.Join(folder, "benchmark"), "10").all()
 		}
 	}
-	// What is refused is told by the server: it names no key either.
+	// The server logs a rejection without a key.
 	for _, kid := range []string{"session:S-" + strings.Repeat("0", 32), "x"} {
 		request, _ := http.NewRequest("POST", server+"/transaction/purchase", strings.NewReader(purchaseBody))
 		request.Header.Set(wire.HeaderKid, kid)

@@ -271,7 +271,7 @@ func cancelledCalls(t *testing.T, two bool) {
 			t.Fatal(version, err)
 		}
 	}
-	// Whoever closes an answer before its end gives it up too.
+	// Closing an answer before its end cancels it too.
 	request, _ := http.NewRequest("POST", s.URL+"/answering", nil)
 	response, err := transport.RoundTrip(request)
 	if err != nil {

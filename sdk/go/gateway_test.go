@@ -159,7 +159,7 @@ const purchaseBody = `{"schemeCode":"AEF","amount":5000}`
 
 func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 	url, _ := startGateway(t)
-	trust := must(PinKeys(keyIDOf(t, url)))
+	trust := TrustPins(keyIDOf(t, url))
 	for _, config := range []Config{{Wire: 1}, {Wire: 1, InitPath: "/session/init/anon"}, {Wire: 2}, {Wire: 2, InitPath: "/v1/session/init"},
 		{Suites: []crypto.Suite{crypto.P256}}, {Suites: []crypto.Suite{crypto.SecP256r1MLKEM768}}, {Suites: []crypto.Suite{crypto.X25519MLKEM768}}, {}} {
 		config.Trust = trust
@@ -173,12 +173,12 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		if config.Wire != 0 {
 			continue
 		}
-		agreed, _ := transport.three.peek()
-		renewed, err := transport.agree3(t.Context(), agreed)
+		agreed, _ := transport.native.peek()
+		renewed, err := transport.agreeNative(t.Context(), agreed)
 		if err != nil || renewed.session.ID() == agreed.session.ID() {
 			t.Fatal("renewal: ", err)
 		}
-		// What the gateway refuses for its stamp it proves, and the client heals. What is stamped ahead is good later, to whoever has it.
+		// The gateway proves a rejection for the stamp, and the client heals. A request that is stamped ahead becomes valid later.
 		agreed.setClock(agreed.serverMs - 3_600_000)
 		if _, _, err := do(t, transport, "POST", url+"/transaction/purchase", purchaseBody); err != nil {
 			t.Fatal("a clock that is an hour late: ", err)
@@ -193,14 +193,14 @@ func TestTheClientCallsARealGatewayOnEveryWireAndSuite(t *testing.T) {
 		}
 		// The session is ended at the service.
 		other := must(NewTransport(url, config))
-		other.three.current = agreed
+		other.native.current = agreed
 		if err := other.End(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	transport := must(NewTransport(url, Config{Trust: trust}))
 	id := must(transport.Session(t.Context()))
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	if err := authority.Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -226,9 +226,9 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 		mu.Unlock()
 		return http.DefaultTransport.RoundTrip(r)
 	})
-	transport := must(NewTransport(url, Config{Trust: must(PinKeys(keyIDOf(t, url))), TTL: 300 * time.Second, Base: base}))
+	transport := must(NewTransport(url, Config{Trust: TrustPins(keyIDOf(t, url)), TTL: 300 * time.Second, Base: base}))
 	first := must(transport.Session(t.Context()))
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	agreed.born = agreed.born.Add(-280 * time.Second)
 	// Four at once: the session is still good, and one of them has it renewed beside.
 	var group sync.WaitGroup
@@ -262,16 +262,16 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 
 func TestTheMiddlewareServesSessionsOfARealAuthority(t *testing.T) {
 	url, _ := startGateway(t)
-	authority := must(NewAuthority(url, peersSecret, nil))
+	authority := must(NewAuthorityStore(url, peersSecret, nil))
 	middleware := must(NewMiddleware(MiddlewareConfig{Store: authority}))
 	server := &http.Server{Handler: middleware.Handler(http.HandlerFunc(echo))}
 	listener := listen(t)
 	go server.Serve(listener)
 	t.Cleanup(func() { server.Close() })
 	base := "http://" + listener.Addr().String()
-	trust := must(PinKeys(keyIDOf(t, url)))
+	trust := TrustPins(keyIDOf(t, url))
 	for _, version := range []wire.Version{1, 2, 3} {
-		transport := must(NewTransport(url, Config{ServerURL: base, Wire: version, Trust: trust, ClientID: "who am i"}))
+		transport := must(NewTransport(base, Config{AuthorityURL: url, Wire: version, Trust: trust, ClientID: "who am i"}))
 		for range 3 {
 			response, body, err := do(t, transport, "POST", base+"/a?b", `{"x":1}`)
 			if err != nil || body != `{"x":1}` {
@@ -284,7 +284,7 @@ func TestTheMiddlewareServesSessionsOfARealAuthority(t *testing.T) {
 	}
 	// Renewals and ends are the authority's: the middleware has no part in them.
 	for _, wrong := range []string{"a-secret-of-nobody-0123456789", peersSecret + "x"} {
-		if _, err := must(NewAuthority(url, wrong, nil)).Session(t.Context(), "S-"+strings.Repeat("0", 32)); !errors.Is(err, ErrStoreUnavailable) {
+		if _, err := must(NewAuthorityStore(url, wrong, nil)).Session(t.Context(), "S-"+strings.Repeat("0", 32)); !errors.Is(err, ErrStoreUnavailable) {
 			t.Fatal(err)
 		}
 	}

@@ -232,7 +232,7 @@ func TestNobodyOutsideCanSayWhoAClientIs(t *testing.T) {
 		}
 	}
 	anonymous := s.transport(t, func(c *Config) { c.Wire, c.InitPath = 1, "/session/init/anon" })
-	var refused *RefusedError
+	var refused *ProblemError
 	if _, _, err := do(t, anonymous, "POST", s.URL+"/sealed", "x"); !errors.As(err, &refused) || refused.Code != "SESSION_FORBIDDEN" {
 		t.Fatal(err)
 	}
@@ -278,7 +278,7 @@ func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 	s.middleware.config.BodyTimeout = 300 * time.Millisecond
 	transport := s.transport(t, nil)
 	transport.Session(t.Context())
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	line := session.Line{Method: "POST", Target: "/"}
 	dial := func() (net.Conn, []byte) {
 		headers, sealer, _, _ := agreed.session.Seal(line, "application/octet-stream", agreed.stampMs(), random16())
@@ -353,7 +353,7 @@ func TestASlowBodyIsGivenUpAndABrokenStreamIsNeverAWholeBody(t *testing.T) {
 	}
 }
 
-func TestTheHandlersStatusBecomesWhatTheOldWiresSay(t *testing.T) {
+func TestTheHandlersStatusBecomesTheStatusOfTheCompatWires(t *testing.T) {
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var status int
 		fmt.Sscanf(r.URL.Path, "/%d", &status)
@@ -368,7 +368,7 @@ func TestTheHandlersStatusBecomesWhatTheOldWiresSay(t *testing.T) {
 		}
 	}
 	for from, told := range map[int]string{400: "400 CRYPTO_ERROR", 422: "400 CRYPTO_ERROR", 304: "502 SERVICE_UNAVAILABLE"} {
-		var refused *RefusedError
+		var refused *ProblemError
 		if _, _, err := do(t, transport, "POST", fmt.Sprintf("%s/%d", s.URL, from), "x"); !errors.As(err, &refused) || fmt.Sprint(refused.Status, " ", refused.Code) != told {
 			t.Fatal(from, err)
 		}
@@ -415,7 +415,7 @@ func TestAClaimIsAskedForOnceAndAnAuthorityThatIsAwayMeans503(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	authority := must(NewAuthority(server.URL, "0123456789abcdef", nil))
+	authority := must(NewAuthorityStore(server.URL, "0123456789abcdef", nil))
 	claim := session.Claim{Key: [16]byte{1}, Sealed: true, StampMs: nowMs()}
 	count := func(method string) int {
 		mu.Lock()
@@ -462,7 +462,7 @@ func TestAClaimIsAskedForOnceAndAnAuthorityThatIsAwayMeans503(t *testing.T) {
 		t.Fatal(text)
 	}
 	for _, url := range []string{"http://authority.example", "ftp://localhost", "http://10.0.0.1"} {
-		if _, err := NewAuthority(url, "0123456789abcdef", nil); err == nil {
+		if _, err := NewAuthorityStore(url, "0123456789abcdef", nil); err == nil {
 			t.Fatal(url)
 		}
 	}

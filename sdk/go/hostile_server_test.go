@@ -187,7 +187,7 @@ func TestAHostileServersAnswersAreRefusedWithTypedErrors(t *testing.T) {
 	for _, version := range []wire.Version{1, 2} {
 		t.Run(fmt.Sprintf("wire %d", version), func(t *testing.T) {
 			s := newService(t, http.HandlerFunc(secretAnswer))
-			on := func(c *Config) { c.Wire, c.BodyMax = version, 1<<20 }
+			on := func(c *Config) { c.Wire, c.AnswerMaxBytes = version, 1<<20 }
 			s.spoilWith(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 				made := recorded(r, next)
 				body := made.Body.Bytes()
@@ -239,7 +239,7 @@ func TestASlowOrSilentServerIsGivenUpInTime(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	release := make(chan struct{})
 	t.Cleanup(func() { close(release) })
-	short := func(c *Config) { c.HeadTimeout, c.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond }
+	short := func(c *Config) { c.HeadTimeout, c.IdleTimeout = 700*time.Millisecond, 200*time.Millisecond }
 	var late *TimeoutError
 	s.spoilWith(func(http.ResponseWriter, *http.Request, http.Handler) { <-release })
 	if err := fails(t, s, short, "POST"); !errors.As(err, &late) || !late.Timeout() {
@@ -283,17 +283,17 @@ func TestASlowOrSilentServerIsGivenUpInTime(t *testing.T) {
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
-	var redirect *RedirectError
+	var redirect *ProblemError
 	s := newService(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	}))
-	if err := fails(t, s, nil, "POST"); !errors.As(err, &redirect) || redirect.Status != 307 {
+	if err := fails(t, s, nil, "POST"); !errors.As(err, &redirect) || redirect.Code != "redirected" || redirect.Status != 307 {
 		t.Fatal(err)
 	}
 	s.spoilWith(func(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 		http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
 	})
-	if err := fails(t, s, nil, "POST"); !errors.As(err, &redirect) {
+	if err := fails(t, s, nil, "POST"); !errors.As(err, &redirect) || redirect.Code != "redirected" {
 		t.Fatal(err)
 	}
 	if s.served.Load() != 1 {
@@ -395,7 +395,7 @@ func TestAHostileInitIsRefused(t *testing.T) {
 		server := httptest.NewServer(answer)
 		for _, version := range []wire.Version{2, 3} {
 			config := honest.config(t)
-			config.Wire, config.InitTimeout = version, 300*time.Millisecond
+			config.Wire, config.HeadTimeout = version, 300*time.Millisecond
 			transport := must(NewTransport(server.URL, config))
 			start := time.Now()
 			if _, err := transport.Session(t.Context()); err == nil || time.Since(start) > 3*time.Second {

@@ -96,12 +96,12 @@ func (s *lateService) heads(t *testing.T, version wire.Version) (first, second *
 	var body []byte
 	contentType := "application/octet-stream"
 	if version == wire.Wire3 {
-		agreed, _ := transport.three.peek()
+		agreed, _ := transport.native.peek()
 		var sealer *session.FrameSealer
 		headers, sealer, _, _ = agreed.session.Seal(session.Line{Method: "POST", Target: "/pay"}, contentType, agreed.stampMs(), random16())
 		body, _ = sealer.Seal(nil, true, []byte{0, 0}, []byte("pay"))
 	} else {
-		agreed, _ := transport.old.peek()
+		agreed, _ := transport.compat.peek()
 		message, _ := agreed.session.Seal("/pay", []byte("pay"), s.nowMs(), session.SealRandoms{Nonce: random16()})
 		headers, body, contentType = message.Headers, message.Body, message.ContentType
 	}
@@ -144,7 +144,7 @@ func TestARequestWhoseSessionEndsBeforeItsBodyIsThereIsNotServed(t *testing.T) {
 			}
 			status, body := second.finish(t)
 			if status != 401 || !strings.Contains(strings.ToLower(body), "session_expired") {
-				// What is too old as well is refused for either reason.
+				// A stamp that is too old as well allows either reason.
 				if how != "expired" || status != 400 || version == wire.Wire3 {
 					t.Errorf("wire %d, %s: %d %q", version, how, status, body)
 				}
@@ -246,7 +246,7 @@ func TestAStreamIsCutWithinASecondOfItsSessionsEnd(t *testing.T) {
 				}
 			}
 			sees("handler", ended)
-			// What a busy machine adds is not the rule's.
+			// A busy machine adds some time.
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("%s, %s: cut after %v", how, direction, took)
 			}

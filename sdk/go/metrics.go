@@ -9,26 +9,26 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Exchange is what one call, init or renewal took. [Config.Observe] gets it when the answer's head has opened; of an answer
-// that streams, the rest is still to come.
+// Exchange measures one call, init or renewal. [Config.OnMetrics] receives it when the head of the answer has opened; the rest of an
+// answer that streams follows later.
 type Exchange struct {
 	// Kind is call, init or renew.
 	Kind      string
 	Wire      wire.Version
 	SessionID string
-	// Suite is that of the session on wire 3, else empty.
+	// Suite is the suite of the session on wire 3, else empty.
 	Suite          string
 	Method, Target string
 	Status         int
-	// RoundTrip is all of it, HTTP what passed between sending and the answer's head (or whole answer, of wires 1 and 2).
+	// RoundTrip is the whole time, HTTP the time from sending to the head of the answer (to its end on wires 1 and 2).
 	RoundTrip, HTTP time.Duration
 	// Steps are the client's cryptographic steps, in order.
 	Steps []Step
-	// ServerTiming is what the service says of itself; nobody vouches for it. At most 32 entries.
+	// ServerTiming are the measurements of the service, unauthenticated, at most 32 entries.
 	ServerTiming []Step
-	// Attempt counts from 1: a call may be sent again for a session that is over, and for a clock that was off, once for each.
+	// Attempt counts from 1: a call is retried at most once for an ended session and once for a wrong clock.
 	Attempt int
-	// Err is what came of it, nil for an answer.
+	// Err is the error of the exchange, nil for an answer.
 	Err error
 }
 
@@ -71,7 +71,7 @@ func (l *laps) serverTiming(start time.Time) string {
 	return out.String()
 }
 
-// ParseServerTiming reads Server-Timing as spec/session.md#http writes it; what it does not understand it passes over.
+// ParseServerTiming reads Server-Timing in the form of spec/session.md#http, and ignores other entries.
 func ParseServerTiming(header http.Header) []Step {
 	var steps []Step
 	for _, value := range header.Values("Server-Timing") {

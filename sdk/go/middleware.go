@@ -14,56 +14,57 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Refusal is a request that was not let in: for logs and metrics, finer than what the peer was told.
+// Refusal describes a rejected request for logs and metrics, in more detail than the peer receives.
 type Refusal struct {
-	// Wire is that of the request, as far as it shows.
+	// Wire is the wire of the request, as far as its headers show.
 	Wire wire.Version
-	// Status is what the peer was told.
+	// Status is the status of the answer.
 	Status int
 	// Class is a stable name of the reason, for metrics: one of the errors of spec/registry.toml, or a name for what is not of the wire.
 	Class string
-	// Err is why; errors.As finds a *wire.Error where the bytes were at fault.
+	// Err is the reason; errors.As finds a *wire.Error if the bytes were at fault.
 	Err error
 }
 
-// MiddlewareConfig says how a [Middleware] opens and seals.
+// MiddlewareConfig configures a [Middleware]. A zero field means its default; Store has none.
 type MiddlewareConfig struct {
-	// Store has the sessions; it must be there.
+	// Store has the sessions and claims the nonces.
 	Store SessionStore
-	// Routes is the route table, in which the first that names a path counts; empty seals everything.
+	// Routes is the route table; the first route that names a path counts. The default seals all paths.
 	Routes []Route
-	// Wires are those that are served; empty is all.
+	// Wires are the wires to serve. The default is all.
 	Wires []wire.Version
-	// WindowMs is how far stamps may be off, either way; 0 is 300 000, and on wire 3 more is 300 000 too.
-	WindowMs uint64
-	// TrustForwarded passes the origin headers of spec/session-3.md (Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert, X-Client-Cert…
-	// and their kin) on from outside a seal, for a proxy in front that writes all of them itself. Without it they are removed, in
-	// plain requests too: anybody on the path could have written them. Within a seal they are always removed.
+	// Window is the greatest difference between a stamp and this machine's clock, either way. The default is 5 minutes, which is
+	// also the greatest window of wire 3; the greatest of wires 1 and 2 is a day.
+	Window time.Duration
+	// TrustForwarded accepts the origin headers of spec/session-3.md (Forwarded, X-Forwarded-…, X-Real-IP, Client-Cert, X-Client-Cert…
+	// and their kin) from outside a seal, for a trusted proxy that writes all of them itself. By default they are removed, from
+	// plain requests too, since any party on the path can write them. Within a seal they are always removed.
 	TrustForwarded bool
-	// StoreTimeout bounds a question to the store; 0 is 5 s.
+	// StoreTimeout bounds a question to the store. The default is 5 s.
 	StoreTimeout time.Duration
-	// BodyTimeout bounds the wait for the next frame of a sealed body, of 64 KiB at most, and on wires 1 and 2 for all of a body;
-	// 0 is 30 s.
+	// BodyTimeout bounds the wait for the next frame of a sealed body, and on wires 1 and 2 for the whole body. The default is 30 s.
 	BodyTimeout time.Duration
-	// BufferedBytesMax bounds the bytes of sealed bodies that have arrived and are not opened yet, of all requests together: whole bodies
-	// on wires 1 and 2, frames on wire 3. 0 is 64 MiB, 1 MiB is the least. One remote address (of IPv6 a /64) has a sixteenth of it, or
-	// the longest BodyMax of wires 1 and 2 if that is more; with TrustForwarded all of it, since the proxy's address is everybody's.
-	// What is over it is refused with 503 and ErrNoRoom.
-	BufferedBytesMax int64
-	// AnswerMax bounds answers on wires 1 and 2, which become one message, in bytes; 0 is 16 MiB.
-	AnswerMax int64
-	// Now is the clock; nil is time.Now.
+	// BufferedMaxBytes bounds the sealed bytes in memory that are not opened yet, of all requests together: whole bodies on wires 1 and
+	// 2, frames on wire 3. The default is 64 MiB, the minimum 1 MiB. One remote address (of IPv6 a /64) may use a sixteenth of it, or
+	// the longest BodyMaxBytes of wires 1 and 2 if that is more. With TrustForwarded the address of the proxy may use all of it. A
+	// request beyond is rejected with 503 and ErrNoRoom.
+	BufferedMaxBytes int64
+	// AnswerMaxBytes bounds answers on wires 1 and 2, which are sealed whole. The default is 16 MiB.
+	AnswerMaxBytes int64
+	// Now is the clock. The default is time.Now.
 	Now func() time.Time
-	// OnRefusal is told of every refusal, if it is there. It must not block.
+	// OnRefusal receives every rejected request. It must not block.
 	OnRefusal func(Refusal)
 }
 
-// ErrDisguisedPath is a refusal's error: the path may be read as one that must be sealed.
+// ErrDisguisedPath rejects a path that a service may read as one that must be sealed.
 var ErrDisguisedPath error = exchange.DisguisedPath
 
-// Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. OPTIONS is a browser's question, which
-// is never sealed: but for routes that are Off it is 204 and reaches no handler, so what answers for CORS wraps this one. A handler
-// sees a plain request, with who its client is in X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which nobody else can set.
+// Middleware opens sealed requests and seals the answers of ordinary handlers, on all wires. A preflight (OPTIONS)
+// is never sealed: except on routes that are Off the answer is 204 and no handler sees it, so a handler for CORS has to wrap this one.
+// A handler receives a plain request with X-Sealway-Client-Id, X-Sealway-Auth, X-Sealway-Subject and X-Sealway-Tenant, which only the
+// middleware can set.
 type Middleware struct {
 	config MiddlewareConfig
 	rules  []rule
@@ -71,13 +72,13 @@ type Middleware struct {
 	room   *room
 }
 
-// NewMiddleware makes one of a configuration.
+// NewMiddleware returns a middleware. A wrong option is a [*UsageError].
 func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 	if config.Store == nil {
-		return nil, &UsageError{"MiddlewareConfig.Store is missing: NewAuthority or redisstore.Open make one"}
+		return nil, &UsageError{"MiddlewareConfig.Store is missing: NewAuthorityStore or redisstore.Open make one"}
 	}
-	if config.WindowMs > wire.WindowMsMax {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.WindowMs is %d: it is %d at most, a day", config.WindowMs, wire.WindowMsMax)}
+	if config.Window < 0 || config.Window > wire.WindowMsMax*time.Millisecond {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Window is %v: it is 0 to 24h, and 0 is the default", config.Window)}
 	}
 	rules, err := rulesOf(config.Routes)
 	if err != nil {
@@ -88,38 +89,38 @@ func NewMiddleware(config MiddlewareConfig) (*Middleware, error) {
 			return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Wires has %d: wires are 1, 2 and 3", version)}
 		}
 	}
-	if config.StoreTimeout < 0 || config.BodyTimeout < 0 || config.AnswerMax < 0 {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.StoreTimeout, BodyTimeout and AnswerMax are %v, %v and %d: none is negative, and 0 is the default",
-			config.StoreTimeout, config.BodyTimeout, config.AnswerMax)}
+	if config.StoreTimeout < 0 || config.BodyTimeout < 0 || config.AnswerMaxBytes < 0 {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.StoreTimeout, BodyTimeout and AnswerMaxBytes are %v, %v and %d: none is negative, and 0 is the default",
+			config.StoreTimeout, config.BodyTimeout, config.AnswerMaxBytes)}
 	}
 	if len(config.Wires) == 0 {
 		config.Wires = []wire.Version{wire.Wire1, wire.Wire2, wire.Wire3}
 	}
-	if config.BufferedBytesMax == 0 {
-		config.BufferedBytesMax = bufferedBytesMax
+	if config.BufferedMaxBytes == 0 {
+		config.BufferedMaxBytes = bufferedBytesMax
 	}
-	if config.BufferedBytesMax < bufferedBytesMin {
-		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.BufferedBytesMax is %d: it is %d at least, 1 MiB, or 0 for 64 MiB", config.BufferedBytesMax, bufferedBytesMin)}
+	if config.BufferedMaxBytes < bufferedBytesMin {
+		return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.BufferedMaxBytes is %d: it is %d at least, 1 MiB, or 0 for 64 MiB", config.BufferedMaxBytes, bufferedBytesMin)}
 	}
 	config.StoreTimeout = orDefault(config.StoreTimeout, 5*time.Second)
 	config.BodyTimeout = orDefault(config.BodyTimeout, 30*time.Second)
-	if config.AnswerMax == 0 {
-		config.AnswerMax = 16 << 20
+	if config.AnswerMaxBytes == 0 {
+		config.AnswerMaxBytes = 16 << 20
 	}
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	return &Middleware{config, rules, session.ReplayPolicy{WindowMs: config.WindowMs}, newRoom(config.BufferedBytesMax, longestHeld(config))}, nil
+	return &Middleware{config, rules, session.ReplayPolicy{WindowMs: uint64(config.Window.Milliseconds())}, newRoom(config.BufferedMaxBytes, longestHeld(config))}, nil
 }
 
-// longestHeld is the longest body that is held whole: none on wire 3.
+// longestHeld returns the longest body that is kept whole: none on wire 3.
 func longestHeld(config MiddlewareConfig) int64 {
 	if slices.Equal(config.Wires, []wire.Version{wire.Wire3}) {
 		return 0
 	}
 	longest := int64(wire.SealedBodyMax)
 	for _, route := range config.Routes {
-		longest = max(longest, route.BodyMax)
+		longest = max(longest, route.BodyMaxBytes)
 	}
 	return longest
 }
@@ -134,7 +135,7 @@ func (m *Middleware) holding(r *http.Request) *holding {
 
 func (m *Middleware) nowMs() uint64 { return uint64(max(0, m.config.Now().UnixMilli())) }
 
-// Handler wraps a handler.
+// Handler returns a handler that opens requests for next and seals its answers.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route, ok := m.route(r.URL.EscapedPath())
@@ -170,8 +171,7 @@ func (m *Middleware) reserve(r *http.Request, claim session.Claim) (session.Fres
 	return m.config.Store.Reserve(ctx, claim)
 }
 
-// boundBody bounds what is still to come of a request's body, whoever reads it: net/http does before it sends an answer. Not
-// every server has deadlines. A request without a body has none to bound, and its connection is watched by a read of the server's.
+// boundBody bounds the rest of a request's body, for reads of net/http before an answer too. Not every server has deadlines. A request without a body has none to bound, and its connection is watched by a read of the server's.
 func boundBody(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	if r.ContentLength != 0 {
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(wait))
@@ -188,7 +188,7 @@ func sentTarget(r *http.Request) string {
 	return r.URL.RequestURI()
 }
 
-// reject answers with what the client of a wire is told of a rejection. Of what was set before it stays what lets a page read it.
+// reject sends a rejection in the form of the wire. It keeps the headers that let a page read the answer.
 func (m *Middleware) reject(w http.ResponseWriter, version wire.Version, rejection *exchange.Rejection) {
 	status, headers, body := rejection.Answer(exchange.FormOf(version))
 	maps.DeleteFunc(w.Header(), func(name string, _ []string) bool {

@@ -6,13 +6,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"sealway.dev/go/wire"
 )
 
-func TestAWindowThatIsConfiguredWiderIsFiveMinutesOnWire3Alone(t *testing.T) {
+func TestAWiderWindowIsCappedAtFiveMinutesByTheNativeProtocolAlone(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
-	wide := must(NewMiddleware(MiddlewareConfig{Store: s.store, WindowMs: 3_600_000, Now: s.now}))
+	wide := must(NewMiddleware(MiddlewareConfig{Store: s.store, Window: time.Hour, Now: s.now}))
 	*s.middleware = *wide
 	for _, offset := range []int64{610_000, -610_000} {
 		for _, version := range []wire.Version{1, 2, 3} {

@@ -34,7 +34,7 @@ func TestAKeyOfARootCountsOnlyInTheTimeThatTheRootGaveIt(t *testing.T) {
 		root := newIdentity(t)
 		set := timedSet(t, root, now-hour, c.expires, timedKey{s.identity, c.notBefore, c.notEnd})
 		s.Config.Handler = serveKeySet(s.Config.Handler, &set)
-		trust := must(PinRoot(wire.EncodeBase64(root.PublicKey()), filepath.Join(t.TempDir(), "roots")))
+		trust := TrustRoot(wire.EncodeBase64(root.PublicKey()), NewFileTrustStore(filepath.Join(t.TempDir(), "roots")))
 		_, _, err := do(t, s.transport(t, func(c *Config) { c.Trust = trust }), "GET", s.URL+"/", "")
 		if c.trusted && err != nil || !c.trusted && (!errors.Is(err, wire.CodeKeyUntrusted) || !errorsAsTrust(err)) {
 			t.Errorf("%s: %v", c.name, err)
@@ -55,9 +55,9 @@ func TestAKeyThatWasTakenLongAgoIsLookedAtAgainAtEachInit(t *testing.T) {
 		}
 		handler.ServeHTTP(w, r)
 	})
-	transport := s.transport(t, func(c *Config) { c.Trust = must(PinRoot(wire.EncodeBase64(root.PublicKey()), "")) })
+	transport := s.transport(t, func(c *Config) { c.Trust = TrustRoot(wire.EncodeBase64(root.PublicKey()), nil) })
 	again := func() error {
-		transport.three.forget()
+		transport.native.forget()
 		_, err := transport.Session(t.Context())
 		return err
 	}

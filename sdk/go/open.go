@@ -17,7 +17,7 @@ type sealedBody struct {
 	source  io.Reader
 	under   http.ResponseWriter
 	request *http.Request
-	held    *holding // what came of pieces that have not opened yet
+	held    *holding // bytes of pieces that have not opened yet
 	wait    time.Duration
 	left    int64 // of the bound
 	raw     []byte
@@ -29,7 +29,7 @@ type sealedBody struct {
 	failed  error
 }
 
-// begin gives the first piece of a stream of at most limit bytes, all of it in the time of one piece.
+// begin returns the first piece of a stream of at most limit bytes, all of it in the time of one piece.
 func (b *sealedBody) begin(stream *exchange.Stream, limit int64) (*exchange.Piece, error) {
 	b.stream, b.left = stream, limit
 	b.await()
@@ -59,7 +59,7 @@ func (b *sealedBody) await() {
 	}
 }
 
-// piece gives the next piece, and ends the wait for it. After a failure the wait goes on: what is left of the body is not waited for.
+// piece returns the next piece, and ends the wait for it. After a failure the wait goes on: what is left of the body is not waited for.
 func (b *sealedBody) piece() (piece *exchange.Piece, err error) {
 	for piece == nil && err == nil {
 		switch {

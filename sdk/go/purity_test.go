@@ -5,11 +5,23 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 )
+
+// A client of sessions downloads no module but this one: channels, the broker and Redis are modules of their own.
+func TestTheSessionModuleRequiresNoOtherModule(t *testing.T) {
+	module, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(module); !strings.HasPrefix(text, "module sealway.dev/go\n") || strings.Contains(text, "require") {
+		t.Fatalf("go.mod requires another module:\n%s", text)
+	}
+}
 
 // TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork reads the imports and calls of the packages that take all of it as arguments.
 func TestThePureCoreReachesNoClockNoRandomnessAndNoNetwork(t *testing.T) {

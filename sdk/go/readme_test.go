@@ -10,6 +10,7 @@ import (
 
 func TestTheReadmesProgramRunsInAnEmptyProject(t *testing.T) {
 	url, _ := startGateway(t)
+	pin := keyIDOf(t, url)
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +28,7 @@ func TestTheReadmesProgramRunsInAnEmptyProject(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "main.go"), []byte(code), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"mod", "init", "example"}, {"mod", "edit", "-require=sealway.dev/go@v0.0.0", "-replace=sealway.dev/go=" + here}, {"vet", "."}, {"run", ".", url}} {
+	for _, args := range [][]string{{"mod", "init", "example"}, {"mod", "edit", "-require=sealway.dev/go@v0.0.0", "-replace=sealway.dev/go=" + here}, {"vet", "."}, {"run", ".", url, pin}} {
 		command := exec.Command("go", args...)
 		command.Dir = folder
 		command.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")

@@ -23,7 +23,7 @@ func stampOf(t testing.TB, r *http.Request) uint64 {
 	return stamp
 }
 
-// TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice has somebody in the middle deliver a purchase and hold its answer until the
+// TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice has a party in between deliver a purchase and hold its answer until the
 // service refuses its copy: what the refusal proves is younger than the request.
 func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
@@ -47,7 +47,7 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 			t.Fatal("sent again by the old time")
 		}
 		// The time is taken all the same.
-		if agreed, _ := transport.three.peek(); agreed.stampMs() < stamps[0]+600_000 {
+		if agreed, _ := transport.native.peek(); agreed.stampMs() < stamps[0]+600_000 {
 			t.Fatal("the proven time was not taken")
 		}
 	}
@@ -56,7 +56,7 @@ func TestAGenuineClockSkewThatWasHeldBackBuysNothingTwice(t *testing.T) {
 	}
 }
 
-// TestAnUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly has somebody in the middle deliver a request, hold its answer until the
+// TestAnUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly has a party in between deliver a request, hold its answer until the
 // session is gone, and give the client the genuine refusal of the same bytes.
 func TestAnUnsafeRequestIsServedOnceThoughItsSessionIsLostEarly(t *testing.T) {
 	for method, want := range map[string]int32{"POST": 1, "PUT": 1, "DELETE": 1, "PATCH": 1, "GET": 2} {
@@ -115,7 +115,7 @@ func TestNobodysAnswerHasNothingSentAgain(t *testing.T) {
 		})
 		for _, method := range []string{"POST", "GET"} {
 			sent.Store(0)
-			var refused *RefusedError
+			var refused *ProblemError
 			if _, _, err := do(t, transport, method, s.URL+"/", ""); !errors.As(err, &refused) || sent.Load() != 1 {
 				t.Fatal(method, status, sent.Load(), err)
 			}
@@ -126,7 +126,7 @@ func TestNobodysAnswerHasNothingSentAgain(t *testing.T) {
 	}
 }
 
-func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t *testing.T) {
+func TestAPurchaseStampedTooEarlyIsRetriedAndOneStampedAheadIsNot(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	transport := s.transport(t, nil)
 	if _, err := transport.Session(t.Context()); err != nil {
@@ -137,7 +137,7 @@ func TestAPurchaseThatWasTooOldBeforeItLeftIsSentAgainAndOneFromTheFutureIsNot(t
 	if _, body, err := do(t, transport, "POST", s.URL+"/", "pay"); err != nil || body != "pay" || s.served.Load() != 1 {
 		t.Fatal(err, s.served.Load())
 	}
-	// Its stamps are ahead: the request is good later, to whoever kept it.
+	// Its stamps are ahead: a kept copy of the request becomes valid later.
 	s.offsetMs.Store(-1_000)
 	var problem *ProblemError
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "pay"); !errors.As(err, &problem) || problem.Code != "clock_skew" || !problem.Proven || s.served.Load() != 1 {
@@ -165,7 +165,7 @@ func TestWhatPassedIsTheLongerOfTwoClocksAndElapsedTimeIsRoundedUp(t *testing.T)
 	if got := elapsedMs(time.Now().Add(-1001 * time.Microsecond)); got < 2 || got > 10_000 {
 		t.Error(got)
 	}
-	// What has no reading of the other clock is by the clock of the day.
+	// Without a reading of the steady clock, the clock of the day counts.
 	over := life{time.Now().Round(0).Add(-time.Hour), time.Hour}
 	if !over.over() || over.fresh() {
 		t.Error("a session that is over is not")

@@ -7,7 +7,7 @@ import (
 	"sealway.dev/go/internal/exchange"
 )
 
-// ErrNoRoom says that sealed bodies which are still arriving fill MiddlewareConfig.BufferedBytesMax, or one address's share of it. A
+// ErrNoRoom says that sealed bodies which are still arriving fill MiddlewareConfig.BufferedMaxBytes, or one address's share of it. A
 // request is refused with 503.
 var ErrNoRoom error = exchange.BodyNoRoom
 

@@ -11,29 +11,29 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// heldBack are sealed requests of one session of a wire, whose bodies stop before their last byte.
-type heldBack struct {
+// slowBody are sealed requests of one session of a wire, whose bodies stop before their last byte.
+type slowBody struct {
 	*service
 	version wire.Version
 	length  int
 	client  *Transport
 }
 
-func newHeldBack(t *testing.T, version wire.Version, length int) *heldBack {
+func newHeldBack(t *testing.T, version wire.Version, length int) *slowBody {
 	s := newService(t, http.HandlerFunc(echo))
 	s.middleware.config.BodyTimeout = 25 * time.Second
 	client := s.transport(t, func(c *Config) { c.Wire = version })
 	if _, err := client.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &heldBack{s, version, length, client}
+	return &slowBody{s, version, length, client}
 }
 
 // message is one more request.
-func (h *heldBack) message(t *testing.T) (wire.HeaderList, string, []byte) {
+func (h *slowBody) message(t *testing.T) (wire.HeaderList, string, []byte) {
 	t.Helper()
 	if h.version == wire.Wire3 {
-		agreed, _ := h.client.three.peek()
+		agreed, _ := h.client.native.peek()
 		headers, sealer, _, _ := agreed.session.Seal(session.Line{Method: "POST", Target: "/pay"}, "application/octet-stream", agreed.stampMs(), random16())
 		body, err := sealer.Seal(nil, true, []byte{0, 0}, make([]byte, h.length))
 		if err != nil {
@@ -41,27 +41,27 @@ func (h *heldBack) message(t *testing.T) (wire.HeaderList, string, []byte) {
 		}
 		return headers, "application/octet-stream", body
 	}
-	agreed, _ := h.client.old.peek()
+	agreed, _ := h.client.compat.peek()
 	message, _ := agreed.session.Seal("/pay", make([]byte, h.length), h.nowMs(), session.SealRandoms{Nonce: random16()})
 	return message.Headers, message.ContentType, message.Body
 }
 
 // head sends the head of one more request.
-func (h *heldBack) head(t *testing.T, address string) *late {
+func (h *slowBody) head(t *testing.T, address string) *late {
 	t.Helper()
 	headers, contentType, body := h.message(t)
 	return sendHeadFrom(t, address, h.service, "/pay", contentType, headers, body)
 }
 
 // bound sets the room and an address's share of it, in requests.
-func (h *heldBack) bound(t *testing.T, all, share int64) {
+func (h *slowBody) bound(t *testing.T, all, share int64) {
 	t.Helper()
 	_, _, body := h.message(t)
 	h.middleware.room = newRoom(all*int64(len(body)), share*int64(len(body)))
 }
 
 // allButTheLastByte sends so much, and waits until the service holds it.
-func (h *heldBack) allButTheLastByte(t *testing.T, request *late) {
+func (h *slowBody) allButTheLastByte(t *testing.T, request *late) {
 	t.Helper()
 	before := h.taken()
 	if _, err := request.conn.Write(request.body[:len(request.body)-1]); err != nil {
@@ -71,13 +71,13 @@ func (h *heldBack) allButTheLastByte(t *testing.T, request *late) {
 	request.body = request.body[len(request.body)-1:]
 }
 
-func (h *heldBack) taken() int64 {
+func (h *slowBody) taken() int64 {
 	h.middleware.room.mu.Lock()
 	defer h.middleware.room.mu.Unlock()
 	return h.middleware.room.taken
 }
 
-func (h *heldBack) await(t *testing.T, want int64) {
+func (h *slowBody) await(t *testing.T, want int64) {
 	t.Helper()
 	for until := time.Now().Add(20 * time.Second); h.taken() != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
@@ -86,7 +86,7 @@ func (h *heldBack) await(t *testing.T, want int64) {
 	}
 }
 
-func (h *heldBack) isRefused(t *testing.T, request *late) {
+func (h *slowBody) isRefused(t *testing.T, request *late) {
 	t.Helper()
 	want := `{"error":"SERVICE_UNAVAILABLE"}`
 	if h.version == wire.Wire3 {
@@ -100,7 +100,7 @@ func (h *heldBack) isRefused(t *testing.T, request *late) {
 	}
 }
 
-func (h *heldBack) isServed(t *testing.T, request *late) {
+func (h *slowBody) isServed(t *testing.T, request *late) {
 	t.Helper()
 	if status, body := request.finish(t); status != 200 {
 		t.Fatalf("wire %v: %d %.100s", h.version, status, body)
@@ -116,7 +116,7 @@ func TestBodiesThatAreHeldBackTakeNoMoreThanTheRoomAndOfItAShare(t *testing.T) {
 		length := map[wire.Version]int{wire.Wire1: 280 << 10, wire.Wire2: 280 << 10, wire.Wire3: 60_000}[version]
 		h := newHeldBack(t, version, length)
 		h.bound(t, 4, 2)
-		// What is only announced takes nothing.
+		// An announced body takes no room.
 		for range 20 {
 			h.head(t, "127.0.0.1")
 		}
@@ -132,7 +132,7 @@ func TestBodiesThatAreHeldBackTakeNoMoreThanTheRoomAndOfItAShare(t *testing.T) {
 			}
 		}
 		h.isRefused(t, h.head(t, "127.0.0.4"))
-		// Who was first is served, and who goes away or is refused gives back what it took.
+		// The first request is served, and a request that ends or is rejected returns its room.
 		h.isServed(t, slow[0])
 		h.isServed(t, h.head(t, "127.0.0.4"))
 		for _, request := range slow[1:] {
@@ -164,11 +164,11 @@ func TestTheShareOfAnAddressIsASixteenthOrTheLongestBodyHeldWhole(t *testing.T) 
 		share  int64
 	}{
 		{MiddlewareConfig{}, 4 << 20},
-		{MiddlewareConfig{BufferedBytesMax: 1 << 20}, 1 << 20},
-		{MiddlewareConfig{BufferedBytesMax: 1 << 20, Wires: []wire.Version{wire.Wire3}}, 128 << 10},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 9 << 20}}}, 9 << 20},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 9 << 20}}, Wires: []wire.Version{wire.Wire3}}, 4 << 20},
-		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMax: 1 << 40}}}, 64 << 20},
+		{MiddlewareConfig{BufferedMaxBytes: 1 << 20}, 1 << 20},
+		{MiddlewareConfig{BufferedMaxBytes: 1 << 20, Wires: []wire.Version{wire.Wire3}}, 128 << 10},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 9 << 20}}}, 9 << 20},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 9 << 20}}, Wires: []wire.Version{wire.Wire3}}, 4 << 20},
+		{MiddlewareConfig{Routes: []Route{{Path: "/", BodyMaxBytes: 1 << 40}}}, 64 << 20},
 	} {
 		test.config.Store = NewMemoryStore(1)
 		if made := must(NewMiddleware(test.config)); made.room.share != test.share {
@@ -176,7 +176,7 @@ func TestTheShareOfAnAddressIsASixteenthOrTheLongestBodyHeldWhole(t *testing.T) 
 		}
 	}
 	for _, wrong := range []int64{-1, 1, 1<<20 - 1} {
-		if _, err := NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), BufferedBytesMax: wrong}); err == nil {
+		if _, err := NewMiddleware(MiddlewareConfig{Store: NewMemoryStore(1), BufferedMaxBytes: wrong}); err == nil {
 			t.Error(wrong, "is taken")
 		}
 	}

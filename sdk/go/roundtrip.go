@@ -2,12 +2,9 @@ package sealway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
-	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +13,7 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// bodySource gives a request's body, and gives it again where the caller said how.
+// bodySource returns a request's body, and gives it again where the caller said how.
 type bodySource struct {
 	request *http.Request
 	used    bool
@@ -68,13 +65,13 @@ func method(request *http.Request) string {
 	return request.Method
 }
 
-// roundTrip3 is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
-func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http.Response, error) {
+// roundTripNative is a call on wire 3. It is sent once more where that is proven safe: spec/session-3.md#problems
+func (t *Transport) roundTripNative(request *http.Request, source *bodySource) (*http.Response, error) {
 	switch method(request) {
 	case http.MethodConnect, http.MethodTrace, http.MethodOptions:
 		return nil, &UsageError{request.Method + " is not sealed"}
 	}
-	agreed, err := t.session3(request.Context())
+	agreed, err := t.currentNative(request.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -88,22 +85,22 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 			Method: method(request), Target: target(request), Attempt: attempt}
 		start := time.Now()
 		var verdict verdict
-		response, err := t.exchange3(agreed, request, body, source.length(), &seen, &verdict)
+		response, err := t.exchangeNative(agreed, request, body, source.length(), &seen, &verdict)
 		seen.RoundTrip, seen.Err = time.Since(start), err
-		t.observe(seen)
+		t.measured(seen)
 		if err == nil {
 			return response, nil
 		}
 		if verdict.over {
-			// Whoever said so: the next call begins with a new one, or one that only posts would never get on.
-			t.three.drop(agreed)
+			// Even without proof: a client that only posts would else keep a dead session.
+			t.native.drop(agreed)
 		}
 		switch {
 		case !verdict.again || !source.again():
 			return nil, err
 		case verdict.over && !sessionMade:
 			sessionMade = true
-			if agreed, err = t.session3Not(request.Context(), agreed); err != nil {
+			if agreed, err = t.nativeSessionOtherThan(request.Context(), agreed); err != nil {
 				return nil, err
 			}
 		case !verdict.over && !clockSet:
@@ -114,19 +111,19 @@ func (t *Transport) roundTrip3(request *http.Request, source *bodySource) (*http
 	}
 }
 
-// verdict is what a refusal lets a client do.
+// verdict is the consequence of a rejection.
 type verdict struct {
-	// again says that the request is good to be sent once more.
+	// again is true if the request may be retried.
 	again bool
-	// over says that the session is over, as whoever answered has it.
+	// over is true if the answer says that the session is over.
 	over bool
 }
 
 // forwarded are the headers that say where a request came from; they count outside alone.
 var forwarded = []string{"Traceparent", "Tracestate", "Forwarded", "Via"}
 
-// exchange3 seals one request, sends it, and opens the head of the answer.
-func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
+// exchangeNative seals one request, sends it, and opens the head of the answer.
+func (t *Transport) exchangeNative(agreed *nativeSession, request *http.Request, body io.Reader, length int64, seen *Exchange, verdict *verdict) (*http.Response, error) {
 	closeBody := sync.OnceFunc(func() {
 		if closer, ok := body.(io.Closer); ok {
 			closer.Close()
@@ -141,7 +138,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	}
 	line := session.Line{Method: method(request), Target: target(request)}
 	noBody := length == 0 && (session.Safe(line.Method) || line.Method == http.MethodDelete)
-	// What does not fit into the header goes into a body.
+	// A stream that is too long for the header becomes a body.
 	bodiless := noBody && (session.StreamLen(len(inner))+2)/3*4 <= wire.SealedHeaderMax
 	contentType := "application/octet-stream"
 	if bodiless {
@@ -162,8 +159,8 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 			sealed.Header[name] = values
 		}
 	}
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer", t.serverURL.Host)
-	// The library waits for a body that is being read, whoever gave up: closing it ends that.
+	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the head of the answer")
+	// The library waits for a read of the body even after a cancellation: closing the body ends the read.
 	context.AfterFunc(wait.ctx, closeBody)
 	if bodiless {
 		closeBody()
@@ -181,7 +178,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	}
 	lap.named("seal")
 	sent := time.Now()
-	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.ctx))
+	response, err := t.config.Base.RoundTrip(sealed.WithContext(wait.traced()))
 	seen.HTTP = time.Since(sent)
 	if err != nil {
 		return nil, wait.unanswered(err)
@@ -198,7 +195,7 @@ func (t *Transport) exchange3(agreed *agreed3, request *http.Request, body io.Re
 	return opened, nil
 }
 
-func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
+func (t *Transport) openAnswer(agreed *nativeSession, pending *session.Call, sent time.Time, request *http.Request, response *http.Response, wait *deadline, verdict *verdict) (*http.Response, error) {
 	sealed, opener, err := pending.Open(response.Header, response.StatusCode)
 	if errors.Is(err, wire.CodeUnsealed) {
 		return nil, t.judge(agreed, pending, sent, response, verdict)
@@ -228,7 +225,7 @@ func (t *Transport) openAnswer(agreed *agreed3, pending *session.Pending3, sent 
 		header.Add(pair.Name, pair.Value)
 	}
 	if redirects(response.StatusCode) && header.Get("Location") != "" {
-		return nil, &RedirectError{Status: response.StatusCode}
+		return nil, &ProblemError{Code: codeRedirected, Status: response.StatusCode}
 	}
 	opened := &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
 		ProtoMinor: response.ProtoMinor, Header: header, Body: body, ContentLength: -1, Request: request, TLS: response.TLS}
@@ -253,46 +250,45 @@ func redirects(status int) bool {
 }
 
 // judge reads a refusal, and says what it lets the client do.
-func (t *Transport) judge(agreed *agreed3, pending *session.Pending3, sent time.Time, response *http.Response, verdict *verdict) error {
+func (t *Transport) judge(agreed *nativeSession, pending *session.Call, sent time.Time, response *http.Response, verdict *verdict) error {
 	body, err := readBounded(response.Body, "a refusal", wire.ProblemLenMax)
 	if err != nil {
 		return err
 	}
-	err = refusalOf(response.StatusCode, response.Header, body)
-	var told *ProblemError
+	told := problemOf(response.StatusCode, response.Header, body)
 	if verdict == nil {
-		return err
+		return told
 	}
-	if !errors.As(err, &told) {
-		if pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized {
-			// What answers HEAD has no body to say more in; of sealed requests this status has one reason.
-			verdict.over, verdict.again = true, true
-		}
-		return err
+	if told.problem == nil {
+		// An answer to HEAD has no body to say more in; of sealed requests this status has one reason.
+		verdict.over = pending.Method() == http.MethodHead && response.StatusCode == http.StatusUnauthorized
+		verdict.again, told.notServed = verdict.over, verdict.over
+		return told
 	}
 	told.Proven = pending.Proven(told.problem)
 	verdict.again = pending.SendsAgain(told.problem, told.Proven, elapsedMs(sent))
+	told.notServed = verdict.again
 	switch told.Code {
 	case "clock_skew":
 		if told.Proven {
-			// Whether or not this call is sent again: the next one goes by it.
+			// The next call goes by it, too.
 			serverMs, _ := told.problem.ServerTimeMs()
 			agreed.setClock(serverMs)
 		}
 	case "session_expired":
 		verdict.over = true
 	}
-	return err
+	return told
 }
 
-// end3 is DELETE /v3/sessions/<id>, sealed.
-func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.sessionURL)+"/v3/sessions/"+agreed.session.ID(), nil)
+// endNative is DELETE /v3/sessions/<id>, sealed.
+func (t *Transport) endNative(ctx context.Context, agreed *nativeSession) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodDelete, origin(t.authorityURL)+"/v3/sessions/"+agreed.session.ID(), nil)
 	if err != nil {
 		return err
 	}
 	var verdict verdict
-	response, err := t.exchange3(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
+	response, err := t.exchangeNative(agreed, request, http.NoBody, 0, &Exchange{}, &verdict)
 	if verdict.over {
 		// It knows no such session any more: that is what was wanted.
 		return nil
@@ -302,117 +298,7 @@ func (t *Transport) end3(ctx context.Context, agreed *agreed3) error {
 	}
 	response.Body.Close()
 	if response.StatusCode/100 != 2 {
-		return &RefusedError{Status: response.StatusCode}
+		return &ProblemError{Code: string(wire.CodeUnsealed), Status: response.StatusCode}
 	}
 	return nil
-}
-
-// --- Wires 1 and 2 ---
-
-func (t *Transport) roundTripOld(request *http.Request, source *bodySource) (*http.Response, error) {
-	if method(request) != http.MethodPost {
-		return nil, &UsageError{"wires 1 and 2 seal POST alone"}
-	}
-	if t.config.Wire == wire.Wire1 && len(request.URL.EscapedPath()) > wire.PathLenMax {
-		return nil, &UsageError{"the path is too long for wire 1"}
-	}
-	body, err := source.open()
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(request.Context(), func() { body.Close() })
-	plaintext, err := readBounded(body, "the body of the request", t.config.BodyMax)
-	if stop() {
-		body.Close()
-	} else if err != nil {
-		err = context.Cause(request.Context())
-	}
-	if err != nil {
-		return nil, err
-	}
-	agreed, err := t.sessionOld(request.Context())
-	if err != nil {
-		return nil, err
-	}
-	for attempt := 1; ; attempt++ {
-		seen := Exchange{Kind: "call", Wire: t.config.Wire, SessionID: agreed.session.ID(), Method: "POST", Target: target(request), Attempt: attempt}
-		start := time.Now()
-		response, err := t.exchangeOld(agreed, request, plaintext, &seen)
-		seen.RoundTrip, seen.Err = time.Since(start), err
-		t.observe(seen)
-		var refused *RefusedError
-		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized || refused.Code != "SESSION_EXPIRED" || attempt > 1 {
-			return response, err
-		}
-		if agreed, err = t.sessionOldNot(request.Context(), agreed); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (t *Transport) exchangeOld(agreed *agreedOld, request *http.Request, plaintext []byte, seen *Exchange) (*http.Response, error) {
-	lap := laps{}
-	lap.begin()
-	var random session.SealRandoms
-	rand.Read(random.IV[:])
-	rand.Read(random.Nonce[:])
-	path := request.URL.EscapedPath()
-	if path == "" {
-		path = "/"
-	}
-	message, pending := agreed.session.Seal(path, plaintext, nowMs(), random)
-	lap.named("seal")
-	wait := newDeadline(request.Context(), t.config.HeadTimeout, "the answer", t.serverURL.Host)
-	sealed, err := http.NewRequestWithContext(wait.ctx, "POST", request.URL.String(), strings.NewReader(string(message.Body)))
-	if err != nil {
-		return nil, wait.end(err)
-	}
-	sealed.Host = request.Host
-	// The library would send a request again whose connection broke, for it takes X-Idempotency-Key for a promise: the service
-	// would take it for a replay.
-	sealed.GetBody = nil
-	// These wires seal no headers: the caller's go beside the seal, in the clear.
-	sealed.Header = request.Header.Clone()
-	if sealed.Header == nil {
-		sealed.Header = http.Header{}
-	}
-	sealed.Header.Set("Accept-Encoding", "identity")
-	sealed.Header.Set("Content-Type", message.ContentType)
-	for _, pair := range message.Headers {
-		sealed.Header.Set(pair.Name, pair.Value)
-	}
-	sent := time.Now()
-	response, err := t.config.Base.RoundTrip(sealed)
-	if err != nil {
-		return nil, wait.unanswered(err)
-	}
-	defer response.Body.Close()
-	body, err := readBounded(response.Body, "the answer", t.config.BodyMax)
-	seen.HTTP, seen.Status, seen.ServerTiming = time.Since(sent), response.StatusCode, ParseServerTiming(response.Header)
-	if err != nil {
-		return nil, wait.end(err)
-	}
-	wait.stop()
-	if len(response.Header.Values(wire.HeaderKid)) == 0 {
-		return nil, refusalOf(response.StatusCode, response.Header, body)
-	}
-	lap.begin()
-	opened, err := pending.Open(response.Header, response.StatusCode, body, nowMs(), session.ReplayPolicy{})
-	lap.named("open")
-	seen.Steps = lap.steps
-	if err != nil {
-		return nil, err
-	}
-	if redirects(response.StatusCode) {
-		return nil, &RedirectError{Status: response.StatusCode}
-	}
-	header := response.Header.Clone()
-	maps.DeleteFunc(header, func(name string, _ []string) bool {
-		return wire.IsSealing(name) || name == "Content-Length" || name == "Content-Encoding" || name == "Transfer-Encoding"
-	})
-	// What is within has no headers; these wires are spoken for JSON.
-	header.Set("Content-Type", "application/json")
-	return &http.Response{Status: response.Status, StatusCode: response.StatusCode, Proto: response.Proto, ProtoMajor: response.ProtoMajor,
-		ProtoMinor: response.ProtoMinor, Header: header, Body: io.NopCloser(strings.NewReader(string(opened))),
-		ContentLength: int64(len(opened)), Request: request, TLS: response.TLS}, nil
 }

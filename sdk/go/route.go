@@ -26,14 +26,14 @@ type Route struct {
 	// Path is a whole path as sent, with its escapes, or with a slash at its end a prefix.
 	Path string
 	Mode Mode
-	// BodyMax bounds a sealed body, in bytes; 0 is 1 MiB.
-	BodyMax int64
+	// BodyMaxBytes bounds a sealed body. The default is 1 MiB.
+	BodyMaxBytes int64
 	// Anonymous lets anonymous sessions of wire 1 in. It counts for a whole path alone, and for bodies of 4 KiB.
 	Anonymous bool
 }
 
 func (r Route) valid() bool {
-	return strings.HasPrefix(r.Path, "/") && r.Mode <= Off && r.BodyMax >= 0 && !(r.Anonymous && r.prefix())
+	return strings.HasPrefix(r.Path, "/") && r.Mode <= Off && r.BodyMaxBytes >= 0 && !(r.Anonymous && r.prefix())
 }
 
 func (r Route) prefix() bool { return strings.HasSuffix(r.Path, "/") }
@@ -57,7 +57,7 @@ func rulesOf(routes []Route) ([]rule, error) {
 	var rules []rule
 	for _, route := range routes {
 		if !route.valid() {
-			return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Routes: %q is no route: a path begins with a slash, its mode is Required, Optional or Off, BodyMax is not negative, and Anonymous is for a whole path", route.Path)}
+			return nil, &UsageError{fmt.Sprintf("MiddlewareConfig.Routes: %q is no route: a path begins with a slash, its mode is Required, Optional or Off, BodyMaxBytes is not negative, and Anonymous is for a whole path", route.Path)}
 		}
 		form, bare, ok := forms(route.Path)
 		if !ok || bare != form || strings.ContainsFunc(route.Path, func(char rune) bool { return char <= ' ' || char > '~' || char == '?' || char == '#' }) || form == "" && route.Path != "/" {
@@ -73,7 +73,7 @@ func rulesOf(routes []Route) ([]rule, error) {
 	return rules, nil
 }
 
-// route gives the route of a path as sent, without its query; not ok if the path may be read as one that must be sealed.
+// route returns the route of a path as sent, without its query; not ok if the path may be read as one that must be sealed.
 //
 // SPEC routes.md#decision
 func (m *Middleware) route(path string) (found Route, ok bool) {
@@ -84,8 +84,8 @@ func (m *Middleware) route(path string) (found Route, ok bool) {
 			break
 		}
 	}
-	if found.BodyMax == 0 {
-		found.BodyMax = wire.SealedBodyMax
+	if found.BodyMaxBytes == 0 {
+		found.BodyMaxBytes = wire.SealedBodyMax
 	}
 	return found, found.Mode == Required || !found.prefix() || m.isPlain(path)
 }

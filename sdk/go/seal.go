@@ -35,7 +35,7 @@ func (s *sealingWriter) forHandler() http.ResponseWriter {
 	return s
 }
 
-// Header gives the headers of the answer.
+// Header returns the headers of the answer.
 func (s *sealingWriter) Header() http.Header { return s.header }
 
 // WriteHeader sets the status, once; what is sent then is still to come.
@@ -69,8 +69,8 @@ func (s *sealingWriter) Write(data []byte) (int, error) {
 		s.header.Set("Content-Type", http.DetectContentType(data))
 	}
 	s.begin()
-	if s.taken += int64(len(data)); s.reply.Whole() && s.taken > s.middleware.config.AnswerMax && s.err == nil {
-		s.err = exchange.Unanswered.Because(&TooLargeError{"the handler's answer", s.middleware.config.AnswerMax})
+	if s.taken += int64(len(data)); s.reply.Whole() && s.taken > s.middleware.config.AnswerMaxBytes && s.err == nil {
+		s.err = exchange.Unanswered.Because(&TooLargeError{Message: "the answer of the handler", Max: s.middleware.config.AnswerMaxBytes})
 	}
 	taken := 0
 	for taken < len(data) && s.err == nil {

@@ -67,7 +67,7 @@ func (m *Middleware) open(r *http.Request, route Route, body *sealedBody, clock 
 	if path, _, _ := strings.Cut(line.Target, "?"); found.Record().Anonymous() && (!route.Anonymous || path != route.Path) {
 		return call, nil, wire.Refuse(wire.CodePolicy)
 	}
-	first, err := body.begin(stream, opening.BodyMax(min(route.BodyMax, m.config.BufferedBytesMax), route.BodyMax))
+	first, err := body.begin(stream, opening.BodyMax(min(route.BodyMaxBytes, m.config.BufferedMaxBytes), route.BodyMaxBytes))
 	if err != nil {
 		return call, nil, err
 	}

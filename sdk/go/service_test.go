@@ -68,10 +68,10 @@ func newService(t testing.TB, handler http.Handler, routes ...Route) *service {
 	})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+KeySetPath, s.keySet)
-	mux.HandleFunc("POST /v3/sessions", s.init3)
-	mux.HandleFunc("POST /session/init", s.initOld(session.FamilySession))
-	mux.HandleFunc("POST /session/init/anon", s.initOld(session.FamilyAnonymous))
-	mux.HandleFunc("POST /v1/session/init", s.initOld(session.FamilyV1))
+	mux.HandleFunc("POST /v3/sessions", s.initNative)
+	mux.HandleFunc("POST /session/init", s.initCompat(session.FamilySession))
+	mux.HandleFunc("POST /session/init/anon", s.initCompat(session.FamilyAnonymous))
+	mux.HandleFunc("POST /v1/session/init", s.initCompat(session.FamilyV1))
 	mux.Handle("POST /v3/sessions/{id}/renew", s.middleware.Handler(http.HandlerFunc(s.renew)))
 	mux.Handle("DELETE /v3/sessions/{id}", s.middleware.Handler(http.HandlerFunc(s.end)))
 	mux.Handle("/", s.spoiled(s.middleware.Handler(counted)))
@@ -116,20 +116,20 @@ func (s *service) keySet(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *service) agree(w http.ResponseWriter, r *http.Request, old *session.Record) {
-	body, _ := io.ReadAll(io.LimitReader(r.Body, wire.Init3BodyMax+1))
-	request, err := session.ParseInitRequest3(body)
+	body, _ := io.ReadAll(io.LimitReader(r.Body, wire.NativeInitBodyMax+1))
+	request, err := session.ParseInitRequest(body)
 	if err != nil {
 		s.tell(w, "malformed", 400, nil)
 		return
 	}
-	terms := session.Terms3{Suites: s.suites, Identities: []session.Identity{{Key: s.identity, NotAfterMs: 1 << 60}}, ExpiresInSec: s.ttlSec,
+	terms := session.Terms{Suites: s.suites, Identities: []session.Identity{{Key: s.identity, NotAfterMs: 1 << 60}}, ExpiresInSec: s.ttlSec,
 		Auth: session.AuthNone, Credential: session.Credential(r.Header.Get("Authorization"))}
 	if old != nil {
 		terms.Credential = nil
 	}
-	answer, record, err := session.AgreeInit3(request, terms, old, func(suite crypto.Suite) (session.Randoms3, error) {
+	answer, record, err := session.AgreeInit(request, terms, old, func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.Randoms3{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
 	}, s.nowMs())
 	switch {
 	case err == nil:
@@ -159,7 +159,7 @@ func (s *service) tell(w http.ResponseWriter, code string, status int, more map[
 	json.NewEncoder(w).Encode(body)
 }
 
-func (s *service) init3(w http.ResponseWriter, r *http.Request) {
+func (s *service) initNative(w http.ResponseWriter, r *http.Request) {
 	s.inits.Add(1)
 	s.agree(w, r, nil)
 }
@@ -179,11 +179,11 @@ func (s *service) end(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(204)
 }
 
-func (s *service) initOld(family session.Family) http.HandlerFunc {
+func (s *service) initCompat(family session.Family) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.inits.Add(1)
 		body, _ := io.ReadAll(r.Body)
-		call, err := session.ParseInit(family, r.Header, body, s.nowMs(), session.ReplayPolicy{})
+		call, err := session.ParseCompatInit(family, r.Header, body, s.nowMs(), session.ReplayPolicy{})
 		if err != nil {
 			w.WriteHeader(400)
 			io.WriteString(w, `{"error":"CRYPTO_ERROR"}`)
@@ -192,7 +192,7 @@ func (s *service) initOld(family session.Family) http.HandlerFunc {
 		fresh, _ := s.store.Reserve(r.Context(), call.Claim())
 		init, _ := call.Release(fresh)
 		key, _ := crypto.DrawP256(rand.Reader)
-		answer, record, err := init.Accept(session.DefaultTTL(), false, "", session.InitRandoms{SessionID: random16(), Ephemeral: key}, s.nowMs())
+		answer, record, err := init.Accept(session.DefaultTTL(), false, "", session.CompatInitRandoms{SessionID: random16(), Ephemeral: key}, s.nowMs())
 		if err != nil {
 			w.WriteHeader(400)
 			return
@@ -203,11 +203,7 @@ func (s *service) initOld(family session.Family) http.HandlerFunc {
 }
 
 func (s *service) config(t testing.TB) Config {
-	trust, err := PinKeys(crypto.KeyID(s.identity.PublicKey()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return Config{Trust: trust, InitTimeout: 5 * time.Second, HeadTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second}
+	return Config{Trust: TrustPins(crypto.KeyID(s.identity.PublicKey())), HeadTimeout: 5 * time.Second, IdleTimeout: 5 * time.Second}
 }
 
 func (s *service) transport(t testing.TB, change func(*Config)) *Transport {

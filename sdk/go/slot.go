@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// held is a session in use.
-type held interface {
+// liveSession is a session that the slot renews and replaces.
+type liveSession interface {
 	comparable
 	// fresh says that it is not yet to be renewed.
 	fresh() bool
@@ -15,18 +15,17 @@ type held interface {
 	over() bool
 }
 
-// slot holds one session for all, and has one agreed or renewed at a time, whoever waits for it.
-type slot[S held] struct {
+// slot holds one session for all callers, and runs one agreement or renewal at a time.
+type slot[S liveSession] struct {
 	timeout time.Duration
-	host    string
 	mu      sync.Mutex
 	current S
 	flight  *flight[S]
-	// failed is when a renewal last came to nothing: the next one waits a little.
+	// failed is the time of the last failed renewal, after which the next one waits.
 	failed time.Time
 }
 
-type flight[S held] struct {
+type flight[S liveSession] struct {
 	done  chan struct{}
 	value S
 	err   error
@@ -34,12 +33,12 @@ type flight[S held] struct {
 
 const renewPause = 5 * time.Second
 
-func newSlot[S held](timeout time.Duration, host string) *slot[S] {
-	return &slot[S]{timeout: timeout, host: host}
+func newSlot[S liveSession](timeout time.Duration) *slot[S] {
+	return &slot[S]{timeout: timeout}
 }
 
-// get gives a session other than not: the one in use, renewed in the background while it lasts, or one that is agreed now. Who
-// waits gives up when its own context ends; the agreement goes on for the others.
+// get returns a session other than not: the current one, renewed in the background while it lasts, or a new one. The end of ctx ends the
+// wait of this caller; the agreement continues for the others.
 func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context, old S) (S, error)) (S, error) {
 	var none S
 	m.mu.Lock()
@@ -72,14 +71,17 @@ func (m *slot[S]) get(ctx context.Context, not S, agree func(ctx context.Context
 }
 
 func (m *slot[S]) fly(ctx context.Context, f *flight[S], old S, agree func(context.Context, S) (S, error)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{What: "agreeing a session", After: m.timeout, Host: m.host, Option: "Config.InitTimeout"})
-	defer cancel()
+	if m.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, m.timeout, &TimeoutError{Wait: "agreeing a session", After: m.timeout, Option: "Config.TotalTimeout"})
+		defer cancel()
+	}
 	f.value, f.err = agree(ctx, old)
 	if cause := context.Cause(ctx); f.err != nil && cause != nil {
 		f.err = cause
 	}
 	m.mu.Lock()
-	// What was begun before the place was emptied is for those who wait, and not put in any more.
+	// An agreement that began before forget serves its waiters, and is not kept.
 	if m.flight == f {
 		if m.flight = nil; f.err == nil {
 			m.current = f.value

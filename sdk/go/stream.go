@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"time"
 
@@ -15,13 +16,12 @@ import (
 // wholeMax is up to which length a request's body is sealed before it is sent, in bytes.
 const wholeMax = 1 << 20
 
-// deadline bounds one wait after the other of an exchange, and says which was too long.
+// deadline bounds the waits of an exchange, one after the other.
 type deadline struct {
 	parent context.Context
 	ctx    context.Context
 	after  time.Duration
 	what   string
-	host   string
 	cancel context.CancelCauseFunc
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -29,9 +29,9 @@ type deadline struct {
 	own    error // of the request's own body
 }
 
-func newDeadline(parent context.Context, after time.Duration, what, host string) *deadline {
+func newDeadline(parent context.Context, after time.Duration, what string) *deadline {
 	ctx, cancel := context.WithCancelCause(parent)
-	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what, host: host}
+	d := &deadline{parent: parent, ctx: ctx, cancel: cancel, after: after, what: what}
 	d.begin(after, what)
 	return d
 }
@@ -46,7 +46,7 @@ func (d *deadline) begin(after time.Duration, what string) {
 func (d *deadline) arm(after time.Duration, what string) {
 	d.disarm()
 	if after > 0 {
-		late := &TimeoutError{What: what, After: after, Host: d.host, Option: "Config.HeadTimeout"}
+		late := &TimeoutError{Wait: what, After: after, Option: "Config.HeadTimeout"}
 		if d.headed {
 			late.Option = "Config.IdleTimeout"
 		}
@@ -60,14 +60,14 @@ func (d *deadline) disarm() {
 	}
 }
 
-// pause says that nobody waits.
+// pause ends the wait.
 func (d *deadline) pause() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.disarm()
 }
 
-// head says that the head of the answer is there: nobody waits until somebody reads.
+// head ends the wait for the head of the answer; the next wait begins with a read.
 func (d *deadline) head() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,16 +93,27 @@ func (d *deadline) rearm() {
 	}
 }
 
+// traced returns the context, which begins the wait for the head anew when there is a connection and when the message is sent.
+func (d *deadline) traced() context.Context {
+	return httptrace.WithClientTrace(d.ctx, &httptrace.ClientTrace{
+		GotConn:      func(httptrace.GotConnInfo) { d.rearm() },
+		WroteRequest: func(httptrace.WroteRequestInfo) { d.rearm() },
+	})
+}
+
 func (d *deadline) stop() {
 	d.head()
 	d.cancel(nil)
 }
 
-// end stops it, and gives the cause where a wait that was too long, or a caller that gave up, is what an error comes from.
+// end stops the deadline, and replaces err by its cause: a wait that was too long, or the cancellation by the caller.
 func (d *deadline) end(err error) error {
 	cause := context.Cause(d.ctx)
 	d.stop()
 	var late *TimeoutError
+	if err == nil {
+		return nil
+	}
 	if errors.As(cause, &late) {
 		return late
 	}
@@ -112,18 +123,18 @@ func (d *deadline) end(err error) error {
 	return err
 }
 
-// unanswered is end for an error of the base transport: one of the request's own body stays what it is.
+// unanswered is end for an error of the base transport; an error of the request's own body stays as it is.
 func (d *deadline) unanswered(err error) error {
 	d.mu.Lock()
 	own := d.own
 	d.mu.Unlock()
 	if own == nil {
-		own = unreachable(err, d.host)
+		own = connectionError(err)
 	}
 	return d.end(own)
 }
 
-// sealingBody gives the sealed body of a request, and its length, -1 if that is not known.
+// sealingBody returns the sealed body of a request, and its length, -1 if that is not known.
 func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, closeBody func(), length int64, wait *deadline) (io.ReadCloser, int64, error) {
 	if length >= 0 && length <= wholeMax {
 		// A byte more than was promised would change what the caller meant.
@@ -144,7 +155,7 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 		if err != nil {
 			return nil, 0, err
 		}
-		return &wholeBody{rest: stream}, int64(len(stream)), nil
+		return &wholeBody{rest: stream, wait: wait}, int64(len(stream)), nil
 	}
 	sealing := &sealingReader{sealer: sealer, inner: inner, source: body, close: closeBody, left: length, wait: wait}
 	sealed := int64(-1)
@@ -154,12 +165,16 @@ func sealingBody(sealer *session.FrameSealer, inner []byte, body io.Reader, clos
 	return sealing, sealed, nil
 }
 
-type wholeBody struct{ rest []byte }
+type wholeBody struct {
+	rest []byte
+	wait *deadline
+}
 
 func (b *wholeBody) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 {
 		return 0, io.EOF
 	}
+	b.wait.rearm()
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
@@ -216,7 +231,7 @@ func (r *sealingReader) next() error {
 		r.left -= int64(n)
 		last = r.left == 0
 		if err != nil && len(room) > 0 {
-			// What is missing may not look like an end.
+			// A missing part must not look like an end.
 			return io.ErrUnexpectedEOF
 		}
 	} else {
@@ -239,6 +254,22 @@ func (r *sealingReader) next() error {
 func (r *sealingReader) Close() error {
 	r.close()
 	return nil
+}
+
+// idleReader bounds the time between two parts of an answer.
+type idleReader struct {
+	io.Reader
+	wait *deadline
+	idle time.Duration
+}
+
+func (r *idleReader) Read(p []byte) (int, error) {
+	r.wait.begin(r.idle, "the next part of the answer")
+	n, err := r.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = connectionError(err)
+	}
+	return n, err
 }
 
 // rawMax is how much of a sealed body is read at a time, in bytes.
@@ -267,7 +298,7 @@ type openingBody struct {
 	err    error
 }
 
-// frame gives the next frame's plaintext, io.EOF behind the last.
+// frame returns the next frame's plaintext, io.EOF behind the last.
 func (b *openingBody) frame() ([]byte, error) {
 	for {
 		if len(b.input) > 0 {
@@ -295,7 +326,7 @@ func (b *openingBody) frame() ([]byte, error) {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			b.ended = true
 		} else if err != nil {
-			return nil, unreachable(err, b.wait.host)
+			return nil, connectionError(err)
 		}
 	}
 }
@@ -312,7 +343,7 @@ func (b *openingBody) finish() error {
 	return err
 }
 
-// Read gives the body as its frames open.
+// Read returns the body as its frames open.
 func (b *openingBody) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -337,7 +368,7 @@ func (b *openingBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the connection up if the body was not read to its end.
+// Close returns the connection up if the body was not read to its end.
 func (b *openingBody) Close() error {
 	if b.err == nil {
 		b.err = http.ErrBodyReadAfterClose

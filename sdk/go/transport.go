@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,103 +15,114 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Config says how a [Transport] seals. The zero value is wire 3 with every suite, and trusts nobody: set Trust.
+// Config configures a [Transport]. A zero field means its default. Trust has none: without it every session fails.
 type Config struct {
-	// ServerURL is where sealed requests go; empty is where sessions are agreed. Requests to another origin are refused.
-	ServerURL string
-	// Wire is 1, 2 or 3; 0 is 3. On wires 1 and 2 nothing proves who the service is, and POST alone is sealed.
+	// AuthorityURL is the origin that agrees sessions and publishes identity keys. The default is the service itself.
+	AuthorityURL string
+	// Wire is the protocol: 1, 2 or 3. The default is 3. Wires 1 and 2 do not authenticate the service and seal POST alone.
 	Wire wire.Version
-	// InitPath is where sessions of wires 1 and 2 are agreed; empty is /session/init. /session/init/anon (wire 1) and
-	// /v1/session/init (wire 2) are the others.
+	// InitPath is the path of inits on wires 1 and 2: /session/init (the default), /session/init/anon (wire 1) or
+	// /v1/session/init (wire 2).
 	InitPath string
-	// ClientID is who the client says it is: 1 to 256 bytes of printable ASCII without a vertical bar; empty is sealway-go.
+	// ClientID names this client: 1 to 256 bytes of printable ASCII without a vertical bar. The default is sealway-go.
 	ClientID string
-	// Trust is whose word the client takes for who the service is; wire 3 needs it.
+	// Trust verifies the identity of the service on wire 3: [TrustPins], [TrustRoot] or [TrustFirstUse].
 	Trust Trust
-	// Suites are those that the client takes on wire 3, the one it likes most first; empty is all.
+	// Suites lists the key agreements of wire 3 in order of preference. The default is all of them.
 	Suites []crypto.Suite
-	// TTL is how long a session is to live, in whole seconds; 0 leaves it to the server.
+	// TTL is the life to ask for a session, in whole seconds. The default is the service's.
 	TTL time.Duration
-	// Authorization gives the value of that header for an init, empty for none. It is not a request's.
+	// Authorization returns the value of that header for an init, empty for none. Requests carry their own.
 	Authorization func(context.Context) (string, error)
-	// Proof gives a DPoP proof for an init on wire 3, whose claim init_hash is the base64url of initHash; nil is none.
+	// Proof returns the DPoP proof of an init on wire 3, whose claim init_hash is the base64url of initHash.
 	Proof func(ctx context.Context, initHash [32]byte) (string, error)
-	// Base sends what was sealed; nil is one like [http.DefaultTransport], which has 10 s to connect and 10 s for the handshake of TLS.
+	// Base sends the sealed messages. The default is like [http.DefaultTransport] and observes ConnectTimeout.
 	Base http.RoundTripper
-	// InitTimeout bounds an init or a renewal; 0 is 30 s.
-	InitTimeout time.Duration
-	// HeadTimeout bounds the wait for the head of an answer, its first frame with it; 0 is 60 s, negative none.
+	// ConnectTimeout bounds the TCP connection, and once more the TLS handshake. The default is 10 s; negative means no bound.
+	// A Base has its own.
+	ConnectTimeout time.Duration
+	// HeadTimeout bounds the time from the last sent part of a message to the head of its answer, which includes the first
+	// frame. The default is 30 s; negative means no bound.
 	HeadTimeout time.Duration
-	// IdleTimeout bounds the wait for the next bytes of an answer's body; 0 is 60 s, negative none.
+	// TotalTimeout bounds the whole call: agreement, retries, request and the body of the answer. The default is 60 s;
+	// negative means no bound, for streams without an end. It also bounds an agreement that serves several calls.
+	TotalTimeout time.Duration
+	// IdleTimeout bounds the time between two parts of an answer. The default is 60 s; negative means no bound.
 	IdleTimeout time.Duration
-	// BodyMax bounds the sealed bodies of answers on wires 1 and 2, and of requests there, in bytes; 0 is 16 MiB. Bodies of
-	// wire 3 stream, and are as long as they are.
-	BodyMax int64
-	// Observe is told of every call, init and renewal, if it is there. It must not block.
-	Observe func(Exchange)
+	// AnswerMaxBytes bounds an answer that is opened whole, on wires 1 and 2. The default is 16 MiB. Answers of wire 3 stream.
+	AnswerMaxBytes int64
+	// RequestMaxBytes bounds the body of a request that is sealed whole, on wires 1 and 2. The default is 16 MiB.
+	RequestMaxBytes int64
+	// OnMetrics receives the measurements of every call, init and renewal. It must not block.
+	OnMetrics func(Exchange)
 }
 
-// Transport is an [http.RoundTripper] that seals requests to one service and opens its answers. It is safe for concurrent use.
-// A session is agreed at the first request, once for all who wait, and renewed in good time.
+// Transport is an [http.RoundTripper] that seals requests to one service and opens the answers. It is safe for concurrent use.
+// The first request agrees a session for all requests, and the transport renews the session before its end.
 type Transport struct {
-	config     Config
-	sessionURL *url.URL
-	serverURL  *url.URL
-	three      *slot[*agreed3]
-	old        *slot[*agreedOld]
-	ring       *keyring
+	config       Config
+	serviceURL   *url.URL
+	authorityURL *url.URL
+	native       *slot[*nativeSession]
+	compat       *slot[*compatSession]
+	ring         *keyring
 }
 
-// NewTransport makes a transport for the service whose sessions are agreed at sessionURL (scheme, host and port). It sends nothing.
-func NewTransport(sessionURL string, config Config) (*Transport, error) {
+// NewTransport returns a transport for the service at serviceURL (scheme, host and port). It connects at the first request.
+// A wrong option is an [*Error] of [StageConfiguration].
+func NewTransport(serviceURL string, config Config) (*Transport, error) {
+	t, err := newTransport(serviceURL, config)
+	if err != nil {
+		return nil, failure(StageConfiguration, nil, err)
+	}
+	return t, nil
+}
+
+func newTransport(serviceURL string, config Config) (*Transport, error) {
 	t := &Transport{config: config}
 	var err error
-	if t.sessionURL, err = baseURL(sessionURL, "the session URL"); err != nil {
+	if t.serviceURL, err = baseURL(serviceURL, "the service's URL"); err != nil {
 		return nil, err
 	}
-	t.serverURL = t.sessionURL
-	if config.ServerURL != "" {
-		if t.serverURL, err = baseURL(config.ServerURL, "Config.ServerURL"); err != nil {
+	t.authorityURL = t.serviceURL
+	if config.AuthorityURL != "" {
+		if t.authorityURL, err = baseURL(config.AuthorityURL, "Config.AuthorityURL"); err != nil {
 			return nil, err
 		}
 	}
 	c := &t.config
-	if c.Wire == 0 {
-		c.Wire = wire.Wire3
-	}
-	if c.ClientID == "" {
-		c.ClientID = "sealway-go"
-	}
-	if c.InitPath == "" {
-		c.InitPath = "/session/init"
-	}
+	c.Wire = orDefault(c.Wire, wire.Wire3)
+	c.ClientID = orDefault(c.ClientID, "sealway-go")
+	c.InitPath = orDefault(c.InitPath, "/session/init")
 	if len(c.Suites) == 0 {
 		c.Suites = crypto.Suites()
 	}
-	if c.BodyMax == 0 {
-		c.BodyMax = 16 << 20
-	}
-	c.InitTimeout = orDefault(c.InitTimeout, 30*time.Second)
-	c.HeadTimeout = orDefault(c.HeadTimeout, 60*time.Second)
-	c.IdleTimeout = orDefault(c.IdleTimeout, 60*time.Second)
 	if err := checkConfig(c); err != nil {
 		return nil, err
 	}
+	c.AnswerMaxBytes = orDefault(c.AnswerMaxBytes, 16<<20)
+	c.RequestMaxBytes = orDefault(c.RequestMaxBytes, 16<<20)
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, 10*time.Second)
+	c.HeadTimeout = orDefault(c.HeadTimeout, 30*time.Second)
+	c.TotalTimeout = orDefault(c.TotalTimeout, 60*time.Second)
+	c.IdleTimeout = orDefault(c.IdleTimeout, 60*time.Second)
 	if c.Base == nil {
-		c.Base = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		connect := max(c.ConnectTimeout, 0)
+		c.Base = &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connect, KeepAlive: 30 * time.Second}).DialContext,
 			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64,
-			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: 10 * time.Second, ExpectContinueTimeout: time.Second,
+			IdleConnTimeout: 90 * time.Second, TLSHandshakeTimeout: connect, ExpectContinueTimeout: time.Second,
 			MaxResponseHeaderBytes: 64 << 10, DisableCompression: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	}
-	t.three, t.old = newSlot[*agreed3](c.InitTimeout, t.sessionURL.Host), newSlot[*agreedOld](c.InitTimeout, t.sessionURL.Host)
+	t.native, t.compat = newSlot[*nativeSession](c.TotalTimeout), newSlot[*compatSession](c.TotalTimeout)
 	if c.Wire == wire.Wire3 {
-		t.ring, err = newKeyring(c.Trust, origin(t.sessionURL))
+		t.ring, err = newKeyring(c.Trust, origin(t.authorityURL))
 	}
 	return t, err
 }
 
-func orDefault(value, standard time.Duration) time.Duration {
-	if value == 0 {
+func orDefault[T comparable](value, standard T) T {
+	var zero T
+	if value == zero {
 		return standard
 	}
 	return value
@@ -126,8 +138,12 @@ func checkConfig(c *Config) error {
 		return &UsageError{"Config.InitPath does not serve this wire: /session/init does wires 1 and 2, /session/init/anon wire 1, /v1/session/init wire 2"}
 	case c.TTL < 0 || c.TTL/time.Second > 1<<31:
 		return &UsageError{fmt.Sprintf("Config.TTL is %v: it is 0 to %d seconds", c.TTL, 1<<31)}
-	case c.InitTimeout < 0 || c.BodyMax < 0:
-		return &UsageError{fmt.Sprintf("Config.InitTimeout and Config.BodyMax are %v and %d: neither is negative, and 0 is the default", c.InitTimeout, c.BodyMax)}
+	case c.AnswerMaxBytes < 0 || c.RequestMaxBytes < 0:
+		return &UsageError{fmt.Sprintf("Config.AnswerMaxBytes and Config.RequestMaxBytes are %d and %d: neither is negative, and 0 is the default", c.AnswerMaxBytes, c.RequestMaxBytes)}
+	case c.Base != nil && c.ConnectTimeout != 0:
+		return &UsageError{"Config.ConnectTimeout has no effect beside Config.Base: set it there, or leave one of them out"}
+	case c.Trust.err != nil:
+		return c.Trust.err
 	case len(c.Suites) > wire.SuitesMax:
 		return &UsageError{fmt.Sprintf("Config.Suites has %d suites: at most %d", len(c.Suites), wire.SuitesMax)}
 	}
@@ -152,81 +168,131 @@ func baseURL(text, what string) (*url.URL, error) {
 	return parsed, nil
 }
 
-// origin names a service: scheme, host in lower case, port.
-func origin(u *url.URL) string {
+// origin returns scheme, host in lower case and port.
+func origin(u *url.URL) string { return u.Scheme + "://" + hostOf(u) }
+
+// hostOf returns host in lower case and port.
+func hostOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	host := strings.ToLower(u.Hostname())
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	return u.Scheme + "://" + host + ":" + port
+	return net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// RoundTrip seals a request, sends it and opens the answer. A call that the service has provably not served is sent once more,
-// if its body can be had again (GetBody). The body of an answer on wire 3 is opened as it comes; one that ends early is an
-// error of its Read.
+// RoundTrip seals a request, sends it and opens the answer. It retries once a request that the service has provably not served,
+// if the body is available again (GetBody). On wire 3 the body of the answer opens as it arrives; a body that ends early is an
+// error of Read. An error is an [*Error], except for the error of a context that the caller cancelled.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	source := &bodySource{request: request}
 	defer source.closeUnused()
-	if origin(request.URL) != origin(t.serverURL) {
-		return nil, &UsageError{"the request goes to " + origin(request.URL) + ", and the transport seals for " + origin(t.serverURL) + ": set Config.ServerURL, or make another transport"}
+	response, err := t.roundTrip(request, source)
+	if err != nil {
+		return nil, failureOf(request.Context(), StageCall, t.serviceURL, err)
+	}
+	return response, nil
+}
+
+func (t *Transport) roundTrip(request *http.Request, source *bodySource) (*http.Response, error) {
+	if origin(request.URL) != origin(t.serviceURL) {
+		return nil, &UsageError{"the request goes to " + origin(request.URL) + ", and the transport seals for " + origin(t.serviceURL) + ": make another transport for it"}
 	}
 	for name := range request.Header {
 		lower := strings.ToLower(name)
 		if wire.IsSealing(lower) || strings.HasPrefix(lower, "x-sealway-") {
-			return nil, &UsageError{"the header " + name + " is not a caller's to send"}
+			return nil, &UsageError{"the header " + name + " is reserved: remove it"}
 		}
 	}
-	roundTrip := t.roundTripOld
+	ctx, cancel := t.withTotal(request.Context())
+	exchange := t.roundTripCompat
 	if t.config.Wire == wire.Wire3 {
-		roundTrip = t.roundTrip3
+		exchange = t.roundTripNative
 	}
-	response, err := roundTrip(request, source)
-	return response, named(err, t.serverURL.Host)
+	response, err := exchange(request.WithContext(ctx), source)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	response.Request = request
+	response.Body = &answerBody{ReadCloser: response.Body, ctx: request.Context(), url: t.serviceURL, end: cancel}
+	return response, nil
 }
 
-// Client gives an [http.Client] over this transport. Its calls are bound by their contexts.
+// withTotal returns a context that ends after TotalTimeout.
+func (t *Transport) withTotal(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.config.TotalTimeout < 0 {
+		return context.WithCancel(ctx)
+	}
+	late := &TimeoutError{Wait: "the call", After: t.config.TotalTimeout, Option: "Config.TotalTimeout"}
+	return context.WithTimeoutCause(ctx, t.config.TotalTimeout, late)
+}
+
+// answerBody is the body of an answer: its errors name stage, code and host, and its end ends the time of the call.
+type answerBody struct {
+	io.ReadCloser
+	ctx context.Context
+	url *url.URL
+	end context.CancelFunc
+}
+
+// Read returns an [*Error] where the body breaks off or takes too long.
+func (b *answerBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.end()
+	}
+	if err != nil && err != io.EOF && err != http.ErrBodyReadAfterClose {
+		err = failureOf(b.ctx, StageCall, b.url, err)
+	}
+	return n, err
+}
+
+// Close ends the call.
+func (b *answerBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+// Client returns an [http.Client] over this transport.
 func (t *Transport) Client() *http.Client { return &http.Client{Transport: t} }
 
-// Session gives the id of the session in use, after agreeing one if there is none.
+// Session returns the id of the session in use, and agrees a session if there is none. An error is an [*Error] of
+// [StageAgreement].
 func (t *Transport) Session(ctx context.Context) (id string, err error) {
 	if t.config.Wire == wire.Wire3 {
-		agreed, err := t.session3(ctx)
+		agreed, err := t.currentNative(ctx)
 		if err != nil {
 			return "", err
 		}
 		return agreed.session.ID(), nil
 	}
-	agreed, err := t.sessionOld(ctx)
+	agreed, err := t.currentCompat(ctx)
 	if err != nil {
 		return "", err
 	}
 	return agreed.session.ID(), nil
 }
 
-// KeyID gives the identity key that the session in use was signed with; empty on wires 1 and 2, and before there is one.
+// KeyID returns the id of the identity key that signed the session in use; empty on wires 1 and 2, and before the first session.
 func (t *Transport) KeyID() string {
-	if agreed, ok := t.three.peek(); ok {
+	if agreed, ok := t.native.peek(); ok {
 		return agreed.session.Agreed().KeyID
 	}
 	return ""
 }
 
-// Suite gives that of the session in use; empty on wires 1 and 2, and before there is one.
+// Suite returns the suite of the session in use; empty on wires 1 and 2, and before the first session.
 func (t *Transport) Suite() crypto.Suite {
-	if agreed, ok := t.three.peek(); ok {
+	if agreed, ok := t.native.peek(); ok {
 		return crypto.Suite(agreed.session.Agreed().Suite)
 	}
 	return ""
 }
 
-// End has the service forget the session, on wire 3, and forgets and wipes it here. The next request agrees another.
+// End wipes the keys of the session in use and, on wire 3, ends the session at the service. The next request agrees another.
 func (t *Transport) End(ctx context.Context) error {
-	t.old.forget()
-	agreed, ok := t.three.take()
+	t.compat.forget()
+	agreed, ok := t.native.take()
 	if !ok {
 		return nil
 	}
@@ -234,21 +300,23 @@ func (t *Transport) End(ctx context.Context) error {
 	if agreed.over() {
 		return nil
 	}
-	return t.end3(ctx, agreed)
+	total, cancel := t.withTotal(ctx)
+	defer cancel()
+	return failureOf(ctx, StageAgreement, t.authorityURL, t.endNative(total, agreed))
 }
 
-// CloseIdleConnections closes those that nobody uses.
+// CloseIdleConnections closes the connections of Base that no request uses.
 func (t *Transport) CloseIdleConnections() {
 	if closer, ok := t.config.Base.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}
 }
 
-// String shows no key.
-func (t *Transport) String() string { return "sealway.Transport(" + origin(t.serverURL) + ")" }
+// String returns the origin of the service, and no key.
+func (t *Transport) String() string { return "sealway.Transport(" + origin(t.serviceURL) + ")" }
 
-func (t *Transport) observe(exchange Exchange) {
-	if t.config.Observe != nil {
-		t.config.Observe(exchange)
+func (t *Transport) measured(exchange Exchange) {
+	if t.config.OnMetrics != nil {
+		t.config.OnMetrics(exchange)
 	}
 }

@@ -80,7 +80,7 @@ func TestMethodsWithoutBodiesStatusesAndEmptyAnswersGoThrough(t *testing.T) {
 }
 
 func TestBodiesOfEveryLengthComeBackWhole(t *testing.T) {
-	s := newService(t, http.HandlerFunc(echo), Route{Path: "/", BodyMax: 8 << 20})
+	s := newService(t, http.HandlerFunc(echo), Route{Path: "/", BodyMaxBytes: 8 << 20})
 	transport := s.transport(t, nil)
 	for _, length := range []int{1, 65_000, 65_536, 65_537, 1 << 20, 1<<20 + 1, 3_000_001} {
 		body := strings.Repeat("0123456789abcdef", length/16+1)[:length]
@@ -122,7 +122,7 @@ func TestOneSessionIsAgreedForAllWhoWaitAndUsedByAllAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhoeverWaitsForASessionGivesUpAloneAndTheOthersGetIt(t *testing.T) {
+func TestACancelledCallerLeavesTheAgreementToTheOthers(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	transport := s.transport(t, nil)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -145,7 +145,7 @@ func TestASessionIsRenewedBeforeItsEndAndEndedOnDemand(t *testing.T) {
 		t.Fatal(err)
 	}
 	// As if most of its life were over.
-	agreed, _ := transport.three.peek()
+	agreed, _ := transport.native.peek()
 	agreed.born = agreed.born.Add(-280 * time.Second)
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil {
 		t.Fatal(err)
@@ -180,7 +180,7 @@ func TestASessionIsRenewedBeforeItsEndAndEndedOnDemand(t *testing.T) {
 func TestAClockThatIsProvenWrongIsSetAndTheCallSentOnceMore(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	var seen []Exchange
-	transport := s.transport(t, func(c *Config) { c.Observe = func(e Exchange) { seen = append(seen, e) } })
+	transport := s.transport(t, func(c *Config) { c.OnMetrics = func(e Exchange) { seen = append(seen, e) } })
 	if _, err := transport.Session(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +238,8 @@ func TestAServiceMayAskForAnotherSuiteAndTheClientBeginsAnewOnce(t *testing.T) {
 
 func TestTrustComesFromPinsARootOrTheFirstUse(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
-	for _, trust := range []Trust{{}, must(PinKeys(strings.Repeat("0", 32))), must(PinKeys(wire.EncodeBase64(newIdentity(t).PublicKey()))),
-		must(PinRoot(wire.EncodeBase64(newIdentity(t).PublicKey()), ""))} {
+	for _, trust := range []Trust{{}, TrustPins(strings.Repeat("0", 32)), TrustPins(wire.EncodeBase64(newIdentity(t).PublicKey())),
+		TrustRoot(wire.EncodeBase64(newIdentity(t).PublicKey()), nil)} {
 		transport := s.transport(t, func(c *Config) { c.Trust = trust })
 		if _, _, err := do(t, transport, "GET", s.URL+"/", ""); err == nil || !errorsAsTrust(err) && !errorsAsRetired(err) {
 			t.Fatal(err)
@@ -248,13 +248,13 @@ func TestTrustComesFromPinsARootOrTheFirstUse(t *testing.T) {
 	if s.served.Load() != 0 {
 		t.Fatal("a request was sent to a stranger")
 	}
-	pinned := s.transport(t, func(c *Config) { c.Trust = must(PinKeys(wire.EncodeBase64(s.identity.PublicKey()))) })
+	pinned := s.transport(t, func(c *Config) { c.Trust = TrustPins(wire.EncodeBase64(s.identity.PublicKey())) })
 	if _, _, err := do(t, pinned, "GET", s.URL+"/", ""); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "known", "services")
 	for range 2 {
-		transport := s.transport(t, func(c *Config) { c.Trust = TrustFirstUse(file) })
+		transport := s.transport(t, func(c *Config) { c.Trust = TrustFirstUse(NewFileTrustStore(file)) })
 		if _, _, err := do(t, transport, "GET", s.URL+"/", ""); err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestTrustComesFromPinsARootOrTheFirstUse(t *testing.T) {
 	}
 	// Another key under the same origin is a stranger.
 	s.identity = newIdentity(t)
-	transport := s.transport(t, func(c *Config) { c.Trust = TrustFirstUse(file) })
+	transport := s.transport(t, func(c *Config) { c.Trust = TrustFirstUse(NewFileTrustStore(file)) })
 	if _, _, err := do(t, transport, "GET", s.URL+"/", ""); !errorsAsTrust(err) && !errorsAsRetired(err) {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 	long, _ := http.NewRequest("POST", s.URL+"/", bytes.NewReader([]byte("ab")))
 	long.ContentLength = 1
 	usage(long, nil)
-	for _, config := range []Config{{Wire: 4}, {ClientID: "a|b"}, {InitPath: "/x"}, {Wire: 2, InitPath: "/session/init/anon"}, {Suites: []crypto.Suite{"x"}}, {BodyMax: -1}} {
+	for _, config := range []Config{{Wire: 4}, {ClientID: "a|b"}, {InitPath: "/x"}, {Wire: 2, InitPath: "/session/init/anon"}, {Suites: []crypto.Suite{"x"}}, {AnswerMaxBytes: -1}} {
 		if _, err := NewTransport(s.URL, config); err == nil {
 			t.Fatalf("%+v", config)
 		}
@@ -332,11 +332,11 @@ func TestWhatCannotBeSealedIsTheCallersMistakeAndIsNotSent(t *testing.T) {
 }
 
 func TestWhatWasBegunBeforeAnEndIsNotPutInItsPlace(t *testing.T) {
-	place, begun, release := newSlot[*agreedOld](time.Minute, ""), make(chan struct{}), make(chan struct{})
-	made := &agreedOld{life: life{time.Now(), time.Hour}}
-	got := make(chan *agreedOld)
+	place, begun, release := newSlot[*compatSession](time.Minute), make(chan struct{}), make(chan struct{})
+	made := &compatSession{life: life{time.Now(), time.Hour}}
+	got := make(chan *compatSession)
 	go func() {
-		value, _ := place.get(context.Background(), nil, func(context.Context, *agreedOld) (*agreedOld, error) {
+		value, _ := place.get(context.Background(), nil, func(context.Context, *compatSession) (*compatSession, error) {
 			close(begun)
 			<-release
 			return made, nil

@@ -13,28 +13,29 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// KeySetPath is where a service publishes its identity keys.
+// KeySetPath is the path at which a service publishes its identity keys.
 const KeySetPath = "/.well-known/sealway-keys"
 
 type trustKind uint8
 
 const (
-	trustKeys trustKind = iota
+	trustPins trustKind = iota
 	trustRoot
 	trustFirstUse
 )
 
-// Trust says whose word a client takes for who the service is. The zero value trusts nobody, so that nobody trusts by
-// oversight. spec/session-3.md#identity-keys
+// Trust verifies the identity of a service. The zero value trusts no service. spec/session-3.md#identity-keys
 type Trust struct {
-	kind trustKind
-	pins map[string][]byte // key id to key; nil where only the id is known
-	root []byte
-	file string
+	kind  trustKind
+	pins  map[string][]byte // key id to key; nil where only the id is known
+	root  []byte
+	store TrustStore
+	err   error
 }
 
-// PinKeys trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes).
-func PinKeys(pins ...string) (Trust, error) {
+// TrustPins trusts these identity keys alone: 1 to 16 key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes).
+// [NewTransport] reports a malformed pin.
+func TrustPins(pins ...string) Trust {
 	trust := Trust{pins: map[string][]byte{}}
 	for _, pin := range pins {
 		pin = strings.TrimSpace(pin)
@@ -46,14 +47,14 @@ func PinKeys(pins ...string) (Trust, error) {
 		}
 		public, err := publicKey(pin)
 		if err != nil {
-			return Trust{}, err
+			return Trust{err: err}
 		}
 		trust.pins[crypto.KeyID(public)] = public
 	}
 	if len(trust.pins) < 1 || len(trust.pins) > wire.PinnedKeysMax {
-		return Trust{}, &UsageError{fmt.Sprintf("1 to %d keys can be pinned", wire.PinnedKeysMax)}
+		return Trust{err: &UsageError{fmt.Sprintf("TrustPins has %d keys: 1 to %d can be pinned", len(trust.pins), wire.PinnedKeysMax)}}
 	}
-	return trust, nil
+	return trust
 }
 
 func publicKey(text string) ([]byte, error) {
@@ -64,22 +65,21 @@ func publicKey(text string) ([]byte, error) {
 	return public, nil
 }
 
-// PinRoot trusts the keys that this root signs for (base64 of 65 bytes). In file, unless it is empty, stands when the newest
-// set was issued, so that no older one is taken after a restart.
-func PinRoot(root, file string) (Trust, error) {
+// TrustRoot trusts the keys that this root key signs (base64 of 65 bytes). The store keeps the time of the newest key set, so
+// that no earlier set is accepted after a restart; it may be nil. [NewTransport] reports a malformed key.
+func TrustRoot(root string, store TrustStore) Trust {
 	public, err := publicKey(strings.TrimSpace(root))
-	return Trust{kind: trustRoot, root: public, file: file}, err
+	return Trust{kind: trustRoot, root: public, store: store, err: err}
 }
 
-// TrustFirstUse trusts what it meets at first use and keeps that in file. Who stands in between at the first use is not found
-// out. With an empty file it is kept in memory alone: for tests and demonstrations.
-func TrustFirstUse(file string) Trust { return Trust{kind: trustFirstUse, file: file} }
+// TrustFirstUse trusts the keys of the first answer and keeps them in the store. An attacker in between at the first use stays
+// undetected. A nil store keeps the keys in memory alone, for tests and demonstrations.
+func TrustFirstUse(store TrustStore) Trust { return Trust{kind: trustFirstUse, store: store} }
 
 // keyring holds the keys that a client trusts for one service.
 type keyring struct {
 	trust  Trust
 	origin string
-	file   *stateFile
 
 	mu        sync.Mutex
 	keys      map[string][]byte // trusted
@@ -97,27 +97,26 @@ func newKeyring(trust Trust, origin string) (*keyring, error) {
 			ring.keys[id] = public
 		}
 	}
-	if trust.file == "" {
+	if trust.store == nil {
 		return ring, nil
 	}
-	ring.file = &stateFile{path: trust.file}
 	switch trust.kind {
 	case trustRoot:
-		line, err := ring.file.read(ring.stateName())
+		line, err := trust.store.Line(ring.stateName())
 		if err != nil {
 			return nil, err
 		}
-		if ring.issuedMs, err = parseIssued(line, trust.file); err != nil {
+		if ring.issuedMs, err = parseIssued(line, trust.store); err != nil {
 			return nil, err
 		}
 	case trustFirstUse:
-		line, err := ring.file.read(origin)
+		line, err := trust.store.Line(origin)
 		if err != nil {
 			return nil, err
 		}
 		if line != "" {
 			if ring.keys, ring.rootID, err = parseTrustLine(line); err != nil {
-				return nil, &UsageError{"the line of " + origin + " in " + trust.file + " is damaged"}
+				return nil, &UsageError{"the line of " + origin + " in " + storeName(trust.store) + " is damaged"}
 			}
 			ring.met = true
 		}
@@ -133,7 +132,7 @@ func (r *keyring) pinned() []string {
 	defer r.mu.Unlock()
 	var ids []string
 	switch r.trust.kind {
-	case trustKeys:
+	case trustPins:
 		for id := range r.trust.pins {
 			ids = append(ids, id)
 		}
@@ -146,14 +145,14 @@ func (r *keyring) pinned() []string {
 	return ids
 }
 
-// key gives a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
+// key returns a key if it is trusted to have signed at serverMs; ask says that the service's key set has to be seen first.
 func (r *keyring) key(id string, serverMs, nowMs uint64) (public []byte, ask bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	public = r.keys[id]
 	canLearn := false
 	switch r.trust.kind {
-	case trustKeys:
+	case trustPins:
 		_, canLearn = r.trust.pins[id]
 	case trustRoot:
 		if canLearn = true; r.set != nil {
@@ -192,12 +191,12 @@ func (r *keyring) lookUp(id string, set []byte, serverMs, nowMs uint64) ([]byte,
 func (r *keyring) take(data []byte, nowMs uint64) error {
 	set, err := session.ParseKeySet(data)
 	if err != nil {
-		return &TrustError{Way: "its key set is malformed", Err: err}
+		return &TrustError{Reason: "its key set is malformed", Err: err}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch r.trust.kind {
-	case trustKeys:
+	case trustPins:
 		for _, key := range set.Keys {
 			if _, pinned := r.trust.pins[key.KeyID]; pinned {
 				r.keys[key.KeyID] = key.Public
@@ -205,9 +204,9 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 		}
 	case trustRoot:
 		if err := set.VerifyRoot(r.trust.root, nowMs, r.issuedMs); err != nil {
-			return &TrustError{Way: "its key set is not what the pinned root signed last", Err: err}
+			return &TrustError{Reason: "its key set is not what the pinned root signed last", Err: err}
 		}
-		if r.file != nil {
+		if r.trust.store != nil {
 			if err := r.keepIssued(set.IssuedMs); err != nil {
 				return err
 			}
@@ -228,30 +227,38 @@ func (r *keyring) take(data []byte, nowMs uint64) error {
 // keepIssued keeps when the root's newest set was issued. Where another process has taken a newer one meanwhile, this one is refused.
 func (r *keyring) keepIssued(issuedMs uint64) error {
 	newest := func(line string) (string, error) {
-		theirs, err := parseIssued(line, r.file.path)
+		theirs, err := parseIssued(line, r.trust.store)
 		if err == nil && theirs > issuedMs {
-			err = &TrustError{Way: "its key set is older than one that another process took from the pinned root", Err: wire.Refuse(wire.CodeKeyUntrusted)}
+			err = &TrustError{Reason: "its key set is older than one that another process took from the pinned root", Err: wire.Refuse(wire.CodeKeyUntrusted)}
 		}
 		return strconv.FormatUint(issuedMs, 10), err
 	}
 	if issuedMs > r.issuedMs {
-		return r.file.update(r.stateName(), newest)
+		return r.trust.store.Update(r.stateName(), newest)
 	}
-	line, err := r.file.read(r.stateName())
+	line, err := r.trust.store.Line(r.stateName())
 	if err == nil {
 		_, err = newest(line)
 	}
 	return err
 }
 
+// storeName names a store in a message.
+func storeName(store TrustStore) string {
+	if named, ok := store.(fmt.Stringer); ok {
+		return named.String()
+	}
+	return "the trust store"
+}
+
 // parseIssued reads the line of a root: 0 where there is none.
-func parseIssued(line, path string) (uint64, error) {
+func parseIssued(line string, store TrustStore) (uint64, error) {
 	if line == "" {
 		return 0, nil
 	}
 	issuedMs, err := strconv.ParseUint(line, 10, 64)
 	if err != nil {
-		return 0, &UsageError{path + ": a time is no number of milliseconds"}
+		return 0, &UsageError{storeName(store) + ": a time is no number of milliseconds"}
 	}
 	return issuedMs, nil
 }
@@ -261,18 +268,18 @@ func (r *keyring) retired(set []byte, nowMs uint64) error {
 	if r.trust.kind == trustRoot && set != nil {
 		return r.take(set, nowMs)
 	}
-	told := &TrustError{Way: "it has none of the trusted keys any more: this is another service or an impostor, or its keys were replaced. Ask its operator which keys are its own, and pin those or their root",
+	retired := &TrustError{Reason: "it has none of the trusted keys any more: this is another service or an impostor, or its keys were replaced. Ask its operator which keys are its own, and pin those or their root",
 		Err: wire.Refuse(wire.CodeKeyRetired)}
 	if parsed, err := session.ParseKeySet(set); err == nil {
 		for _, key := range parsed.Keys {
-			told.KeyIDs = append(told.KeyIDs, key.KeyID)
+			retired.KeyIDs = append(retired.KeyIDs, key.KeyID)
 		}
 	}
-	return told
+	return retired
 }
 
 // wantsSet says whether the key set is needed to keep all keys that an authenticated answer names.
-func (r *keyring) wantsSet(answer *session.InitAnswer3) bool {
+func (r *keyring) wantsSet(answer *session.InitAnswer) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.trust.kind == trustFirstUse && slices.ContainsFunc(answer.KeyIDs, func(id string) bool {
@@ -281,7 +288,7 @@ func (r *keyring) wantsSet(answer *session.InitAnswer3) bool {
 }
 
 // remember keeps what an authenticated answer says of the service's keys, where trust comes from the first use.
-func (r *keyring) remember(answer *session.InitAnswer3) error {
+func (r *keyring) remember(answer *session.InitAnswer) error {
 	if r.trust.kind != trustFirstUse {
 		return nil
 	}
@@ -307,8 +314,8 @@ func (r *keyring) remember(answer *session.InitAnswer3) error {
 	if !changed {
 		return nil
 	}
-	if r.file != nil {
-		err := r.file.update(r.origin, func(line string) (string, error) {
+	if r.trust.store != nil {
+		err := r.trust.store.Update(r.origin, func(line string) (string, error) {
 			if line == "" {
 				return trustLine(order, merged, r.rootID), nil
 			}
@@ -335,19 +342,19 @@ func (r *keyring) remember(answer *session.InitAnswer3) error {
 }
 
 func (r *keyring) untrusted(id string) error {
-	way := "it is none of the pinned ones: this is another service or an impostor. Ask its operator for its key id, and pin that or its root"
+	reason := "it is none of the pinned ones: this is another service or an impostor. Ask its operator for its key id, and pin that or its root"
 	switch {
-	case r.trust.kind == trustKeys && len(r.trust.pins) == 0:
-		way = "no key is pinned; ask the service's operator for the key id and pin it, or its root"
+	case r.trust.kind == trustPins && len(r.trust.pins) == 0:
+		reason = "no key is pinned; ask the service's operator for the key id and pin it, or its root"
 	case r.trust.kind == trustRoot:
-		way = "the set that the root signed does not have it, or not at this time: this is another service or an impostor, the set has to be signed anew, or this machine's clock is wrong. Ask its operator"
-	case r.trust.kind == trustFirstUse && r.file != nil:
-		way = "it is another than was met before: this is another service or an impostor. If its operator says that the keys were replaced, remove the line of " +
-			r.origin + " from " + r.trust.file
+		reason = "the set that the root signed does not have it, or not at this time: this is another service or an impostor, the set has to be signed anew, or this machine's clock is wrong. Ask its operator"
+	case r.trust.kind == trustFirstUse && r.trust.store != nil:
+		reason = "it is another than was met before: this is another service or an impostor. If its operator says that the keys were replaced, remove the line of " +
+			r.origin + " from " + storeName(r.trust.store)
 	case r.trust.kind == trustFirstUse:
-		way = "it is another than was met before: this is another service or an impostor"
+		reason = "it is another than was met before: this is another service or an impostor"
 	}
-	return &TrustError{KeyID: id, Way: way, Err: wire.Refuse(wire.CodeKeyUntrusted)}
+	return &TrustError{KeyID: id, Reason: reason, Err: wire.Refuse(wire.CodeKeyUntrusted)}
 }
 
 // trustLine writes KEYID:BASE64 … root:KEYID.

@@ -21,7 +21,7 @@ const sharedOrigin = "https://a.example:443"
 // meets has a keyring take a key set of these keys, and remember an answer that the first of them signed.
 func meets(t *testing.T, ring *keyring, keys ...crypto.Signer) error {
 	t.Helper()
-	answer := &session.InitAnswer3{KeyID: crypto.KeyID(keys[0].PublicKey())}
+	answer := &session.InitAnswer{KeyID: crypto.KeyID(keys[0].PublicKey())}
 	for _, key := range keys {
 		answer.KeyIDs = append(answer.KeyIDs, crypto.KeyID(key.PublicKey()))
 	}
@@ -33,7 +33,7 @@ func meets(t *testing.T, ring *keyring, keys ...crypto.Signer) error {
 
 func keptKeys(t *testing.T, file string) map[string][]byte {
 	t.Helper()
-	line := must((&stateFile{path: file}).read(sharedOrigin))
+	line := must(NewFileTrustStore(file).Line(sharedOrigin))
 	keys, _, err := parseTrustLine(line)
 	if err != nil {
 		t.Fatalf("%q: %v", line, err)
@@ -43,7 +43,7 @@ func keptKeys(t *testing.T, file string) map[string][]byte {
 
 func TestWhatAnotherProcessMetFirstIsNotOverwritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known")
-	one, other := must(newKeyring(TrustFirstUse(file), sharedOrigin)), must(newKeyring(TrustFirstUse(file), sharedOrigin))
+	one, other := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin)), must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin))
 	genuine, next, further, impostor := newIdentity(t), newIdentity(t), newIdentity(t), newIdentity(t)
 	if err := meets(t, one, genuine, next); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestWhatAnotherProcessMetFirstIsNotOverwritten(t *testing.T) {
 
 func TestTheTimeOfARootsSetNeverGoesBackForAnyProcess(t *testing.T) {
 	file, root, key, far := filepath.Join(t.TempDir(), "roots"), newIdentity(t), newIdentity(t), uint64(1)<<50
-	trust := must(PinRoot(wire.EncodeBase64(root.PublicKey()), file))
+	trust := TrustRoot(wire.EncodeBase64(root.PublicKey()), NewFileTrustStore(file))
 	one, other := must(newKeyring(trust, sharedOrigin)), must(newKeyring(trust, sharedOrigin))
 	take := func(ring *keyring, issuedMs uint64) error {
 		return ring.take(signedSet(t, root, issuedMs, far, key), 1)
@@ -95,7 +95,7 @@ func TestTheTimeOfARootsSetNeverGoesBackForAnyProcess(t *testing.T) {
 			t.Fatal(step.issuedMs, err)
 		}
 	}
-	if line := must((&stateFile{path: file}).read(one.stateName())); line != "300" {
+	if line := must(NewFileTrustStore(file).Line(one.stateName())); line != "300" {
 		t.Fatal(line)
 	}
 	if err := os.WriteFile(file, []byte(one.stateName()+" rubbish\n"), 0o600); err != nil {
@@ -111,9 +111,9 @@ func TestUpdatesOfOneFileByManyLoseNone(t *testing.T) {
 	var all sync.WaitGroup
 	for writer := range 8 {
 		all.Go(func() {
-			own := &stateFile{path: file}
+			own := NewFileTrustStore(file)
 			for n := range 20 {
-				if err := own.update(fmt.Sprintf("%d/%d", writer, n), func(string) (string, error) { return "x", nil }); err != nil {
+				if err := own.Update(fmt.Sprintf("%d/%d", writer, n), func(string) (string, error) { return "x", nil }); err != nil {
 					t.Error(err)
 				}
 			}

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// BreakerOptions say when calls fail at once because those before them did. The zero value has the defaults.
+// BreakerOptions bound the failures after which calls fail at once. The zero value has the defaults.
 type BreakerOptions struct {
-	// Failures in a row that open it; 10 unless said.
+	// Failures is the number of failures in a row that open the breaker. The default is 10.
 	Failures int
-	// OpenFor is how long it stays open before it lets a probe through; 250 ms unless said.
+	// OpenFor is the time from opening to the first probe. The default is 250 ms.
 	OpenFor time.Duration
-	// Probes at a time while it is half open; the first that succeeds closes it. 1 unless said.
+	// Probes is the number of concurrent probes of a half-open breaker; the first success closes it. The default is 1.
 	Probes int
 	// Off lets everything through.
 	Off bool
 }
 
-// BreakerState is what a breaker lets through.
+// BreakerState is the state of a breaker.
 type BreakerState int
 
-// Everything, nothing, probes.
+// A closed breaker lets all calls through, an open one none, a half-open one probes.
 const (
 	Closed BreakerState = iota
 	Open
 	HalfOpen
 )
 
-// breaker knows no clock: whoever asks says what time it is.
+// breaker takes the time as an argument.
 type breaker struct {
 	options  BreakerOptions
 	mu       sync.Mutex

@@ -124,7 +124,7 @@ func codeOf(t *testing.T, err error) *Error {
 	return told
 }
 
-// fake is a broker that does as it is told.
+// fake is a broker whose answers the test sets.
 type fake struct {
 	wire.UnimplementedBrokerServer
 	wire.UnimplementedKeysServer
@@ -181,7 +181,7 @@ func TestABrokerThatIsBackInTimeIsAskedAgain(t *testing.T) {
 	turn.Store(0)
 	fake.calls.Store(0)
 	_, err := asks.GenerateKey(context.Background(), "k", "aes-256-gcm")
-	if told := codeOf(t, err); fake.calls.Load() != 1 || told.Sent != Answered || told.Attempts != 1 {
+	if told := codeOf(t, err); fake.calls.Load() != 1 || told.Delivery != Answered || told.Attempts != 1 {
 		t.Errorf("what may not be done twice was sent %d times: %v", fake.calls.Load(), err)
 	}
 }
@@ -192,19 +192,19 @@ func TestWhatTheBrokerRefusesIsNotAskedAgain(t *testing.T) {
 	})
 	_, err := client(t, Options{Socket: socket}).Hash(context.Background(), "p", nil)
 	told := codeOf(t, err)
-	if told.Code != codes.ResourceExhausted || told.Sent != Answered || fake.calls.Load() != 1 || strings.ContainsAny(err.Error(), "\n\x1b") {
+	if told.Code != codes.ResourceExhausted || told.Delivery != Answered || fake.calls.Load() != 1 || strings.ContainsAny(err.Error(), "\n\x1b") {
 		t.Error(err)
 	}
 }
 
-func TestNobodyThereIsToldAsNotSentAndOpensTheBreaker(t *testing.T) {
+func TestAnAbsentBrokerMeansNotSentAndOpensTheBreaker(t *testing.T) {
 	asks := client(t, Options{
 		Socket: filepath.Join(t.TempDir(), "none"), Retry: RetryOptions{Attempts: 2, First: time.Millisecond},
 		Breaker: BreakerOptions{Failures: 4, OpenFor: time.Minute},
 	})
 	for range 2 {
 		_, err := asks.Hash(context.Background(), "p", nil)
-		if told := codeOf(t, err); told.Code != codes.Unavailable || told.Sent != NotSent || told.Attempts != 2 || !told.IsPassing() {
+		if told := codeOf(t, err); told.Code != codes.Unavailable || told.Delivery != NotSent || told.Attempts != 2 || !told.IsPassing() {
 			t.Errorf("%v after %d", err, told.Attempts)
 		}
 	}
@@ -214,7 +214,7 @@ func TestNobodyThereIsToldAsNotSentAndOpensTheBreaker(t *testing.T) {
 	}
 }
 
-func TestADeadlineEndsACallAndTheBrokerIsToldOfIt(t *testing.T) {
+func TestADeadlineEndsACallAndReachesTheBroker(t *testing.T) {
 	told, release := make(chan time.Duration, 2), make(chan struct{})
 	_, socket := pretend(t, func(ctx context.Context) (*wire.HashResponse, error) {
 		at, _ := ctx.Deadline()
@@ -226,7 +226,7 @@ func TestADeadlineEndsACallAndTheBrokerIsToldOfIt(t *testing.T) {
 	asks := client(t, Options{Socket: socket, Deadline: 100 * time.Millisecond})
 	begun := time.Now()
 	_, err := asks.Hash(context.Background(), "p", nil)
-	if failure := codeOf(t, err); failure.Code != codes.DeadlineExceeded || failure.Sent != PerhapsDone || time.Since(begun) > 3*time.Second {
+	if failure := codeOf(t, err); failure.Code != codes.DeadlineExceeded || failure.Delivery != PerhapsDone || time.Since(begun) > 3*time.Second {
 		t.Error(err)
 	}
 	if left := <-told; left <= 0 || left > 100*time.Millisecond {
@@ -286,7 +286,7 @@ func TestMoreThanMayWaitFailsAtOnceAndABoundHoldsMessages(t *testing.T) {
 	for fake.calls.Load() == 0 || len(asks.places) < 2 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := asks.Hash(context.Background(), "p", nil); codeOf(t, err).Code != codes.ResourceExhausted || codeOf(t, err).Sent != NotSent {
+	if _, err := asks.Hash(context.Background(), "p", nil); codeOf(t, err).Code != codes.ResourceExhausted || codeOf(t, err).Delivery != NotSent {
 		t.Error(err)
 	}
 	if _, err := asks.Hash(context.Background(), "p", make([]byte, 2000)); codeOf(t, err).Code != codes.OutOfRange {
@@ -300,7 +300,7 @@ func TestAnotherUsersSocketIsSentNothing(t *testing.T) {
 	fake, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) { return one, nil })
 	other, own := os.Getuid()+1, os.Getuid()
 	_, err := client(t, Options{Socket: socket, BrokerUID: &other, Retry: RetryOptions{Attempts: 1}}).Hash(context.Background(), "p", nil)
-	if told := codeOf(t, err); fake.calls.Load() != 0 || told.Sent != NotSent || !strings.Contains(err.Error(), "another user") {
+	if told := codeOf(t, err); fake.calls.Load() != 0 || told.Delivery != NotSent || !strings.Contains(err.Error(), "another user") {
 		t.Error(err)
 	}
 	if _, err := client(t, Options{Socket: socket, BrokerUID: &own}).Hash(context.Background(), "p", nil); err != nil {
@@ -352,7 +352,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 	asJSON, _ := json.Marshal(map[string]any{"x": secret})
 	for _, shown := range []string{
 		fmt.Sprintf("%v %s %x %q %#v %d", secret, secret, secret, secret, secret, secret), string(asJSON),
-		fmt.Sprintf("%+v", Opened{Plaintext: secret}), fmt.Sprintf("%+v", Encapsulated{SharedSecret: secret}), fmt.Sprint(Plain{Plaintext: secret}),
+		fmt.Sprintf("%+v", Decryption{Plaintext: secret}), fmt.Sprintf("%+v", Encapsulation{SharedSecret: secret}), fmt.Sprint(Plain{Plaintext: secret}),
 	} {
 		if strings.Contains(shown, "SECRET") || strings.Contains(shown, "534543") || strings.Contains(shown, "83 69") {
 			t.Error(shown)

@@ -22,23 +22,23 @@ import (
 // DeadlineMax is the longest deadline there may be.
 const DeadlineMax = time.Hour
 
-// Options say how a broker is called. All but Socket have defaults.
+// Options configure a [Client]. All but Socket have defaults.
 type Options struct {
-	// Socket is where it listens.
+	// Socket is the path of the socket on which the broker listens.
 	Socket string
-	// BrokerUID is the user that it must run as; whoever else listens there is sent nothing. Not looked at where nil.
+	// BrokerUID is the user id that the broker must run as. The client sends nothing to another user. Nil skips the check.
 	BrokerUID *int
-	// Deadline is how long a call may take, its attempts and pauses included; a context's own ends it earlier. 5 s unless said.
+	// Deadline bounds a call with its attempts and pauses; the deadline of a context may end it earlier. The default is 5 s.
 	Deadline time.Duration
-	// Retry says how calls are repeated.
+	// Retry bounds the attempts of a call.
 	Retry RetryOptions
-	// Breaker says when calls fail at once because those before them did.
+	// Breaker bounds the failures after which calls fail at once.
 	Breaker BreakerOptions
-	// InFlightMax is how many calls may be under way at once; others wait. 256 unless said.
+	// InFlightMax bounds the concurrent calls; others wait. The default is 256.
 	InFlightMax int
-	// WaitingMax is how many may wait for their turn; one more fails at once. 1,024 unless said.
+	// WaitingMax bounds the calls that wait; one more fails at once. The default is 1,024.
 	WaitingMax int
-	// MessageMax is the longest message, sent or received, in bytes; 4 MiB unless said.
+	// MessageMax bounds a message in either direction, in bytes. The default is 4 MiB.
 	MessageMax int
 }
 
@@ -126,14 +126,14 @@ func (c *Client) Format(state fmt.State, _ rune) {
 	_, _ = fmt.Fprintf(state, "Client(%s)", c.options.Socket)
 }
 
-// What changes the key store and may not be done twice.
+// These change the key store and must not run twice.
 var unsentAlone = map[string]bool{"Generate": true, "Import": true, "Rotate": true}
 
 // course is how far a call came.
 type course struct {
 	operation string
 	attempts  int
-	sent      Sent
+	sent      Delivery
 	last      *Error
 }
 
@@ -211,20 +211,20 @@ func (c *Client) attempt(ctx context.Context, way *course, invoke func(context.C
 	case seen.hasLeft.Load():
 		way.sent = max(way.sent, PerhapsDone)
 	}
-	// What the broker refused is no sign that it is away.
+	// A rejection shows that the broker is available.
 	said = succeeded
 	if told.Code() == codes.Unavailable {
 		said = failed
 	}
 	failure := way.fail(told.Code(), told.Message(), nil)
 	if answered {
-		failure.Sent = Answered
+		failure.Delivery = Answered
 	}
 	return failure
 }
 
 func (w *course) fail(code codes.Code, text string, cause error) *Error {
-	return &Error{Operation: w.operation, Code: code, Text: oneLine(text), Sent: w.sent, Attempts: w.attempts, cause: cause}
+	return &Error{Operation: w.operation, Code: code, Text: oneLine(text), Delivery: w.sent, Attempts: w.attempts, cause: cause}
 }
 
 func (w *course) late(ctx context.Context) *Error {

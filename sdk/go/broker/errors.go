@@ -7,13 +7,13 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Sent says whether the broker saw a call that failed.
-type Sent int
+// Delivery says how far a failed call came.
+type Delivery int
 
 // From surely not to surely.
 const (
 	// NotSent: nothing was done.
-	NotSent Sent = iota
+	NotSent Delivery = iota
 	// PerhapsDone: it left, and no answer came.
 	PerhapsDone
 	// Answered: the broker said why.
@@ -21,18 +21,18 @@ const (
 )
 
 // String is the word for it.
-func (s Sent) String() string { return [...]string{"not sent", "perhaps done", "answered"}[s] }
+func (s Delivery) String() string { return [...]string{"not sent", "perhaps done", "answered"}[s] }
 
 // Error is a call that failed. There is no key and no input in it.
 type Error struct {
 	// Operation is what was called, such as Hash.
 	Operation string
-	// Code is the broker's where Sent is Answered, else the client's own.
+	// Code is the broker's where Delivery is Answered, else the client's own.
 	Code codes.Code
 	// Text says why, in one line.
 	Text string
-	// Sent says whether the broker saw it.
-	Sent Sent
+	// Delivery says how far the call came.
+	Delivery Delivery
 	// Attempts that were made, 0 where it was refused here.
 	Attempts int
 	cause    error
@@ -40,10 +40,10 @@ type Error struct {
 
 // Error is a sentence, for people.
 func (e *Error) Error() string {
-	return fmt.Sprintf("broker: %s: %s (%s, %s)", e.Operation, e.Text, e.Code, e.Sent)
+	return fmt.Sprintf("broker: %s: %s (%s, %s)", e.Operation, e.Text, e.Code, e.Delivery)
 }
 
-// Unwrap gives a context's error, where that ended the call.
+// Unwrap returns a context's error, where that ended the call.
 func (e *Error) Unwrap() error { return e.cause }
 
 // IsPassing says whether the same call may succeed a little later: the broker is away, or the breaker is open.

@@ -53,7 +53,7 @@ func (c *Client) EnableKey(ctx context.Context, id string, version uint32) (Key,
 	return keyAnswer(c.keys.Enable(ctx, &wire.EnableRequest{KeyId: id, Version: version}))
 }
 
-// PublicKey gives the public half of a version as SubjectPublicKeyInfo; 0 takes the current one.
+// PublicKey returns the public half of a version as SubjectPublicKeyInfo; 0 takes the current one.
 func (c *Client) PublicKey(ctx context.Context, id string, version uint32) (der []byte, of uint32, err error) {
 	answer, err := c.keys.PublicKey(ctx, &wire.PublicKeyRequest{KeyId: id, Version: version})
 	if err != nil {

@@ -34,7 +34,7 @@ func descriptor(of *wire.Descriptor) Descriptor {
 	return made
 }
 
-// Batch is what came of a batch: one output for each input, in their order.
+// Batch is the result of a batch: one output for each input, in the order of the inputs.
 type Batch[T any] struct {
 	Outputs    []T
 	Descriptor Descriptor
@@ -49,7 +49,7 @@ func batch[T any](operation string, of *wire.Descriptor, outputs []T, inputs int
 }
 
 func odd(operation, text string) error {
-	return &Error{Operation: operation, Code: codes.Internal, Text: text, Sent: Answered, Attempts: 1}
+	return &Error{Operation: operation, Code: codes.Internal, Text: text, Delivery: Answered, Attempts: 1}
 }
 
 // CertificateRequest is a certificate to be signed by a key that the broker keeps. What is not said is the profile's to say.
@@ -104,14 +104,14 @@ func messages(ciphers []Cipher) []*wire.Cipher {
 	return made
 }
 
-// Opened is a plaintext, or why there is none.
-type Opened struct {
+// Decryption is the plaintext of one ciphertext, or the reason for its refusal.
+type Decryption struct {
 	Plaintext Secret
 	Refusal   *Refusal
 }
 
-// Rewrapped is a ciphertext under the current version, or why there is none.
-type Rewrapped struct {
+// RewrapResult is a ciphertext under the current version of the key, or the reason for its refusal.
+type RewrapResult struct {
 	Cipher  Cipher
 	Refusal *Refusal
 }
@@ -120,14 +120,14 @@ func refusalOf(said *wire.Refusal) *Refusal {
 	return &Refusal{Code: codes.Code(said.GetCode()), Message: oneLine(said.GetMessage())}
 }
 
-// Signed is a signature, or a tag, to be looked at.
-type Signed struct {
+// SignedMessage is an input with the signature or tag to verify.
+type SignedMessage struct {
 	Input, Signature []byte
 	// KeyVersion 0 tries the current one.
 	KeyVersion uint32
 }
 
-func signedMessages(signed []Signed) []*wire.Signed {
+func signedMessages(signed []SignedMessage) []*wire.Signed {
 	made := make([]*wire.Signed, len(signed))
 	for at, one := range signed {
 		made[at] = &wire.Signed{Input: one.Input, Signature: one.Signature, KeyVersion: one.KeyVersion}
@@ -142,8 +142,8 @@ type Derivation struct {
 	Length uint32
 }
 
-// Encapsulated is a shared secret and what tells it to the holder of the private key.
-type Encapsulated struct {
+// Encapsulation is a shared secret and the ciphertext that conveys the secret to the holder of the private key.
+type Encapsulation struct {
 	Ciphertext   []byte
 	SharedSecret Secret
 }

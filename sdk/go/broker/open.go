@@ -28,7 +28,7 @@ type KeyedCertificateRequest struct {
 	CRLPoints []string
 }
 
-// SignCertificateWithKey gives a certificate (DER) for a request, signed by a key that crosses the socket. A key of the store
+// SignCertificateWithKey returns a certificate (DER) for a request, signed by a key that crosses the socket. A key of the store
 // does not: SignCertificate.
 func (c *Client) SignCertificateWithKey(ctx context.Context, request *KeyedCertificateRequest) ([]byte, error) {
 	asked := &open.SignCertificateRequest{

@@ -21,7 +21,7 @@ func (c *Client) Hash(ctx context.Context, profile string, inputs ...[]byte) (Ba
 	return batch("Hash", answer.GetDescriptor_(), answer.GetDigests(), len(inputs))
 }
 
-// SignCertificate gives a certificate (DER) for a request, signed by a key of the store. Repeated after a lost answer, it is
+// SignCertificate returns a certificate (DER) for a request, signed by a key of the store. Repeated after a lost answer, it is
 // another certificate with a serial number of its own.
 func (c *Client) SignCertificate(ctx context.Context, request *CertificateRequest) (der []byte, by Descriptor, err error) {
 	asked := &wire.SignCertificateRequest{
@@ -63,40 +63,40 @@ func (c *Client) Encrypt(ctx context.Context, profile, key string, plains ...Pla
 }
 
 // Decrypt opens ciphertexts, each by itself: one that does not open is refused, and the others are opened all the same.
-func (c *Client) Decrypt(ctx context.Context, profile, key string, ciphers ...Cipher) (Batch[Opened], error) {
+func (c *Client) Decrypt(ctx context.Context, profile, key string, ciphers ...Cipher) (Batch[Decryption], error) {
 	answer, err := c.broker.Decrypt(ctx, &wire.DecryptRequest{Profile: profile, KeyId: key, Ciphers: messages(ciphers)})
 	if err != nil {
-		return Batch[Opened]{}, err
+		return Batch[Decryption]{}, err
 	}
-	var made []Opened
+	var made []Decryption
 	for _, one := range answer.GetOpened() {
 		switch said := one.GetResult().(type) {
 		case *wire.Opened_Plaintext:
-			made = append(made, Opened{Plaintext: said.Plaintext})
+			made = append(made, Decryption{Plaintext: said.Plaintext})
 		case *wire.Opened_Refusal:
-			made = append(made, Opened{Refusal: refusalOf(said.Refusal)})
+			made = append(made, Decryption{Refusal: refusalOf(said.Refusal)})
 		default:
-			return Batch[Opened]{}, odd("Decrypt", "an answer holds neither a plaintext nor a refusal")
+			return Batch[Decryption]{}, odd("Decrypt", "an answer holds neither a plaintext nor a refusal")
 		}
 	}
 	return batch("Decrypt", answer.GetDescriptor_(), made, len(ciphers))
 }
 
 // Rewrap seals anew under the key's current version what an earlier one sealed; the plaintext does not leave the broker.
-func (c *Client) Rewrap(ctx context.Context, profile, key string, ciphers ...Cipher) (Batch[Rewrapped], error) {
+func (c *Client) Rewrap(ctx context.Context, profile, key string, ciphers ...Cipher) (Batch[RewrapResult], error) {
 	answer, err := c.broker.Rewrap(ctx, &wire.RewrapRequest{Profile: profile, KeyId: key, Ciphers: messages(ciphers)})
 	if err != nil {
-		return Batch[Rewrapped]{}, err
+		return Batch[RewrapResult]{}, err
 	}
-	var made []Rewrapped
+	var made []RewrapResult
 	for _, one := range answer.GetRewrapped() {
 		switch said := one.GetResult().(type) {
 		case *wire.Rewrapped_Cipher:
-			made = append(made, Rewrapped{Cipher: cipherOf(said.Cipher)})
+			made = append(made, RewrapResult{Cipher: cipherOf(said.Cipher)})
 		case *wire.Rewrapped_Refusal:
-			made = append(made, Rewrapped{Refusal: refusalOf(said.Refusal)})
+			made = append(made, RewrapResult{Refusal: refusalOf(said.Refusal)})
 		default:
-			return Batch[Rewrapped]{}, odd("Rewrap", "an answer holds neither a ciphertext nor a refusal")
+			return Batch[RewrapResult]{}, odd("Rewrap", "an answer holds neither a ciphertext nor a refusal")
 		}
 	}
 	return batch("Rewrap", answer.GetDescriptor_(), made, len(ciphers))
@@ -112,7 +112,7 @@ func (c *Client) Sign(ctx context.Context, profile, key string, inputs ...[]byte
 }
 
 // Verify says of each signature whether it is one.
-func (c *Client) Verify(ctx context.Context, profile, key string, signed ...Signed) (Batch[bool], error) {
+func (c *Client) Verify(ctx context.Context, profile, key string, signed ...SignedMessage) (Batch[bool], error) {
 	answer, err := c.broker.Verify(ctx, &wire.VerifyRequest{Profile: profile, KeyId: key, Signed: signedMessages(signed)})
 	if err != nil {
 		return Batch[bool]{}, err
@@ -130,7 +130,7 @@ func (c *Client) Mac(ctx context.Context, profile, key string, inputs ...[]byte)
 }
 
 // VerifyMac says of each tag, in Signature, whether it is one.
-func (c *Client) VerifyMac(ctx context.Context, profile, key string, signed ...Signed) (Batch[bool], error) {
+func (c *Client) VerifyMac(ctx context.Context, profile, key string, signed ...SignedMessage) (Batch[bool], error) {
 	answer, err := c.broker.VerifyMac(ctx, &wire.VerifyMacRequest{Profile: profile, KeyId: key, Signed: signedMessages(signed)})
 	if err != nil {
 		return Batch[bool]{}, err
@@ -169,28 +169,28 @@ func (c *Client) Random(ctx context.Context, profile string, length, count uint3
 }
 
 // EncapsulateTo makes count shared secrets for a key of the store.
-func (c *Client) EncapsulateTo(ctx context.Context, profile, key string, count uint32) (Batch[Encapsulated], error) {
+func (c *Client) EncapsulateTo(ctx context.Context, profile, key string, count uint32) (Batch[Encapsulation], error) {
 	return c.encapsulate(ctx, &wire.EncapsulateRequest{Profile: profile, To: &wire.EncapsulateRequest_KeyId{KeyId: key}, Count: count})
 }
 
 // EncapsulateToPublic makes count shared secrets for a public key that the caller has.
-func (c *Client) EncapsulateToPublic(ctx context.Context, profile string, public []byte, count uint32) (Batch[Encapsulated], error) {
+func (c *Client) EncapsulateToPublic(ctx context.Context, profile string, public []byte, count uint32) (Batch[Encapsulation], error) {
 	return c.encapsulate(ctx, &wire.EncapsulateRequest{Profile: profile, To: &wire.EncapsulateRequest_PublicKey{PublicKey: public}, Count: count})
 }
 
-func (c *Client) encapsulate(ctx context.Context, asked *wire.EncapsulateRequest) (Batch[Encapsulated], error) {
+func (c *Client) encapsulate(ctx context.Context, asked *wire.EncapsulateRequest) (Batch[Encapsulation], error) {
 	answer, err := c.broker.Encapsulate(ctx, asked)
 	if err != nil {
-		return Batch[Encapsulated]{}, err
+		return Batch[Encapsulation]{}, err
 	}
-	var made []Encapsulated
+	var made []Encapsulation
 	for _, one := range answer.GetEncapsulated() {
-		made = append(made, Encapsulated{one.GetCiphertext(), one.GetSharedSecret()})
+		made = append(made, Encapsulation{one.GetCiphertext(), one.GetSharedSecret()})
 	}
 	return batch("Encapsulate", answer.GetDescriptor_(), made, int(max(asked.GetCount(), 1)))
 }
 
-// Decapsulate gives the shared secrets behind ciphertexts; version 0 takes the current one.
+// Decapsulate returns the shared secrets behind ciphertexts; version 0 takes the current one.
 func (c *Client) Decapsulate(ctx context.Context, profile, key string, version uint32, ciphertexts ...[]byte) (Batch[Secret], error) {
 	answer, err := c.broker.Decapsulate(ctx, &wire.DecapsulateRequest{Profile: profile, KeyId: key, KeyVersion: version, Ciphertexts: ciphertexts})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// checkPeer asks the kernel who listens: whoever else has put a socket there is sent nothing.
+// checkPeer compares the user id of the listening process, which the kernel reports, with the expected one.
 func checkPeer(connection net.Conn, uid int) error {
 	raw, err := connection.(*net.UnixConn).SyscallConn()
 	if err != nil {

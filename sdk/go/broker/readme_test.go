@@ -19,7 +19,7 @@ func TestTheReadmesProgramRunsInAnEmptyProject(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("no program in the README")
 	}
-	module, err := filepath.Abs("..")
+	module, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestTheReadmesProgramRunsInAnEmptyProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, arguments := range [][]string{
-		{"mod", "init", "example"}, {"mod", "edit", "-require=sealway.dev/go@v0.0.0", "-replace=sealway.dev/go=" + module},
+		{"mod", "init", "example"}, {"mod", "edit", "-require=sealway.dev/go/broker@v0.0.0", "-replace=sealway.dev/go/broker=" + module},
 		{"run", ".", socket},
 	} {
 		command := exec.Command("go", arguments...)

@@ -61,7 +61,7 @@ func TestEveryOperationOfARealBroker(t *testing.T) {
 		codes.InvalidArgument: second(asks.Hash(ctx, "nobody", nil)),
 		codes.NotFound:        second(asks.Sign(ctx, "P256", "nobody", nil)),
 	} {
-		if told := codeOf(t, err); told.Code != code || told.Sent != Answered || told.Attempts != 1 {
+		if told := codeOf(t, err); told.Code != code || told.Delivery != Answered || told.Attempts != 1 {
 			t.Error(err)
 		}
 	}
@@ -78,12 +78,12 @@ func encryption(t *testing.T, asks *Client) {
 		sealed[at].AAD = []byte("aad")
 	}
 	sealed[1].Tag[0] ^= 1
-	opened := must[Batch[Opened]](t)(asks.Decrypt(ctx, "Seal", "seal", sealed...)).Outputs
+	opened := must[Batch[Decryption]](t)(asks.Decrypt(ctx, "Seal", "seal", sealed...)).Outputs
 	if string(opened[0].Plaintext) != "one" || opened[1].Refusal == nil || opened[1].Refusal.Code != codes.InvalidArgument {
 		t.Error("one of a batch is refused and the other is opened")
 	}
 	must[Key](t)(asks.RotateKey(ctx, "seal", nil))
-	renewed := must[Batch[Rewrapped]](t)(asks.Rewrap(ctx, "Seal", "seal", sealed...)).Outputs
+	renewed := must[Batch[RewrapResult]](t)(asks.Rewrap(ctx, "Seal", "seal", sealed...)).Outputs
 	if renewed[0].Cipher.KeyVersion != 2 || renewed[1].Refusal == nil {
 		t.Errorf("%+v", renewed)
 	}
@@ -103,7 +103,7 @@ func signatures(t *testing.T, asks *Client) {
 		t.Error("the signature is none")
 	}
 	valid := must[Batch[bool]](t)(asks.Verify(ctx, "P256", "sign",
-		Signed{Input: []byte("text"), Signature: signed.Outputs[0]}, Signed{Input: []byte("other"), Signature: signed.Outputs[0]}))
+		SignedMessage{Input: []byte("text"), Signature: signed.Outputs[0]}, SignedMessage{Input: []byte("other"), Signature: signed.Outputs[0]}))
 	if !slices.Equal(valid.Outputs, []bool{true, false}) {
 		t.Error(valid.Outputs)
 	}
@@ -145,9 +145,9 @@ func agreements(t *testing.T, asks *Client) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, sent := range []Batch[Encapsulated]{
-		must[Batch[Encapsulated]](t)(asks.EncapsulateTo(ctx, "Kem", "kem", 2)),
-		must[Batch[Encapsulated]](t)(asks.EncapsulateToPublic(ctx, "Kem", public, 2)),
+	for _, sent := range []Batch[Encapsulation]{
+		must[Batch[Encapsulation]](t)(asks.EncapsulateTo(ctx, "Kem", "kem", 2)),
+		must[Batch[Encapsulation]](t)(asks.EncapsulateToPublic(ctx, "Kem", public, 2)),
 	} {
 		told := must[Batch[Secret]](t)(asks.Decapsulate(ctx, "Kem", "kem", 0, sent.Outputs[0].Ciphertext, sent.Outputs[1].Ciphertext))
 		if !bytes.Equal(told.Outputs[0], sent.Outputs[0].SharedSecret) || bytes.Equal(told.Outputs[0], told.Outputs[1]) {
@@ -156,7 +156,7 @@ func agreements(t *testing.T, asks *Client) {
 	}
 	tags := must[Batch[[]byte]](t)(asks.Mac(ctx, "Mac", "mac", []byte("one"), []byte("two"))).Outputs
 	valid := must[Batch[bool]](t)(asks.VerifyMac(ctx, "Mac", "mac",
-		Signed{Input: []byte("one"), Signature: tags[0], KeyVersion: 1}, Signed{Input: []byte("one"), Signature: tags[1], KeyVersion: 1}))
+		SignedMessage{Input: []byte("one"), Signature: tags[0], KeyVersion: 1}, SignedMessage{Input: []byte("one"), Signature: tags[1], KeyVersion: 1}))
 	if !slices.Equal(valid.Outputs, []bool{true, false}) {
 		t.Error(valid.Outputs)
 	}

@@ -10,11 +10,11 @@ import (
 // Generate, Import and Rotate are repeated only where the first attempt surely was not sent: twice, they could make a key or a
 // version that nobody knows of. The zero value has the defaults.
 type RetryOptions struct {
-	// Attempts of one call, the first included; 1 never repeats. 5 unless said.
+	// Attempts bounds the attempts of a call, the first included; 1 disables retries. The default is 5.
 	Attempts int
-	// First is the longest pause before the second attempt; it doubles with each. 20 ms unless said.
+	// First bounds the pause before the second attempt; the bound doubles with each attempt. The default is 20 ms.
 	First time.Duration
-	// Longest is the longest pause at all; 500 ms unless said.
+	// Longest bounds every pause. The default is 500 ms.
 	Longest time.Duration
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What a real broker tells a collector: its span of the call is a child of the caller's.
+// A real broker exports its span of the call as a child of the caller's.
 func TestTheTraceOfACallArrivesAtARealBroker(t *testing.T) {
 	const trace, span = "0af7651916cd43dd8448eb211c80319c", "00f067aa0ba902b7"
 	spans := make(chan []byte, 64)

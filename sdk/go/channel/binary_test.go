@@ -101,7 +101,7 @@ func (g *ground) startRelay() {
 	g.url = "ws://" + said.Listen + said.Path
 }
 
-// mint gives the two grants of a channel, as JSON.
+// mint returns the two grants of a channel, as JSON.
 func (g *ground) mint(extra ...string) (client, server []byte) {
 	g.t.Helper()
 	arguments := append([]string{"relay", "mint", "--issuer-key-file", g.path("key.json"), "--tunnel-url", g.url, "--aud", "relay"}, extra...)

@@ -40,7 +40,7 @@ func TestAChunkThatIsBeingReadIsNotOverwrittenByTheRecordsBehindIt(t *testing.T)
 			}
 			held := <-reading.chunks
 			if len(between.Data) > 0 {
-				// One chunk is read while the next one waits: whoever asks for the next has done with the first.
+				// One chunk is read while the next one waits: a read of the next releases the first.
 				held = <-reading.chunks
 				first = between.Data
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"sealway.dev/go/channel/protocol"
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 	v1StreamsMax = 256
 	// backlog is how many streams of the peer may wait to be accepted.
 	backlog = 64
-	// What a peer may send on a stream before it is read, in bytes. Peers of v1 send a whole window as one frame.
+	// Windows of streams, in bytes. Peers of v1 send a whole window as one frame.
 	windowNative = 1 << 20
 	windowV1     = 256 << 10
 	// frameMax is the longest body of a frame that this side sends: with its header it fills a native record.
@@ -129,7 +129,7 @@ func (c *Channel) OpenVersion(ctx context.Context, kind string, version uint32) 
 	return made, nil
 }
 
-// Accept waits for the next stream of the peer. Whoever accepts looks at its kind, and resets what it does not serve.
+// Accept waits for the next stream of the peer. The caller checks its kind, and resets a stream that it does not serve.
 func (c *Channel) Accept(ctx context.Context) (*Stream, error) {
 	select {
 	case stream := <-c.incoming:
@@ -225,7 +225,7 @@ func (c *Channel) sayGoodbye(code uint16, reason string) {
 		c.gate.sendMu.Lock()
 		_ = c.gate.sealLocked(&protocol.Content{Kind: protocol.Close, Code: code, Reason: reason})
 		c.gate.sendMu.Unlock()
-		// Where a record says it, the relay need not know why.
+		// A record carries the reason, so the relay does not receive it.
 		reason = ""
 	}
 	_ = c.gate.socket.ws.Close(websocket.StatusNormalClosure, reason)

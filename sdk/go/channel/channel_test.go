@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestAnOrderlyEndIsToldToThePeerAndProved(t *testing.T) {
+func TestAnOrderlyCloseReachesThePeerAuthenticated(t *testing.T) {
 	client, server := pair(t, 0x104, nil, nil)
 	stream, err := client.Open(within(t, 5*time.Second), "talk")
 	if err != nil {
@@ -168,7 +168,7 @@ func TestNothingPrintedOfAChannelsPartsShowsAKey(t *testing.T) {
 	}
 }
 
-func TestAFailureThatPassesIsToldFromOneThatDoesNot(t *testing.T) {
+func TestIsPassingSeparatesTransientFromPermanentFailures(t *testing.T) {
 	if err := ofClose(StageAttach, 1008, "token replay"); err.Code != "token_replay" || !err.IsPassing() {
 		t.Error(err)
 	}

@@ -61,7 +61,7 @@ func TestChannelsThatAreOverLeaveNothingRunning(t *testing.T) {
 		}
 		<-server.Done()
 	}
-	// What is left are the tests' servers, which end with the test: each has a goroutine that accepts.
+	// The remaining goroutines are of the tests' servers, which end with the test.
 	for begun := time.Now(); runtime.NumGoroutine() > before+15; time.Sleep(20 * time.Millisecond) {
 		if time.Since(begun) > 8*time.Second {
 			stacks := make([]byte, 1<<20)

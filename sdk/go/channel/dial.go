@@ -159,7 +159,7 @@ func agreeOn(ctx context.Context, socket *socket, settings *protocol.Settings, i
 		settings.LocalStatic.Wipe()
 	}
 	if err != nil {
-		// Any violation is fatal, and is not told to whoever sent it.
+		// Any violation is fatal, and the sender does not learn of it.
 		_ = socket.ws.CloseNow()
 		return nil, err
 	}

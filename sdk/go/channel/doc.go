@@ -1,8 +1,7 @@
-// Package channel is an end of a channel: two peers that agree keys over a relay which neither trusts, and streams of bytes
-// between them.
+// Package channel is an end of a channel: two peers agree keys over a relay that neither trusts, and exchange streams of bytes.
 //
-// [Attach] makes one from a grant, [Dial] and [Accept] make one without a relay, and a [Listener] and a [Connector] keep
-// making them for as long as a program runs. Streams come by [Channel.Open] and [Channel.Accept]; package rpc has remote calls
+// [Attach] makes a channel from a grant, [Dial] and [Accept] make one without a relay, and a [Listener] and a [Connector] make
+// channels for as long as a program runs. Streams come by [Channel.Open] and [Channel.Accept]; package rpc has remote calls
 // on them.
 //
 // The contracts are spec/channel.md, spec/relay.md and spec/rpc.md. Package protocol below has the bytes and reaches no clock,

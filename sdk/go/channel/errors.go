@@ -48,7 +48,7 @@ func (e *Error) Is(target error) bool {
 	return is && other.Code == e.Code && (other.Stage == "" || other.Stage == e.Stage)
 }
 
-// What a signature, a key or a configuration decides does not change by itself.
+// Signatures, keys and configurations do not change by themselves.
 var lasting = map[string]bool{
 	"address_invalid": true, "channel_mismatch": true, "forbidden": true, "grant_invalid": true, "invalid_attach": true,
 	"role_mismatch": true, "suite_unsupported": true, "tls_untrusted": true, "unauthorized": true, "upgrade_refused": true,
@@ -56,7 +56,7 @@ var lasting = map[string]bool{
 
 // IsPassing says whether the same may work a little later: nobody was there, a bound was reached, a connection broke.
 func (e *Error) IsPassing() bool {
-	// What a handshake or a record is refused for is this peer's doing: the next one is another.
+	// A rejected handshake or record is the fault of this peer: the next peer is another.
 	return e.Stage == StageHandshake || e.Stage == StageRecord || !lasting[e.Code]
 }
 

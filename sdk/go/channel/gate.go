@@ -84,7 +84,7 @@ func streamFrame(kind byte, flags uint16, id uint32) []byte {
 // isOwn says whether this side opens streams of that number: the client's are odd.
 func (g *gate) isOwn(id uint32) bool { return id%2 == 1 == g.isClient }
 
-// Read gives the library the peer's frames, and between them the resets that this side has decided.
+// Read returns the library the peer's frames, and between them the resets that this side has decided.
 func (g *gate) Read(into []byte) (int, error) {
 	for len(g.arrived) == 0 {
 		var resets chan uint32

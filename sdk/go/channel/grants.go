@@ -68,7 +68,7 @@ func NewControl(base, name string, role relay.Role, bearer string, client *http.
 	parsed, err := url.Parse(base)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || parsed.User != nil ||
 		strings.Trim(parsed.Path, "/") != "" || parsed.RawQuery != "" {
-		// What stands before an @ would be shown wherever the address is.
+		// Credentials before an @ would be shown with the address.
 		return nil, fault(StageGrant, "address_invalid", "no http:// or https:// address without a path and a password")
 	}
 	for _, sign := range []byte(bearer) {

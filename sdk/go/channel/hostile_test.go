@@ -15,7 +15,7 @@ import (
 
 	"sealway.dev/go/channel/protocol"
 	"sealway.dev/go/channel/relay"
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // raw is a client that may say anything.
@@ -38,7 +38,7 @@ func dialRaw(t *testing.T, info *relay.DirectInfo) *raw {
 }
 
 func (r *raw) send(message []byte) {
-	// What the other end has closed takes nothing more; the test looks at the other end.
+	// A stream that the other end closed accepts no data; the test checks the other end.
 	_ = r.ws.Write(context.Background(), websocket.MessageBinary, message)
 }
 

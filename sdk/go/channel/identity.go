@@ -53,10 +53,10 @@ func ParseIdentity(text string) (*Identity, error) {
 	return &Identity{protocol.Key(raw)}, nil
 }
 
-// Encode gives the private key in base64url: a secret.
+// Encode returns the private key in base64url: a secret.
 func (i *Identity) Encode() string { return base64.RawURLEncoding.EncodeToString(i.private[:]) }
 
-// Public gives the public half in base64url, as grants pin it.
+// Public returns the public half in base64url, as grants pin it.
 func (i *Identity) Public(curve Curve) (string, error) {
 	public, err := protocol.PublicKey(curve.suite(), &i.private)
 	if err != nil {

@@ -18,16 +18,16 @@ const (
 	shakingMax = 64
 )
 
-// Backoff is the waits between attempts: each one random between nothing and a bound that doubles, so that many who lost the
-// same relay do not come back together. The zero value has the defaults.
+// Backoff bounds the waits between attempts. Each wait is random below a bound that doubles, so that clients that lost the same
+// relay do not return together. The zero value has the defaults.
 type Backoff struct {
-	// First is the bound of the first wait; 250 ms unless said.
+	// First bounds the first wait. The default is 250 ms.
 	First time.Duration
-	// Max is the bound of any wait; 30 s unless said.
+	// Max bounds every wait. The default is 30 s.
 	Max time.Duration
-	// Settled is how long a channel, or an attempt, must last for the next wait to be the first again; 10 s unless said.
+	// Settled is the life of a channel or attempt after which the next wait is the first again. The default is 10 s.
 	Settled time.Duration
-	// Failed hears of attempts that failed, and of the longest wait before the next; nil for nobody.
+	// Failed receives the error of each failed attempt and the bound of the next wait. It may be nil.
 	Failed func(err error, wait time.Duration)
 }
 
@@ -82,7 +82,7 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 // make makes one attempt after another, until one succeeds or fails in a way that does not pass by itself.
 func (a *attempts) make(ctx context.Context, once func(context.Context) (*Channel, error)) (*Channel, error) {
 	if !a.since.IsZero() && time.Since(a.since) < a.Settled {
-		// What ends at once each time is as good as a failure.
+		// A channel that always ends at once counts as a failure.
 		a.failures++
 	} else {
 		a.failures = 0
@@ -119,20 +119,20 @@ type Listener struct {
 	mu       sync.Mutex
 	attempts attempts
 	// asking has the next grant, once a client asks for its counterpart; nil where nobody waits for it.
-	asking chan granted
-	// shaken has what came of peers that were given a grant; shaking are those under way.
-	shaken  chan shaken
+	asking chan grantResult
+	// shaken receives the results of handshakes; shaking counts those under way.
+	shaken  chan handshakeResult
 	shaking int
 }
 
-type granted struct {
+type grantResult struct {
 	grant *relay.Grant
 	err   error
-	// ended says that whoever asked had its context end.
+	// ended is true if the context of the caller ended.
 	ended bool
 }
 
-type shaken struct {
+type handshakeResult struct {
 	channel *Channel
 	err     error
 	ended   bool
@@ -147,7 +147,7 @@ func NewListener(grants Grants, options *Options, backoff Backoff) (*Listener, e
 	}
 	me, err := NewInstance()
 	made := &Listener{
-		grants: grants, options: options.filled(), me: me, attempts: newAttempts(backoff), shaken: make(chan shaken, shakingMax),
+		grants: grants, options: options.filled(), me: me, attempts: newAttempts(backoff), shaken: make(chan handshakeResult, shakingMax),
 	}
 	if made.options.PeerTimeout <= 0 {
 		made.options.PeerTimeout = peerTime
@@ -216,15 +216,15 @@ func (l *Listener) askLater(ctx context.Context, why error) {
 
 // ask waits, and then for the next grant.
 func (l *Listener) ask(ctx context.Context, wait time.Duration) {
-	asking := make(chan granted, 1)
+	asking := make(chan grantResult, 1)
 	l.asking = asking
 	go func() {
 		if wait > 0 && !l.attempts.wait(ctx, wait) {
-			asking <- granted{err: ctx.Err(), ended: true}
+			asking <- grantResult{err: ctx.Err(), ended: true}
 			return
 		}
 		grant, err := l.grants.Next(ctx)
-		asking <- granted{grant, err, ctx.Err() != nil}
+		asking <- grantResult{grant, err, ctx.Err() != nil}
 	}()
 }
 
@@ -232,7 +232,7 @@ func (l *Listener) shake(ctx context.Context, grant *relay.Grant) {
 	l.shaking++
 	go func() {
 		channel, err := Attach(ctx, grant, l.me, &l.options)
-		l.shaken <- shaken{channel, err, ctx.Err() != nil}
+		l.shaken <- handshakeResult{channel, err, ctx.Err() != nil}
 	}()
 }
 
@@ -262,7 +262,7 @@ type Connector struct {
 	grants  Grants
 	options Options
 	me      Instance
-	// turn is held by whoever makes the channel; a channel, so that a context ends the wait for it.
+	// turn is the lock of the goroutine that makes the channel; a Go channel, so that a context ends the wait.
 	turn     chan struct{}
 	attempts attempts
 	current  *Channel
@@ -284,7 +284,7 @@ func NewConnector(grants Grants, options *Options, backoff Backoff) (*Connector,
 	return made, err
 }
 
-// Channel gives the channel, or another one where it has ended. Those who ask at the same time wait for the same attempts. Errors
+// Channel returns the channel, or another one where it has ended. Those who ask at the same time wait for the same attempts. Errors
 // are as Listener.Accept's.
 func (c *Connector) Channel(ctx context.Context) (*Channel, error) {
 	select {

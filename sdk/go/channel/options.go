@@ -5,35 +5,33 @@ import (
 	"time"
 )
 
-// Options say how a channel is made and kept. The zero value has the defaults.
+// Options configure a channel. The zero value has the defaults.
 type Options struct {
-	// Identity is this end's static key, for grants that pin keys.
+	// Identity is the static key of this end, for grants that pin keys.
 	Identity *Identity
-	// ConnectTimeout is from the name of the host to the upgraded WebSocket; 10 s unless said.
+	// ConnectTimeout bounds name resolution, connection, TLS and the upgrade to a WebSocket. The default is 10 s.
 	ConnectTimeout time.Duration
-	// PeerTimeout is how long the peer may take to come; until a minute after the grant's end unless said, without a relay as
-	// long as HandshakeTimeout.
+	// PeerTimeout bounds the wait for the peer. The default ends a minute after the grant; without a relay it is HandshakeTimeout.
 	PeerTimeout time.Duration
-	// HandshakeTimeout is from the peer's first message to the end of the handshake; 15 s unless said.
+	// HandshakeTimeout bounds the handshake from the first message of the peer. The default is 15 s.
 	HandshakeTimeout time.Duration
-	// TLS is for wss: whom to trust and what to show; the authorities of this machine and nothing unless said.
+	// TLS configures wss. The default trusts the certificate authorities of this machine and has no client certificate.
 	TLS *tls.Config
-	// Origin is sent as browsers do; none unless said.
+	// Origin is the value of that header. The default is none.
 	Origin string
-	// PingEvery is how often the peer is asked for a sign of life; 20 s unless said. A relay ends channels on which nothing
-	// moves for 60 s.
+	// PingEvery is the interval of pings. The default is 20 s. A relay closes channels that are idle for 60 s.
 	PingEvery time.Duration
-	// SilentMax is how long the peer may be silent altogether; 45 s unless said.
+	// SilentMax bounds the silence of the peer. The default is 45 s.
 	SilentMax time.Duration
-	// WriteTimeout is how long a record may wait to be taken by the connection; 30 s unless said.
+	// WriteTimeout bounds the wait of a record for the connection. The default is 30 s.
 	WriteTimeout time.Duration
-	// AcceptUnconfirmed takes a flowersec-v1 server that proves nothing before its first record, as those of January 2026.
+	// AcceptUnconfirmed accepts a flowersec-v1 server that proves nothing before its first record, as those of January 2026.
 	AcceptUnconfirmed bool
-	// PadTo is the length in bytes to whose multiples native records are padded.
+	// PadTo is the multiple, in bytes, to which native records are padded.
 	PadTo int
-	// RekeyAfterRecords is after how many records this end changes its native key, 2 to 2^20; 2^20 unless said.
+	// RekeyAfterRecords is the number of records after which this end changes its native key: 2 to 2^20. The default is 2^20.
 	RekeyAfterRecords uint64
-	// RekeyAfter is the age at which this end changes its native key; 1 h unless said.
+	// RekeyAfter is the age at which this end changes its native key. The default is 1 h.
 	RekeyAfter time.Duration
 }
 

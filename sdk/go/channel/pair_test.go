@@ -29,18 +29,18 @@ func directInfo(suite uint16) *relay.DirectInfo {
 	return info
 }
 
-type accepted struct {
+type acceptResult struct {
 	channel *Channel
 	err     error
 }
 
 // serve takes up one peer, and tells its address.
-func serve(t testing.TB, info *relay.DirectInfo, options *Options) <-chan accepted {
+func serve(t testing.TB, info *relay.DirectInfo, options *Options) <-chan acceptResult {
 	t.Helper()
-	taken := make(chan accepted, 1)
+	taken := make(chan acceptResult, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		channel, err := Accept(answer, request, info, options)
-		taken <- accepted{channel, err}
+		taken <- acceptResult{channel, err}
 	}))
 	t.Cleanup(server.Close)
 	info.URL = "ws" + strings.TrimPrefix(server.URL, "http") + "/ws"
@@ -204,7 +204,7 @@ func playHandshake(ofClient, ofServer *protocol.Settings) error {
 	return nil
 }
 
-func TestAPeerThatLeftWhileItsRequestWasTakenUpIsToldAsGone(t *testing.T) {
+func TestAPeerThatLeavesDuringAcceptIsReportedAsGone(t *testing.T) {
 	info := directInfo(0x104)
 	taken := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {

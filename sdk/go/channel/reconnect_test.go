@@ -9,7 +9,7 @@ import (
 
 	"sealway.dev/go/channel"
 	"sealway.dev/go/channel/relay"
-	"sealway.dev/go/rpc"
+	"sealway.dev/go/channel/rpc"
 )
 
 const (

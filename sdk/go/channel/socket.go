@@ -159,7 +159,7 @@ func ofSocket(stage Stage, err error) *Error {
 		return fault(stage, "record_too_large", "a message is longer than 1 MiB")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return caused(err, stage, "timeout", "it took longer than was waited")
-	// How endpoints and relays of v1 end every channel.
+	// Endpoints and relays of v1 end every channel so.
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		return fault(stage, "closed", "the connection was closed without a word")
 	}

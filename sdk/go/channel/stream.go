@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/yamux"
 
-	"sealway.dev/go/rpc/frame"
+	"sealway.dev/go/channel/rpc/frame"
 )
 
 // finishTime is how long a peer may go on sending on a stream that this side has closed.
@@ -27,7 +27,7 @@ type Stream struct {
 
 var _ net.Conn = (*Stream)(nil)
 
-// Kind is what whoever opened the stream said that it is for.
+// Kind returns the kind that the opener of the stream gave it.
 func (s *Stream) Kind() string { return s.prologue.Kind }
 
 // Version is that of the kind, at least 1.

@@ -14,10 +14,10 @@ import (
 
 func TestAChannelOverTLSHoldsTheServersCertificate(t *testing.T) {
 	info := directInfo(0x104)
-	taken := make(chan accepted, 2)
+	taken := make(chan acceptResult, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		channel, err := Accept(answer, request, info, nil)
-		taken <- accepted{channel, err}
+		taken <- acceptResult{channel, err}
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

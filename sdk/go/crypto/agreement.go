@@ -19,7 +19,7 @@ const (
 	P256              Suite = "P256"
 )
 
-// Suites gives all suites, the default first.
+// Suites returns all suites, the default first.
 func Suites() []Suite { return []Suite{X25519MLKEM768, SecP256r1MLKEM768, P256} }
 
 // ParseSuite finds a suite by its name.
@@ -172,7 +172,7 @@ func ClientShare(suite Suite, keys Keys) ([]byte, error) {
 	return share, nil
 }
 
-// ServerAgree gives the server's share and the secret of a client's share; public_key_invalid for a share that is none.
+// ServerAgree returns the server's share and the secret of a client's share; public_key_invalid for a share that is none.
 func ServerAgree(suite Suite, share []byte, keys Keys, encapsulate Encapsulate) (answer, secret []byte, err error) {
 	invalid := wire.Refuse(wire.CodePublicKeyInvalid)
 	parts := suite.split(share, part.clientLen)
@@ -205,7 +205,7 @@ func ServerAgree(suite Suite, share []byte, keys Keys, encapsulate Encapsulate) 
 	return answer, secret, nil
 }
 
-// ClientAgree gives the secret of a server's share; public_key_invalid for a share that is none.
+// ClientAgree returns the secret of a server's share; public_key_invalid for a share that is none.
 func ClientAgree(suite Suite, share []byte, keys Keys) ([]byte, error) {
 	parts := suite.split(share, part.serverLen)
 	if parts == nil {

@@ -121,7 +121,7 @@ func (m *membership) take(generation string, madeMs uint64) epoch {
 	return m.epoch
 }
 
-// current gives the epoch that was joined less than a second ago.
+// current returns the epoch that was joined less than a second ago.
 func (m *membership) current() (epoch, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,7 +36,7 @@ type keys struct {
 func newKeys(file, lines string) (*keys, error) {
 	k := &keys{file: file}
 	if (file == "") == (lines == "") {
-		return nil, &sealway.UsageError{What: "the key-encryption keys come from a file or as lines, one of the two"}
+		return nil, &sealway.UsageError{Text: "Options.KeyFile and Options.Keys: set exactly one of them"}
 	}
 	if file == "" {
 		var err error
@@ -60,12 +60,12 @@ func parseKeys(name, lines string) (map[string]cipher.AEAD, error) {
 		aead, invalid := crypto.NewAEAD(key)
 		clear(key)
 		if err != nil || invalid != nil || !validKeyID(id) || byID[id] != nil {
-			return nil, &sealway.UsageError{What: fmt.Sprintf("%s:%d: expected an id that is new and 32 bytes in base64", name, number)}
+			return nil, &sealway.UsageError{Text: fmt.Sprintf("%s:%d: expected an id that is new and 32 bytes in base64", name, number)}
 		}
 		byID[id] = aead
 	}
 	if len(byID) < 1 || len(byID) > keysMax {
-		return nil, &sealway.UsageError{What: name + ": there are 1 to 16 keys"}
+		return nil, &sealway.UsageError{Text: name + ": there are 1 to 16 keys"}
 	}
 	return byID, nil
 }
@@ -85,7 +85,7 @@ func (k *keys) reread() error {
 	data, err := io.ReadAll(io.LimitReader(file, keyFileMax+1))
 	defer clear(data)
 	if err != nil || len(data) > keyFileMax {
-		return &sealway.UsageError{What: k.file + ": it cannot be read, or is too long for key-encryption keys"}
+		return &sealway.UsageError{Text: k.file + ": it cannot be read, or is too long for key-encryption keys"}
 	}
 	byID, err := parseKeys(k.file, string(data))
 	if err == nil {
@@ -94,7 +94,7 @@ func (k *keys) reread() error {
 	return err
 }
 
-// key gives a key; a file is read again for one that is unknown, at most once a second.
+// key returns a key; a file is read again for one that is unknown, at most once a second.
 func (k *keys) key(id string) cipher.AEAD {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func (k *keys) key(id string) cipher.AEAD {
 	return k.byID[id]
 }
 
-// unwrap gives the key of a stored session; what the row says counts from then on.
+// unwrap returns the key of a stored session; what the row says counts from then on.
 func (k *keys) unwrap(stored *row) (session.Key, error) {
 	aead := k.key(stored.kekID)
 	if aead == nil {

@@ -49,7 +49,7 @@ func (r *reader) take(n int) []byte {
 func (r *reader) byte() byte     { return r.take(1)[0] }
 func (r *reader) number() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
 
-// text gives a text, and whether there is one.
+// text returns a text, and whether there is one.
 func (r *reader) text() (string, bool) {
 	length := binary.BigEndian.Uint16(r.take(2))
 	if r.bad || length == noText {
@@ -70,7 +70,7 @@ const rowLabel = "sealway session row\x00"
 // zeros is the id under which stores wrap a key that everybody knows.
 var zeros = strings.Repeat("0", 32)
 
-// parseRow reads the value of a session; session_unknown for one of an earlier release that is not accepted: whoever can write Redis
+// parseRow reads the value of a session; session_unknown for one of an earlier release that is not accepted: any party that can write Redis
 // could have changed anything in it. spec/redis-store.md#sessions
 func parseRow(id string, value []byte, acceptUntilMs uint64) (*row, error) {
 	if len(value) > valueMax {

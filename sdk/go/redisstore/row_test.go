@@ -78,7 +78,7 @@ func TestEveryRowOfTheVectorsIsReadOrRefusedAsTheySay(t *testing.T) {
 			parsed.record.Key, err = keys.unwrap(parsed)
 		}
 		if v.Reason != "" {
-			// What is no session is 401, everything else 503.
+			// A missing session is 401, every other error 503.
 			if err == nil || errors.Is(err, wire.CodeSessionUnknown) != (v.Reason == "unauthenticated") {
 				t.Errorf("%s (%s): %v", v.Name, v.Reason, err)
 			}

@@ -31,7 +31,7 @@ var (
 	queryForm  = regexp.MustCompile(`^db=[0-9]{1,5}$`)
 )
 
-// Options say which Redis it is, and which keys open its sessions.
+// Options configure a [Store].
 type Options struct {
 	// URL is redis:// or rediss:// with user, password, host, port and perhaps a database: of one server, not a cluster.
 	URL string
@@ -44,7 +44,7 @@ type Options struct {
 	KeyFile, Keys string
 	// PostgresBehind says that the authority's store is PostgreSQL and Redis, so that nothing is lost with Redis's memory.
 	PostgresBehind bool
-	// AcceptUnauthenticatedRowsUntil has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: whoever can
+	// AcceptUnauthenticatedRowsUntil has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: a party that can
 	// write Redis can give the client of such a session another name. The zero time accepts none. It is a date: set it once for a
 	// move, to the longest life of a session after the gateways' last start of the earlier release.
 	AcceptUnauthenticatedRowsUntil time.Time
@@ -66,19 +66,19 @@ type Store struct {
 	deadline       time.Duration
 }
 
-// Open makes a store; it connects at the first question. A wrong option is a *sealway.UsageError.
+// Open returns a store, which connects at the first question. A wrong option is a *sealway.UsageError.
 func Open(options Options) (*Store, error) {
 	settings, err := redis.ParseURL(options.URL)
 	if err != nil {
 		// The library's error may hold the password.
-		return nil, &sealway.UsageError{What: "the URL of Redis is redis:// or rediss:// with a host"}
+		return nil, &sealway.UsageError{Text: "Options.URL is not redis:// or rediss:// with a host"}
 	}
 	if parsed, err := url.Parse(options.URL); err != nil || parsed.RawQuery != "" && !queryForm.MatchString(parsed.RawQuery) {
 		// The library would take any of its options from there: that a certificate is not verified, for one.
-		return nil, &sealway.UsageError{What: "after the ? of the URL of Redis only db=number may stand"}
+		return nil, &sealway.UsageError{Text: "Options.URL has a query other than db=<number>: remove it"}
 	}
 	if options.Deadline < 0 {
-		return nil, &sealway.UsageError{What: "the deadline is negative"}
+		return nil, &sealway.UsageError{Text: fmt.Sprintf("Options.Deadline is %v: it is positive, or 0 for %v", options.Deadline, deadlineStandard)}
 	}
 	s := &Store{kept: recent.New(), joining: make(chan struct{}, 1), prefix: options.Prefix, postgresBehind: options.PostgresBehind, deadline: options.Deadline}
 	if until := options.AcceptUnauthenticatedRowsUntil; !until.IsZero() {
@@ -88,7 +88,7 @@ func Open(options Options) (*Store, error) {
 		s.prefix = "sealway"
 	}
 	if !prefixForm.MatchString(s.prefix) {
-		return nil, &sealway.UsageError{What: "a prefix has 1 to 64 letters, digits, - _ . or :"}
+		return nil, &sealway.UsageError{Text: "Options.Prefix has a character other than letters, digits, - _ . and :, or more than 64: use the authority's sessions.redis.prefix"}
 	}
 	if s.deadline == 0 {
 		s.deadline = deadlineStandard
@@ -98,7 +98,7 @@ func Open(options Options) (*Store, error) {
 	}
 	if options.TLS != nil {
 		if settings.TLSConfig == nil {
-			return nil, &sealway.UsageError{What: "TLS is for rediss://: over redis:// the password would go in the clear"}
+			return nil, &sealway.UsageError{Text: "Options.TLS is for rediss://: over redis:// the password would go in the clear"}
 		}
 		name := settings.TLSConfig.ServerName
 		if settings.TLSConfig = options.TLS.Clone(); settings.TLSConfig.ServerName == "" {
@@ -108,7 +108,7 @@ func Open(options Options) (*Store, error) {
 	settings.DialTimeout, settings.ReadTimeout, settings.WriteTimeout, settings.PoolTimeout = s.deadline, s.deadline, s.deadline, s.deadline
 	// A claim is never sent twice: whether the first one was granted is unknown.
 	settings.MaxRetries, settings.DialerRetries, settings.ContextTimeoutEnabled = -1, 1, true
-	// What the user's rights do not have is not asked for.
+	// These commands need rights that the user may not have.
 	settings.DisableIdentity, settings.MaintNotificationsConfig = true, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	// A new connection may lead to another server: it is used once its epoch is known.
 	settings.OnConnect = func(ctx context.Context, connection *redis.Conn) error {
@@ -119,7 +119,7 @@ func Open(options Options) (*Store, error) {
 	return s, nil
 }
 
-// Close closes the connections.
+// Close closes the connections to Redis.
 func (s *Store) Close() error { return s.client.Close() }
 
 // String shows no secret.
@@ -219,7 +219,7 @@ func (s *Store) Reserve(ctx context.Context, claim session.Claim) (session.Fresh
 	windowMs := claim.WindowMs()
 	keptMs := max(claim.KeptMs, 2*windowMs+1)
 	if joined.again && !s.postgresBehind && claim.StampMs <= joined.madeMs+windowMs {
-		// Whoever began this epoch may not have known of the loss.
+		// The gateway that began this epoch may not know of the loss.
 		return session.Fresh{}, unavailable(errors.New("the request may be older than the memory of Redis"))
 	}
 	var token [8]byte

@@ -107,8 +107,8 @@ func (w *world) side(t *testing.T, change func(*redisstore.Options)) (*redisstor
 }
 
 func (w *world) transport(t *testing.T, base http.RoundTripper, version wire.Version, server string) *sealway.Transport {
-	config := sealway.Config{ServerURL: server, Wire: version, ClientID: "who am i", Base: base, Trust: sealway.TrustFirstUse("")}
-	return must(sealway.NewTransport(w.gateway.url, config))
+	config := sealway.Config{AuthorityURL: w.gateway.url, Wire: version, ClientID: "who am i", Base: base, Trust: sealway.TrustFirstUse(nil)}
+	return must(sealway.NewTransport(server, config))
 }
 
 const purchase = `{"schemeCode":"AEF","amount":5000}`
@@ -168,7 +168,7 @@ func TestSessionsOfAGatewayAreServedAndNoNonceIsGrantedTwiceAmongThem(t *testing
 		check("again at the middleware", w.service.URL)
 		check("again at the gateway", w.gateway.url)
 		// The other way round: what the gateway has granted is nobody's any more.
-		transport = w.transport(t, caught, version, "")
+		transport = w.transport(t, caught, version, w.gateway.url)
 		if body, err := call(transport, w.gateway.url); err != nil || !strings.Contains(body, "SUCCESS") {
 			t.Fatal(body, err)
 		}
@@ -214,7 +214,7 @@ func TestARevokedSessionIsOverWithinASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := must(transport.Session(t.Context()))
-	if err := must(sealway.NewAuthority(w.gateway.url, peersSecret, nil)).Delete(t.Context(), id); err != nil {
+	if err := must(sealway.NewAuthorityStore(w.gateway.url, peersSecret, nil)).Delete(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(1100 * time.Millisecond)
@@ -273,7 +273,7 @@ func TestWhenRedisForgetsEverythingNothingIsServedUntilAGatewayBeginsAnewAndNoRe
 	}
 	// A gateway that is asked for something begins an epoch.
 	eventually(t, "a gateway begins an epoch", func() bool {
-		call(w.transport(t, nil, 3, ""), w.gateway.url)
+		call(w.transport(t, nil, 3, w.gateway.url), w.gateway.url)
 		now := w.admin.HGet(t.Context(), "{sealway:0}:epoch", "gen").Val()
 		return now != before && len(now) == 32
 	})
@@ -289,7 +289,7 @@ func TestWhenRedisForgetsEverythingNothingIsServedUntilAGatewayBeginsAnewAndNoRe
 	if w.served.Load() != served {
 		t.Fatal("a replay was served")
 	}
-	// As if whoever began it had not known of the loss. One that was there before knows better, unless PostgreSQL has what counts.
+	// As if the gateway that began the epoch did not know of the loss. A store that was there before rejects, unless PostgreSQL has the data.
 	w.admin.HSet(t.Context(), "{sealway:0}:epoch", "floor", "1")
 	if status, code := caught.replay(t, w.service.URL); status != 503 {
 		t.Fatal(status, code)
@@ -434,7 +434,7 @@ func TestAKeyThatComesLaterIsReadAndOneThatIsUnknownEndsNoSession(t *testing.T) 
 	value := must(w.admin.Get(t.Context(), key).Bytes())
 	time.Sleep(1100 * time.Millisecond)
 	for at := range value {
-		// Whatever byte is another one: never the end of a session, and never another session.
+		// Any changed byte: never the end of a session, and never another session.
 		changed := bytes.Clone(value)
 		changed[at] ^= 0x40
 		w.admin.Set(t.Context(), key, changed, time.Hour)

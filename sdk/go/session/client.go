@@ -1,51 +1,77 @@
 package session
 
 import (
-	"crypto/cipher"
-	"crypto/ecdh"
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
+	"strings"
+	"sync"
 
 	"sealway.dev/go/crypto"
 	"sealway.dev/go/wire"
 )
 
-// ClientInit is a client of wires 1 and 2 that has sent its share and waits for the server's.
-type ClientInit struct {
-	version   wire.Version
-	anonymous bool
-	clientID  string
-	ephemeral *ecdh.PrivateKey
+// Offer is what a client wants of a session of wire 3.
+type Offer struct {
+	// Suites are those it takes, the one it likes most first. 1 to 8.
+	Suites   []crypto.Suite
+	ClientID string
+	TTLSec   *uint32
+	// PinnedKeyIDs are the identity keys it trusts, if it pins keys.
+	PinnedKeyIDs []string
+	// Authorization is the value of that header as it will be sent; empty in a renewal.
+	Authorization string
 }
 
-// NewClientInit begins: the headers, and the body that is sent as JSON. On wire 1 clientID is not sent; anonymous is for
-// /session/init/anon, wire 1 alone. ttlSec may be nil.
-func NewClientInit(version wire.Version, anonymous bool, clientID string, ttlSec *uint32, ephemeral *ecdh.PrivateKey,
-	nonce [16]byte, nowMs uint64) (*ClientInit, *Message, error) {
-	if version != wire.Wire1 && version != wire.Wire2 || anonymous && version != wire.Wire1 {
-		return nil, nil, wire.Refuse(wire.CodeWireMismatch)
-	}
-	body := struct {
-		Public       string  `json:"clientPublicKey"`
-		KeyAgreement string  `json:"keyAgreement,omitempty"`
-		TTLSec       *uint32 `json:"ttlSec,omitempty"`
-	}{Public: wire.EncodeBase64(ephemeral.PublicKey().Bytes()), TTLSec: ttlSec}
-	stamp, text := strconv.FormatUint(nowMs, 10), wire.NonceText(nonce, false)
-	var headers wire.HeaderList
-	if version == wire.Wire1 {
-		body.KeyAgreement = "ECDH_P256"
-		headers = wire.HeaderList{{Name: wire.HeaderNonce, Value: text}, {Name: wire.HeaderTimestamp, Value: stamp}}
-	} else {
-		if !wire.ValidClientID(clientID) {
-			return nil, nil, &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderClientID}
-		}
-		headers = wire.HeaderList{{Name: wire.HeaderIdempotencyKey, Value: stamp + "." + text}, {Name: wire.HeaderClientID, Value: clientID}}
-	}
-	data, _ := json.Marshal(body) // cannot fail for these types
-	return &ClientInit{version, anonymous, clientID, ephemeral}, &Message{Headers: headers, ContentType: "application/json", Body: data}, nil
+// ClientInit is a client that has sent its share and waits for the server's.
+type ClientInit struct {
+	request    *InitRequest
+	credential []byte
+	suite      crypto.Suite
+	keys       crypto.Keys
+	renewed    *ClientSession
 }
+
+// NewClientInit begins with a share of suite, made of keys. renewed is the session that is to be renewed, or nil.
+func NewClientInit(offer Offer, suite crypto.Suite, keys crypto.Keys, renewed *ClientSession) (*ClientInit, error) {
+	if !wire.ValidClientID(offer.ClientID) {
+		return nil, fieldInvalid("client_id")
+	}
+	if len(offer.Suites) < 1 || len(offer.Suites) > wire.SuitesMax {
+		return nil, fieldInvalid("suites")
+	}
+	if len(offer.PinnedKeyIDs) > wire.PinnedKeysMax {
+		return nil, fieldInvalid("pinned_key_ids")
+	}
+	share, err := crypto.ClientShare(suite, keys)
+	if err != nil {
+		return nil, err
+	}
+	init := &ClientInit{suite: suite, keys: keys, renewed: renewed, credential: Credential(offer.Authorization)}
+	if renewed != nil {
+		init.credential = nil
+	}
+	init.request = &InitRequest{Suite: string(suite), Suites: suiteNames(offer.Suites), Share: share, ClientID: offer.ClientID,
+		TTLSec: offer.TTLSec, PinnedKeyIDs: offer.PinnedKeyIDs}
+	return init, nil
+}
+
+// ResumeClientInit takes up an init whose request was made before: for vectors and tests.
+func ResumeClientInit(request *InitRequest, authorization string, keys crypto.Keys, renewed *ClientSession) (*ClientInit, error) {
+	suite, ok := crypto.ParseSuite(request.Suite)
+	if !ok {
+		return nil, fieldInvalid("suite")
+	}
+	return &ClientInit{request, Credential(authorization), suite, keys, renewed}, nil
+}
+
+// InitHash is what a DPoP proof is bound to.
+func (c *ClientInit) InitHash() [32]byte { return c.request.InitHash() }
+
+// SetProof puts a DPoP proof in; [ClientInit.InitHash] does not change by it.
+func (c *ClientInit) SetProof(proof string) { c.request.Proof = proof }
+
+// Body is what is sent: POST /v3/sessions, or sealed to /v3/sessions/<id>/renew.
+func (c *ClientInit) Body() []byte { return c.request.Encode() }
 
 // String shows no key.
 func (c *ClientInit) String() string { return "ClientInit(redacted)" }
@@ -53,140 +79,236 @@ func (c *ClientInit) String() string { return "ClientInit(redacted)" }
 // Format is String, whatever the verb: no verb shows a key.
 func (c *ClientInit) Format(state fmt.State, _ rune) { io.WriteString(state, c.String()) }
 
-// Finish takes the server's answer, received at nowMs.
-func (c *ClientInit) Finish(answer []byte, nowMs uint64) (*ClientSession, error) {
-	value, err := wire.ParseJSON(answer)
-	if err != nil {
-		return nil, err
-	}
-	object, _ := value.(map[string]any)
-	members := wire.Members(object)
-	bad := func(name string) error { return &wire.Error{Code: wire.CodeFieldInvalid, Name: name} }
-	id, _ := members.Text("sessionId")
-	if !wire.ValidSessionID(id) {
-		return nil, bad("sessionId")
-	}
-	share, ok := members.Text("serverPublicKey")
-	if !ok {
-		return nil, bad("serverPublicKey")
-	}
-	public, err := wire.DecodeBase64(share)
-	if err != nil || len(public) != wire.PointLen {
-		return nil, wire.Refuse(wire.CodePublicKeyInvalid)
-	}
-	if alg, _ := members.Text("encAlg"); alg != wire.A256GCM && alg != "aes-256-gcm" {
-		return nil, bad("encAlg")
-	}
-	lifeSec, ok := wire.Whole(members["expiresInSec"], 1<<32-1)
-	if !ok {
-		return nil, bad("expiresInSec")
-	}
-	z, err := crypto.Agree(ecdh.P256(), c.ephemeral, public)
-	if err != nil {
-		return nil, err
-	}
-	defer clear(z)
-	key := deriveKey(z, id, keyInfo(c.version, c.anonymous, c.clientID))
-	defer key.Wipe()
-	aead, err := crypto.NewAEAD(key[:])
-	if err != nil {
-		return nil, err
-	}
-	return &ClientSession{c.version, c.clientID, id, nowMs + lifeSec*1000, lifeSec, aead}, nil
+// Claimed reads the answer as far as its suite, and gives the key id that it names: the caller says whether it trusts that.
+func (c *ClientInit) Claimed(status int, body []byte) (*InitAnswer, error) {
+	answer, _, _, err := c.parse(status, body)
+	return answer, err
 }
 
-// ClientSession is an agreed session of wires 1 and 2, for as many calls as its time allows, concurrent ones too.
+func (c *ClientInit) parse(status int, body []byte) (answer *InitAnswer, signature, confirm []byte, err error) {
+	if status != 201 {
+		return nil, nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	if answer, signature, confirm, err = parseInitAnswer(body); err != nil {
+		return nil, nil, nil, err
+	}
+	if answer.Suite != c.request.Suite {
+		return nil, nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
+	}
+	if chosen(c.request.Suites, answer.Suites) != answer.Suite {
+		return nil, nil, nil, wire.Refuse(wire.CodeSuiteDowngraded)
+	}
+	return answer, signature, confirm, nil
+}
+
+// Finish takes the answer. trusted gives the public key of a key id, nil if it is not trusted. The checks come in the spec's
+// order: status and form, suite, key_untrusted, signature_invalid, public_key_invalid, unconfirmed. spec/session-3.md#init
+func (c *ClientInit) Finish(status int, body []byte, trusted func(keyID string) []byte) (*ClientSession, error) {
+	answer, signature, confirm, err := c.parse(status, body)
+	if err != nil {
+		return nil, err
+	}
+	public := trusted(answer.KeyID)
+	if public == nil || crypto.KeyID(public) != answer.KeyID {
+		return nil, wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	var renewed string
+	var exporter []byte
+	if c.renewed != nil {
+		var old [32]byte
+		if err := c.renewed.use(func(_ *sessionKeys, exporter *[32]byte) { old = *exporter }); err != nil {
+			return nil, err
+		}
+		defer clear(old[:])
+		renewed, exporter = c.renewed.answer.SessionID, old[:]
+	}
+	th := transcriptHash(c.request, c.credential, answer, renewed)
+	if !crypto.Verify(public, signatureMessage(th), signature) {
+		return nil, wire.Refuse(wire.CodeSignatureInvalid)
+	}
+	secret, err := crypto.ClientAgree(c.suite, answer.Share, c.keys)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(secret)
+	prk := derivePRK(th, exporter, secret)
+	defer prk.Wipe()
+	if !crypto.Equal(confirmation(prk, th), confirm) {
+		return nil, wire.Refuse(wire.CodeUnconfirmed)
+	}
+	session := &ClientSession{answer: answer, clientID: c.request.ClientID, keys: deriveSessionKeys(prk)}
+	session.exporter = [32]byte(crypto.Expand(prk[:], 32, []byte("sealway/3 exporter")))
+	return session, nil
+}
+
+// ClientSession is an agreed session of wire 3, for as many calls as its time allows, concurrent ones too.
 type ClientSession struct {
-	version   wire.Version
-	clientID  string
-	id        string
-	expiresMs uint64
-	lifeSec   uint64
-	aead      cipher.AEAD
+	answer   *InitAnswer
+	clientID string
+	mu       sync.RWMutex // of what Wipe overwrites
+	keys     sessionKeys
+	exporter [32]byte
+	wiped    bool
 }
 
-// ID gives the session's id.
-func (s *ClientSession) ID() string { return s.id }
+// use has work done with the keys; provider once they are wiped.
+func (s *ClientSession) use(work func(keys *sessionKeys, exporter *[32]byte)) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.wiped {
+		return wire.Refuse(wire.CodeProvider)
+	}
+	work(&s.keys, &s.exporter)
+	return nil
+}
 
-// ExpiresMs is when it ends by the clock of whoever finished the init.
-func (s *ClientSession) ExpiresMs() uint64 { return s.expiresMs }
+// ID returns the session's id.
+func (s *ClientSession) ID() string { return s.answer.SessionID }
 
-// LifeSec is how long it was granted for.
-func (s *ClientSession) LifeSec() uint64 { return s.lifeSec }
+// ClientID gives whom the client said it is; a renewal says the same.
+func (s *ClientSession) ClientID() string { return s.clientID }
+
+// Agreed gives what the server said; all of it is under its signature.
+func (s *ClientSession) Agreed() *InitAnswer { return s.answer }
+
+// ExpiresMs is when it ends by the server's clock.
+func (s *ClientSession) ExpiresMs() uint64 {
+	return s.answer.ServerTimeMs + uint64(s.answer.ExpiresInSec)*1000
+}
+
+// Wipe overwrites its keys. Calls that begin after it fail.
+func (s *ClientSession) Wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wiped = true
+	s.keys.wipe()
+	clear(s.exporter[:])
+}
 
 // String shows the id alone.
-func (s *ClientSession) String() string { return "ClientSession(" + s.id + ")" }
+func (s *ClientSession) String() string { return "ClientSession(" + s.answer.SessionID + ")" }
 
 // Format is String, whatever the verb: no verb shows a key.
 func (s *ClientSession) Format(state fmt.State, _ rune) { io.WriteString(state, s.String()) }
 
-// Pending is what a client must remember of a request of wires 1 and 2 to open its answer.
-type Pending struct {
-	session *ClientSession
-	path    string
+// Call is what a client must remember of a request of wire 3 to open its answer.
+type Call struct {
+	session      *ClientSession
+	line         Line
+	stamp, nonce string
 }
 
-// Seal seals a POST to path, without its query.
-func (s *ClientSession) Seal(path string, plaintext []byte, nowMs uint64, random SealRandoms) (*Message, *Pending) {
-	return s.SealAs(path, plaintext, strconv.FormatUint(nowMs, 10), wire.NonceText(random.Nonce, false), random.IV)
+// StampAndNonce are the request's, which proofs in problems name.
+func (p *Call) StampAndNonce() (stamp, nonce string) { return p.stamp, p.nonce }
+
+// Method is the request's.
+func (p *Call) Method() string { return p.line.Method }
+
+// Seal begins a request: its headers, and what writes its stream, which begins with inner headers. contentType is the outer
+// one, empty for a message whose stream goes into X-Sealed.
+func (s *ClientSession) Seal(line Line, contentType string, nowMs uint64, nonce [16]byte) (wire.HeaderList, *FrameSealer, *Call, error) {
+	key := wire.IdempotencyKey(nowMs, nonce, false)
+	return s.sealAs(line, contentType, key)
 }
 
-// SealAs seals with the stamp and nonce as text: for vectors, and for tests of other clients' habits.
-func (s *ClientSession) SealAs(path string, plaintext []byte, stamp, nonce string, iv [wire.IVLen]byte) (*Message, *Pending) {
-	kid := wire.Kid(s.id)
-	pending := &Pending{s, path}
-	if s.version == wire.Wire1 {
-		return seal1(s.aead, "POST", path, stamp, nonce, kid, iv, plaintext), pending
+// SealAs seals with stamp and nonce as text: for vectors and tests.
+func (s *ClientSession) SealAs(line Line, contentType, stamp, nonce string) (wire.HeaderList, *FrameSealer, *Call, error) {
+	return s.sealAs(line, contentType, stamp+"."+nonce)
+}
+
+func (s *ClientSession) sealAs(line Line, contentType, key string) (wire.HeaderList, *FrameSealer, *Call, error) {
+	stamp, nonce, _ := strings.Cut(key, ".")
+	id := s.answer.SessionID
+	var keys messageKeys
+	if err := s.use(func(of *sessionKeys, _ *[32]byte) { keys = of.request(nonce, stamp) }); err != nil {
+		return nil, nil, nil, err
 	}
-	message := seal2(s.aead, stamp, nonce, kid, s.clientID, iv, plaintext)
-	message.Headers = append(message.Headers, wire.Header{Name: wire.HeaderClientID, Value: s.clientID})
-	return message, pending
+	sealer, err := newFrameSealer(&keys, requestContext(line, contentType, stamp, nonce, id))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return nativeHeaders(id, key), sealer, &Call{s, line, stamp, nonce}, nil
 }
 
-// Open opens the answer, whose body it may overwrite. It must be of this session, stamped within the window, and carry an
-// answer's nonce: else somebody could send the client its own request back. spec/session.md#answer
-func (p *Pending) Open(headers wire.Headers, status int, body []byte, nowMs uint64, policy ReplayPolicy) ([]byte, error) {
+// nativeHeaders has room for one more.
+func nativeHeaders(id, key string) wire.HeaderList {
+	return append(make(wire.HeaderList, 0, 4), wire.Header{Name: wire.HeaderSeal, Value: "3"}, wire.Header{Name: wire.HeaderKid, Value: wire.Kid(id)},
+		wire.Header{Name: wire.HeaderIdempotencyKey, Value: key})
+}
+
+// Open begins to open an answer: its stream, where it came in X-Sealed and not in the body, and what opens it. An answer
+// without X-Seal is unsealed, one of another session or with a request's nonce answer_mismatch. spec/session-3.md#sealed-answers
+func (p *Call) Open(headers wire.Headers, status int) (sealed []byte, opener *FrameOpener, err error) {
+	if len(headers.Values(wire.HeaderSeal)) == 0 {
+		return nil, nil, wire.Refuse(wire.CodeUnsealed)
+	}
+	if err := checkSeal(headers); err != nil {
+		return nil, nil, err
+	}
 	kid, err := wire.Required(headers, wire.HeaderKid)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	id, err := wire.SessionIDOfKid(kid)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if id != p.session.id {
-		return nil, wire.Refuse(wire.CodeAnswerMismatch)
+	if id != p.session.answer.SessionID {
+		return nil, nil, wire.Refuse(wire.CodeAnswerMismatch)
 	}
-	var stamp, nonce string
-	var plaintext []byte
-	if p.session.version == wire.Wire1 {
-		var parts detached
-		if nonce, stamp, parts, err = parse1(headers); err != nil {
-			return nil, err
-		}
-		plaintext, err = open1(p.session.aead, parts, aad1(strconv.Itoa(status), p.path, stamp, nonce, kid), body)
-	} else {
-		var key string
-		if key, err = wire.Required(headers, wire.HeaderIdempotencyKey); err != nil {
-			return nil, err
-		}
-		if stamp, nonce, err = wire.SplitIdempotencyKey(key); err != nil {
-			return nil, err
-		}
-		plaintext, err = open2(p.session.aead, aad2(stamp, nonce, kid, p.session.clientID), body)
-	}
+	key, err := wire.Required(headers, wire.HeaderIdempotencyKey)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := wire.CheckAnswerNonce(nonce, 1); err != nil {
-		return nil, err
-	}
-	stampMs, err := wire.ParseStamp(stamp)
+	stamp, nonce, err := wire.SplitIdempotencyKey(key)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := wire.CheckAnswerNonce(nonce, wire.NativeNonceLenMin); err != nil {
+		return nil, nil, err
+	}
+	if _, err := wire.ParseStamp(stamp); err != nil {
+		return nil, nil, err
+	}
+	contentType, _, err := wire.Optional(headers, "Content-Type")
+	if err != nil {
+		return nil, nil, err
+	}
+	if sealed, err = sealedHeader(headers); err != nil {
+		return nil, nil, err
+	}
+	var keys messageKeys
+	if err := p.session.use(func(of *sessionKeys, _ *[32]byte) { keys = of.answer(p.nonce, nonce) }); err != nil {
+		return nil, nil, err
+	}
+	opener, err = newFrameOpener(&keys, answerContext(status, p.line, contentType, stamp, nonce, id))
+	return sealed, opener, err
+}
+
+func checkSeal(headers wire.Headers) error {
+	value, err := wire.Required(headers, wire.HeaderSeal)
+	if err == nil && value != "3" {
+		err = &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSeal}
+	}
+	return err
+}
+
+// sealedHeader returns the stream in X-Sealed; nil if there is none, not nil if it is there and empty.
+func sealedHeader(headers wire.Headers) ([]byte, error) {
+	text, there, err := wire.Optional(headers, wire.HeaderSealed)
+	if err != nil || !there {
 		return nil, err
 	}
-	if err := policy.Check(stampMs, nowMs); err != nil {
-		return nil, err
+	invalid := &wire.Error{Code: wire.CodeHeaderInvalid, Name: wire.HeaderSealed}
+	if len(text) > wire.SealedHeaderMax {
+		return nil, invalid
 	}
-	return plaintext, nil
+	data, err := wire.DecodeBase64(text)
+	if err != nil {
+		return nil, invalid
+	}
+	if data == nil {
+		data = []byte{}
+	}
+	return data, nil
 }

@@ -8,12 +8,12 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// What vectors look at and nobody else may.
+// Exports for the vectors alone.
 
 // CheckTranscript compares the transcript of an init and its hash.
-func CheckTranscript(t *testing.T, request *InitRequest3, credential, answer []byte, renewed string, transcript, th []byte) {
+func CheckTranscript(t *testing.T, request *InitRequest, credential, answer []byte, renewed string, transcript, th []byte) {
 	t.Helper()
-	said, _, _, err := parseInitAnswer3(answer)
+	said, _, _, err := parseInitAnswer(answer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func CheckTranscript(t *testing.T, request *InitRequest3, credential, answer []b
 }
 
 // CheckClientKeys compares what a client keeps.
-func CheckClientKeys(t *testing.T, client *ClientSession3, c2s, s2c, exporter []byte) {
+func CheckClientKeys(t *testing.T, client *ClientSession, c2s, s2c, exporter []byte) {
 	t.Helper()
 	if !bytes.Equal(client.keys.c2s[:], c2s) || !bytes.Equal(client.keys.s2c[:], s2c) || !bytes.Equal(client.exporter[:], exporter) {
 		t.Fatal("other keys at the client")
@@ -32,12 +32,12 @@ func CheckClientKeys(t *testing.T, client *ClientSession3, c2s, s2c, exporter []
 }
 
 // HasKeys says whether a byte of a client's session that is secret is left.
-func HasKeys(client *ClientSession3) bool {
-	return client.keys != keys3{} || client.exporter != [32]byte{}
+func HasKeys(client *ClientSession) bool {
+	return client.keys != sessionKeys{} || client.exporter != [32]byte{}
 }
 
 // CheckMessageKeys compares key, iv and commit of a request (nonce, stamp) or an answer (request's nonce, its own).
-func CheckMessageKeys(t *testing.T, client *ClientSession3, answer bool, first, second string, key, iv, commit []byte) {
+func CheckMessageKeys(t *testing.T, client *ClientSession, answer bool, first, second string, key, iv, commit []byte) {
 	t.Helper()
 	keys := client.keys.request(first, second)
 	if answer {

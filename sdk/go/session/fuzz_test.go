@@ -35,10 +35,10 @@ func seeds(f *testing.F, pattern string) {
 	}
 }
 
-func FuzzInitsOfWire3AreReadOrRefused(f *testing.F) {
+func FuzzNativeInitsAreReadOrRejected(f *testing.F) {
 	seeds(f, "session3/init3-*.json")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		request, err := session.ParseInitRequest3(data)
+		request, err := session.ParseInitRequest(data)
 		if (request == nil) == (err == nil) {
 			t.Fatal("neither read nor refused")
 		}
@@ -73,8 +73,8 @@ func FuzzInnerHeadersHaveOneSpelling(f *testing.F) {
 
 func FuzzStreamsOpenOrAreRefused(f *testing.F) {
 	f.Add(make([]byte, 60), 7)
-	seeds3, _ := filepath.Glob(vectorFolder + "session3/request3-*.json")
-	for _, file := range seeds3 {
+	nativeSeeds, _ := filepath.Glob(vectorFolder + "session3/request3-*.json")
+	for _, file := range nativeSeeds {
 		data, _ := os.ReadFile(file)
 		var v struct {
 			Body octets `json:"body"`

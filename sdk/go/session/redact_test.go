@@ -20,7 +20,7 @@ func TestNothingWithAKeyPrintsIt(t *testing.T) {
 	server := must(session.NewSession(record))(t)
 	identity := must(crypto.ParseIdentity(secret[:]))(t)
 	keys := crypto.Keys{P256: p256Key(t, secret[:])}
-	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
+	init := must(session.NewClientInit(session.Offer{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
 	old := begun(t, wire.Wire2, false, &record.ClientID, secret[:])
 	reply := session.NewReply(server, session.Line{}, "n")
 	_, sealer, err := reply.SealFrames(200, "", 1, [16]byte{})
@@ -50,11 +50,11 @@ func TestNothingWithAKeyPrintsIt(t *testing.T) {
 func TestAWipedSessionHasNoKeyAndDoesNothing(t *testing.T) {
 	identity := must(crypto.ParseIdentity(append(make([]byte, 31), 7)))(t)
 	keys := crypto.Keys{P256: p256Key(t, append(make([]byte, 31), 8))}
-	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
-	request := must(session.ParseInitRequest3(init.Body()))(t)
-	terms := session.Terms3{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 50}}, ExpiresInSec: 60, Auth: session.AuthNone}
-	answer, record, err := session.AgreeInit3(request, terms, nil, func(crypto.Suite) (session.Randoms3, error) {
-		return session.Randoms3{Keys: crypto.Keys{P256: p256Key(t, append(make([]byte, 31), 9))}}, nil
+	init := must(session.NewClientInit(session.Offer{Suites: []crypto.Suite{crypto.P256}, ClientID: "c"}, crypto.P256, keys, nil))(t)
+	request := must(session.ParseInitRequest(init.Body()))(t)
+	terms := session.Terms{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 50}}, ExpiresInSec: 60, Auth: session.AuthNone}
+	answer, record, err := session.AgreeInit(request, terms, nil, func(crypto.Suite) (session.InitRandoms, error) {
+		return session.InitRandoms{Keys: crypto.Keys{P256: p256Key(t, append(make([]byte, 31), 9))}}, nil
 	}, 1000)
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ type ReplayPolicy struct {
 	NonceTTLMs uint64
 }
 
-// Window gives the window in force, in milliseconds.
+// Window returns the window in force, in milliseconds.
 func (p ReplayPolicy) Window() uint64 {
 	if p.WindowMs == 0 {
 		return wire.WindowMsDefault
@@ -34,9 +34,9 @@ func (p ReplayPolicy) Check(stampMs, nowMs uint64) error {
 	return nil
 }
 
-// on3 is the policy of wire 3, whose window has a greatest width. spec/session-3.md#sealed-requests
-func (p ReplayPolicy) on3() ReplayPolicy {
-	p.WindowMs = min(p.Window(), wire.WindowMsMax3)
+// onNative is the policy of wire 3, whose window has a greatest width. spec/session-3.md#sealed-requests
+func (p ReplayPolicy) onNative() ReplayPolicy {
+	p.WindowMs = min(p.Window(), wire.NativeWindowMsMax)
 	return p
 }
 
@@ -70,7 +70,7 @@ func (c Claim) WindowMs() uint64 {
 	return (c.KeptMs - 1) / 2
 }
 
-// KeyHex gives the key as 32 hexadecimal digits.
+// KeyHex returns the key as 32 hexadecimal digits.
 func (c Claim) KeyHex() string { return hex.EncodeToString(c.Key[:]) }
 
 const (
@@ -92,18 +92,18 @@ type Fresh struct{ key [16]byte }
 // Reserved makes a [Fresh] of a claim. Only what keeps claims calls this, once among all who try.
 func Reserved(claim Claim) Fresh { return Fresh{claim.Key} }
 
-// Unreplayed is a value that nobody may see before its nonce was reserved. On sealed calls it exists only after the tag has
+// ClaimGuard is a value that nobody may see before its nonce was reserved. On sealed calls it exists only after the tag has
 // verified, so a stranger without the key can burn no nonce of a session.
-type Unreplayed[T any] struct {
+type ClaimGuard[T any] struct {
 	claim Claim
 	value T
 }
 
 // Claim is what is to be reserved.
-func (u *Unreplayed[T]) Claim() Claim { return u.claim }
+func (u *ClaimGuard[T]) Claim() Claim { return u.claim }
 
-// Release gives the value for its own claim's reservation; for another's it is reservation_mismatch.
-func (u *Unreplayed[T]) Release(fresh Fresh) (T, error) {
+// Release returns the value for its own claim's reservation; for another's it is reservation_mismatch.
+func (u *ClaimGuard[T]) Release(fresh Fresh) (T, error) {
 	if fresh.key != u.claim.Key {
 		var none T
 		return none, wire.Refuse(wire.CodeReservationMismatch)
@@ -112,7 +112,7 @@ func (u *Unreplayed[T]) Release(fresh Fresh) (T, error) {
 }
 
 // String shows the claim alone.
-func (u *Unreplayed[T]) String() string { return "Unreplayed(" + u.claim.KeyHex() + ")" }
+func (u *ClaimGuard[T]) String() string { return "ClaimGuard(" + u.claim.KeyHex() + ")" }
 
 // Format is String, whatever the verb: no verb shows a key.
-func (u *Unreplayed[T]) Format(state fmt.State, _ rune) { io.WriteString(state, u.String()) }
+func (u *ClaimGuard[T]) Format(state fmt.State, _ rune) { io.WriteString(state, u.String()) }

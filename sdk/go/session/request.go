@@ -28,7 +28,7 @@ func ParseRequest(headers wire.Headers, line Line, nowMs uint64, policy ReplayPo
 	r := &SealedRequest{version: wire.VersionOf(headers), policy: policy, headers: headers, line: line}
 	nonceMin := 1
 	if len(headers.Values(wire.HeaderSeal)) > 0 {
-		r.version, r.policy, nonceMin = wire.Wire3, policy.on3(), wire.NonceLenMin3
+		r.version, r.policy, nonceMin = wire.Wire3, policy.onNative(), wire.NativeNonceLenMin
 	} else {
 		r.line.Target, _, _ = strings.Cut(line.Target, "?")
 	}
@@ -121,8 +121,8 @@ func (r *SealedRequest) Accept(session *Session, nowMs uint64) (opener *FrameOpe
 	return opener, sealed, err
 }
 
-// Opened is an opened, fresh request.
-type Opened struct {
+// Content is an opened, fresh request.
+type Content struct {
 	// Headers are those within the seal, of wire 3.
 	Headers wire.HeaderList
 	// Plaintext is the body; on wire 3 its beginning, and the opener has the rest.
@@ -134,11 +134,11 @@ type Opened struct {
 // Open opens the request by its body, which it may overwrite; on wire 3 by its first frame, which the opener has opened. Either may have
 // taken its time: session is what the store has by now, and it and the stamp are checked again at nowMs. The request stays shut until
 // its nonce is reserved.
-func (r *SealedRequest) Open(session *Session, first []byte, nowMs uint64) (*Unreplayed[*Opened], error) {
+func (r *SealedRequest) Open(session *Session, first []byte, nowMs uint64) (*ClaimGuard[*Content], error) {
 	if err := r.Check(session, nowMs); err != nil {
 		return nil, err
 	}
-	opened := &Opened{Reply: &Reply{session, r.line, r.nonce}}
+	opened := &Content{Reply: &Reply{session, r.line, r.nonce}}
 	var err error
 	switch r.version {
 	case wire.Wire1:
@@ -151,10 +151,10 @@ func (r *SealedRequest) Open(session *Session, first []byte, nowMs uint64) (*Unr
 	if err != nil {
 		return nil, err
 	}
-	return &Unreplayed[*Opened]{newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, r.policy), opened}, nil
+	return &ClaimGuard[*Content]{newClaim(tagSealed, r.id, r.nonce, r.stampMs, nowMs, r.policy), opened}, nil
 }
 
-// ClockProof gives the mac of clock_skew for a request of wire 3 whose session is known.
+// ClockProof returns the mac of clock_skew for a request of wire 3 whose session is known.
 func (r *SealedRequest) ClockProof(session *Session, nowMs uint64) []byte {
 	return clockMAC(&session.keys, r.nonce, r.stamp, nowMs)
 }
@@ -166,7 +166,7 @@ type Reply struct {
 	nonce   string
 }
 
-// Session gives the session of the request.
+// Session returns the session of the request.
 func (r *Reply) Session() *Session { return r.session }
 
 // Whole says whether the answer is sealed as a whole, by [Reply.Seal]; else frame by frame, by [Reply.SealFrames].
@@ -193,5 +193,5 @@ func (r *Reply) sealAs(status int, contentType, key string) (wire.HeaderList, *F
 	id := r.session.record.ID
 	keys := r.session.keys.answer(r.nonce, nonce)
 	sealer, err := newFrameSealer(&keys, answerContext(status, r.line, contentType, stamp, nonce, id))
-	return headers3(id, key), sealer, err
+	return nativeHeaders(id, key), sealer, err
 }

@@ -13,14 +13,14 @@ import (
 type Session struct {
 	record Record
 	aead   cipher.AEAD // wires 1 and 2
-	keys   keys3       // wire 3
+	keys   sessionKeys // wire 3
 }
 
 // NewSession expands the keys of a record.
 func NewSession(record *Record) (*Session, error) {
 	session := &Session{record: *record}
 	if record.Wire == wire.Wire3 {
-		session.keys = schedule3(record.Key)
+		session.keys = deriveSessionKeys(record.Key)
 		return session, nil
 	}
 	var err error
@@ -28,7 +28,7 @@ func NewSession(record *Record) (*Session, error) {
 	return session, err
 }
 
-// Record gives the record; it is not to be changed.
+// Record returns the record; it is not to be changed.
 func (s *Session) Record() *Record { return &s.record }
 
 // String shows the id alone.

@@ -240,14 +240,14 @@ func TestEveryScenarioOfWires1And2PlaysAsTheVectorsSay(t *testing.T) {
 	})
 }
 
-func TestEveryScenarioOfWire3PlaysAsTheVectorsSay(t *testing.T) {
+func TestEveryNativeScenarioMatchesTheVectors(t *testing.T) {
 	playFolder(t, "session3", map[string]play{
-		"init3": scenario(playInit3), "renew3": scenario(playRenew3), "init3-refused": scenario(playInit3Refused),
-		"init3-request-refused": scenario(playInit3RequestRefused),
-		"request3":              scenario(playRequest3), "request3-refused": scenario(playRequest3Refused),
-		"answer3": scenario(playAnswer3), "answer3-refused": scenario(playAnswer3Refused),
-		"key-set3": scenario(playKeySet3), "key-set3-refused": scenario(playKeySet3Refused), "problem3": scenario(playProblem3),
-		"headers3": scenario(playHeaders3),
+		"init3": scenario(playNativeInit), "renew3": scenario(playNativeRenew), "init3-refused": scenario(playNativeInitRefused),
+		"init3-request-refused": scenario(playNativeInitRequestRefused),
+		"request3":              scenario(playNativeRequest), "request3-refused": scenario(playNativeRequestRefused),
+		"answer3": scenario(playNativeAnswer), "answer3-refused": scenario(playNativeAnswerRefused),
+		"key-set3": scenario(playNativeKeySet), "key-set3-refused": scenario(playNativeKeySetRefused), "problem3": scenario(playNativeProblem),
+		"headers3": scenario(playNativeHeaders),
 	})
 }
 

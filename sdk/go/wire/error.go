@@ -3,7 +3,7 @@ package wire
 // Code is a stable name of a refusal, one of spec/registry.toml. It is an error itself, so that errors.Is finds it.
 type Code string
 
-// The codes of sessions. What a peer is told is coarser.
+// The codes of sessions. A peer receives coarser ones.
 const (
 	CodeHeaderMissing          Code = "header_missing"
 	CodeHeaderInvalid          Code = "header_invalid"
@@ -43,10 +43,10 @@ const (
 	CodeProvider               Code = "provider"
 )
 
-// Blame says whose fault a refusal is.
+// Blame is the party at fault.
 type Blame string
 
-// Who can be to blame.
+// The parties that can be at fault.
 const (
 	BlamePeer   Blame = "peer"
 	BlameCaller Blame = "caller"
@@ -100,7 +100,7 @@ var entries = map[Code]entry{
 	CodeProvider:               {BlameCrypto, "The cryptographic module failed."},
 }
 
-// Codes gives every code of this package, in no order.
+// Codes returns every code of this package, in no order.
 func Codes() []Code {
 	all := make([]Code, 0, len(entries))
 	for code := range entries {
@@ -112,7 +112,7 @@ func Codes() []Code {
 // Error says what the code means.
 func (c Code) Error() string { return "sealway: " + string(c) + ": " + entries[c].meaning }
 
-// Blame says whose fault it is.
+// Blame returns the party at fault.
 func (c Code) Blame() Blame { return entries[c].blame }
 
 // Error is a refusal: its code, and the header or JSON member at fault where one is. It never holds a value.
@@ -140,5 +140,5 @@ func (e *Error) Is(target error) bool {
 	return ok && code == e.Code
 }
 
-// Blame says whose fault it is.
+// Blame returns the party at fault.
 func (e *Error) Blame() Blame { return e.Code.Blame() }

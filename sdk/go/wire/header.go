@@ -54,7 +54,7 @@ func (l HeaderList) Values(name string) []string {
 	return found
 }
 
-// Required gives a header that must be there once, not empty, of printable ASCII and tabs.
+// Required returns a header that must be there once, not empty, of printable ASCII and tabs.
 func Required(headers Headers, name string) (string, error) {
 	value, there, err := Optional(headers, name)
 	if err == nil && (!there || value == "") {
@@ -63,7 +63,7 @@ func Required(headers Headers, name string) (string, error) {
 	return value, err
 }
 
-// Optional gives a header that may be absent; one that is there twice or holds other bytes is header_invalid.
+// Optional returns a header that may be absent; one that is there twice or holds other bytes is header_invalid.
 func Optional(headers Headers, name string) (value string, there bool, err error) {
 	values := headers.Values(name)
 	if len(values) == 0 {

@@ -120,7 +120,7 @@ func lowerHex(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
 }
 
-// Kid gives the X-Kid of a session's messages.
+// Kid returns the X-Kid of a session's messages.
 func Kid(sessionID string) string { return "session:" + sessionID }
 
 // SessionIDOfKid takes the prefix off. What is left may be malformed: such a session is unknown.

@@ -110,7 +110,7 @@ func ParseObject(data []byte) (Members, error) {
 	return object, nil
 }
 
-// Text gives a member that is a string; null is as absent.
+// Text returns a member that is a string; null is as absent.
 func (m Members) Text(name string) (string, bool) {
 	text, ok := m[name].(string)
 	return text, ok
@@ -119,7 +119,7 @@ func (m Members) Text(name string) (string, bool) {
 // Has says whether a member is there and not null.
 func (m Members) Has(name string) bool { return m[name] != nil }
 
-// Names gives a member that is a list of least to most different strings, each of a form.
+// Names returns a member that is a list of least to most different strings, each of a form.
 func (m Members) Names(name string, least, most int, valid func(string) bool) ([]string, bool) {
 	list, ok := m[name].([]any)
 	if !ok || len(list) < least || len(list) > most {
@@ -141,7 +141,7 @@ func (m Members) Names(name string, least, most int, valid func(string) bool) ([
 	return names, true
 }
 
-// Base64 gives a member that is the canonical base64 of at least one byte.
+// Base64 returns a member that is the canonical base64 of at least one byte.
 func (m Members) Base64(name string) ([]byte, bool) {
 	text, ok := m.Text(name)
 	if !ok || text == "" {

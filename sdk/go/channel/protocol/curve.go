@@ -35,7 +35,7 @@ func (c curve) private(key *Key, field string) (*ecdh.PrivateKey, error) {
 	return made, nil
 }
 
-// encode gives the native form of a public key.
+// encode returns the native form of a public key.
 func (c curve) encode(key *ecdh.PublicKey) []byte {
 	raw := key.Bytes()
 	if c == x25519 {
@@ -77,7 +77,7 @@ func agree(own *ecdh.PrivateKey, peer *ecdh.PublicKey) ([]byte, error) {
 	return shared, nil
 }
 
-// PublicKey gives the public half of a static key in the form that grants and the native profile use: 32 bytes of X25519,
+// PublicKey returns the public half of a static key in the form that grants and the native profile use: 32 bytes of X25519,
 // or 33 of a compressed point of P-256.
 func PublicKey(suite Suite, private *Key) ([]byte, error) {
 	key, err := suite.curve().private(private, "local_static")

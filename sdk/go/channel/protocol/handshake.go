@@ -15,18 +15,18 @@ type handshakeState interface {
 	read(message []byte, nowS uint64) (handshakeState, []byte, error)
 }
 
-// finished holds what a handshake leaves.
-type finished struct {
+// handshakeEnd holds sealer and opener of a complete handshake.
+type handshakeEnd struct {
 	sealer *Sealer
 	opener *Opener
 }
 
-func (*finished) read([]byte, uint64) (handshakeState, []byte, error) {
+func (*handshakeEnd) read([]byte, uint64) (handshakeState, []byte, error) {
 	return nil, nil, fail(HandshakeState)
 }
 
 // awaitsPing is a side whose peer has not proved its keys yet: its first record does, and must be a ping.
-type awaitsPing finished
+type awaitsPing handshakeEnd
 
 func (a *awaitsPing) read(message []byte, _ uint64) (handshakeState, []byte, error) {
 	opened, err := a.opener.Open(append([]byte(nil), message...))
@@ -36,7 +36,7 @@ func (a *awaitsPing) read(message []byte, _ uint64) (handshakeState, []byte, err
 	if opened.Kind != Ping {
 		return nil, nil, fail(Unconfirmed)
 	}
-	return (*finished)(a), nil, nil
+	return (*handshakeEnd)(a), nil, nil
 }
 
 // NewClient begins a handshake as the client, and gives its first message.
@@ -82,13 +82,13 @@ func (h *Handshake) Read(message []byte, nowS uint64) (answer []byte, done bool,
 		return nil, false, err
 	}
 	h.state = next
-	_, done = next.(*finished)
+	_, done = next.(*handshakeEnd)
 	return answer, done, nil
 }
 
 // Records gives what seals and opens from now on, once the handshake is done; once.
 func (h *Handshake) Records() (*Sealer, *Opener, error) {
-	done, is := h.state.(*finished)
+	done, is := h.state.(*handshakeEnd)
 	if !is {
 		return nil, nil, fail(HandshakeState)
 	}

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// What the package may import. time is there for durations; that its clock is not asked is checked beside.
+// allowedImports are the imports of the package. time is for durations; the test rejects uses of its clock.
 var allowedImports = map[string]bool{
 	"bytes": true, "crypto/cipher": true, "crypto/ecdh": true, "crypto/elliptic": true,
 	"crypto/hkdf": true, "crypto/hmac": true, "crypto/sha256": true, "encoding/base64": true,
 	"encoding/binary": true, "encoding/json": true, "errors": true, "fmt": true, "io": true, "slices": true,
-	// What sessions seal by, which has a test of its own that it is pure.
+	// The primitives of sessions, whose purity has a test of its own.
 	"sealway.dev/go/crypto": true,
 	"strconv":               true, "time": true, "unicode/utf8": true, "golang.org/x/crypto/chacha20poly1305": true,
 }

@@ -113,7 +113,7 @@ func (n *native) read(message []byte, nowS uint64) (handshakeState, []byte, erro
 		if err != nil {
 			return nil, nil, err
 		}
-		// Whoever reads the last message proves itself by a ping, and is connected.
+		// The reader of the last message proves itself by a ping, and is connected.
 		ping, err := done.sealer.Seal(nil, &Content{Kind: Ping}, 0)
 		return done, ping, err
 	}
@@ -184,7 +184,7 @@ func (n *native) decapsulate(payload []byte) ([]byte, error) {
 	return payload[kemCiphertextLen:], nil
 }
 
-func (n *native) finish() (*finished, error) {
+func (n *native) finish() (*handshakeEnd, error) {
 	client, server, err := n.noise.split()
 	if err != nil {
 		return nil, err
@@ -199,5 +199,5 @@ func (n *native) finish() (*finished, error) {
 	}
 	n.settings.PSK.Wipe()
 	n.randoms.Ephemeral.Wipe()
-	return &finished{sealer, opener}, nil
+	return &handshakeEnd{sealer, opener}, nil
 }

@@ -284,7 +284,7 @@ func (n *noise) read(message []byte) ([]byte, error) {
 
 func (n *noise) isFinished() bool { return n.at == len(n.suite.pattern().messages) }
 
-// split gives the client's key and the server's, and wipes the rest.
+// split returns the client's key and the server's, and wipes the rest.
 func (n *noise) split() (client, server *Key, err error) {
 	made, err := n.derive(nil, 64)
 	if err != nil {

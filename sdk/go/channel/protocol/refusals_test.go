@@ -211,7 +211,7 @@ func TestASenderThatDoesNotChangeItsKeyIsRefusedAfterTheBound(t *testing.T) {
 	}
 }
 
-func TestAKeyChangesWithItsAgeAndOldKeysAreGone(t *testing.T) {
+func TestKeysAreReplacedByAgeAndReplacedKeysAreWiped(t *testing.T) {
 	sealer, opener := ratchets(t)
 	before := sealer.key
 	for _, at := range []uint64{5, 5 + uint64(time.Hour.Milliseconds()) - 1, 5 + uint64(time.Hour.Milliseconds())} {

@@ -79,7 +79,7 @@ func (c *v1AwaitsResp) read(message []byte, nowS uint64) (handshakeState, []byte
 	}
 	c.settings.PSK.Wipe()
 	if c.settings.AcceptUnconfirmed {
-		return &finished{sealer, opener}, ack, nil
+		return &handshakeEnd{sealer, opener}, ack, nil
 	}
 	return &awaitsPing{sealer, opener}, ack, nil
 }
@@ -176,7 +176,7 @@ func (s *v1AwaitsAck) read(message []byte, nowS uint64) (handshakeState, []byte,
 	}
 	s.settings.PSK.Wipe()
 	ping, err := sealer.Seal(nil, &Content{Kind: Ping}, 0)
-	return &finished{sealer, opener}, ping, err
+	return &handshakeEnd{sealer, opener}, ping, err
 }
 
 // spec/channel.md#v1-handshake: the checks, in this order.

@@ -14,7 +14,7 @@ var b64u = base64.RawURLEncoding.Strict()
 
 func decodeB64u(text string) ([]byte, bool) {
 	raw, err := b64u.DecodeString(text)
-	// What encodes to the same text holds no free bit, no padding and no line end.
+	// Text that encodes to itself holds no free bit, no padding and no line end.
 	return raw, err == nil && b64u.EncodedLen(len(raw)) == len(text)
 }
 

@@ -60,7 +60,7 @@ func runNoise(t *testing.T, text []byte) {
 	server := must[*noise](t)(newNoise(suite, false, v.Prologue, &psk, private(v.ServerEphemeral), ofServer, public(ofClient)))
 	for at, message := range v.Messages {
 		if client.isFinished() {
-			// What follows the handshake in the published file is sealed with its keys, which are compared below.
+			// The published file continues with records under the keys of the handshake, which are compared below.
 			break
 		}
 		writer, reader := client, server
@@ -111,15 +111,15 @@ type nativeScenario struct {
 	Records   []sealedRecord `json:"records"`
 }
 
-// givenKEM stands in for a key that the platform cannot read: FIPS 203's expanded key holds the public one behind the secret
+// fixedKEM stands in for a key that the platform cannot read: FIPS 203's expanded key holds the public one behind the secret
 // vector, 384 k bytes.
-type givenKEM struct{ v *nativeScenario }
+type fixedKEM struct{ v *nativeScenario }
 
-func (g givenKEM) EncapsulationKey() []byte {
+func (g fixedKEM) EncapsulationKey() []byte {
 	return bytes.Clone(g.v.KEMPrivate[1152 : 1152+kemPublicLen])
 }
 
-func (g givenKEM) Decapsulate(ciphertext []byte) ([]byte, error) {
+func (g fixedKEM) Decapsulate(ciphertext []byte) ([]byte, error) {
 	if !bytes.Equal(ciphertext, g.v.KEMCiphertext) {
 		return nil, errors.New("another ciphertext than the vector's")
 	}
@@ -153,7 +153,7 @@ func runNative(t *testing.T, text []byte) {
 		t.Fatalf("suite %d is called %s", v.Suite, v.Suite)
 	}
 	same(t, "prologue", prologue(v.settings(t, true)), v.Prologue)
-	clientRandoms := &Randoms{Ephemeral: v.ClientEphemeral.key(), Decapsulator: givenKEM{&v}}
+	clientRandoms := &Randoms{Ephemeral: v.ClientEphemeral.key(), Decapsulator: fixedKEM{&v}}
 	serverRandoms := &Randoms{Ephemeral: v.ServerEphemeral.key()}
 	serverRandoms.Encapsulate = func([]byte) ([]byte, []byte, error) {
 		return bytes.Clone(v.KEMSecret), bytes.Clone(v.KEMCiphertext), nil
@@ -175,7 +175,7 @@ func runNative(t *testing.T, text []byte) {
 			t.Fatalf("message %d: done is %v: %v", at, done, err)
 		}
 	}
-	// Whoever read the last message confirms; the other takes it.
+	// The reader of the last message confirms; the other end accepts.
 	confirming := v.Records[0].Sender
 	same(t, "the ping that confirms", message, v.Records[0].Message)
 	if _, done, err = sides[confirming].Read(message, v.InitExpiresS); err != nil || !done {
@@ -188,7 +188,7 @@ func runNative(t *testing.T, text []byte) {
 // checkNativeKeys plays the Noise messages once more for the keys alone: those of the records have been used by now.
 func checkNativeKeys(t *testing.T, v *nativeScenario) {
 	t.Helper()
-	randoms := &Randoms{Ephemeral: v.ClientEphemeral.key(), Decapsulator: givenKEM{v}}
+	randoms := &Randoms{Ephemeral: v.ClientEphemeral.key(), Decapsulator: fixedKEM{v}}
 	settings := v.settings(t, true)
 	state, _, err := beginNativeClient(settings, randoms)
 	if err != nil {

@@ -96,7 +96,7 @@ func ParseGrant(text []byte) (*Grant, error) {
 		said.refuse("allowed_suites")
 	}
 	for _, suite := range made.AllowedSuites {
-		// Which profile is spoken is for the control plane to say, and for nobody on the way.
+		// The control plane alone chooses the profile.
 		if suite == 0 || (suite >= 0x100) != (made.DefaultSuite >= 0x100) {
 			said.refuse("allowed_suites")
 		}

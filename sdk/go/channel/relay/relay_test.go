@@ -45,7 +45,7 @@ func TestEveryVectorOfTokens(t *testing.T) {
 		if made, err := Sign(&v.Claims, key); err != nil || string(made) != v.Token {
 			t.Errorf("%s: another token comes out: %v", file, err)
 		}
-		expected := &Expected{Keys: map[string]ed25519.PublicKey{v.Claims.KID: key.Public().(ed25519.PublicKey)}}
+		expected := &TokenPolicy{Keys: map[string]ed25519.PublicKey{v.Claims.KID: key.Public().(ed25519.PublicKey)}}
 		got, err := Verify(Token(v.Token), expected, v.Claims.IssuedS)
 		if err != nil || *got != v.Claims {
 			t.Errorf("%s: it verifies as %+v: %v", file, got, err)
@@ -57,7 +57,7 @@ func TestEveryVectorOfTokens(t *testing.T) {
 func TestATokenIsHeldToEveryClaim(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	good := Claims{KID: "k", Audience: "a", Issuer: "i", ChannelID: "c", Role: 1, TokenID: "t", InitExpiresS: 200, IssuedS: 100, ExpiresS: 160}
-	expected := &Expected{map[string]ed25519.PublicKey{"k": key.Public().(ed25519.PublicKey)}, []string{"a"}, []string{"i"}}
+	expected := &TokenPolicy{map[string]ed25519.PublicKey{"k": key.Public().(ed25519.PublicKey)}, []string{"a"}, []string{"i"}}
 	sign := func(change func(*Claims)) Token {
 		changed := good
 		change(&changed)

@@ -23,7 +23,7 @@ const (
 	LifetimeMaxS = 3600
 )
 
-// ErrToken is all that whoever shows a token is told of it.
+// ErrToken is the error of every rejected token; it does not say more.
 var ErrToken = errors.New("invalid token")
 
 // Claims are what a token says. Times are seconds of the epoch. spec/relay.md#tokens
@@ -56,8 +56,8 @@ func Sign(claims *Claims, key ed25519.PrivateKey) (Token, error) {
 	return Token(signed + "." + b64u.EncodeToString(ed25519.Sign(key, []byte(signed)))), nil
 }
 
-// Expected is what a relay asks of tokens. Empty lists take anything.
-type Expected struct {
+// TokenPolicy lists the issuer keys, audiences and issuers that a relay accepts. An empty list accepts all.
+type TokenPolicy struct {
 	Keys      map[string]ed25519.PublicKey
 	Audiences []string
 	Issuers   []string
@@ -65,7 +65,7 @@ type Expected struct {
 
 // Verify holds a token against what is expected at nowS, seconds of the epoch, in the order of the spec. The error is ErrToken
 // whatever failed.
-func Verify(token Token, expected *Expected, nowS int64) (*Claims, error) {
+func Verify(token Token, expected *TokenPolicy, nowS int64) (*Claims, error) {
 	parts := tokenParts(token)
 	if parts == nil {
 		return nil, ErrToken

@@ -20,10 +20,10 @@ func (d *driver) clientSeal(r *request) (result, error) {
 	made, body, nowMs := d.sessionOf(r), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
 	method, target, headers := need(r.Method, "method"), need(r.Target, "target"), r.headers()
 	handle := d.next()
-	if made.three == nil {
+	if made.native == nil {
 		path, _, _ := strings.Cut(target, "?")
-		message, pending := made.old.Seal(path, body, nowMs, sealRandoms())
-		d.pendings[handle] = &clientCall{old: pending}
+		message, pending := made.compat.Seal(path, body, nowMs, sealRandoms())
+		d.pendings[handle] = &clientCall{compat: pending}
 		return result{"call": handle, "headers": pairs(append(message.Headers, wire.Header{Name: "Content-Type", Value: message.ContentType})),
 			"body_hex": hexOf(message.Body)}, nil
 	}
@@ -38,7 +38,7 @@ func (d *driver) clientSeal(r *request) (result, error) {
 	if bodiless {
 		contentType = ""
 	}
-	outer, sealer, pending, err := made.three.Seal(session.Line{Method: method, Target: target}, contentType, nowMs, random16())
+	outer, sealer, pending, err := made.native.Seal(session.Line{Method: method, Target: target}, contentType, nowMs, random16())
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (d *driver) clientSeal(r *request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.pendings[handle] = &clientCall{three: pending}
+	d.pendings[handle] = &clientCall{native: pending}
 	if bodiless {
 		outer, stream = append(outer, wire.Header{Name: wire.HeaderSealed, Value: wire.EncodeBase64(stream)}), nil
 	} else {
@@ -99,7 +99,7 @@ func (d *driver) serverOpen(r *request) (result, error) {
 	return result{"call": handle, "headers": pairs(opened.Inner), "body_hex": hexOf(plain), "claim_hex": unreplayed.Claim().KeyHex()}, nil
 }
 
-// next gives the next piece of a body that is all there.
+// next returns the next piece of a body that is all there.
 func next(stream *exchange.Stream, rest *[]byte) (*exchange.Piece, error) {
 	for len(*rest) > 0 {
 		if piece, err := stream.Read(rest); piece != nil || err != nil {
@@ -155,14 +155,14 @@ func (d *driver) clientOpen(r *request) (result, error) {
 	}
 	delete(d.pendings, handle)
 	status, headers, body, nowMs := need(r.Status, "status"), r.headers(), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
-	if call.three == nil {
-		plain, err := call.old.Open(headers, status, body, nowMs, session.ReplayPolicy{})
+	if call.native == nil {
+		plain, err := call.compat.Open(headers, status, body, nowMs, session.ReplayPolicy{})
 		if err != nil {
 			return nil, err
 		}
 		return result{"headers": [][2]string{}, "body_hex": hexOf(plain)}, nil
 	}
-	sealed, opener, err := call.three.Open(headers, status)
+	sealed, opener, err := call.native.Open(headers, status)
 	if err != nil {
 		return nil, err
 	}

@@ -21,21 +21,21 @@ type driver struct {
 }
 
 type clientInit struct {
-	old     *session.ClientInit
-	three   *session.ClientInit3
+	compat  *session.CompatClientInit
+	native  *session.ClientInit
 	trusted []hexText
 }
 
 type clientSession struct {
-	old      *session.ClientSession
-	three    *session.ClientSession3
+	compat   *session.CompatClientSession
+	native   *session.ClientSession
 	clientID string
 	trusted  []hexText
 }
 
 type clientCall struct {
-	old   *session.Pending
-	three *session.Pending3
+	compat *session.CompatCall
+	native *session.Call
 }
 
 type serverCall struct {
@@ -114,12 +114,12 @@ func (d *driver) clientInit(r *request) (result, error) {
 	}
 	handle := d.next()
 	if version == wire.Wire3 {
-		offer := session.Offer3{Suites: suitesOf(r.Suites), ClientID: clientID, TTLSec: r.TTLSec}
-		init, err := d.begin3(offer, suiteOf(need(r.Suite, "suite")), nil)
+		offer := session.Offer{Suites: suitesOf(r.Suites), ClientID: clientID, TTLSec: r.TTLSec}
+		init, err := d.beginNative(offer, suiteOf(need(r.Suite, "suite")), nil)
 		if err != nil {
 			return nil, err
 		}
-		d.inits[handle] = &clientInit{three: init, trusted: r.Trusted}
+		d.inits[handle] = &clientInit{native: init, trusted: r.Trusted}
 		return result{"handle": handle, "method": "POST", "headers": [][2]string{{"Content-Type", "application/json"}}, "body_hex": hexOf(init.Body())}, nil
 	}
 	key, err := crypto.DrawP256(rand.Reader)
@@ -127,21 +127,21 @@ func (d *driver) clientInit(r *request) (result, error) {
 		return nil, err
 	}
 	anonymous := need(r.Path, "path") == "/session/init/anon"
-	init, message, err := session.NewClientInit(version, anonymous, clientID, r.TTLSec, key, random16(), nowMs)
+	init, message, err := session.NewCompatClientInit(version, anonymous, clientID, r.TTLSec, key, random16(), nowMs)
 	if err != nil {
 		return nil, err
 	}
-	d.inits[handle] = &clientInit{old: init}
+	d.inits[handle] = &clientInit{compat: init}
 	headers := append(message.Headers, wire.Header{Name: "Content-Type", Value: message.ContentType})
 	return result{"handle": handle, "method": "POST", "headers": pairs(headers), "body_hex": hexOf(message.Body)}, nil
 }
 
-func (d *driver) begin3(offer session.Offer3, suite crypto.Suite, renewed *session.ClientSession3) (*session.ClientInit3, error) {
+func (d *driver) beginNative(offer session.Offer, suite crypto.Suite, renewed *session.ClientSession) (*session.ClientInit, error) {
 	keys, err := crypto.DrawKeys(suite, true, rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	return session.NewClientInit3(offer, suite, keys, renewed)
+	return session.NewClientInit(offer, suite, keys, renewed)
 }
 
 func (d *driver) clientFinish(r *request) (result, error) {
@@ -151,22 +151,22 @@ func (d *driver) clientFinish(r *request) (result, error) {
 	}
 	status, body, nowMs := need(r.Status, "status"), need(r.Body, "body_hex"), need(r.NowMs, "now_ms")
 	handle := d.next()
-	if init.three != nil {
-		made, err := init.three.Finish(status, body, trusts(init.trusted))
+	if init.native != nil {
+		made, err := init.native.Finish(status, body, trusts(init.trusted))
 		if err != nil {
 			return nil, err
 		}
-		d.sessions[handle] = &clientSession{three: made, trusted: init.trusted}
+		d.sessions[handle] = &clientSession{native: made, trusted: init.trusted}
 		return result{"session": handle, "session_id": made.ID()}, nil
 	}
 	if status != 200 {
 		return nil, wire.Refuse(wire.CodeAnswerMismatch)
 	}
-	made, err := init.old.Finish(body, nowMs)
+	made, err := init.compat.Finish(body, nowMs)
 	if err != nil {
 		return nil, err
 	}
-	d.sessions[handle] = &clientSession{old: made}
+	d.sessions[handle] = &clientSession{compat: made}
 	return result{"session": handle, "session_id": made.ID()}, nil
 }
 
@@ -180,15 +180,15 @@ func (d *driver) sessionOf(r *request) *clientSession {
 
 func (d *driver) clientRenew(r *request) (result, error) {
 	made := d.sessionOf(r)
-	if made.three == nil {
+	if made.native == nil {
 		return nil, fault("only wire 3 renews")
 	}
-	init, err := d.begin3(session.Offer3{Suites: suitesOf(r.Suites), ClientID: made.three.ClientID()}, suiteOf(need(r.Suite, "suite")), made.three)
+	init, err := d.beginNative(session.Offer{Suites: suitesOf(r.Suites), ClientID: made.native.ClientID()}, suiteOf(need(r.Suite, "suite")), made.native)
 	if err != nil {
 		return nil, err
 	}
 	handle := d.next()
-	d.inits[handle] = &clientInit{three: init, trusted: made.trusted}
+	d.inits[handle] = &clientInit{native: init, trusted: made.trusted}
 	return result{"handle": handle, "body_hex": hexOf(init.Body())}, nil
 }
 
@@ -203,13 +203,13 @@ func (d *driver) serverInit(r *request) (result, error) {
 		if values := r.headers().Values("Authorization"); len(values) > 0 {
 			authorization = values[0]
 		}
-		return d.agree3(r, body, nil, session.Credential(authorization), nowMs)
+		return d.agreeNative(r, body, nil, session.Credential(authorization), nowMs)
 	}
 	family, known := families[path]
 	if !known {
 		return nil, fault("unknown path")
 	}
-	call, err := session.ParseInit(family, r.headers(), body, nowMs, session.ReplayPolicy{})
+	call, err := session.ParseCompatInit(family, r.headers(), body, nowMs, session.ReplayPolicy{})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +221,7 @@ func (d *driver) serverInit(r *request) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, record, err := init.Accept(session.DefaultTTL(), false, "", session.InitRandoms{SessionID: random16(), Ephemeral: key}, nowMs)
+	answer, record, err := init.Accept(session.DefaultTTL(), false, "", session.CompatInitRandoms{SessionID: random16(), Ephemeral: key}, nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +232,8 @@ func (d *driver) serverInit(r *request) (result, error) {
 	return result{"status": 200, "headers": headers, "body_hex": hexOf(answer), "session": json.RawMessage(record.Encode())}, nil
 }
 
-func (d *driver) agree3(r *request, body []byte, old *session.Record, credential []byte, nowMs uint64) (result, error) {
-	request, err := session.ParseInitRequest3(body)
+func (d *driver) agreeNative(r *request, body []byte, old *session.Record, credential []byte, nowMs uint64) (result, error) {
+	request, err := session.ParseInitRequest(body)
 	if err != nil {
 		return nil, err
 	}
@@ -245,16 +245,16 @@ func (d *driver) agree3(r *request, body []byte, old *session.Record, credential
 	if request.TTLSec != nil {
 		ttl = min(max(*request.TTLSec, 300), 3600)
 	}
-	terms := session.Terms3{Suites: suitesOf(r.Suites), Identities: []session.Identity{{Key: identity, NotAfterMs: math.MaxInt64}},
+	terms := session.Terms{Suites: suitesOf(r.Suites), Identities: []session.Identity{{Key: identity, NotAfterMs: math.MaxInt64}},
 		ExpiresInSec: ttl, Auth: session.AuthNone, Credential: credential}
 	if old != nil {
 		terms.Auth, terms.Subject, terms.Tenant = old.Auth, old.Subject, old.Tenant
 	}
-	draw := func(suite crypto.Suite) (session.Randoms3, error) {
+	draw := func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.Randoms3{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: random16(), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
 	}
-	answer, record, err := session.AgreeInit3(request, terms, old, draw, nowMs)
+	answer, record, err := session.AgreeInit(request, terms, old, draw, nowMs)
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +262,7 @@ func (d *driver) agree3(r *request, body []byte, old *session.Record, credential
 }
 
 func (d *driver) serverRenew(r *request) (result, error) {
-	ok, err := d.agree3(r, need(r.Body, "body_hex"), r.record(), nil, need(r.NowMs, "now_ms"))
+	ok, err := d.agreeNative(r, need(r.Body, "body_hex"), r.record(), nil, need(r.NowMs, "now_ms"))
 	delete(ok, "headers")
 	return ok, err
 }

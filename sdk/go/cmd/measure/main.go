@@ -66,43 +66,43 @@ func random(n int) []byte {
 
 func main() {
 	inits()
-	client3, server3 := agree3(crypto.P256)
-	client2, server2 := agree2()
+	nativeClient, nativeServer := agreeNative(crypto.P256)
+	compatClient, compatServer := agreeCompat()
 	for _, size := range []int{256, 1 << 10, 64 << 10} {
-		calls(size, client2, server2, client3, server3)
+		calls(size, compatClient, compatServer, nativeClient, nativeServer)
 	}
 }
 
-func agree3(suite crypto.Suite) (*session.ClientSession3, *session.Session) {
+func agreeNative(suite crypto.Suite) (*session.ClientSession, *session.Session) {
 	identity := must(crypto.ParseIdentity(append(make([]byte, 31), 9)))
-	client, record := init3(suite, identity)
+	client, record := initNative(suite, identity)
 	return client, must(session.NewSession(record))
 }
 
-func init3(suite crypto.Suite, identity crypto.Signer) (*session.ClientSession3, *session.Record) {
+func initNative(suite crypto.Suite, identity crypto.Signer) (*session.ClientSession, *session.Record) {
 	keys := must(crypto.DrawKeys(suite, true, rand.Reader))
-	init := must(session.NewClientInit3(session.Offer3{Suites: []crypto.Suite{suite}, ClientID: "measure"}, suite, keys, nil))
-	request := must(session.ParseInitRequest3(init.Body()))
-	terms := session.Terms3{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 60}}, ExpiresInSec: 3600, Auth: session.AuthNone}
-	answer, record, err := session.AgreeInit3(request, terms, nil, func(suite crypto.Suite) (session.Randoms3, error) {
+	init := must(session.NewClientInit(session.Offer{Suites: []crypto.Suite{suite}, ClientID: "measure"}, suite, keys, nil))
+	request := must(session.ParseInitRequest(init.Body()))
+	terms := session.Terms{Suites: crypto.Suites(), Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 60}}, ExpiresInSec: 3600, Auth: session.AuthNone}
+	answer, record, err := session.AgreeInit(request, terms, nil, func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.Randoms3{SessionID: [16]byte(random(16)), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
+		return session.InitRandoms{SessionID: [16]byte(random(16)), Keys: keys, Encapsulate: (*mlkem.EncapsulationKey768).Encapsulate}, err
 	}, now)
 	must(0, err)
 	return must(init.Finish(201, answer, func(string) []byte { return identity.PublicKey() })), record
 }
 
-func agree2() (*session.ClientSession, *session.Session) {
-	client, record := init2()
+func agreeCompat() (*session.CompatClientSession, *session.Session) {
+	client, record := initCompat()
 	return client, must(session.NewSession(record))
 }
 
-func init2() (*session.ClientSession, *session.Record) {
-	init, message, err := session.NewClientInit(wire.Wire2, false, "measure", nil, must(crypto.DrawP256(rand.Reader)), [16]byte(random(16)), now)
+func initCompat() (*session.CompatClientSession, *session.Record) {
+	init, message, err := session.NewCompatClientInit(wire.Wire2, false, "measure", nil, must(crypto.DrawP256(rand.Reader)), [16]byte(random(16)), now)
 	must(0, err)
-	call := must(session.ParseInit(session.FamilySession, message.Headers, message.Body, now, session.ReplayPolicy{}))
+	call := must(session.ParseCompatInit(session.FamilySession, message.Headers, message.Body, now, session.ReplayPolicy{}))
 	accepted := must(call.Release(session.Reserved(call.Claim())))
-	random := session.InitRandoms{SessionID: [16]byte(random(16)), Ephemeral: must(crypto.DrawP256(rand.Reader))}
+	random := session.CompatInitRandoms{SessionID: [16]byte(random(16)), Ephemeral: must(crypto.DrawP256(rand.Reader))}
 	answer, record, err := accepted.Accept(session.DefaultTTL(), false, "", random, now)
 	must(0, err)
 	return must(init.Finish(answer, now)), record
@@ -125,10 +125,10 @@ func inits() {
 		must(hkdf.Key(sha256.New, append(must(key.Decapsulate(sealed)), must(b.ECDH(a.PublicKey()))...), nil, "x", 32))
 	}}
 	signature := &task{name: "bare ES256, sign and verify", run: func() { crypto.Verify(identity.PublicKey(), message, must(identity.Sign(message))) }}
-	two := &task{name: "init, wire 2", run: func() { init2() }}
-	three := &task{name: "init, wire 3, P256", run: func() { init3(crypto.P256, identity) }}
-	hybrid := &task{name: "init, wire 3, X25519MLKEM768", run: func() { init3(crypto.X25519MLKEM768, identity) }}
-	take(3, bareECDH, two, three, bareHybrid, hybrid, signature)
+	compat := &task{name: "init, wire 2", run: func() { initCompat() }}
+	native := &task{name: "init, wire 3, P256", run: func() { initNative(crypto.P256, identity) }}
+	hybrid := &task{name: "init, wire 3, X25519MLKEM768", run: func() { initNative(crypto.X25519MLKEM768, identity) }}
+	take(3, bareECDH, compat, native, bareHybrid, hybrid, signature)
 	for _, t := range []*task{bareECDH, bareHybrid, signature} {
 		fmt.Printf("%-48s %9.2f us\n", t.name, t.median())
 	}
@@ -136,12 +136,12 @@ func inits() {
 		of   *task
 		bare float64
 		what string
-	}{{two, bareECDH.median(), "bare ECDH"}, {three, bareECDH.median() + signature.median(), "bare ECDH + ES256"}, {hybrid, bareHybrid.median() + signature.median(), "bare hybrid + ES256"}} {
+	}{{compat, bareECDH.median(), "bare ECDH"}, {native, bareECDH.median() + signature.median(), "bare ECDH + ES256"}, {hybrid, bareHybrid.median() + signature.median(), "bare hybrid + ES256"}} {
 		fmt.Printf("%-48s %9.2f us  %.2f x %s\n", pair.of.name, pair.of.median(), pair.of.median()/pair.bare, pair.what)
 	}
 }
 
-func calls(size int, client2 *session.ClientSession, server2 *session.Session, client3 *session.ClientSession3, server3 *session.Session) {
+func calls(size int, compatClient *session.CompatClientSession, compatServer *session.Session, nativeClient *session.ClientSession, nativeServer *session.Session) {
 	plain, key, iv := random(size), random(32), random(12)
 	aead := must(cipher.NewGCM(must(aes.NewCipher(key))))
 	aad := random(100)
@@ -152,46 +152,46 @@ func calls(size int, client2 *session.ClientSession, server2 *session.Session, c
 		must(cipher.NewGCM(must(aes.NewCipher(key)))).Seal(nil, iv, plain, aad)
 	}}
 	randoms := session.SealRandoms{IV: [12]byte(iv)}
-	seal2 := &task{name: "wire 2 seal", run: func() { client2.Seal("/", plain, now, randoms) }}
-	message, _ := client2.Seal("/", plain, now, randoms)
+	seal2 := &task{name: "wire 2 seal", run: func() { compatClient.Seal("/", plain, now, randoms) }}
+	message, _ := compatClient.Seal("/", plain, now, randoms)
 	body := make([]byte, len(message.Body))
 	open2 := &task{name: "wire 2 open", run: func() {
 		copy(body, message.Body)
 		call := must(session.ParseRequest(message.Headers, session.Line{Method: "POST", Target: "/"}, now, session.ReplayPolicy{}))
-		must(call.Open(server2, body, now))
+		must(call.Open(compatServer, body, now))
 	}}
 	line, inner := session.Line{Method: "POST", Target: "/transaction/purchase"}, []byte{0, 0}
 	seal := func() (wire.HeaderList, []byte) {
-		headers, sealer, _, err := client3.Seal(line, "application/octet-stream", now, [16]byte{1})
+		headers, sealer, _, err := nativeClient.Seal(line, "application/octet-stream", now, [16]byte{1})
 		must(0, err)
 		stream := must(sealer.SealWhole(make([]byte, 0, session.StreamLen(len(inner)+len(plain))), inner, plain))
 		return append(headers, wire.Header{Name: "Content-Type", Value: "application/octet-stream"}), stream
 	}
-	seal3 := &task{name: "wire 3 seal", run: func() { seal() }}
+	nativeSeal := &task{name: "wire 3 seal", run: func() { seal() }}
 	list, stream := seal()
 	headers := http.Header{}
 	for _, header := range list {
 		headers.Set(header.Name, header.Value)
 	}
-	open3 := &task{name: "wire 3 open", run: func() {
+	nativeOpen := &task{name: "wire 3 open", run: func() {
 		request := must(session.ParseRequest(headers, line, now, session.ReplayPolicy{}))
-		opener, _, err := request.Accept(server3, now)
+		opener, _, err := request.Accept(nativeServer, now)
 		must(0, err)
 		_, _, err = opener.OpenWhole(stream)
 		must(0, err)
 	}}
-	take(max(3, 200_000/(size+1000)), bare, bareOpen, bareNew, seal2, open2, seal3, open3)
+	take(max(3, 200_000/(size+1000)), bare, bareOpen, bareNew, seal2, open2, nativeSeal, nativeOpen)
 	fmt.Printf("\n%d bytes\n", size)
 	for _, t := range []*task{bare, bareOpen, bareNew} {
 		fmt.Printf("%-48s %9.2f us\n", t.name, t.median())
 	}
-	for _, t := range []*task{seal2, seal3, open2, open3} {
+	for _, t := range []*task{seal2, nativeSeal, open2, nativeOpen} {
 		beside := bare
-		if t == open2 || t == open3 {
+		if t == open2 || t == nativeOpen {
 			beside = bareOpen
 		}
 		fmt.Printf("%-48s %9.2f us  %.2f x bare\n", t.name, t.median(), t.median()/beside.median())
-		if t == seal3 {
+		if t == nativeSeal {
 			// On wire 3 each message has a key of its own.
 			fmt.Printf("%-48s %14.2f x bare seal under a new key\n", "", t.median()/bareNew.median())
 		}

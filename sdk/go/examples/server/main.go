@@ -50,7 +50,7 @@ func configure() (http.Handler, int, error) {
 	if url == "" {
 		url = "http://localhost:3000"
 	}
-	authority, err := sealway.NewAuthority(url, secret, nil)
+	authority, err := sealway.NewAuthorityStore(url, secret, nil)
 	if err != nil {
 		return nil, 0, fmt.Errorf("AUTHORITY_URL or the secret: %w", err)
 	}

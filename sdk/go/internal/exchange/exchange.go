@@ -3,11 +3,11 @@
 // middleware that drives them does not ask which one a request speaks.
 //
 //	headers ─ Begin ─► session ─ Exchange.Session ─► Opening, Stream
-//	    body ─ Stream.Read, Stream.End ─► Piece, the first of them ─ Opening.Open ─► Unreplayed
-//	                     the store's session.Fresh ─ Unreplayed.Release ─► PlainRequest
+//	    body ─ Stream.Read, Stream.End ─► Piece, the first of them ─ Opening.Open ─► ClaimGuard
+//	                     the store's session.Fresh ─ ClaimGuard.Release ─► PlainRequest
 //	                     the service's answer ─ Reply.Answer ─► AnswerSeal
 //
-// A request that is refused, at whichever step, is a [Rejection], and [Rejection.Answer] is all that its client is told.
+// A request that is refused, at whichever step, is a [Rejection], and [Rejection.Answer] is all that its client receives.
 package exchange
 
 import (
@@ -28,7 +28,7 @@ func LooksSealed(headers wire.Headers) bool {
 	return len(headers.Values(wire.HeaderSeal))+len(headers.Values(wire.HeaderKid))+len(headers.Values(wire.HeaderIdempotencyKey)) > 0
 }
 
-// WireOf gives the protocol that a request's headers speak.
+// WireOf returns the protocol that a request's headers speak.
 func WireOf(headers wire.Headers) wire.Version {
 	if len(headers.Values(wire.HeaderSeal)) > 0 {
 		return wire.Wire3
@@ -66,7 +66,7 @@ func (e *Exchange) Session(found *session.Session, nowMs uint64) (*Opening, *Str
 	return (*Opening)(e), &Stream{opener: opener, InHeader: sealed}, nil
 }
 
-// Reject gives the rejection of the request for an error at nowMs; one of wire 3 for its stamp has the server's time and the proof of
+// Reject returns the rejection of the request for an error at nowMs; one of wire 3 for its stamp has the server's time and the proof of
 // it. A request whose headers were not in order is nil.
 func (e *Exchange) Reject(err error, nowMs uint64) *Rejection {
 	rejection := Reject(err)
@@ -92,19 +92,19 @@ func (o *Opening) BodyMax(whole, stream int64) int64 {
 
 // Open opens the request by the first piece of its stream, which it may overwrite. The piece may have taken its time: found is what the
 // store has by now, and it and the stamp are checked again at nowMs. The request stays shut until its nonce is reserved.
-func (o *Opening) Open(first *Piece, found *session.Session, nowMs uint64) (*Unreplayed, error) {
+func (o *Opening) Open(first *Piece, found *session.Session, nowMs uint64) (*ClaimGuard, error) {
 	shut, err := o.request.Open(found, first.Bytes, nowMs)
-	return &Unreplayed{shut}, err
+	return &ClaimGuard{shut}, err
 }
 
-// Unreplayed is an opened request that nobody sees before its nonce was reserved.
-type Unreplayed struct {
-	*session.Unreplayed[*session.Opened]
+// ClaimGuard is an opened request that nobody sees before its nonce was reserved.
+type ClaimGuard struct {
+	*session.ClaimGuard[*session.Content]
 }
 
-// Release gives the request for its own claim's reservation; for another's it is reservation_mismatch.
-func (u *Unreplayed) Release(fresh session.Fresh) (*PlainRequest, error) {
-	opened, err := u.Unreplayed.Release(fresh)
+// Release returns the request for its own claim's reservation; for another's it is reservation_mismatch.
+func (u *ClaimGuard) Release(fresh session.Fresh) (*PlainRequest, error) {
+	opened, err := u.ClaimGuard.Release(fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -35,15 +35,15 @@ func must[T any](value T, err error) func(*testing.T) T {
 }
 
 // agreed is both sides of a session of wire 3 that is over in an hour.
-func agreed(t *testing.T) (*session.ClientSession3, *session.Record) {
+func agreed(t *testing.T) (*session.ClientSession, *session.Record) {
 	t.Helper()
 	identity := must(crypto.ParseIdentity(append(make([]byte, 31), 9)))(t)
-	offer := session.Offer3{Suites: []crypto.Suite{crypto.P256}, ClientID: "me"}
-	init := must(session.NewClientInit3(offer, crypto.P256, must(crypto.DrawKeys(crypto.P256, true, rand.Reader))(t), nil))(t)
-	terms := session.Terms3{Suites: offer.Suites, Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 60}}, ExpiresInSec: 3600, Auth: session.AuthNone}
-	answer, record, err := session.AgreeInit3(must(session.ParseInitRequest3(init.Body()))(t), terms, nil, func(suite crypto.Suite) (session.Randoms3, error) {
+	offer := session.Offer{Suites: []crypto.Suite{crypto.P256}, ClientID: "me"}
+	init := must(session.NewClientInit(offer, crypto.P256, must(crypto.DrawKeys(crypto.P256, true, rand.Reader))(t), nil))(t)
+	terms := session.Terms{Suites: offer.Suites, Identities: []session.Identity{{Key: identity, NotAfterMs: 1 << 60}}, ExpiresInSec: 3600, Auth: session.AuthNone}
+	answer, record, err := session.AgreeInit(must(session.ParseInitRequest(init.Body()))(t), terms, nil, func(suite crypto.Suite) (session.InitRandoms, error) {
 		keys, err := crypto.DrawKeys(suite, false, rand.Reader)
-		return session.Randoms3{SessionID: [16]byte{7}, Keys: keys}, err
+		return session.InitRandoms{SessionID: [16]byte{7}, Keys: keys}, err
 	}, nowMs)
 	if err != nil {
 		t.Fatal(err)
@@ -52,14 +52,14 @@ func agreed(t *testing.T) (*session.ClientSession3, *session.Record) {
 }
 
 // agreed2 is both sides of a session of wire 2.
-func agreed2(t *testing.T) (*session.ClientSession, *session.Record) {
+func agreed2(t *testing.T) (*session.CompatClientSession, *session.Record) {
 	t.Helper()
-	init, message, err := session.NewClientInit(wire.Wire2, false, "me", nil, must(crypto.DrawP256(rand.Reader))(t), [16]byte{2}, nowMs)
+	init, message, err := session.NewCompatClientInit(wire.Wire2, false, "me", nil, must(crypto.DrawP256(rand.Reader))(t), [16]byte{2}, nowMs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := must(session.ParseInit(session.FamilySession, message.Headers, message.Body, nowMs, session.ReplayPolicy{}))(t)
-	random := session.InitRandoms{SessionID: [16]byte{3}, Ephemeral: must(crypto.DrawP256(rand.Reader))(t)}
+	call := must(session.ParseCompatInit(session.FamilySession, message.Headers, message.Body, nowMs, session.ReplayPolicy{}))(t)
+	random := session.CompatInitRandoms{SessionID: [16]byte{3}, Ephemeral: must(crypto.DrawP256(rand.Reader))(t)}
 	answer, record, err := must(call.Release(session.Reserved(call.Claim())))(t).Accept(session.DefaultTTL(), false, "", random, nowMs)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func agreed2(t *testing.T) (*session.ClientSession, *session.Record) {
 }
 
 // sent is a request of wire 3 whose frames have these plaintexts, and no inner headers.
-func sent(t *testing.T, client *session.ClientSession3, stampMs uint64, parts ...string) (wire.HeaderList, []byte) {
+func sent(t *testing.T, client *session.ClientSession, stampMs uint64, parts ...string) (wire.HeaderList, []byte) {
 	t.Helper()
 	headers, sealer, _, err := client.Seal(line, "x/y", stampMs, [16]byte{1})
 	if err != nil {
@@ -133,7 +133,7 @@ func TestTheLastPieceIsGivenOnlyWhenNothingStandsBehindIt(t *testing.T) {
 			if strings.Join(pieces, ",") != c.want || !errors.Is(err, c.err) || stream.Done() != (c.err == nil) {
 				t.Errorf("%q, %v in chunks of %d", pieces, err, chunk)
 			}
-			// Who reads on after an error comes to no end.
+			// A reader that continues after an error reaches no end.
 			if piece, again := stream.End(); c.err != nil && (piece != nil || !errors.Is(again, c.err)) {
 				t.Error(piece, again)
 			}
@@ -155,8 +155,8 @@ func TestWhatWasCheckedBeforeTheBodyCameIsCheckedAgainAsItOpens(t *testing.T) {
 		{record, nowMs, nil},
 		{&ended, nowMs, wire.CodeSessionExpired},
 		{record, record.ExpiresMs, wire.CodeSessionExpired},
-		{&endless, nowMs + wire.WindowMsMax3, nil},
-		{&endless, nowMs + wire.WindowMsMax3 + 1, wire.CodeTimestampOutsideWindow},
+		{&endless, nowMs + wire.NativeWindowMsMax, nil},
+		{&endless, nowMs + wire.NativeWindowMsMax + 1, wire.CodeTimestampOutsideWindow},
 	} {
 		// The window of wire 3 is five minutes at most, whatever the policy says.
 		call := must(exchange.Begin(headers, line, all, session.ReplayPolicy{WindowMs: wire.WindowMsMax}, nowMs))(t)
@@ -182,7 +182,7 @@ func TestWhatWasCheckedBeforeTheBodyCameIsCheckedAgainAsItOpens(t *testing.T) {
 
 func TestAStampThatIsOffIsRefusedWithAProofOfTheTime(t *testing.T) {
 	client, record := agreed(t)
-	headers, _ := sent(t, client, nowMs-wire.WindowMsMax3-1, "x")
+	headers, _ := sent(t, client, nowMs-wire.NativeWindowMsMax-1, "x")
 	call := must(exchange.Begin(headers, line, all, session.ReplayPolicy{}, nowMs))(t)
 	proof := regexp.MustCompile(`^\{"code":"clock_skew","mac":"[A-Za-z0-9+/]{43}=","server_time_ms":1750000000000,"status":400,` +
 		`"title":"The request's time is too far from the server's.","type":"urn:sealway:problem:clock_skew"\}$`)
@@ -226,8 +226,8 @@ func TestAWireThatIsNotServedAndAMethodThatIsNotSealedAreRefusedFirst(t *testing
 	}
 }
 
-// TestRefusalsAreToldAsTheRegistryHasThem reads what spec/registry.toml says of each error on sealed requests.
-func TestRefusalsAreToldAsTheRegistryHasThem(t *testing.T) {
+// TestRejectionsHaveStatusAndErrorOfTheRegistry reads what spec/registry.toml says of each error on sealed requests.
+func TestRejectionsHaveStatusAndErrorOfTheRegistry(t *testing.T) {
 	file := must(os.Open("../../../../spec/registry.toml"))(t)
 	defer file.Close()
 	name, told := regexp.MustCompile(`^\[errors\.(.*)\]$`), regexp.MustCompile(`^(sealed3?) = \{ status = (\d+), error = "(\w+)" \}$`)
@@ -252,7 +252,7 @@ func TestRefusalsAreToldAsTheRegistryHasThem(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsToldInTheFormOfItsWireWithTheHeadersThatItNeeds(t *testing.T) {
+func TestAnErrorHasTheFormAndHeadersOfItsWire(t *testing.T) {
 	away := errors.Join(exchange.StoreUnavailable, wire.Refuse(wire.CodeSessionExpired))
 	for _, c := range []struct {
 		err            error
@@ -268,7 +268,7 @@ func TestAnErrorIsToldInTheFormOfItsWireWithTheHeadersThatItNeeds(t *testing.T) 
 		{exchange.Unreadable.Because(errors.New("why")), "unreadable", `400 {"error":"CRYPTO_ERROR"}`, "400 unsealable"},
 		{exchange.Unanswered.Because(wire.CodeFrameInvalid), "unanswered", `502 {"error":"SERVICE_UNAVAILABLE"}`, "502 upstream_unreachable"},
 		{wire.CodeReplayed, "replayed", `400 {"error":"CRYPTO_ERROR"}`, "409 replayed"},
-		// What a store says of itself counts before what kept it from answering, and what nobody knows is a store's.
+		// The error of a store counts before its cause, and an unknown error is a store's.
 		{away, "store_unavailable", `503 {"error":"SERVICE_UNAVAILABLE"} Retry-After: 1`, "503 store_unavailable Retry-After: 1"},
 		{errors.New("why"), "store_unavailable", `503 {"error":"SERVICE_UNAVAILABLE"} Retry-After: 1`, "503 store_unavailable Retry-After: 1"},
 	} {

@@ -3,7 +3,7 @@ package exchange
 import "sealway.dev/go/wire"
 
 // Refusal is the reason for which a server refuses a request: one of the wire's own rules, by its [wire.Code], or one of those below. It
-// is the label of logs and metrics; the client is told a coarser word, by [Rejection.Answer].
+// is the label of logs and metrics; the client receives a coarser word, by [Rejection.Answer].
 type Refusal string
 
 // The reasons beside the wire's own rules.
@@ -22,7 +22,7 @@ const (
 var meanings = map[Refusal]string{
 	StoreUnavailable: "the store gave no answer",
 	NoncesFull:       "the store is full",
-	BodyNoRoom:       "sealed bodies that are still arriving take all of BufferedBytesMax, or the share of this address",
+	BodyNoRoom:       "sealed bodies that are still arriving take all of BufferedMaxBytes, or the share of this address",
 	DisguisedPath:    "the path is another spelling of a sealed one",
 	WireOff:          "the wire is not served here",
 	Method:           "the wire does not seal this method",
@@ -38,5 +38,5 @@ func (r Refusal) Error() string {
 	return wire.Code(r).Error()
 }
 
-// Because gives the rejection for a refusal and its detail, for the log.
+// Because returns the rejection for a refusal and its detail, for the log.
 func (r Refusal) Because(err error) *Rejection { return &Rejection{Refusal: r, Err: err} }

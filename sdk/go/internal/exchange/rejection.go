@@ -16,7 +16,7 @@ const (
 	Problem Form = true
 )
 
-// FormOf gives the form that clients of a wire read.
+// FormOf returns the form that clients of a wire read.
 func FormOf(version wire.Version) Form { return version == wire.Wire3 }
 
 // Rejection is a refusal with all that is said of it: to metrics, to the log, to the client.
@@ -29,13 +29,13 @@ type Rejection struct {
 	more map[string]any
 }
 
-// Error gives the detail.
+// Error returns the detail.
 func (r *Rejection) Error() string { return r.Err.Error() }
 
-// Unwrap gives the detail.
+// Unwrap returns the detail.
 func (r *Rejection) Unwrap() error { return r.Err }
 
-// Reject gives the rejection for an error: itself, a [Refusal], or one of the wire. Any other is a store's.
+// Reject returns the rejection for an error: itself, a [Refusal], or one of the wire. Any other is a store's.
 func Reject(err error) *Rejection {
 	var rejection *Rejection
 	refusal := StoreUnavailable
@@ -53,7 +53,7 @@ func Reject(err error) *Rejection {
 	return refusal.Because(err)
 }
 
-// answer is what a client is told, in the plain form and as a problem.
+// answer is the answer to a client, in the plain form and as a problem.
 type answer struct {
 	status        int
 	code          string
@@ -68,7 +68,7 @@ var (
 	unavailable = answer{503, "SERVICE_UNAVAILABLE", 503, "store_unavailable", "Try again later."}
 )
 
-// answers has each refusal that is told as anything but [unsealable]. spec/registry.toml
+// answers has each refusal whose answer is not [unsealable]. spec/registry.toml
 var answers = map[Refusal]answer{
 	Refusal(wire.CodeSessionUnknown):         over,
 	Refusal(wire.CodeSessionExpired):         over,

@@ -28,7 +28,7 @@ type AnswerSeal struct {
 }
 
 // Answer says how a service's answer of this status is sealed; isHead if it answers a HEAD. One that may not be sealed is taken all the
-// same, and Seal gives the rejection that its client is told. spec/session.md#answer spec/session-3.md#sealed-answers
+// same, and Seal returns the rejection for its client. spec/session.md#answer spec/session-3.md#sealed-answers
 func (r *Reply) Answer(status int, isHead bool) *AnswerSeal {
 	seal := &AnswerSeal{reply: r, Status: status}
 	switch {

@@ -59,23 +59,19 @@ func ReadEnvironment() (*Environment, error) {
 
 // Transport makes the client's transport, and says loudly where nobody has vouched for the service.
 func (e *Environment) Transport(observe func(sealway.Exchange)) (*sealway.Transport, error) {
-	config := sealway.Config{ServerURL: e.ServerURL, Wire: e.Wire, ClientID: e.ClientID, Observe: observe}
+	config := sealway.Config{AuthorityURL: e.SessionURL, Wire: e.Wire, ClientID: e.ClientID, OnMetrics: observe}
 	switch {
 	case e.Wire != wire.Wire3:
 		fmt.Fprintf(os.Stderr, "WARNING: on wire %d nothing proves who the service is.\n", e.Wire)
 	case len(e.Pins) > 0:
-		trust, err := sealway.PinKeys(e.Pins...)
-		if err != nil {
-			return nil, fmt.Errorf("SEALWAY_PINS: %w", err)
-		}
-		config.Trust = trust
+		config.Trust = sealway.TrustPins(e.Pins...)
 	default:
-		fmt.Fprintln(os.Stderr, "WARNING: SEALWAY_PINS is not set. The service's key is trusted at first use: whoever stands in between now is not found out.")
-		config.Trust = sealway.TrustFirstUse("")
+		fmt.Fprintln(os.Stderr, "WARNING: SEALWAY_PINS is not set. The service's key is trusted at first use: an attacker in between stays undetected.")
+		config.Trust = sealway.TrustFirstUse(nil)
 	}
-	transport, err := sealway.NewTransport(e.SessionURL, config)
+	transport, err := sealway.NewTransport(e.ServerURL, config)
 	if err != nil {
-		return nil, fmt.Errorf("SESSION_URL, SERVER_URL or SEALWAY_CLIENT_ID: %w", err)
+		return nil, fmt.Errorf("SESSION_URL, SERVER_URL, SEALWAY_PINS or SEALWAY_CLIENT_ID: %w", err)
 	}
 	return transport, nil
 }

@@ -29,7 +29,7 @@ type Sessions struct {
 // New makes an empty one.
 func New() *Sessions { return &Sessions{kept: map[string]kept{}} }
 
-// Get gives a session that is still good to use, or nil.
+// Get returns a session that is still good to use, or nil.
 func (s *Sessions) Get(id string) *session.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import { expect } from "vitest";
 import type { Channel, Stream } from "../../src/channel/index.js";
 import { HandlerError, Rpc, type RpcError } from "../../src/rpc/index.js";
 
-/** What Go's end says of a channel: sdk/go/cmd/channel-peer. */
+/** What Go's end says of a channel: sdk/go/channel/cmd/channel-peer. */
 export interface Said {
   readonly id: string;
   readonly is: "refused" | "failed" | "played" | "over";
@@ -38,7 +38,7 @@ export class GoPeer {
 
   start(): void {
     const into = join(this.#folder, "channel-peer");
-    const cwd = fileURLToPath(new URL("../../../go", import.meta.url));
+    const cwd = fileURLToPath(new URL("../../../go/channel", import.meta.url));
     const built = spawnSync("go", ["build", "-o", into, "./cmd/channel-peer"], { cwd, encoding: "utf8" });
     if (built.status !== 0)
       throw new Error(`Go's end of channels does not build: ${built.error ?? built.stderr}`);
@@ -81,7 +81,7 @@ export class GoPeer {
   }
 }
 
-// The types of calls and the lengths are those of sdk/go/cmd/channel-peer/play.go, which does the same.
+// The types of calls and the lengths are those of sdk/go/channel/cmd/channel-peer/play.go, which does the same.
 const [ECHO, REFUSE, HAIL, HAILED, WAIT, NOBODY] = [1, 2, 3, 4, 5, 77] as const;
 const STREAM_LENGTH = 600_000;
 const CALLS_OF_EACH = 20;

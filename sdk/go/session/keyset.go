@@ -1,0 +1,119 @@
+package session
+
+import (
+	"crypto/sha256"
+
+	"sealway.dev/go/crypto"
+	"sealway.dev/go/wire"
+)
+
+// IdentityKey is one of a key set.
+type IdentityKey struct {
+	KeyID                   string
+	Public                  []byte
+	NotBeforeMs, NotAfterMs uint64
+}
+
+// KeySet is what /.well-known/sealway-keys gives. Without a root it proves nothing: it is a lookup of keys by pinned ids.
+type KeySet struct {
+	IssuedMs, ExpiresMs uint64
+	Keys                []IdentityKey
+	// RootKeyID is empty where no root signed.
+	RootKeyID string
+	signature []byte
+}
+
+// ParseKeySet reads a set; json_invalid or field_invalid for one that is malformed or has a key whose id is not its own.
+// spec/session-3.md#identity-keys
+func ParseKeySet(data []byte) (*KeySet, error) {
+	members, err := wire.ParseObject(data)
+	if err != nil {
+		return nil, err
+	}
+	set := &KeySet{}
+	var ok bool
+	if set.IssuedMs, ok = wire.Whole(members["issued_ms"], 1<<64-1); !ok {
+		return nil, fieldInvalid("issued_ms")
+	}
+	if set.ExpiresMs, ok = wire.Whole(members["expires_ms"], 1<<64-1); !ok {
+		return nil, fieldInvalid("expires_ms")
+	}
+	list, ok := members["keys"].([]any)
+	if !ok || len(list) > wire.PinnedKeysMax {
+		return nil, fieldInvalid("keys")
+	}
+	for _, value := range list {
+		key, ok := parseIdentityKey(value)
+		if !ok {
+			return nil, fieldInvalid("keys")
+		}
+		set.Keys = append(set.Keys, key)
+	}
+	if set.RootKeyID, ok = members.Text("root_key_id"); members.Has("root_key_id") && (!ok || !wire.ValidKeyID(set.RootKeyID)) {
+		return nil, fieldInvalid("root_key_id")
+	}
+	if set.signature, ok = members.Base64("root_signature"); members.Has("root_signature") && !ok {
+		return nil, fieldInvalid("root_signature")
+	}
+	if (set.RootKeyID == "") != (set.signature == nil) {
+		return nil, fieldInvalid("root_signature")
+	}
+	return set, nil
+}
+
+func parseIdentityKey(value any) (key IdentityKey, valid bool) {
+	object, _ := value.(map[string]any)
+	members := wire.Members(object)
+	alg, _ := members.Text("alg")
+	key.KeyID, _ = members.Text("key_id")
+	public, okPublic := members.Base64("public_key")
+	var okBefore, okAfter bool
+	key.NotBeforeMs, okBefore = wire.Whole(members["not_before_ms"], 1<<64-1)
+	key.NotAfterMs, okAfter = wire.Whole(members["not_after_ms"], 1<<64-1)
+	key.Public = public
+	// Else a root's word for one key could be taken for its word for another.
+	return key, alg == "ES256" && okPublic && okBefore && okAfter && crypto.ValidPoint(public) && key.KeyID == crypto.KeyID(public)
+}
+
+// Key returns the public key of an id, nil if the set does not have it.
+func (s *KeySet) Key(id string) []byte {
+	for _, key := range s.Keys {
+		if key.KeyID == id {
+			return key.Public
+		}
+	}
+	return nil
+}
+
+// Signer returns the public key of an id if it may have signed an answer whose server said serverTimeMs, and that came at nowMs of
+// the client's own clock; nil if the set does not have it, or not at this time. For the ends the later clock counts, and the root's
+// word on when it issued the set: the thief of a key that is over says an earlier time. spec/session-3.md#identity-keys
+func (s *KeySet) Signer(id string, serverTimeMs, nowMs uint64) []byte {
+	latest := max(serverTimeMs, nowMs, s.IssuedMs)
+	for _, key := range s.Keys {
+		if key.KeyID == id && key.NotBeforeMs <= serverTimeMs && latest < key.NotAfterMs && latest < s.ExpiresMs {
+			return key.Public
+		}
+	}
+	return nil
+}
+
+// VerifyRoot refuses a set that a pinned root did not sign (signature_invalid), and one of another root or none, over, or
+// issued before one that was taken (key_untrusted).
+func (s *KeySet) VerifyRoot(root []byte, nowMs, takenIssuedMs uint64) error {
+	if s.RootKeyID != crypto.KeyID(root) {
+		return wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	var list fields
+	for _, key := range s.Keys {
+		list = list.bytes(fields(nil).text(key.KeyID).bytes(key.Public).number(key.NotBeforeMs).number(key.NotAfterMs))
+	}
+	hash := sha256.Sum256(fields(nil).number(s.IssuedMs).number(s.ExpiresMs).bytes(list))
+	if !crypto.Verify(root, append([]byte("sealway/3 keys"), hash[:]...), s.signature) {
+		return wire.Refuse(wire.CodeSignatureInvalid)
+	}
+	if nowMs >= s.ExpiresMs || s.IssuedMs < takenIssuedMs {
+		return wire.Refuse(wire.CodeKeyUntrusted)
+	}
+	return nil
+}
