@@ -16,7 +16,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
@@ -78,12 +78,12 @@ class WireTest {
         assertEquals(Map.of("a", new JsonNumber("2")), Json.parse("{\"a\":1,\"a\":2}".getBytes()));
         String deep = "[".repeat(128) + "]".repeat(128);
         for (String broken : new String[] {"", "{", "{}x", "01", "'a'", "[1,]", "NaN", "1e999", deep, "\ufeff{}", "\"\\ud800\""}) {
-            RefusedException refused = assertThrows(RefusedException.class,
+            ProtocolException refused = assertThrows(ProtocolException.class,
                     () -> Json.parse(broken.getBytes(StandardCharsets.UTF_8)), broken);
             assertEquals("json_invalid", refused.code());
             assertEquals(Blame.PEER, refused.blame());
         }
-        assertThrows(RefusedException.class, () -> Json.parse(new byte[] {'"', (byte) 0xff, '"'}));
+        assertThrows(ProtocolException.class, () -> Json.parse(new byte[] {'"', (byte) 0xff, '"'}));
         assertNull(new JsonNumber("1e-999999999").whole(9));
         assertEquals(1000L, new JsonNumber("1e3").whole(1000));
     }

@@ -6,7 +6,7 @@ import dev.sealway.client.SealwayClient;
 import dev.sealway.client.Trust;
 import dev.sealway.client.TrustStore;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
@@ -71,13 +71,13 @@ final class Environment {
             String pins = get("SEALWAY_PINS", null);
             if (pins != null) {
                 builder.trust(Trust.pins(List.of(pins.strip().split("\\s*,\\s*"))));
-            } else if (wire() == Wire.THREE) {
+            } else if (wire() == Wire.NATIVE) {
                 System.err.println("WARNING: SEALWAY_PINS is not set: whoever answers at " + session
                         + " is trusted at first use. Do not do this in production.");
                 builder.trust(Trust.firstUse(TrustStore.inMemory()));
             }
             return builder.build();
-        } catch (IllegalArgumentException | RefusedException invalid) {
+        } catch (IllegalArgumentException | ProtocolException invalid) {
             throw new UsageException("SEALWAY_PINS or SEALWAY_CLIENT_ID: " + invalid.getMessage());
         }
     }

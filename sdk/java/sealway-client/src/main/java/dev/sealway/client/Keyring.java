@@ -1,12 +1,12 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitAnswer;
-import dev.sealway.session.three.KeySet;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitAnswer;
+import dev.sealway.session.nativeprotocol.KeySet;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import java.util.Iterator;
@@ -77,7 +77,7 @@ final class Keyring {
 
     /** A key that is trusted to have signed at this time of the server. Asks the service for its key set where that is needed.
      *
-     * @throws RefusedException {@code key_untrusted} */
+     * @throws ProtocolException {@code key_untrusted} */
     synchronized byte[] key(String id, long serverTimeMs, Deadline deadline) {
         byte[] known = known(id, serverTimeMs);
         if (known != null) {
@@ -116,8 +116,8 @@ final class Keyring {
         return known;
     }
 
-    private RefusedException untrusted(String id) {
-        return new RefusedException(Code.KEY_UNTRUSTED, id, switch (trust) {
+    private ProtocolException untrusted(String id) {
+        return new ProtocolException(Code.KEY_UNTRUSTED, id, switch (trust) {
             case Trust.Pins pins -> origin + " is another service or an impostor: its key is none of the pinned ones. Ask its operator for its key"
                     + " id, and pin that or its root";
             case Trust.Root root -> origin + " is another service or an impostor: the set that the root signed does not have its key, or not at"
@@ -134,8 +134,8 @@ final class Keyring {
     private void take(Trust.Root root, KeySet given) {
         try {
             given.verify(root.key(), System.currentTimeMillis(), issuedMs);
-        } catch (RefusedException refused) {
-            throw new RefusedException(refused.reason(), refused.field(), "the key set of " + origin + " is not what the pinned root signed last, or its"
+        } catch (ProtocolException refused) {
+            throw new ProtocolException(refused.reason(), refused.field(), "the key set of " + origin + " is not what the pinned root signed last, or its"
                     + " time is over: another service or an impostor, or the set has to be signed anew. Ask its operator, and check this"
                     + " machine's clock");
         }
@@ -143,7 +143,7 @@ final class Keyring {
         UnaryOperator<List<String>> newest = lines -> {
             Long theirs = number(lines);
             if (theirs != null && theirs > own) {
-                throw new RefusedException(Code.KEY_UNTRUSTED, null, "the key set of " + origin + " is older than one that another process took from"
+                throw new ProtocolException(Code.KEY_UNTRUSTED, null, "the key set of " + origin + " is older than one that another process took from"
                         + " the pinned root: another service or an impostor may stand in between");
             }
             return List.of(Long.toString(own));
@@ -235,7 +235,7 @@ final class Keyring {
     private static void save(TrustStore store, String name, UnaryOperator<List<String>> change) {
         try {
             store.update(name, change);
-        } catch (RefusedException untrusted) {
+        } catch (ProtocolException untrusted) {
             throw untrusted;
         } catch (RuntimeException unwritable) {
             LOG.log(System.Logger.Level.ERROR, "what is known of " + name + " could not be kept: the next start will not know of it",

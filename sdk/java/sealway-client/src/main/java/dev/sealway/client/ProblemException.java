@@ -1,6 +1,6 @@
 package dev.sealway.client;
 
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.SealwayException;
 import java.net.URI;

@@ -1,11 +1,11 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.FrameOpener;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -23,7 +23,7 @@ public final class SealedStream extends InputStream {
     private final int status;
     private final InputStream sealed;
     private final FrameOpener opener;
-    private final Live live;
+    private final LiveSession live;
     private final long idleNanos;
     private final long max;
     private final Deque<byte[]> parts = new ArrayDeque<>();
@@ -36,7 +36,7 @@ public final class SealedStream extends InputStream {
     private volatile boolean isLate;
     private final Thread watchdog;
 
-    SealedStream(URI service, Transport.Streaming answer, ClientCall3.Opening opening, Live live, Duration idle, long max, Deadline deadline) {
+    SealedStream(URI service, Transport.StreamAnswer answer, NativeCall.Opening opening, LiveSession live, Duration idle, long max, Deadline deadline) {
         this.service = service;
         this.status = answer.status();
         this.sealed = answer.body();
@@ -66,7 +66,7 @@ public final class SealedStream extends InputStream {
     }
 
     /** The body of an answer that is not sealed, within bounds. */
-    static byte[] readPlain(URI service, Transport.Streaming answer, Deadline deadline) {
+    static byte[] readPlain(URI service, Transport.StreamAnswer answer, Deadline deadline) {
         InputStream body = answer.body();
         Thread guard = Thread.ofVirtual().start(() -> {
             try {
@@ -133,7 +133,7 @@ public final class SealedStream extends InputStream {
         for (byte[] part : opener.feed(data, 0, length)) {
             total += part.length;
             if (total > max) {
-                throw new RefusedException(Code.BODY_TOO_LARGE, "answer");
+                throw new ProtocolException(Code.BODY_TOO_LARGE, "answer");
             }
             if (part.length > 0) {
                 parts.add(part);

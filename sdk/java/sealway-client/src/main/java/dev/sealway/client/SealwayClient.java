@@ -1,8 +1,8 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.SealwayException;
@@ -22,14 +22,14 @@ import java.util.function.UnaryOperator;
 /** Seals calls to a service. Safe for use by any number of threads; the session is agreed at the first call, and once.
  *
  * <p>Every method that reaches the network throws {@link SealwayException}: {@link ProblemException} for a refusal,
- * {@link dev.sealway.wire.RefusedException} for an answer that is not what it should be, {@link TransportException} for none. */
+ * {@link dev.sealway.wire.ProtocolException} for an answer that is not what it should be, {@link TransportException} for none. */
 public final class SealwayClient implements AutoCloseable {
     private static final Duration CONNECT_MAX = Duration.ofSeconds(10);
     private final Settings settings;
     private final HttpClient http;
     private final boolean isOwnHttp;
-    private final Sessions3 three;
-    private final OldSessions old;
+    private final NativeSessions three;
+    private final CompatSessions old;
 
     private SealwayClient(Builder builder) {
         this.settings = builder.settings();
@@ -37,8 +37,8 @@ public final class SealwayClient implements AutoCloseable {
         this.http = isOwnHttp ? HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
                 .connectTimeout(settings.timeout().compareTo(CONNECT_MAX) < 0 ? settings.timeout() : CONNECT_MAX).executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
         Transport transport = new Transport(http, builder.answerMax);
-        this.three = settings.wire() == Wire.THREE ? new Sessions3(settings, transport) : null;
-        this.old = three == null ? new OldSessions(settings, transport) : null;
+        this.three = settings.wire() == Wire.NATIVE ? new NativeSessions(settings, transport) : null;
+        this.old = three == null ? new CompatSessions(settings, transport) : null;
     }
 
     /** A session as it may be shown.
@@ -58,10 +58,10 @@ public final class SealwayClient implements AutoCloseable {
     public SessionInfo session() {
         Deadline deadline = Deadline.in(settings.timeout());
         if (three == null) {
-            OldSessions.Agreed agreed = old.session(null, deadline);
+            CompatSessions.Lease agreed = old.session(null, deadline);
             return new SessionInfo(agreed.session().id(), null, agreed.metrics());
         }
-        Live live = three.acquire(null, deadline);
+        LiveSession live = three.acquire(null, deadline);
         try {
             return new SessionInfo(live.session().id(), live.session().agreed().suite(), live.metrics());
         } finally {
@@ -102,7 +102,7 @@ public final class SealwayClient implements AutoCloseable {
     /** The same with a body that is sealed as it is read: each read ends a frame. It is closed when it was sent. */
     public SealedStream stream(SealedRequest request, InputStream body) {
         if (three == null) {
-            throw new IllegalArgumentException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.THREE");
+            throw new IllegalArgumentException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.NATIVE");
         }
         Options.present(request, "request", "SealedRequest.get makes one");
         return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
@@ -116,7 +116,7 @@ public final class SealwayClient implements AutoCloseable {
     /** Begins an exchange that another HTTP library carries; wire 3 alone. It agrees a session where there is none, so it blocks. */
     public SealedExchange exchange(String method, String target) {
         if (three == null) {
-            throw new IllegalArgumentException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.THREE");
+            throw new IllegalArgumentException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.NATIVE");
         }
         return new SealedExchange(three, settings, three.acquire(null, Deadline.in(settings.timeout())), method, target);
     }
@@ -163,7 +163,7 @@ public final class SealwayClient implements AutoCloseable {
                 + " (Trust.firstUse)";
         private final URI sessionUrl;
         private URI serverUrl;
-        private Wire wire = Wire.THREE;
+        private Wire wire = Wire.NATIVE;
         private String initPath = "/session/init";
         private List<Suite> suites = Suite.ALL;
         private String clientId = "sealway-java";
@@ -203,7 +203,7 @@ public final class SealwayClient implements AutoCloseable {
 
         /** The wire; 3 unless set. */
         public Builder wire(Wire value) {
-            wire = Options.present(value, "wire", "give one of Wire.ONE, TWO and THREE");
+            wire = Options.present(value, "wire", "give one of Wire.ONE, TWO and NATIVE");
             return this;
         }
 
@@ -302,7 +302,7 @@ public final class SealwayClient implements AutoCloseable {
         }
 
         private Settings settings() {
-            if (wire == Wire.THREE) {
+            if (wire == Wire.NATIVE) {
                 Options.present(trust, "trust", TRUST_REMEDY);
             }
             return new Settings(sessionUrl, serverUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, prove, timeout,

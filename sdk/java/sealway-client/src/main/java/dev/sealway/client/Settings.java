@@ -1,7 +1,7 @@
 package dev.sealway.client;
 
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.security.SecureRandom;

@@ -4,7 +4,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -40,11 +40,11 @@ final class Transport {
     }
 
     /** An answer that is all there. */
-    record Whole(int status, HeaderList headers, byte[] body) {
+    record WholeAnswer(int status, HeaderList headers, byte[] body) {
     }
 
     /** An answer whose body still comes. */
-    record Streaming(int status, HeaderList headers, InputStream body) {
+    record StreamAnswer(int status, HeaderList headers, InputStream body) {
     }
 
     static HttpRequest request(URI base, String method, String target, HeaderList headers, String contentType,
@@ -57,15 +57,15 @@ final class Transport {
         return out.build();
     }
 
-    Whole send(HttpRequest request, Deadline deadline) {
-        HttpResponse<byte[]> response = wait(request.uri(), http.sendAsync(request, head -> new Bounded(answerMax)), "whole answer", deadline);
-        return new Whole(response.statusCode(), checked(response), response.body());
+    WholeAnswer send(HttpRequest request, Deadline deadline) {
+        HttpResponse<byte[]> response = wait(request.uri(), http.sendAsync(request, head -> new BoundedBody(answerMax)), "whole answer", deadline);
+        return new WholeAnswer(response.statusCode(), checked(response), response.body());
     }
 
-    Streaming open(HttpRequest request, Deadline deadline) {
+    StreamAnswer open(HttpRequest request, Deadline deadline) {
         HttpResponse<InputStream> response = wait(request.uri(), http.sendAsync(request, HttpResponse.BodyHandlers.ofInputStream()), "head of an answer", deadline);
         try {
-            return new Streaming(response.statusCode(), checked(response), response.body());
+            return new StreamAnswer(response.statusCode(), checked(response), response.body());
         } catch (SealwayException refused) {
             giveUp(response.body());
             throw refused;
@@ -160,14 +160,14 @@ final class Transport {
     }
 
     /** A body of at most so many bytes. */
-    private static final class Bounded implements HttpResponse.BodySubscriber<byte[]> {
+    private static final class BoundedBody implements HttpResponse.BodySubscriber<byte[]> {
         private final CompletableFuture<byte[]> result = new CompletableFuture<>();
         private final List<ByteBuffer> parts = new ArrayList<>();
         private final int max;
         private int length;
         private Flow.Subscription subscription;
 
-        Bounded(int max) {
+        BoundedBody(int max) {
             this.max = max;
         }
 
@@ -188,7 +188,7 @@ final class Transport {
                 if (buffer.remaining() > max - length) {
                     subscription.cancel();
                     parts.clear();
-                    result.completeExceptionally(new RefusedException(Code.BODY_TOO_LARGE, "answer"));
+                    result.completeExceptionally(new ProtocolException(Code.BODY_TOO_LARGE, "answer"));
                     return;
                 }
                 length += buffer.remaining();

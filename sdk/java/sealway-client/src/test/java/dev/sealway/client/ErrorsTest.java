@@ -9,7 +9,7 @@ import com.sun.net.httpserver.HttpServer;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
 import dev.sealway.crypto.P256;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
@@ -161,7 +161,7 @@ class ErrorsTest {
             portal.stop(0);
         }
         service.misbehaviour = (exchange, honest) -> FakeService.plain(exchange, 200, "<html>Accept our terms</html>".getBytes());
-        assertTold(service.url(), "status", Wire.THREE, Duration.ofSeconds(30), Trust.pins(List.of(service.pin())), "captive portal");
+        assertTold(service.url(), "status", Wire.NATIVE, Duration.ofSeconds(30), Trust.pins(List.of(service.pin())), "captive portal");
     }
 
     @Test
@@ -169,9 +169,9 @@ class ErrorsTest {
         Duration patient = Duration.ofSeconds(30);
         String other = StrictBase64.encode(FakeService.identity().publicKey());
         // The service says itself that none of the pinned keys is its own; or it signs with its key all the same.
-        assertTold(service.url(), "key_retired", Wire.THREE, patient, Trust.pins(List.of(other)), "another service or an impostor", "pin those");
+        assertTold(service.url(), "key_retired", Wire.NATIVE, patient, Trust.pins(List.of(other)), "another service or an impostor", "pin those");
         service.root = P256.generate(new SecureRandom());
-        assertTold(service.url(), "key_untrusted", Wire.THREE, patient, Trust.root(other, TrustStore.inMemory()), "another service or an impostor",
+        assertTold(service.url(), "key_untrusted", Wire.NATIVE, patient, Trust.root(other, TrustStore.inMemory()), "another service or an impostor",
                 "Ask its operator");
     }
 
@@ -183,15 +183,15 @@ class ErrorsTest {
                 List.of("policy", "403", "ask its operator"))) {
             service.misbehaviour = (exchange, honest) -> FakeService.plain(exchange, Integer.parseInt(each.get(1)),
                     ("{\"type\":\"urn:sealway:problem:" + each.get(0) + "\",\"code\":\"" + each.get(0) + "\"}").getBytes());
-            assertTold(service.url(), each.get(0), Wire.THREE, patient, trust, each.get(2));
+            assertTold(service.url(), each.get(0), Wire.NATIVE, patient, trust, each.get(2));
         }
-        HttpServer old = answering(400, "{\"error\":\"CRYPTO_ERROR\"}");
+        HttpServer compat = answering(400, "{\"error\":\"CRYPTO_ERROR\"}");
         try {
             for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
-                assertTold(local("http", old.getAddress().getPort()), "CRYPTO_ERROR", wire, patient, trust, "check this machine's clock");
+                assertTold(local("http", compat.getAddress().getPort()), "CRYPTO_ERROR", wire, patient, trust, "check this machine's clock");
             }
         } finally {
-            old.stop(0);
+            compat.stop(0);
         }
     }
 }

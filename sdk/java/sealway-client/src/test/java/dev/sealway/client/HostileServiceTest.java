@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.FakeService.Misbehaviour;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.net.http.HttpClient;

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -338,9 +338,9 @@ class SessionLifeTest {
         assertThrows(IllegalArgumentException.class, () -> SealwayClient.builder(service.url()).build());
         assertThrows(IllegalArgumentException.class, () -> builder().clientId("a|b").build());
         assertThrows(IllegalArgumentException.class, () -> Trust.pins(List.of("not a key")));
-        try (SealwayClient old = builder().wire(Wire.TWO).build()) {
-            assertThrows(IllegalArgumentException.class, () -> old.stream(post()));
-            assertFalse(old.toString().contains("key"));
+        try (SealwayClient compat = builder().wire(Wire.TWO).build()) {
+            assertThrows(IllegalArgumentException.class, () -> compat.stream(post()));
+            assertFalse(compat.toString().contains("key"));
         }
         assertEquals(0, service.inits.get());
     }

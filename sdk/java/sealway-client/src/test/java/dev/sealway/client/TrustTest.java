@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.P256;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.Suite;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -104,11 +104,11 @@ class TrustTest {
         }
         service.root = P256.generate(random);
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
         service.root = null;
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 
@@ -126,7 +126,7 @@ class TrustTest {
         }
         service.issuedMs = 5;
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 
@@ -147,7 +147,7 @@ class TrustTest {
     }
 
     private static void assertUntrusted(SealwayClient client) {
-        RefusedException refused = assertThrows(RefusedException.class, client::session);
+        ProtocolException refused = assertThrows(ProtocolException.class, client::session);
         assertEquals("key_untrusted", refused.code());
         assertTrue(refused.getMessage().contains("127.0.0.1") && refused.getMessage().contains("another service or an impostor"), refused.getMessage());
     }
@@ -201,7 +201,7 @@ class TrustTest {
                     if (step.isTaken()) {
                         step.client().session();
                     } else {
-                        assertEquals("key_untrusted", assertThrows(RefusedException.class, step.client()::session).code(), step.toString());
+                        assertEquals("key_untrusted", assertThrows(ProtocolException.class, step.client()::session).code(), step.toString());
                     }
                 }
             }
@@ -290,7 +290,7 @@ class TrustTest {
         }
         service.keysStatus = 503;
         try (SealwayClient stranger = client(Trust.firstUse(TrustStore.inMemory()))) {
-            assertThrows(RefusedException.class, stranger::session);
+            assertThrows(ProtocolException.class, stranger::session);
         }
     }
 
@@ -308,7 +308,7 @@ class TrustTest {
         service.tokenInstead = "Bearer mallory";
         try (SealwayClient client = SealwayClient.builder(service.url()).suites(Suite.P256).trust(Trust.pins(List.of(service.pin())))
                 .authorization(() -> "Bearer one").build()) {
-            assertEquals("signature_invalid", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("signature_invalid", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 

@@ -75,11 +75,11 @@ final class Link implements AutoCloseable {
     }
 
     /** What a claim came to. */
-    record Claimed(String state, long timeMs, long floorMs) {
+    record ClaimResult(String state, long timeMs, long floorMs) {
     }
 
     /** Looks which epoch is in force. */
-    Joined join() {
+    Epoch join() {
         long atNanos = System.nanoTime();
         Future<List<KeyValue<byte[], byte[]>>> fields = connection.async().hmget(epoch, RedisStore.ascii("gen"), RedisStore.ascii("made"),
                 RedisStore.ascii("node"));
@@ -108,23 +108,23 @@ final class Link implements AutoCloseable {
         if (!"master".equals(told.get("role")) || !found.get("node").equals(told.get("master_replid"))) {
             throw RedisStore.away("it is not the server that the epoch was begun at", null);
         }
-        return new Joined(this, generation, Script.sha1(generation), Long.parseLong(found.get("made")), atNanos, false);
+        return new Epoch(this, generation, Script.sha1(generation), Long.parseLong(found.get("made")), atNanos, false);
     }
 
     /** An epoch that was in force at a time.
      *
      * @param isLater whether this process was in another one before
      */
-    record Joined(Link link, String generation, String sha1, long madeMs, long atNanos, boolean isLater) {
-        Joined later(boolean value) {
-            return new Joined(link, generation, sha1, madeMs, atNanos, value);
+    record Epoch(Link link, String generation, String sha1, long madeMs, long atNanos, boolean isLater) {
+        Epoch later(boolean value) {
+            return new Epoch(link, generation, sha1, madeMs, atNanos, value);
         }
 
         boolean isOf(Link other) {
             return link == other;
         }
 
-        Claimed claim(byte[] key, byte[] token, long keptMs, long stampMs, long goneMs) {
+        ClaimResult claim(byte[] key, byte[] token, long keptMs, long stampMs, long goneMs) {
             byte[] head = RedisStore.ascii("{" + link.prefix + ":0}:n:");
             byte[] nonce = Arrays.copyOf(head, head.length + key.length);
             System.arraycopy(key, 0, nonce, head.length, key.length);
@@ -132,7 +132,7 @@ final class Link implements AutoCloseable {
         }
 
         /** Whether it is in force yet. */
-        Claimed stillThere() {
+        ClaimResult stillThere() {
             return link.call(sha1, link.epoch, EMPTY, ZERO, ZERO, ZERO);
         }
 
@@ -141,17 +141,17 @@ final class Link implements AutoCloseable {
         }
     }
 
-    private Claimed call(String sha1, byte[] nonce, byte[]... arguments) {
+    private ClaimResult call(String sha1, byte[] nonce, byte[]... arguments) {
         List<Object> answer;
         try {
             answer = await(connection.async().evalsha(sha1, ScriptOutputType.MULTI, new byte[][] {epoch, canary, nonce}, arguments),
                     this::close);
         } catch (NoScript lost) {
-            return new Claimed("NOSCRIPT", 0, 0);
+            return new ClaimResult("NOSCRIPT", 0, 0);
         }
         if (answer.size() == 3 && answer.get(0) instanceof byte[] state && answer.get(1) instanceof Long timeMs
                 && answer.get(2) instanceof Long floorMs) {
-            return new Claimed(new String(state, StandardCharsets.US_ASCII), timeMs, floorMs);
+            return new ClaimResult(new String(state, StandardCharsets.US_ASCII), timeMs, floorMs);
         }
         throw RedisStore.away("its script answered something else", null);
     }

@@ -1,6 +1,6 @@
 package dev.sealway.redis;
 
-import dev.sealway.redis.Link.Claimed;
+import dev.sealway.redis.Link.ClaimResult;
 import dev.sealway.server.SessionStore;
 import dev.sealway.server.StoreException;
 import dev.sealway.session.Claim;
@@ -8,7 +8,7 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import io.lettuce.core.RedisURI;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
@@ -33,7 +33,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private static final int TOKEN_LEN = 8;
     private static final Pattern PREFIX = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
     private final SecureRandom random = new SecureRandom();
-    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+    private final Map<String, CacheEntry> kept = new ConcurrentHashMap<>();
     private final KeyEncryptionKeys keks;
     private final String prefix;
     private final long windowMs;
@@ -41,7 +41,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private final long acceptUntilMs;
     private final Links links;
 
-    private record Kept(SessionRecord session, long sinceNanos) {
+    private record CacheEntry(SessionRecord session, long sinceNanos) {
     }
 
     private RedisStore(Builder builder) {
@@ -64,7 +64,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
     @Override
     public SessionRecord find(String id) {
-        Kept known = kept.get(id);
+        CacheEntry known = kept.get(id);
         if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
             return known.session();
         }
@@ -84,7 +84,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         if (kept.size() >= KEPT_MAX) {
             kept.clear();
         }
-        kept.put(id, new Kept(session, askedNanos));
+        kept.put(id, new CacheEntry(session, askedNanos));
         return session;
     }
 
@@ -94,7 +94,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
     @Override
     public Fresh reserve(Claim claim) {
-        Link.Joined joined = links.joined();
+        Link.Epoch joined = links.joined();
         // Whoever began this generation may not have known what was lost with the one before.
         if (joined.isLater() && !isPostgresBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
             throw away("its memory is younger than this request may be", null);
@@ -103,14 +103,14 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         random.nextBytes(token);
         long keptMs = 2 * windowMs + 1;
         long goneMs = claim.stampMs() + windowMs + 1;
-        Claimed answer = joined.claim(HexFormat.of().parseHex(claim.key()), token, keptMs, claim.stampMs(), goneMs);
+        ClaimResult answer = joined.claim(HexFormat.of().parseHex(claim.key()), token, keptMs, claim.stampMs(), goneMs);
         return switch (answer.state()) {
             case "FRESH" -> Fresh.granted(claim);
             case "AHEAD" -> ahead(joined, claim, answer.timeMs());
-            case "REPLAYED", "FORGOTTEN" -> throw new RefusedException(Code.REPLAYED);
+            case "REPLAYED", "FORGOTTEN" -> throw new ProtocolException(Code.REPLAYED);
             case "FLOOR" -> {
                 if (answer.floorMs() < answer.timeMs()) {
-                    throw new RefusedException(Code.REPLAYED);
+                    throw new ProtocolException(Code.REPLAYED);
                 }
                 throw away("its floor lies ahead of its clock", null);
             }
@@ -122,7 +122,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     }
 
     /** A loss of memory could forget a nonce that is stamped ahead of the clock: it is granted when the clock has come to it. */
-    private Fresh ahead(Link.Joined joined, Claim claim, long timeMs) {
+    private Fresh ahead(Link.Epoch joined, Claim claim, long timeMs) {
         long aheadMs = claim.stampMs() - timeMs;
         if (aheadMs > AHEAD_MAX_MS) {
             throw away("the request is stamped too far ahead of its clock", null);
@@ -133,7 +133,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             Thread.currentThread().interrupt();
             throw away("the call was cancelled", interrupted);
         }
-        Claimed answer = joined.stillThere();
+        ClaimResult answer = joined.stillThere();
         if (!answer.state().equals("OK") || answer.timeMs() < claim.stampMs() - AHEAD_MS) {
             links.lost(joined);
             throw away("its memory was lost while a request waited", null);

@@ -17,9 +17,9 @@ import dev.sealway.server.StoreException;
 import dev.sealway.servlet.SealwayFilter;
 import dev.sealway.session.Claim;
 import dev.sealway.session.ReplayPolicy;
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Header;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Wire;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -138,7 +138,7 @@ class RedisStoreTest {
     /** A sealed request as it can be sent again and again. */
     private HttpRequest.Builder sealed() {
         try (SealedExchange exchange = client.exchange("POST", TARGET)) {
-            SealedExchange.Begun begun = exchange.begin(List.of(new Header("content-type", "application/json")));
+            SealedExchange.StreamRequest begun = exchange.begin(List.of(new Header("content-type", "application/json")));
             byte[] plain = Bytes.join(begun.innerHeaders(), PURCHASE.getBytes());
             HttpRequest.Builder out = HttpRequest.newBuilder().header("Content-Type", begun.contentType())
                     .POST(HttpRequest.BodyPublishers.ofByteArray(begun.sealer().seal(plain, 0, plain.length, true)));
@@ -263,7 +263,7 @@ class RedisStoreTest {
         assertTrue(System.currentTimeMillis() >= nowMs + 1_000);
         assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis() + 10_000)));
         Claim old = claim(nowMs - 400_000);
-        assertEquals("replayed", assertThrows(RefusedException.class, () -> store.reserve(old)).code());
+        assertEquals("replayed", assertThrows(ProtocolException.class, () -> store.reserve(old)).code());
     }
 
     @Test

@@ -6,7 +6,7 @@ import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;
@@ -36,9 +36,9 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
     private final String authorization;
     private final Duration timeout;
     private final HttpClient http;
-    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+    private final Map<String, CacheEntry> kept = new ConcurrentHashMap<>();
 
-    private record Kept(SessionRecord session, long sinceNanos) {
+    private record CacheEntry(SessionRecord session, long sinceNanos) {
     }
 
     private record Reply(int status, Map<?, ?> members) {
@@ -81,7 +81,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
 
     @Override
     public SessionRecord find(String id) {
-        Kept known = kept.get(id);
+        CacheEntry known = kept.get(id);
         if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
             return known.session();
         }
@@ -102,9 +102,9 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
             if (kept.size() >= KEPT_MAX) {
                 kept.clear();
             }
-            kept.put(id, new Kept(session, askedNanos));
+            kept.put(id, new CacheEntry(session, askedNanos));
             return session;
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             throw away("a session of its has a malformed " + malformed.field(), null);
         }
     }
@@ -124,10 +124,10 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
             throw away("it answered another question", null);
         }
         if (reply.status() == 409 && "TIMESTAMP_OUTSIDE_WINDOW".equals(reply.members().get("error"))) {
-            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+            throw new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW);
         }
         if (reply.status() == 409 && "REPLAYED".equals(reply.members().get("error"))) {
-            throw new RefusedException(Code.REPLAYED);
+            throw new ProtocolException(Code.REPLAYED);
         }
         if (reply.status() != 201) {
             throw away("it answered " + reply.status(), null);
@@ -152,7 +152,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw away("the call was cancelled", interrupted);
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             throw away("it answered no JSON", null);
         } catch (java.util.concurrent.ExecutionException | java.util.concurrent.TimeoutException failed) {
             answer.cancel(true);

@@ -5,7 +5,7 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
@@ -49,12 +49,12 @@ public final class MemoryStore implements SessionStore {
         long nowMs = clockMs.getAsLong();
         // By the clock by which claims are forgotten, and at one moment with it: what was asked long ago may have been granted before.
         if (nowMs > claim.stampMs() + claim.windowMs()) {
-            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+            throw new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW);
         }
         Map<String, Long> kind = claims.get(claim.isSealed());
         Long until = kind.get(claim.key());
         if (until != null && until > nowMs) {
-            throw new RefusedException(Code.REPLAYED);
+            throw new ProtocolException(Code.REPLAYED);
         }
         if (kind.size() >= max) {
             kind.values().removeIf(kept -> kept <= nowMs);

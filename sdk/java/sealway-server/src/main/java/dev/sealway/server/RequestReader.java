@@ -9,7 +9,7 @@ import dev.sealway.session.Unreplayed;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.util.ArrayList;
 import java.util.List;
@@ -22,7 +22,7 @@ public final class RequestReader implements AutoCloseable {
     private final Opening opening;
     private final HeaderList outer;
     /** The room of pieces that have not opened yet. */
-    private final Held held;
+    private final Reservation held;
     private long left;
     private long length = -1;
     private PlainRequest request;
@@ -30,7 +30,7 @@ public final class RequestReader implements AutoCloseable {
     private volatile Life life;
     private boolean isClosed;
 
-    RequestReader(SealGate gate, Opening opening, HeaderList outer, Held held, long max) {
+    RequestReader(SealGate gate, Opening opening, HeaderList outer, Reservation held, long max) {
         this.gate = gate;
         this.opening = opening;
         this.outer = outer;
@@ -155,7 +155,7 @@ public final class RequestReader implements AutoCloseable {
 
     /** The rejection of a request whose session ended while it was under way. */
     public Rejection ended() {
-        return Rejection.of(new RefusedException(Code.SESSION_EXPIRED));
+        return Rejection.of(new ProtocolException(Code.SESSION_EXPIRED));
     }
 
     @Override

@@ -14,14 +14,14 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.NativeReply;
-import dev.sealway.session.three.Placement;
+import dev.sealway.session.nativeprotocol.FrameSealer;
+import dev.sealway.session.nativeprotocol.NativeReply;
+import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.security.SecureRandom;
 import java.time.Duration;
@@ -113,8 +113,8 @@ public final class SealGate {
         return new SealGate(store, routes, anonymousPaths, policy, bodyMax, clockMs, isFrontTrusted, bodyTime, other);
     }
 
-    Held hold(String remote) {
-        return new Held(room, isFrontTrusted ? null : Room.taker(remote));
+    Reservation hold(String remote) {
+        return new Reservation(room, isFrontTrusted ? null : Room.taker(remote));
     }
 
     /** The ways to serve a request. */
@@ -210,7 +210,7 @@ public final class SealGate {
     SessionRecord find(String id) {
         SessionRecord session = ask(() -> store.find(id));
         if (session == null) {
-            throw new RefusedException(Code.SESSION_UNKNOWN);
+            throw new ProtocolException(Code.SESSION_UNKNOWN);
         }
         return session;
     }

@@ -14,7 +14,7 @@ public interface SessionStore {
 
     /** Reserves a claim: of any number of equal ones exactly one is granted.
      *
-     * @throws dev.sealway.wire.RefusedException {@code replayed}, {@code timestamp_outside_window}
+     * @throws dev.sealway.wire.ProtocolException {@code replayed}, {@code timestamp_outside_window}
      * @throws StoreException then it may have been granted, and is not asked for again
      */
     Fresh reserve(Claim claim);

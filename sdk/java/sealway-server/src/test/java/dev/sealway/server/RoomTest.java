@@ -37,9 +37,9 @@ class RoomTest {
     void whatIsTakenComesBackAndNobodyTakesMoreThanAShare() {
         Room room = new Room(100, 60);
         SealGate gate = new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).with(room);
-        Held one = gate.hold("192.0.2.1");
-        Held same = gate.hold("192.0.2.1");
-        Held other = gate.hold("192.0.2.2");
+        Reservation one = gate.hold("192.0.2.1");
+        Reservation same = gate.hold("192.0.2.1");
+        Reservation other = gate.hold("192.0.2.2");
         one.grow(50);
         assertEquals(503, assertThrows(Rejection.class, () -> same.grow(11)).answer(Form.PLAIN).status());
         same.grow(10);
@@ -55,7 +55,7 @@ class RoomTest {
         other.close();
         assertEquals(0, room.taken());
         assertEquals(0, room.addresses());
-        Held behindFront = gate.trustForwarded().hold("192.0.2.1");
+        Reservation behindFront = gate.trustForwarded().hold("192.0.2.1");
         behindFront.grow(100);
         assertTrue(room.taken() == 100 && room.addresses() == 0);
         behindFront.close();

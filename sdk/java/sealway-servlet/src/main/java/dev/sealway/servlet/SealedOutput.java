@@ -5,7 +5,7 @@ import dev.sealway.exchange.Refusal;
 import dev.sealway.exchange.Rejection;
 import dev.sealway.server.RequestReader;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.nativeprotocol.FrameSealer;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;

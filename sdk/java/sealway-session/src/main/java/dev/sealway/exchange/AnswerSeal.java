@@ -2,9 +2,9 @@ package dev.sealway.exchange;
 
 import dev.sealway.session.CompatReply;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.NativeReply;
-import dev.sealway.session.three.Placement;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeReply;
+import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import java.util.HexFormat;
@@ -34,7 +34,7 @@ public sealed interface AnswerSeal {
         /** Begins an answer whose body flows.
          *
          * @param nonceRandom 16 random bytes
-         * @throws dev.sealway.wire.RefusedException {@code inner_headers_invalid} for headers that a seal does not hold */
+         * @throws dev.sealway.wire.ProtocolException {@code inner_headers_invalid} for headers that a seal does not hold */
         public NativeReply.Head begin(Iterable<Header> inner, long nowMs, byte[] nonceRandom) {
             byte[] encoded = InnerHeaders.encode(inner);
             NativeReply.Head head = head(nowMs, nonceRandom);
@@ -44,7 +44,7 @@ public sealed interface AnswerSeal {
 
         /** Seals an answer whose body is all there.
          *
-         * @throws dev.sealway.wire.RefusedException as {@link #begin} */
+         * @throws dev.sealway.wire.ProtocolException as {@link #begin} */
         public SealedMessage seal(Iterable<Header> inner, byte[] body, long nowMs, byte[] nonceRandom) {
             byte[] encoded = InnerHeaders.encode(inner);
             NativeReply.Head head = head(nowMs, nonceRandom);

@@ -4,12 +4,12 @@ import dev.sealway.session.Claim;
 import dev.sealway.session.CompatExchange;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.NativeExchange;
+import dev.sealway.session.nativeprotocol.NativeExchange;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.util.Map;
@@ -37,7 +37,7 @@ public abstract class Exchange {
     /** The checks that all protocols have in common.
      *
      * @param nonceMin the least length of a nonce
-     * @throws RefusedException the code of the check that failed */
+     * @throws ProtocolException the code of the check that failed */
     protected Exchange(Wire wire, String kid, Forms.StampAndNonce key, int nonceMin, long nowMs, ReplayPolicy policy) {
         this.wire = wire;
         this.stamp = key.stamp();
@@ -46,7 +46,7 @@ public abstract class Exchange {
         this.policy = policy;
         Forms.checkRequestNonce(nonce, nonceMin);
         this.stampMs = Forms.stampMs(stamp);
-        if (wire != Wire.THREE) {
+        if (wire != Wire.NATIVE) {
             // Wire 3 looks at the stamp when it has the session, by which it proves the time.
             policy.check(stampMs, nowMs);
         }
@@ -60,16 +60,16 @@ public abstract class Exchange {
 
     /** The wire that a request's headers speak. */
     public static Wire wireOf(HeaderList headers) {
-        return headers.has(HeaderNames.X_SEAL) ? Wire.THREE : Wire.old(headers);
+        return headers.has(HeaderNames.X_SEAL) ? Wire.NATIVE : Wire.compat(headers);
     }
 
     /** Reads the headers of a sealed request.
      *
      * @param target path and query as sent
-     * @throws RefusedException the code of the check that failed
+     * @throws ProtocolException the code of the check that failed
      * @throws Rejection of a method that the protocol does not seal */
     public static Exchange begin(String method, String target, HeaderList headers, long nowMs, ReplayPolicy policy) {
-        boolean isNative = wireOf(headers) == Wire.THREE;
+        boolean isNative = wireOf(headers) == Wire.NATIVE;
         if (isNative ? method.equals("CONNECT") || method.equals("TRACE") : !method.equals("POST")) {
             throw new Rejection(Refusal.METHOD);
         }
@@ -79,10 +79,10 @@ public abstract class Exchange {
 
     /** The session to look up.
      *
-     * @throws RefusedException {@code session_unknown} for a malformed id: no store need be asked */
+     * @throws ProtocolException {@code session_unknown} for a malformed id: no store need be asked */
     public final String sessionId() {
         if (sessionId == null) {
-            throw new RefusedException(Code.SESSION_UNKNOWN);
+            throw new ProtocolException(Code.SESSION_UNKNOWN);
         }
         return sessionId;
     }
@@ -94,24 +94,24 @@ public abstract class Exchange {
         try {
             check(session, nowMs);
             return new Opening(this, session, stream(session));
-        } catch (RefusedException refused) {
+        } catch (ProtocolException refused) {
             throw rejection(refused, session, nowMs);
         }
     }
 
     /** Checks that the request may use a session at this time.
      *
-     * @throws RefusedException {@code session_unknown}, {@code session_expired}, {@code wire_mismatch}, {@code client_mismatch},
+     * @throws ProtocolException {@code session_unknown}, {@code session_expired}, {@code wire_mismatch}, {@code client_mismatch},
      *     {@code timestamp_outside_window} */
     protected void check(SessionRecord session, long atMs) {
         if (!sessionId().equals(session.id())) {
-            throw new RefusedException(Code.SESSION_UNKNOWN);
+            throw new ProtocolException(Code.SESSION_UNKNOWN);
         }
         if (session.isExpired(atMs)) {
-            throw new RefusedException(Code.SESSION_EXPIRED);
+            throw new ProtocolException(Code.SESSION_EXPIRED);
         }
         if (session.wire() != wire) {
-            throw new RefusedException(Code.WIRE_MISMATCH);
+            throw new ProtocolException(Code.WIRE_MISMATCH);
         }
         policy.check(stampMs, atMs);
     }
@@ -135,6 +135,6 @@ public abstract class Exchange {
 
     /** The request, by the first piece of its stream.
      *
-     * @throws RefusedException where it does not open */
+     * @throws ProtocolException where it does not open */
     protected abstract PlainRequest open(SessionRecord session, Stream stream, byte[] first);
 }

@@ -11,6 +11,6 @@ public enum Form {
 
     /** The form that clients of a wire read. */
     public static Form of(Wire wire) {
-        return wire == Wire.THREE ? PROBLEM : PLAIN;
+        return wire == Wire.NATIVE ? PROBLEM : PLAIN;
     }
 }

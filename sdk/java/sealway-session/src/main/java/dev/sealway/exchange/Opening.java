@@ -38,7 +38,7 @@ public final class Opening {
      *
      * @param found the session as the store has it by now
      * @param nowMs the server's clock by now
-     * @throws dev.sealway.wire.RefusedException where it does not open, or is over */
+     * @throws dev.sealway.wire.ProtocolException where it does not open, or is over */
     // SPEC session-3.md#sealed-requests
     public Unreplayed<PlainRequest> open(Piece first, SessionRecord found, long nowMs) {
         exchange.check(found, nowMs);
@@ -47,7 +47,7 @@ public final class Opening {
 
     /** Opens a request whose body is all there.
      *
-     * @throws dev.sealway.wire.RefusedException where it does not open */
+     * @throws dev.sealway.wire.ProtocolException where it does not open */
     public Unreplayed<PlainRequest> openAll(byte[] body, long nowMs) {
         stream.read(body, 0, body.length);
         return open(new Piece(Bytes.join(stream.end().stream().map(Piece::bytes).toArray(byte[][]::new)), true), session, nowMs);

@@ -1,11 +1,11 @@
 package dev.sealway.exchange;
 
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -35,7 +35,7 @@ public final class Rejection extends SealwayException {
 
     /** The rejection for what was thrown while a request was opened. */
     public static Rejection of(SealwayException why) {
-        Code code = why instanceof RefusedException refused ? refused.reason() : Code.PROVIDER;
+        Code code = why instanceof ProtocolException refused ? refused.reason() : Code.PROVIDER;
         return why instanceof Rejection made ? made : new Rejection(Refusal.of(code), why, Map.of());
     }
 

@@ -1,10 +1,10 @@
 package dev.sealway.exchange;
 
-import dev.sealway.session.three.FrameOpener;
+import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
@@ -46,10 +46,10 @@ public final class Stream {
 
     /** Takes what comes next of the body, and gives the pieces that are complete.
      *
-     * @throws RefusedException {@code header_invalid}, {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid} */
+     * @throws ProtocolException {@code header_invalid}, {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid} */
     public List<Piece> read(byte[] data, int from, int length) {
         if (length > 0 && inHeader != null) {
-            throw new RefusedException(Code.HEADER_INVALID, HeaderNames.X_SEALED);
+            throw new ProtocolException(Code.HEADER_INVALID, HeaderNames.X_SEALED);
         }
         if (isWhole()) {
             whole.write(data, from, length);
@@ -65,7 +65,7 @@ public final class Stream {
 
     /** Says that the body has ended, and gives the last pieces.
      *
-     * @throws RefusedException {@code stream_truncated}, and those of {@link #read} */
+     * @throws ProtocolException {@code stream_truncated}, and those of {@link #read} */
     public List<Piece> end() {
         if (isWhole()) {
             return List.of(new Piece(whole.toByteArray(), true));

@@ -1,7 +1,7 @@
 package dev.sealway.session;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 
 /** How far a stamp may be from the reader's clock, either way, both edges good. {@code spec/session.md#nonces}.
  *
@@ -26,11 +26,11 @@ public record ReplayPolicy(long windowMs) {
 
     /** Checks a stamp.
      *
-     * @throws RefusedException {@code timestamp_outside_window}
+     * @throws ProtocolException {@code timestamp_outside_window}
      */
     public void check(long stampMs, long nowMs) {
         if (Math.abs(stampMs - nowMs) > windowMs) {
-            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+            throw new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW);
         }
     }
 }

@@ -4,7 +4,7 @@ import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.util.LinkedHashMap;
@@ -65,15 +65,15 @@ public record SessionRecord(String id, Wire wire, String clientId, String subjec
 
     /** Reads a message of the authority.
      *
-     * @throws RefusedException {@code field_invalid} with the member at fault
+     * @throws ProtocolException {@code field_invalid} with the member at fault
      */
     public static SessionRecord fromMembers(Object value) {
         if (!(value instanceof Map<?, ?> members)) {
-            throw new RefusedException(Code.FIELD_INVALID);
+            throw new ProtocolException(Code.FIELD_INVALID);
         }
         for (Object name : members.keySet()) {
             if (!MEMBERS.contains(name)) {
-                throw new RefusedException(Code.FIELD_INVALID, "unknown member");
+                throw new ProtocolException(Code.FIELD_INVALID, "unknown member");
             }
         }
         String id = text(members, "id", true);
@@ -92,7 +92,7 @@ public record SessionRecord(String id, Wire wire, String clientId, String subjec
 
     private static void check(boolean isGood, String name) {
         if (!isGood) {
-            throw new RefusedException(Code.FIELD_INVALID, name);
+            throw new ProtocolException(Code.FIELD_INVALID, name);
         }
     }
 

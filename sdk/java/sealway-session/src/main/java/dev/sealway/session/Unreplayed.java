@@ -1,7 +1,7 @@
 package dev.sealway.session;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 
 /** What a message says, out of reach until its nonce is known to be new: no handler can see a replay by forgetting a check. */
 public final class Unreplayed<T> {
@@ -21,11 +21,11 @@ public final class Unreplayed<T> {
 
     /** What was held back.
      *
-     * @throws RefusedException {@code reservation_mismatch} for the grant of another claim
+     * @throws ProtocolException {@code reservation_mismatch} for the grant of another claim
      */
     public T release(Fresh fresh) {
         if (fresh.claim() != claim && !fresh.claim().equals(claim)) {
-            throw new RefusedException(Code.RESERVATION_MISMATCH);
+            throw new ProtocolException(Code.RESERVATION_MISMATCH);
         }
         return value;
     }

@@ -77,60 +77,60 @@ public final class Forms {
 
     /** Checks the nonce of a request.
      *
-     * @throws RefusedException {@code nonce_invalid}, {@code nonce_reserved}
+     * @throws ProtocolException {@code nonce_invalid}, {@code nonce_reserved}
      */
     public static void checkRequestNonce(String nonce, int least) {
         if (!isNonce(nonce, least)) {
-            throw new RefusedException(Code.NONCE_INVALID);
+            throw new ProtocolException(Code.NONCE_INVALID);
         }
         if (nonce.regionMatches(true, 0, ANSWER_PREFIX, 0, ANSWER_PREFIX.length())) {
-            throw new RefusedException(Code.NONCE_RESERVED);
+            throw new ProtocolException(Code.NONCE_RESERVED);
         }
     }
 
     /** Checks the nonce of an answer.
      *
-     * @throws RefusedException {@code nonce_invalid}, {@code answer_mismatch}
+     * @throws ProtocolException {@code nonce_invalid}, {@code answer_mismatch}
      */
     public static void checkAnswerNonce(String nonce, int least) {
         if (!isNonce(nonce, least)) {
-            throw new RefusedException(Code.NONCE_INVALID);
+            throw new ProtocolException(Code.NONCE_INVALID);
         }
         if (!nonce.startsWith(ANSWER_PREFIX)) {
-            throw new RefusedException(Code.ANSWER_MISMATCH);
+            throw new ProtocolException(Code.ANSWER_MISMATCH);
         }
     }
 
     /** Milliseconds of the epoch of a timestamp: 1 to 15 digits.
      *
-     * @throws RefusedException {@code timestamp_invalid}
+     * @throws ProtocolException {@code timestamp_invalid}
      */
     public static long stampMs(String text) {
         if (text.isEmpty() || text.length() > STAMP_DIGITS_MAX || !isAll(text, c -> c >= '0' && c <= '9')) {
-            throw new RefusedException(Code.TIMESTAMP_INVALID);
+            throw new ProtocolException(Code.TIMESTAMP_INVALID);
         }
         return Long.parseLong(text);
     }
 
     /** The two parts of an X-Idempotency-Key.
      *
-     * @throws RefusedException {@code idempotency_key_shape}
+     * @throws ProtocolException {@code idempotency_key_shape}
      */
     public static StampAndNonce split(String key) {
         int dot = key.indexOf('.');
         if (dot <= 0 || dot == key.length() - 1 || key.indexOf('.', dot + 1) >= 0) {
-            throw new RefusedException(Code.IDEMPOTENCY_KEY_SHAPE);
+            throw new ProtocolException(Code.IDEMPOTENCY_KEY_SHAPE);
         }
         return new StampAndNonce(key.substring(0, dot), key.substring(dot + 1));
     }
 
     /** The session id of a kid; null where what follows the prefix is none.
      *
-     * @throws RefusedException {@code kid_prefix}
+     * @throws ProtocolException {@code kid_prefix}
      */
     public static String idOfKid(String kid) {
         if (!kid.startsWith(KID_PREFIX)) {
-            throw new RefusedException(Code.KID_PREFIX);
+            throw new ProtocolException(Code.KID_PREFIX);
         }
         String id = kid.substring(KID_PREFIX.length());
         return isSessionId(id) ? id : null;

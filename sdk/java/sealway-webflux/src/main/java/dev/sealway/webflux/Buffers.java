@@ -1,7 +1,7 @@
 package dev.sealway.webflux;
 
-import dev.sealway.session.three.FrameOpener;
-import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.nativeprotocol.FrameOpener;
+import dev.sealway.session.nativeprotocol.FrameSealer;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import java.util.ArrayList;

@@ -4,8 +4,8 @@ import dev.sealway.client.SealedExchange;
 import dev.sealway.client.SealwayClient;
 import dev.sealway.client.UsageException;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
@@ -67,15 +67,15 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         inner.addAll(request.headers());
         request.cookies().forEach((name, values) -> values.forEach(value -> inner.add(HttpHeaders.COOKIE, name + "=" + value)));
         return ClientRequest.from(request).headers(HttpHeaders::clear).cookies(cookies -> cookies.clear())
-                .body((output, context) -> request.body().insert(new Sealing(output, inner, exchange), context)).build();
+                .body((output, context) -> request.body().insert(new SealingRequest(output, inner, exchange), context)).build();
     }
 
     /** Takes what the body inserter writes, and writes it sealed. */
-    private static final class Sealing extends ClientHttpRequestDecorator {
+    private static final class SealingRequest extends ClientHttpRequestDecorator {
         private final HttpHeaders inner;
         private final SealedExchange exchange;
 
-        Sealing(ClientHttpRequest outer, HttpHeaders inner, SealedExchange exchange) {
+        SealingRequest(ClientHttpRequest outer, HttpHeaders inner, SealedExchange exchange) {
             super(outer);
             this.inner = inner;
             this.exchange = exchange;
@@ -101,7 +101,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         @Override
         public Mono<Void> writeWith(Publisher<? extends DataBuffer> body) {
             return Mono.defer(() -> {
-                SealedExchange.Begun begun = exchange.begin(within());
+                SealedExchange.StreamRequest begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
                 return getDelegate().writeWith(Buffers.seal(body, begun.sealer().begin(begun.innerHeaders()), bufferFactory()));
             });
@@ -110,7 +110,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         @Override
         public Mono<Void> writeAndFlushWith(Publisher<? extends Publisher<? extends DataBuffer>> body) {
             return Mono.defer(() -> {
-                SealedExchange.Begun begun = exchange.begin(within());
+                SealedExchange.StreamRequest begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
                 Flux<DataBuffer> sealed = Buffers.seal(Flux.from(body).concatMap(part -> part),
                         begun.sealer().begin(begun.innerHeaders()), bufferFactory());
@@ -137,12 +137,12 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         if (!headers.has(HeaderNames.X_SEAL)) {
             Mono<byte[]> plain = DataBufferUtils.join(body, PROBLEM_MAX).map(Buffers::take).defaultIfEmpty(new byte[0]);
             return plain.publishOn(Schedulers.boundedElastic()).flatMap(bytes -> {
-                SealedExchange.Refused refused = exchange.refused(status, bytes);
+                SealedExchange.Rejection refused = exchange.refused(status, bytes);
                 exchange.close();
                 return mayRepeat && refused.isRepeatable() ? attempt(request, next, false) : Mono.error(refused.refusal());
             });
         }
-        ClientCall3.Opening opening;
+        NativeCall.Opening opening;
         try {
             opening = exchange.opening(status, headers);
         } catch (RuntimeException refused) {

@@ -12,7 +12,7 @@ import dev.sealway.client.UsageException;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.wire.Wire;
 import java.net.URI;
@@ -280,18 +280,18 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void theOldWiresAreServedOnceAndForgeriesNever() throws Exception {
+    void theCompatWiresAreServedOnceAndForgeriesNever() throws Exception {
         for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
             long nowMs = System.currentTimeMillis();
-            ClientSession session = old(wire);
-            ClientSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            CompatSession session = compatSession(wire);
+            CompatSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
             HttpResponse<byte[]> answer = send("/sealed/echo", call.message());
             List<dev.sealway.wire.Header> headers = new java.util.ArrayList<>();
             answer.headers().map().forEach((name, values) -> values.forEach(value -> headers.add(new dev.sealway.wire.Header(name, value))));
             assertEquals("hi", new String(call.open(new dev.sealway.wire.HeaderList(headers), answer.statusCode(), answer.body(), nowMs,
                     ReplayPolicy.DEFAULT)));
             assertEquals(400, send("/sealed/echo", call.message()).statusCode());
-            ClientSession.Call forged = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            CompatSession.Call forged = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
             byte[] body = forged.message().body();
             body[0] = (byte) (body[0] == 'A' ? 'B' : 'A');
             assertEquals(400, send("/sealed/echo", forged.message()).statusCode());
