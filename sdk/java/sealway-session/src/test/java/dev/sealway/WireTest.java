@@ -3,6 +3,7 @@ package dev.sealway;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -17,6 +18,7 @@ import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
 import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
@@ -49,6 +51,36 @@ class WireTest {
             actual.put(code.text(), code.blame().name().toLowerCase(Locale.ROOT));
         }
         assertEquals(expected, actual);
+    }
+
+    @Test
+    void eachCodeOfTheRegistryHasItsRemedyAndEachOwnWordHasOne() throws IOException {
+        Matcher entry = Pattern.compile("\\[(errors|problems|public)\\.(\\w+)]\\s(?:(?!remedy)\\w+ = .*\\s)*remedy = \"(.*)\"").matcher(registry());
+        Map<String, String> remedies = new TreeMap<>();
+        while (entry.find()) {
+            remedies.putIfAbsent(entry.group(2), entry.group(3));
+        }
+        assertTrue(remedies.size() > 50, remedies.toString());
+        remedies.forEach((code, remedy) -> assertEquals(remedy, remedyOf(code), code));
+        for (String own : new String[] {"usage", "unreachable", "timeout", "network", "redirected", "cancelled"}) {
+            assertNotEquals(remedyOf("a code of the service's own"), remedyOf(own), own);
+        }
+    }
+
+    private static String remedyOf(String code) {
+        return new SealwayException("", null) {
+            private static final long serialVersionUID = 1;
+
+            @Override
+            public String code() {
+                return code;
+            }
+
+            @Override
+            public Blame blame() {
+                return Blame.PEER;
+            }
+        }.remedy();
     }
 
     @Test

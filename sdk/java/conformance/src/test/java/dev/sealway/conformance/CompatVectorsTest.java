@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.fail;
 
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.PlainRequest;
-import dev.sealway.session.CompatInit;
-import dev.sealway.session.CompatSession;
 import dev.sealway.session.CompatExchange;
+import dev.sealway.session.CompatInit;
 import dev.sealway.session.CompatReply;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SealedMessage;

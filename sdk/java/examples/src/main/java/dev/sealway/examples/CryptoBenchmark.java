@@ -12,11 +12,11 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.nativeprotocol.Acceptance;
 import dev.sealway.session.nativeprotocol.Agreement;
-import dev.sealway.session.nativeprotocol.NativeCall;
-import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ClientShare;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ServerShare;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
@@ -62,7 +62,7 @@ public final class CryptoBenchmark {
                 return false;
             }
             if (!List.of("jdk", "accp").contains(provider)) {
-                throw new Environment.UsageException("usage: bench [jdk|accp]");
+                throw new Environment.ArgumentException("usage: bench [jdk|accp]");
             }
             System.out.println("provider " + provider + ", microseconds of processor time, medians of " + ROUNDS + " interleaved rounds");
             new CryptoBenchmark().run();

@@ -1,6 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
+import dev.sealway.client.Transport.Outgoing;
 import dev.sealway.crypto.P256;
 import dev.sealway.session.CompatInit;
 import dev.sealway.session.CompatSession;
@@ -9,14 +10,13 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.ProtocolException;
-import java.net.URI;
-import java.net.http.HttpRequest.BodyPublishers;
+import dev.sealway.wire.Stage;
+import dev.sealway.wire.UsageException;
 import java.time.InstantSource;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** The sessions of one client on wires 1 and 2. {@code spec/session.md}. */
+/** Sessions of one client on wires 1 and 2, and calls in them. {@code spec/session.md}. */
 final class CompatSessions {
     private static final long RENEW_BEFORE_MS = 10_000;
     private final Settings settings;
@@ -29,7 +29,7 @@ final class CompatSessions {
         this.transport = transport;
     }
 
-    /** A session and how long it is used, by the longer of two clocks: a machine that slept finds it over. */
+    /** A session and the time for which it is used, by the longer of two clocks: a machine that slept finds it over. */
     record Lease(CompatSession session, Moment born, long usableMs, CallMetrics metrics) {
         boolean isUsable(InstantSource day) {
             return born.elapsedMs(day) < usableMs;
@@ -41,19 +41,11 @@ final class CompatSessions {
         if (agreed != null && agreed != not && agreed.isUsable(settings.day())) {
             return agreed;
         }
-        try {
-            if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
-                throw new TransportException("deadline", "no session with " + settings.sessionUrl().getAuthority() + " within "
-                        + deadline.length().toMillis() + " ms (timeout): another call is still agreeing one", null);
-            }
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new TransportException("cancelled", "the call was cancelled", interrupted);
-        }
+        deadline.lock(lock, settings.authorityHost());
         try {
             agreed = current;
             if (agreed == null || agreed == not || !agreed.isUsable(settings.day())) {
-                current = agreed = init(deadline);
+                current = agreed = ProtocolException.locate(Stage.AGREEMENT, settings.authorityHost(), () -> init(deadline));
             }
             return agreed;
         } finally {
@@ -67,11 +59,11 @@ final class CompatSessions {
                 P256.generate(settings.random()), settings.draw(16), System.currentTimeMillis());
         SealedMessage request = init.request();
         laps.named("share");
-        Transport.WholeAnswer answer = transport.send(Transport.request(settings.sessionUrl(), "POST", settings.initPath(), request.headers(),
-                request.contentType(), BodyPublishers.ofByteArray(request.body())), deadline);
+        Transport.WholeAnswer answer = transport.send(Stage.AGREEMENT, Outgoing.of(settings.authorityUrl(), "POST", settings.initPath(), request),
+                deadline);
         laps.http();
         if (answer.status() != 200 || ProblemException.isPage(answer.body())) {
-            throw refusal(settings.sessionUrl(), answer);
+            throw refusal(Stage.AGREEMENT, settings.authorityHost(), answer);
         }
         long nowMs = System.currentTimeMillis();
         CompatSession session = init.finish(answer.body(), nowMs);
@@ -79,25 +71,25 @@ final class CompatSessions {
         long lifeMs = session.expiresMs() - nowMs;
         long usableMs = lifeMs - Math.min(lifeMs / 10, RENEW_BEFORE_MS);
         return new Lease(session, Moment.now(settings.day()), usableMs,
-                laps.metrics(answer.headers().first("Server-Timing")));
+                settings.measured(laps.metrics("init", answer.headers().first("Server-Timing"))));
     }
 
-    private static ProblemException refusal(URI service, Transport.WholeAnswer answer) {
+    private static ProblemException refusal(Stage stage, String host, Transport.WholeAnswer answer) {
         try {
             if (Json.parse(answer.body()) instanceof Map<?, ?> members && members.get("error") instanceof String error) {
-                return ProblemException.of(service, answer.status(), error, null);
+                return ProblemException.of(stage, host, answer.status(), error, null);
             }
         } catch (ProtocolException none) {
-            return ProblemException.of(service, answer.status(), answer.body());
+            return ProblemException.of(stage, host, answer.status(), answer.body());
         }
-        return ProblemException.of(service, answer.status(), answer.body());
+        return ProblemException.of(stage, host, answer.status(), answer.body());
     }
 
-    /** Sends a call, and once more in a new session where a 401 says that the old one is over. On these protocols nothing proves who says
-     * so: a party that ends TLS can have the call served twice. */
+    /** Sends a call, and retries it once in a new session after a 401 that says that the session is over. On these wires nothing proves that
+     * answer: a party that ends TLS can have the call served twice. */
     SealedAnswer call(SealedRequest request, Deadline deadline) {
         if (!request.method().equals("POST")) {
-            throw new IllegalArgumentException("wires 1 and 2 seal POST alone");
+            throw new UsageException("method is " + request.method() + ": wires 1 and 2 seal POST alone");
         }
         Laps laps = new Laps();
         Lease agreed = session(null, deadline);
@@ -119,15 +111,16 @@ final class CompatSessions {
                 settings.draw(12));
         SealedMessage message = call.message();
         laps.named("aes-gcm-encrypt");
-        Transport.WholeAnswer answer = transport.send(Transport.request(settings.serverUrl(), "POST", request.target(), message.headers(),
-                message.contentType(), BodyPublishers.ofByteArray(message.body())), deadline);
+        Transport.WholeAnswer answer = transport.send(Stage.CALL, Outgoing.of(settings.url(), "POST", request.target(), message), deadline);
         laps.http();
+        String host = Settings.host(settings.url());
         if (!answer.headers().has(HeaderNames.X_KID) && (answer.status() != 200 || ProblemException.isPage(answer.body()))) {
-            throw refusal(settings.serverUrl(), answer);
+            throw refusal(Stage.CALL, host, answer);
         }
-        byte[] body = call.open(answer.headers(), answer.status(), answer.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT);
+        byte[] body = ProtocolException.locate(Stage.CALL, host,
+                () -> call.open(answer.headers(), answer.status(), answer.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT));
         laps.named("aes-gcm-decrypt");
-        return new SealedAnswer(answer.status(), answer.headers(), body, laps.metrics(answer.headers().first("Server-Timing")));
+        return new SealedAnswer(answer.status(), answer.headers(), body, settings.measured(laps.metrics("call", answer.headers().first("Server-Timing"))));
     }
 
     void forget() {

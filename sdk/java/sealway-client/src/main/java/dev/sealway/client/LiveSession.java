@@ -3,7 +3,7 @@ package dev.sealway.client;
 import dev.sealway.session.nativeprotocol.NativeSession;
 import java.time.InstantSource;
 
-/** A session of wire 3 in use, with the server's clock as it knows it. Its keys are wiped when nobody uses it any more. */
+/** A session of wire 3 in use, with the server's clock as far as it is known. Its keys are wiped after its last use. */
 final class LiveSession {
     private static final long RENEW_BEFORE_MAX_MS = 60_000;
     private final NativeSession session;
@@ -32,12 +32,12 @@ final class LiveSession {
         return metrics;
     }
 
-    /** By the longer of two clocks: a machine that slept finds it over. */
+    /** Returns the rest of its life by the longer of two clocks: a machine that slept finds it over. */
     private long leftMs() {
         return session.agreed().expiresInSec() * 1000 - born.elapsedMs(day);
     }
 
-    /** Whether it lasts a while yet: in the last tenth of its life, a minute at most, it is to be renewed. */
+    /** Returns false in the last tenth of its life, at most a minute, in which it is to be renewed. */
     boolean isUsable() {
         return leftMs() > Math.min(session.agreed().expiresInSec() * 100, RENEW_BEFORE_MAX_MS);
     }
@@ -46,7 +46,7 @@ final class LiveSession {
         return leftMs() <= 0;
     }
 
-    /** The server's clock by what it said and what has passed since, by a clock that never jumps. */
+    /** Returns the server's time: its last word, and the time since by a clock that never jumps. */
     synchronized long stampMs() {
         return serverMs + (System.nanoTime() - atNanos) / 1_000_000;
     }
@@ -57,7 +57,7 @@ final class LiveSession {
         atNanos = System.nanoTime();
     }
 
-    /** Whether it may still be used; {@link #release} has to follow. */
+    /** Begins a use, which {@link #release} ends; false if it may not be used any more. */
     synchronized boolean acquire() {
         if (isRetired) {
             return false;
@@ -71,7 +71,7 @@ final class LiveSession {
         wipe();
     }
 
-    /** Nobody begins to use it any more. */
+    /** Allows no further use. */
     synchronized void retire() {
         isRetired = true;
         wipe();

@@ -1,13 +1,14 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
+import dev.sealway.client.Transport.Outgoing;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.nativeprotocol.Agreement;
-import dev.sealway.session.nativeprotocol.NativeCall;
-import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ClientShare;
 import dev.sealway.session.nativeprotocol.InnerHeaders;
 import dev.sealway.session.nativeprotocol.KeySet;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.session.nativeprotocol.Suite;
@@ -17,20 +18,17 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
+import dev.sealway.wire.UsageException;
 import java.io.InputStream;
-import java.net.URI;
-import java.net.http.HttpRequest;
-import java.net.http.HttpRequest.BodyPublisher;
-import java.net.http.HttpRequest.BodyPublishers;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 
-/** The sessions of one client on wire 3, one at a time, and calls in them. {@code spec/session-3.md}. */
+/** Sessions of one client on wire 3, one at a time, and calls in them. {@code spec/session-3.md}. */
 final class NativeSessions {
     private static final String INIT_PATH = "/v3/sessions";
     private static final HeaderList NO_HEADERS = HeaderList.of();
@@ -46,32 +44,28 @@ final class NativeSessions {
         this.keyring = new Keyring(settings.trust(), settings.origin(), this::fetchKeys);
     }
 
-    /** What came of a request: an answer that opened, or a refusal. */
-    private record Outcome(SealedAnswer answer, NativeCall call, long elapsedMs, ProblemException refusal) {
+    /** The outcome of an exchange: an answer that opened, or an error. */
+    private record Outcome(SealedAnswer answer, NativeCall call, long elapsedMs, ProblemException error) {
     }
 
-    /** What was done once and is not done again. */
-    private static final class Again {
+    /** Retries of one call, of which each happens once. */
+    private static final class Retries {
         private boolean clock;
         private boolean session;
     }
 
-    /** The session in use, for {@link LiveSession#release} to give back; renewed when it is about to end, agreed anew when there is none
-     * or it is {@code not} wanted any more. Whoever comes while one is agreed waits for that one. */
+    /** Returns the session in use, which {@link LiveSession#release} gives back. A session that is about to end is renewed; a new one is agreed if
+     * there is none, or none but {@code not}. Callers that come in the meantime wait for it. */
     LiveSession acquire(LiveSession not, Deadline deadline) {
+        return ProtocolException.locate(Stage.AGREEMENT, settings.authorityHost(), () -> current(not, deadline));
+    }
+
+    private LiveSession current(LiveSession not, Deadline deadline) {
         LiveSession live = current.get();
         if (live != null && live != not && live.isUsable() && live.acquire()) {
             return live;
         }
-        try {
-            if (!lock.tryLock(deadline.leftNanos(), TimeUnit.NANOSECONDS)) {
-                throw new TransportException("deadline", "no session with " + settings.sessionUrl().getAuthority() + " within "
-                        + deadline.length().toMillis() + " ms (timeout): another call is still agreeing one", null);
-            }
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new TransportException("cancelled", "the call was cancelled", interrupted);
-        }
+        deadline.lock(lock, settings.authorityHost());
         try {
             live = current.get();
             if (live != null && live != not && live.isUsable() && live.acquire()) {
@@ -92,64 +86,52 @@ final class NativeSessions {
         }
     }
 
-    /** Whatever speaks against a renewal, an init may still do. */
-    private LiveSession renewed(LiveSession old, Deadline deadline) {
-        if (!old.acquire()) {
+    /** Renews a session; null if that fails for any reason, since an init may still succeed. */
+    private LiveSession renewed(LiveSession before, Deadline deadline) {
+        if (!before.acquire()) {
             return null;
         }
         try {
-            return agree(old, deadline);
-        } catch (SealwayException refused) {
+            return agree(before, deadline);
+        } catch (SealwayException failed) {
             return null;
         } finally {
-            old.release();
+            before.release();
         }
     }
 
-    private LiveSession agree(LiveSession old, Deadline deadline) {
-        Suite suite = old == null ? settings.suites().getFirst() : Suite.of(old.session().agreed().suite());
+    private LiveSession agree(LiveSession before, Deadline deadline) {
+        Suite suite = before == null ? settings.suites().getFirst() : Suite.of(before.session().agreed().suite());
         List<String> suites = settings.suites().stream().map(Suite::text).toList();
         boolean mayChange = true;
         boolean mayRetake = true;
         while (true) {
             Laps laps = new Laps();
-            String authorization = old == null ? settings.authorization().get() : null;
+            String authorization = before == null ? settings.authorization().get() : null;
             Agreement.Offer offer = new Agreement.Offer(suites, settings.clientId(), settings.ttlSec(), keyring.pinned(), authorization);
             ClientShare share = ClientShare.generate(suite, settings.random());
-            Agreement agreement = old == null ? new Agreement(offer, share, settings.prove()) : new Agreement(offer, share, old.session());
+            Agreement agreement = before == null ? new Agreement(offer, share, settings.proof()) : new Agreement(offer, share, before.session());
             laps.named("share");
-            Transport.WholeAnswer answer = ask(agreement.request().write(), authorization, old, deadline);
+            Transport.WholeAnswer answer = ask(agreement.request().write(), authorization, before, deadline);
             laps.http();
             if (answer.status() != 201) {
-                ProblemException refusal = refusal(settings.sessionUrl(), "POST", answer.status(), answer.body());
-                Suite wanted = refusal.code().equals("suite_required") ? wanted(refusal.problem(), suites) : null;
+                ProblemException error = rejection(Stage.AGREEMENT, settings.authorityHost(), "POST", answer.status(), answer.body());
+                Suite wanted = error.code().equals("suite_required") ? wanted(error.problem(), suites) : null;
                 if (wanted != null && wanted != suite && mayChange) {
                     suite = wanted;
                     mayChange = false;
-                } else if (refusal.code().equals("key_retired") && mayRetake
-                        && keyring.retired(refusal.problem().members().get("key_set"))) {
+                } else if (error.code().equals("key_retired") && mayRetake && keyring.retired(error.problem().members().get("key_set"))) {
                     mayRetake = false;
                 } else {
-                    throw refusal;
+                    throw error;
                 }
                 continue;
             }
-            NativeSession session = finish(agreement, answer, deadline);
+            NativeSession session = agreement.finish(answer.status(), answer.body(), (id, serverTimeMs) -> keyring.key(id, serverTimeMs, deadline));
             laps.named("agree");
             keyring.remember(session.agreed(), deadline);
-            return new LiveSession(session, settings.day(), laps.metrics(answer.headers().first("Server-Timing")));
-        }
-    }
-
-    private NativeSession finish(Agreement agreement, Transport.WholeAnswer answer, Deadline deadline) {
-        try {
-            return agreement.finish(answer.status(), answer.body(), (id, serverTimeMs) -> keyring.key(id, serverTimeMs, deadline));
-        } catch (ProtocolException refused) {
-            if (refused.reason() == Code.KEY_UNTRUSTED) {
-                throw refused;
-            }
-            throw new ProtocolException(refused.reason(), refused.field(), refused.reason().meaning() + " The answer of "
-                    + settings.sessionUrl().getAuthority() + " to the init does not hold: another service, a proxy or an impostor gave it");
+            return new LiveSession(session, settings.day(),
+                    settings.measured(laps.metrics(before == null ? "init" : "renew", answer.headers().first("Server-Timing"))));
         }
     }
 
@@ -159,55 +141,56 @@ final class NativeSessions {
         return chosen == null ? null : Suite.of(chosen);
     }
 
-    /** Sends an init in plain, or a renewal in the session that it is about. */
-    private Transport.WholeAnswer ask(byte[] body, String authorization, LiveSession old, Deadline deadline) {
-        if (old == null) {
+    /** Sends an init in plain, or a renewal in the session that it renews. */
+    private Transport.WholeAnswer ask(byte[] body, String authorization, LiveSession before, Deadline deadline) {
+        if (before == null) {
             HeaderList headers = authorization == null ? NO_HEADERS : HeaderList.of("Authorization", authorization);
-            return transport.send(Transport.request(settings.sessionUrl(), "POST", INIT_PATH, headers, "application/json",
-                    BodyPublishers.ofByteArray(body)), deadline);
+            return transport.send(Stage.AGREEMENT, Outgoing.of(settings.authorityUrl(), "POST", INIT_PATH,
+                    new SealedMessage(headers, "application/json", body)), deadline);
         }
-        SealedRequest request = new SealedRequest("POST", INIT_PATH + "/" + old.session().id() + "/renew",
+        SealedRequest request = new SealedRequest("POST", INIT_PATH + "/" + before.session().id() + "/renew",
                 List.of(new Header("content-type", "application/json")), body, null);
-        Outcome outcome = exchange(old, settings.sessionUrl(), request, deadline, new Laps());
-        if (outcome.refusal() != null) {
-            throw outcome.refusal();
+        Outcome outcome = exchange(Stage.AGREEMENT, before, request, deadline, new Laps());
+        if (outcome.error() != null) {
+            throw outcome.error();
         }
         return new Transport.WholeAnswer(outcome.answer().status(), outcome.answer().headers(), outcome.answer().body());
     }
 
     private KeySet fetchKeys(Deadline deadline) {
-        Transport.WholeAnswer answer = transport.send(Transport.request(settings.sessionUrl(), "GET", KeySet.PATH, NO_HEADERS, null,
-                BodyPublishers.noBody()), deadline);
+        Transport.WholeAnswer answer = transport.send(Stage.AGREEMENT, Outgoing.of(settings.authorityUrl(), "GET", KeySet.PATH,
+                new SealedMessage(NO_HEADERS, null, new byte[0])), deadline);
         if (answer.status() != 200) {
-            throw new ProtocolException(Code.KEY_UNTRUSTED, KeySet.PATH, settings.origin() + " answered with status " + answer.status()
-                    + " where its key set should be: pin its public key itself, or check that the path is passed on");
+            throw new ProtocolException(Code.KEY_UNTRUSTED, KeySet.PATH, "the key set could not be fetched (status " + answer.status()
+                    + "). A pinned public key needs none.");
         }
         return KeySet.parse(answer.body());
     }
 
-    /** What an answer to this method says that is not sealed. */
-    static ProblemException refusal(URI service, String method, int status, byte[] body) {
+    /** Returns the error for an answer to this method that is not sealed. */
+    static ProblemException rejection(Stage stage, String host, String method, int status, byte[] body) {
         Problem problem = Problem.parse(status, body);
         if (problem == null && status == 401 && method.equals("HEAD")) {
-            // What answers HEAD has no body to say more in; of sealed requests, this status has one reason. It proves nothing.
+            // An answer to HEAD has no body; for sealed requests this status has one reason. It proves nothing.
             problem = Problem.of("session_expired", Map.of());
         }
-        return problem == null ? ProblemException.of(service, status, body) : ProblemException.of(service, status, problem.code(), problem);
+        return problem == null ? ProblemException.of(stage, host, status, body) : ProblemException.of(stage, host, status, problem.code(), problem);
     }
 
-    /** A call with a body that is there: one that the service has certainly not served is sent once more. */
+    /** Makes a call whose body is there as a whole, and retries it where the spec allows. */
     SealedAnswer call(SealedRequest request, Deadline deadline) {
         Laps laps = new Laps();
-        Again again = new Again();
+        Retries retries = new Retries();
         LiveSession live = acquire(null, deadline);
         try {
             laps.skip();
             while (true) {
-                Outcome outcome = exchange(live, settings.serverUrl(), request, deadline, laps);
-                if (outcome.refusal() == null) {
+                Outcome outcome = exchange(Stage.CALL, live, request, deadline, laps);
+                if (outcome.error() == null) {
+                    settings.measured(outcome.answer().metrics());
                     return outcome.answer();
                 }
-                LiveSession next = heal(live, outcome.call(), outcome.elapsedMs(), outcome.refusal(), again, deadline);
+                LiveSession next = next(live, mend(live, outcome.call(), outcome.elapsedMs(), outcome.error()), retries, deadline);
                 if (next != live) {
                     live.release();
                     live = next;
@@ -218,26 +201,25 @@ final class NativeSessions {
         }
     }
 
-    /** What to send a call in that was refused, if it may be sent once more; else throws the refusal. */
-    private LiveSession heal(LiveSession live, NativeCall call, long elapsedMs, ProblemException refusal, Again again, Deadline deadline) {
-        if (!mend(live, call, elapsedMs, refusal)) {
-            throw refusal;
+    /** Returns the session in which a rejected call is retried.
+     *
+     * @throws ProblemException the rejection, if the call is not retried */
+    private LiveSession next(LiveSession live, SealedExchange.Rejection rejection, Retries retries, Deadline deadline) {
+        boolean isClock = rejection.error().code().equals("clock_skew");
+        if (!rejection.isSentAgain() || (isClock ? retries.clock : retries.session)) {
+            throw rejection.error();
         }
-        boolean isClock = refusal.code().equals("clock_skew");
-        if (isClock ? again.clock : again.session) {
-            throw refusal;
-        }
-        again.clock |= isClock;
-        again.session |= !isClock;
+        retries.clock |= isClock;
+        retries.session |= !isClock;
         return isClock ? live : acquire(live, deadline);
     }
 
-    /** Takes the time that a refusal proves, or gives up the session that it says is over: that serves the next call, whatever becomes of
-     * this one. Whether this one may be sent once more. */
-    boolean mend(LiveSession live, NativeCall call, long elapsedMs, ProblemException refusal) {
-        Problem problem = refusal.problem();
+    /** Takes the time that a rejection proves, or gives up the session that it says is over, so that the next call works; and decides about a
+     * retry of this one. */
+    SealedExchange.Rejection mend(LiveSession live, NativeCall call, long elapsedMs, ProblemException error) {
+        Problem problem = error.problem();
         if (problem == null) {
-            return false;
+            return new SealedExchange.Rejection(error, false);
         }
         boolean isProven = false;
         if (problem.code().equals("clock_skew")) {
@@ -246,13 +228,14 @@ final class NativeSessions {
                 live.setClock(problem.serverTimeMs());
             }
         } else if (problem.code().equals("session_expired")) {
-            // Nobody has proven that: but else whoever only posts is stuck with it.
+            // Unproven: but a client that only sends POST would keep a session that is gone.
             drop(live);
         }
-        return call.isSentAgain(problem, isProven, elapsedMs);
+        return new SealedExchange.Rejection(call.isUnserved(problem, isProven, elapsedMs) ? error.unserved() : error,
+                call.isSentAgain(problem, isProven, elapsedMs));
     }
 
-    /** Gives up this session, and no newer one. */
+    /** Gives up this session, but no newer one. */
     private void drop(LiveSession live) {
         if (current.compareAndSet(live, null)) {
             live.retire();
@@ -262,81 +245,93 @@ final class NativeSessions {
     static List<Header> inner(List<Header> headers) {
         for (Header header : headers) {
             if (HeaderNames.isSealing(header.name()) || header.name().toLowerCase(Locale.ROOT).startsWith("x-sealway-")) {
-                throw new IllegalArgumentException("the header " + header.name() + " is not a caller's to send");
+                throw new UsageException("the header " + header.name() + " is reserved for sealing: leave it out");
             }
         }
-        // Those that frame a message are made anew at the other end.
+        // The other end writes the headers of framing anew.
         return headers.stream().filter(header -> InnerHeaders.isAllowed(header.name())).toList();
     }
 
-    private Outcome exchange(LiveSession live, URI base, SealedRequest request, Deadline deadline, Laps laps) {
+    private NativeSession.WholeRequest seal(LiveSession live, SealedRequest request) {
+        return ProtocolException.locate(Stage.CONFIGURATION, "", () -> live.session().seal(request.method(), request.target(),
+                inner(request.headers()), request.body(), live.stampMs(), settings.draw(16)));
+    }
+
+    private Outcome exchange(Stage stage, LiveSession live, SealedRequest request, Deadline deadline, Laps laps) {
         Moment sent = Moment.now(settings.day());
-        NativeSession.WholeRequest sealed = live.session().seal(request.method(), request.target(), inner(request.headers()), request.body(),
-                live.stampMs(), settings.draw(16));
-        SealedMessage message = sealed.message();
-        BodyPublisher body = message.body().length == 0 ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(message.body());
-        HttpRequest plain = Transport.request(base, request.method(), request.target(), message.headers(), message.contentType(), body);
+        NativeSession.WholeRequest sealed = seal(live, request);
         laps.named("aes-gcm-encrypt");
-        Transport.WholeAnswer answer = transport.send(plain, deadline);
+        Outgoing outgoing = Outgoing.of(stage == Stage.CALL ? settings.url() : settings.authorityUrl(), request.method(), request.target(), sealed.message());
+        Transport.WholeAnswer answer = transport.send(stage, outgoing, deadline);
         laps.http();
         if (!answer.headers().has(HeaderNames.X_SEAL)) {
-            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()), refusal(base, request.method(), answer.status(), answer.body()));
+            return new Outcome(null, sealed.call(), sent.elapsedMs(settings.day()),
+                    rejection(stage, outgoing.host(), request.method(), answer.status(), answer.body()));
         }
-        NativeCall.PlainAnswer opened = sealed.call().open(answer.status(), answer.headers(), answer.body());
+        NativeCall.PlainAnswer opened = ProtocolException.locate(stage, outgoing.host(),
+                () -> sealed.call().open(answer.status(), answer.headers(), answer.body()));
         laps.named("aes-gcm-decrypt");
         return new Outcome(new SealedAnswer(answer.status(), opened.headers(), opened.body(),
-                laps.metrics(answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(settings.day()), null);
+                laps.metrics("call", answer.headers().first("Server-Timing"))), sealed.call(), sent.elapsedMs(settings.day()), null);
     }
 
-    private static NativeCall.Opening opening(NativeCall call, Transport.StreamAnswer answer) {
+    private static NativeCall.Opening opening(NativeCall call, Transport.StreamAnswer answer, String host) {
         try {
             return call.opening(answer.status(), answer.headers());
-        } catch (SealwayException refused) {
-            Transport.giveUp(answer.body());
-            throw refused;
+        } catch (ProtocolException broken) {
+            Transport.discard(answer.body());
+            throw broken.at(Stage.CALL, host);
         }
     }
 
-    /** A call whose bodies flow. It is sent once more only if it has no body: of another, a part is gone. */
+    /** Begins a request whose body is sealed as it is read. */
+    private NativeSession.StreamRequest begin(LiveSession live, SealedRequest request) {
+        return live.session().begin(request.method(), request.target(), Placement.OCTETS, Long.toString(live.stampMs()),
+                HexFormat.of().formatHex(settings.draw(16)));
+    }
+
+    /** Makes a call whose bodies are streams. It is retried only without {@code body}, of which a part is gone.
+     *
+     * @param body or null for that of the request */
     SealedStream stream(SealedRequest request, InputStream body, Deadline deadline) {
-        Again again = new Again();
+        Retries retries = new Retries();
+        String host = Settings.host(settings.url());
         LiveSession live = acquire(null, deadline);
         boolean isOpen = false;
         try {
             while (true) {
+                Laps laps = new Laps();
                 Moment sent = Moment.now(settings.day());
-                byte[] head = InnerHeaders.encode(inner(request.headers()));
-                boolean isBodiless = body == null && request.body().length == 0 && Placement.isBodiless(request.method(), head.length);
                 NativeCall call;
-                HttpRequest plain;
+                Outgoing outgoing;
                 if (body == null) {
-                    NativeSession.WholeRequest sealed = live.session().seal(request.method(), request.target(), inner(request.headers()),
-                            request.body(), live.stampMs(), settings.draw(16));
+                    NativeSession.WholeRequest sealed = seal(live, request);
                     call = sealed.call();
-                    plain = Transport.request(settings.serverUrl(), request.method(), request.target(), sealed.message().headers(),
-                            sealed.message().contentType(),
-                            isBodiless ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(sealed.message().body()));
+                    outgoing = Outgoing.of(settings.url(), request.method(), request.target(), sealed.message());
                 } else {
-                    NativeSession.StreamRequest begun = live.session().begin(request.method(), request.target(), Placement.OCTETS,
-                            Long.toString(live.stampMs()), HexFormat.of().formatHex(settings.draw(16)));
+                    LiveSession used = live;
+                    byte[] head = ProtocolException.locate(Stage.CONFIGURATION, "", () -> InnerHeaders.encode(inner(request.headers())));
+                    NativeSession.StreamRequest begun = ProtocolException.locate(Stage.CONFIGURATION, "", () -> begin(used, request));
                     call = begun.call();
-                    plain = Transport.request(settings.serverUrl(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
+                    outgoing = new Outgoing(settings.url(), request.method(), request.target(), begun.headers(), Placement.OCTETS,
                             new SealingBody(head, body, begun.sealer()));
                 }
-                Transport.StreamAnswer answer = transport.open(plain, deadline);
+                laps.named("aes-gcm-encrypt");
+                Transport.StreamAnswer answer = transport.open(outgoing, deadline);
+                laps.http();
                 if (answer.headers().has(HeaderNames.X_SEAL)) {
-                    SealedStream stream = new SealedStream(settings.serverUrl(), answer, opening(call, answer), live,
-                            settings.idleTimeout(), settings.streamMax(), deadline);
+                    NativeCall.Opening opening = opening(call, answer, host);
+                    settings.measured(laps.metrics("call", answer.headers().first("Server-Timing")));
+                    SealedStream stream = new SealedStream(host, answer, opening, live, settings.idleTimeout(), deadline);
                     isOpen = true;
                     return stream;
                 }
-                ProblemException refusal = refusal(settings.serverUrl(), request.method(), answer.status(),
-                        SealedStream.readPlain(settings.serverUrl(), answer, deadline));
+                SealedExchange.Rejection rejection = mend(live, call, sent.elapsedMs(settings.day()), rejection(Stage.CALL, host, request.method(),
+                        answer.status(), SealedStream.readPlain(host, answer, deadline)));
                 if (body != null) {
-                    mend(live, call, sent.elapsedMs(settings.day()), refusal);
-                    throw refusal;
+                    throw rejection.error();
                 }
-                LiveSession next = heal(live, call, sent.elapsedMs(settings.day()), refusal, again, deadline);
+                LiveSession next = next(live, rejection, retries, deadline);
                 if (next != live) {
                     live.release();
                     live = next;
@@ -349,7 +344,7 @@ final class NativeSessions {
         }
     }
 
-    /** Has the service forget the session, if there is one. */
+    /** Ends the session at the service, if there is one. */
     void end(Deadline deadline) {
         LiveSession live = current.getAndSet(null);
         if (live == null || live.isOver() || !live.acquire()) {
@@ -357,9 +352,11 @@ final class NativeSessions {
         }
         try {
             SealedRequest request = new SealedRequest("DELETE", INIT_PATH + "/" + live.session().id(), List.of(), new byte[0], null);
-            Outcome outcome = exchange(live, settings.sessionUrl(), request, deadline, new Laps());
-            if (outcome.refusal() != null && !outcome.refusal().code().equals("session_expired")) {
-                throw outcome.refusal();
+            Laps laps = new Laps();
+            Outcome outcome = exchange(Stage.AGREEMENT, live, request, deadline, laps);
+            settings.measured(laps.metrics("end", null));
+            if (outcome.error() != null && !outcome.error().code().equals("session_expired")) {
+                throw outcome.error();
             }
         } finally {
             live.release();
@@ -367,7 +364,7 @@ final class NativeSessions {
         }
     }
 
-    /** Forgets the session and wipes its keys, without asking anybody. */
+    /** Forgets the session and wipes its keys; the service is not asked. */
     void forget() {
         LiveSession live = current.getAndSet(null);
         if (live != null) {

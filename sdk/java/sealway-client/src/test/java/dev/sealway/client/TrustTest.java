@@ -102,6 +102,9 @@ class TrustTest {
         try (SealwayClient client = client(Trust.root(text(root), store))) {
             assertEquals("hi", client.send(post()).text());
         }
+        try (SealwayClient client = client(Trust.root(text(root)))) {
+            assertEquals("hi", client.send(post()).text());
+        }
         service.root = P256.generate(random);
         try (SealwayClient client = client(Trust.root(text(root), store))) {
             assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
@@ -159,7 +162,7 @@ class TrustTest {
         Identity next = FakeService.identity();
         Identity further = FakeService.identity();
         String origin = "http://127.0.0.1:" + service.url().getPort();
-        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("known")))) {
+        for (TrustStore store : List.of(TrustStore.inMemory(), new FileTrustStore(folder.resolve("known")))) {
             service.identities = List.of(genuine, next);
             try (SealwayClient one = client(Trust.firstUse(store)); SealwayClient other = client(Trust.firstUse(store))) {
                 one.session();
@@ -188,7 +191,7 @@ class TrustTest {
     @Test
     void theTimeOfARootsSetNeverGoesBackForAnyProcess(@TempDir Path folder) {
         service.root = root;
-        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("roots")))) {
+        for (TrustStore store : List.of(TrustStore.inMemory(), new FileTrustStore(folder.resolve("roots")))) {
             try (SealwayClient one = client(Trust.root(text(root), store)); SealwayClient other = client(Trust.root(text(root), store))) {
                 record Step(SealwayClient client, long issuedMs, boolean isTaken) {
                 }
@@ -235,7 +238,7 @@ class TrustTest {
         }
 
         public static void main(String... args) {
-            TrustStore store = TrustStore.inFile(Path.of(args[0]));
+            TrustStore store = new FileTrustStore(Path.of(args[0]));
             for (int at = 0; at < COUNT; at++) {
                 store.save(args[1] + at, List.of("x"));
             }

@@ -9,6 +9,7 @@ import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import io.lettuce.core.RedisURI;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
@@ -177,7 +178,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         /** What keys begin with, {@code sessions.redis.prefix} of the authority; {@code sealway} unless set. */
         public Builder prefix(String value) {
             if (!PREFIX.matcher(Options.present(value, "prefix", "leave it out for sealway")).matches()) {
-                throw new IllegalArgumentException("prefix is not 1 to 64 letters, digits, - _ . :");
+                throw new UsageException("prefix is not 1 to 64 letters, digits, - _ . :");
             }
             prefix = value;
             return this;
@@ -186,7 +187,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         /** The gate's window; nonces are kept for twice as long. 5 minutes unless set, at most a day. */
         public Builder window(Duration value) {
             if (Options.present(value, "window", "leave it out for 5 minutes").isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
-                throw new IllegalArgumentException("window is " + value + ": give 0 to a day");
+                throw new UsageException("window is " + value + ": give 0 to a day");
             }
             window = value;
             return this;

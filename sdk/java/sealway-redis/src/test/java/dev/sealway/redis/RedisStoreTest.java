@@ -132,7 +132,7 @@ class RedisStoreTest {
     }
 
     private SealwayClient.Builder builder() {
-        return SealwayClient.builder(URI.create(servers.url)).serverUrl(here).clientId("shop-1").trust(Trust.firstUse(TrustStore.inMemory()));
+        return SealwayClient.builder(here).authorityUrl(URI.create(servers.url)).clientId("shop-1").trust(Trust.firstUse(TrustStore.inMemory()));
     }
 
     /** A sealed request as it can be sent again and again. */
@@ -165,8 +165,8 @@ class RedisStoreTest {
         assertEquals("200 " + PURCHASE, answer.status() + " " + answer.text());
         assertEquals("shop-1", answer.headers().first("seen-client"));
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
-            try (SealwayClient old = builder().wire(wire).build()) {
-                assertEquals(PURCHASE, old.send(SealedRequest.postJson(TARGET, PURCHASE)).text());
+            try (SealwayClient compat = builder().wire(wire).build()) {
+                assertEquals(PURCHASE, compat.send(SealedRequest.postJson(TARGET, PURCHASE)).text());
             }
         }
         assertEquals(3, served.get());
@@ -262,8 +262,8 @@ class RedisStoreTest {
         store.reserve(claim(nowMs + 1_500));
         assertTrue(System.currentTimeMillis() >= nowMs + 1_000);
         assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis() + 10_000)));
-        Claim old = claim(nowMs - 400_000);
-        assertEquals("replayed", assertThrows(ProtocolException.class, () -> store.reserve(old)).code());
+        Claim early = claim(nowMs - 400_000);
+        assertEquals("replayed", assertThrows(ProtocolException.class, () -> store.reserve(early)).code());
     }
 
     @Test

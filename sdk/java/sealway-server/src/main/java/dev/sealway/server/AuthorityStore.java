@@ -7,6 +7,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;
@@ -52,10 +53,10 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
         Options.present(secret, "secret", "give the one line that the authority knows this server by");
         Options.within(timeout, Duration.ZERO, Duration.ofDays(365), "timeout");
         if (!"https".equals(url.getScheme()) && !("http".equals(url.getScheme()) && isLoopback(url.getHost()))) {
-            throw new IllegalArgumentException("url is not https://, or http:// of a loopback address: session keys travel there");
+            throw new UsageException("url is not https://, or http:// of a loopback address: session keys travel there");
         }
         if (secret.length() < SECRET_MIN || !secret.chars().allMatch(c -> c > 0x20 && c < 0x7f)) {
-            throw new IllegalArgumentException("secret is not one line of at least 16 visible ASCII characters");
+            throw new UsageException("secret is not one line of at least 16 visible ASCII characters");
         }
         String text = url.toString();
         this.base = URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);

@@ -1,6 +1,7 @@
 package dev.sealway.server;
 
 import dev.sealway.wire.Options;
+import dev.sealway.wire.UsageException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -48,7 +49,7 @@ public final class RouteTable {
 
     /** This path alone.
      *
-     * @throws IllegalArgumentException for a path that could not be sent or has no canonical form, and if an earlier entry names it
+     * @throws UsageException for a path that could not be sent or has no canonical form, and if an earlier entry names it
      */
     public RouteTable path(String path, Mode mode) {
         return with(path, false, mode);
@@ -56,7 +57,7 @@ public final class RouteTable {
 
     /** Every path that begins so.
      *
-     * @throws IllegalArgumentException for a prefix that could not be sent or has no canonical form, and if an earlier entry names all
+     * @throws UsageException for a prefix that could not be sent or has no canonical form, and if an earlier entry names all
      *         its paths
      */
     public RouteTable prefix(String prefix, Mode mode) {
@@ -69,12 +70,12 @@ public final class RouteTable {
         Options.present(mode, "mode", MODE);
         List<String> forms = path.matches("/[!-~&&[^?#]]*") ? CanonicalPath.forms(path) : null;
         if (forms == null || forms.size() > 1 || forms.get(0).isEmpty() && !path.equals("/")) {
-            throw new IllegalArgumentException((isPrefix ? "prefix" : "path") + " \"" + path + "\": a path begins with one /, has visible ASCII characters alone, no query, "
+            throw new UsageException((isPrefix ? "prefix" : "path") + " \"" + path + "\": a path begins with one /, has visible ASCII characters alone, no query, "
                     + "no fragment, no .. segment and no control character, and its escapes are UTF-8");
         }
         for (Route earlier : routes) {
             if (earlier.names(path) && (earlier.isPrefix() || !isPrefix)) {
-                throw new IllegalArgumentException("route \"" + path + "\" is never reached: \"" + earlier.path()
+                throw new UsageException("route \"" + path + "\" is never reached: \"" + earlier.path()
                         + "\" before it names all its paths; put \"" + path + "\" first");
             }
         }

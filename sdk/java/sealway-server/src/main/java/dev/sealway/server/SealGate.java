@@ -23,6 +23,7 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.UsageException;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.List;
@@ -104,7 +105,7 @@ public final class SealGate {
      * refused with 503.
      *
      * @param max at least 1 MiB
-     * @throws IllegalArgumentException if it is less */
+     * @throws UsageException if it is less */
     public SealGate bufferedBytes(long max) {
         return with(Room.of(Options.atLeast(max, Room.BYTES_MIN, "bufferedBytes"), bodyMax));
     }

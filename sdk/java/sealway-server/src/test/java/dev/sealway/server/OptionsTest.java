@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.server.RouteTable.Mode;
 import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.UsageException;
 import java.net.URI;
 import java.time.Duration;
 import java.util.Arrays;
@@ -19,7 +20,7 @@ class OptionsTest {
     private static final String SECRET = "hunter2-0123456789";
 
     private static void assertNames(String option, Executable made) {
-        String message = assertThrows(IllegalArgumentException.class, made, option).getMessage();
+        String message = assertThrows(UsageException.class, made, option).getMessage();
         assertTrue(message.contains(option), option + ": " + message);
         assertFalse(message.contains("hunter2"), message);
     }

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.exchange.Form;
 import dev.sealway.exchange.Rejection;
+import dev.sealway.wire.UsageException;
 import org.junit.jupiter.api.Test;
 
 class RoomTest {
@@ -18,7 +19,7 @@ class RoomTest {
         assertEquals(9 << 20, Room.of(64 << 20, 9 << 20).share());
         assertEquals(1 << 20, Room.of(1 << 20, 9 << 20).share());
         assertEquals(128 << 10, Room.of(1 << 20, 0).share());
-        assertThrows(IllegalArgumentException.class, () -> new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).bufferedBytes((1 << 20) - 1));
+        assertThrows(UsageException.class, () -> new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).bufferedBytes((1 << 20) - 1));
     }
 
     @Test

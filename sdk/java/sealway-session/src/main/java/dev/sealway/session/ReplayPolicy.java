@@ -2,6 +2,7 @@ package dev.sealway.session;
 
 import dev.sealway.wire.Code;
 import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 
 /** How far a stamp may be from the reader's clock, either way, both edges good. {@code spec/session.md#nonces}.
  *
@@ -15,7 +16,7 @@ public record ReplayPolicy(long windowMs) {
     /** Checks the bounds. */
     public ReplayPolicy {
         if (windowMs < 0 || windowMs > WINDOW_MAX_MS) {
-            throw new IllegalArgumentException("windowMs: expected 0 to 86400000");
+            throw new UsageException("windowMs: expected 0 to 86400000");
         }
     }
 

@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.sealway.session.nativeprotocol.Acceptance;
 import dev.sealway.session.nativeprotocol.Agreement;
-import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ClientShare;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ServerShare;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.ProtocolException;

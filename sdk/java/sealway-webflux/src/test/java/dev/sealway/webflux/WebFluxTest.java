@@ -8,12 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.ProblemException;
 import dev.sealway.client.SealedRequest;
-import dev.sealway.client.UsageException;
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.net.http.HttpClient;

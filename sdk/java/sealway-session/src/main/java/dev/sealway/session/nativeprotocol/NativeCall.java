@@ -84,6 +84,13 @@ public final class NativeCall {
         return Resends.isSentAgain(problem, isProven, method, stamp, elapsedMs);
     }
 
+    /** Returns true if this problem proves that the request was not served.
+     *
+     * <p>The parameters are those of {@link #isSentAgain}. */
+    public boolean isUnserved(Problem problem, boolean isProven, long elapsedMs) {
+        return Resends.isUnserved(problem, isProven, stamp, elapsedMs);
+    }
+
     @Override
     public String toString() {
         return "NativeCall[" + method + " " + target + "]";

@@ -12,23 +12,29 @@ public final class Resends {
     private Resends() {
     }
 
-    /** Whether a request that was refused is sent once more. One whose method is not safe is only where it was too old for every server
-     * before it left: whoever is in between can deliver it, hold its answer back, and show the same bytes again until they are refused.
+    /** Returns true if a rejected request is retried. A request whose method is not safe is retried only if {@link #isUnserved}.
      *
-     * @param isProven whether the problem carries proof, {@link NativeCall#provesClock}
-     * @param method the request's, as sent
-     * @param stamp its timestamp as sent
-     * @param elapsedMs milliseconds since it was sent, rounded up: by the longer of a clock that never jumps and the clock of the day
+     * @param isProven true if {@link NativeCall#provesClock} holds for the problem
+     * @param method as sent
+     * @param stamp the request's timestamp as sent
+     * @param elapsedMs milliseconds since the request was sent, rounded up: by the longer of a clock that never jumps and the clock of the
+     *     day
      */
     public static boolean isSentAgain(Problem problem, boolean isProven, String method, String stamp, long elapsedMs) {
-        boolean isSafe = SAFE.contains(method);
+        if (!SAFE.contains(method)) {
+            return isUnserved(problem, isProven, stamp, elapsedMs);
+        }
+        return problem.code().equals("session_expired") || problem.code().equals("clock_skew") && isProven && problem.serverTimeMs() != null;
+    }
+
+    /** Returns true if the problem proves that the request was not served: its stamp was too old for every server before it left. Else an
+     * attacker in between can deliver it, hold its answer back, and send the same bytes again until they are rejected.
+     *
+     * <p>The parameters are those of {@link #isSentAgain}. */
+    public static boolean isUnserved(Problem problem, boolean isProven, String stamp, long elapsedMs) {
         Long timeMs = problem.serverTimeMs();
-        boolean isKnown = isProven && timeMs != null;
-        return switch (problem.code()) {
-            // The widest window, and as much again for clocks that differ.
-            case "clock_skew" -> isKnown && (isSafe || Forms.stampMs(stamp) + 2 * WINDOW_MAX_MS < timeMs - Math.max(0, elapsedMs));
-            case "session_expired" -> isSafe;
-            default -> false;
-        };
+        // The widest window, and as much again for clocks that differ.
+        return problem.code().equals("clock_skew") && isProven && timeMs != null
+                && Forms.stampMs(stamp) + 2 * WINDOW_MAX_MS < timeMs - Math.max(0, elapsedMs);
     }
 }
