@@ -15,7 +15,6 @@ import dev.sealway.session.nativeprotocol.Agreement;
 import dev.sealway.session.nativeprotocol.ClientShare;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitRequest;
-import dev.sealway.session.nativeprotocol.NativeCall;
 import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.session.nativeprotocol.ServerShare;
 import dev.sealway.session.nativeprotocol.Suite;

@@ -6,7 +6,6 @@ import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.server.SessionStore;
 import dev.sealway.servlet.SealwayFilter;
-import dev.sealway.session.ReplayPolicy;
 import dev.sealway.wire.UsageException;
 import jakarta.servlet.DispatcherType;
 import jakarta.servlet.http.HttpServlet;
@@ -54,8 +53,7 @@ public final class Server {
     /** Starts Jetty on 127.0.0.1 with these servlets behind the filter. */
     static org.eclipse.jetty.server.Server start(int port, SessionStore store, HttpServlet purchase) throws Exception {
         RouteTable routes = new RouteTable().prefix("/transaction/", Mode.REQUIRED).path("/health", Mode.OFF);
-        SealGate gate = new SealGate(store, routes, Set.of("/transaction/purchase"), ReplayPolicy.DEFAULT, 1 << 20,
-                System::currentTimeMillis);
+        SealGate gate = SealGate.builder(store, routes).anonymousPaths(Set.of("/transaction/purchase")).build();
         return start(port, new SealwayFilter(gate), purchase);
     }
 

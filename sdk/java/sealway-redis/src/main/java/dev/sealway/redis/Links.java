@@ -1,6 +1,5 @@
 package dev.sealway.redis;
 
-import dev.sealway.server.StoreException;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;

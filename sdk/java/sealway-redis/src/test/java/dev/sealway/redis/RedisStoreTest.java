@@ -74,7 +74,7 @@ class RedisStoreTest {
         connector.setHost("127.0.0.1");
         jetty.addConnector(connector);
         ServletContextHandler context = new ServletContextHandler();
-        context.addFilter(new FilterHolder(new SealwayFilter(new SealGate(store, new RouteTable()))), "/*", EnumSet.of(DispatcherType.REQUEST));
+        context.addFilter(new FilterHolder(new SealwayFilter(SealGate.builder(store, new RouteTable()).build())), "/*", EnumSet.of(DispatcherType.REQUEST));
         context.addServlet(new ServletHolder(new Echo()), "/*");
         jetty.setHandler(context);
         jetty.start();

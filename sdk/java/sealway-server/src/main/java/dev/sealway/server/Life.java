@@ -1,7 +1,6 @@
 package dev.sealway.server;
 
 import dev.sealway.session.SessionRecord;
-import dev.sealway.wire.SealwayException;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;

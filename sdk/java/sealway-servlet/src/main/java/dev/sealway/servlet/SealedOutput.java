@@ -41,7 +41,7 @@ final class SealedOutput implements PlainResponse.Sink {
             return;
         }
         // One byte over its bound is enough to tell.
-        int max = frames != null ? BUFFER : (int) Math.min(Integer.MAX_VALUE - 8, gate.bodyMax() + 1L);
+        int max = frames != null ? BUFFER : (int) Math.min(Integer.MAX_VALUE - 8, gate.bodyMaxBytes() + 1L);
         int at = from;
         int end = from + count;
         while (at < end && length < max) {
@@ -68,7 +68,7 @@ final class SealedOutput implements PlainResponse.Sink {
 
     /** True if the answer is longer than one that is sealed as a whole may be: {@link #finish} refuses it. */
     boolean isTooLong() {
-        return frames == null && length > gate.bodyMax();
+        return frames == null && length > gate.bodyMaxBytes();
     }
 
     private void frame(boolean isLast) throws IOException {

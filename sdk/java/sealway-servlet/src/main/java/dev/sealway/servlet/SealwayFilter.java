@@ -135,7 +135,7 @@ public final class SealwayFilter implements Filter {
         String target = query == null ? request.getRequestURI() : request.getRequestURI() + "?" + query;
         try (RequestReader reader = gate.begin(request.getMethod(), target, headers, request.getRemoteAddr(), request.getContentLengthLong())) {
             SealedInput input = new SealedInput(reader, request.getInputStream());
-            input.open(gate.bodyTime());
+            input.open(gate.bodyTimeout());
             Interruption cut = new Interruption();
             reader.watch(cut::happen);
             try {

@@ -66,14 +66,14 @@ final class Fixture implements AutoCloseable {
         this(servlet, stores, new RouteTable().prefix("/maybe/", Mode.OPTIONAL).prefix("/plain/", Mode.OFF), gate -> gate);
     }
 
-    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings) throws Exception {
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate.Builder> settings) throws Exception {
         this(servlet, stores, routes, settings, IDLE_MS);
     }
 
-    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings, int idleMs)
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate.Builder> settings, int idleMs)
             throws Exception {
-        SealGate gate = settings.apply(new SealGate(stores.apply(store), routes, Set.of("/sealed/anonymous"), ReplayPolicy.DEFAULT,
-                BODY_MAX, this::nowMs));
+        SealGate gate = settings.apply(SealGate.builder(stores.apply(store), routes).anonymousPaths(Set.of("/sealed/anonymous"))
+                .bodyMaxBytes(BODY_MAX).clockMs(this::nowMs)).build();
         ServerConnector connector = new ServerConnector(server);
         connector.setIdleTimeout(idleMs);
         connector.setHost("127.0.0.1");

@@ -34,7 +34,7 @@ class LateTest {
 
     @BeforeEach
     void start() throws Exception {
-        fixture = new Fixture(servlet, this::telling, new RouteTable(), gate -> gate.bodyTime(Duration.ofSeconds(30)));
+        fixture = new Fixture(servlet, this::telling, new RouteTable(), gate -> gate.bodyTimeout(Duration.ofSeconds(30)));
     }
 
     @AfterEach

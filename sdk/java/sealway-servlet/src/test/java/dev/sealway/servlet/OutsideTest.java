@@ -49,7 +49,7 @@ class OutsideTest {
         fixture.close();
     }
 
-    private void restart(UnaryOperator<SealGate> settings) throws Exception {
+    private void restart(UnaryOperator<SealGate.Builder> settings) throws Exception {
         fixture.close();
         fixture = new Fixture(servlet, store -> store, new RouteTable(), settings);
     }
@@ -108,7 +108,7 @@ class OutsideTest {
     @Test
     void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() throws Exception {
         for (boolean isTrusted : new boolean[] {false, true}) {
-            restart(isTrusted ? SealGate::trustForwarded : gate -> gate);
+            restart(gate -> gate.trustForwarded(isTrusted));
             List<Header> outside = new ArrayList<>(ORIGINS.stream().map(name -> new Header(name, "outside")).toList());
             outside.add(new Header("X_Forwarded_For", "outside"));
             outside.add(new Header("Via", "outside"));
@@ -227,7 +227,7 @@ class OutsideTest {
 
     @Test
     void aBodyThatComesTooSlowlyEndsTheRequestInTime() throws Exception {
-        restart(gate -> gate.bodyTime(Duration.ofMillis(700)));
+        restart(gate -> gate.bodyTimeout(Duration.ofMillis(700)));
         for (long gapMs : new long[] {0, 200}) {
             long began = System.nanoTime();
             String answer = slowly("/sealed/echo", sealNative("/sealed/echo", List.of(), new byte[500]).message(), 100, gapMs);

@@ -72,7 +72,7 @@ class RoomTest {
         for (Wire wire : Wire.values()) {
             // The room is 1 MiB, a share 400,000 bytes: the longest body.
             try (Fixture fixture = new Fixture(new EchoServlet(), store -> store, new RouteTable(),
-                    gate -> gate.bodyTime(Duration.ofMinutes(2)).bufferedBytes(1 << 20), 120_000)) {
+                    gate -> gate.bodyTimeout(Duration.ofMinutes(2)).bufferedMaxBytes(1 << 20), 120_000)) {
                 IntFunction<SealedMessage> seal = seal(fixture, wire);
                 int length = 60_000;
                 int sealed = seal.apply(length).body().length;

@@ -99,7 +99,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
                 .map(Buffers::take).concatMapIterable(data -> reader.feed(data, 0, data.length), 1)
                 .doOnDiscard(DataBuffer.class, DataBufferUtils::release)
                 .concatWith(Flux.defer(() -> Flux.fromIterable(reader.finish())))
-                .timeout(Mono.delay(gate.bodyTime()), part -> Mono.never(), Mono.error(() -> reader.fail(Refusal.BODY_TOO_SLOW)));
+                .timeout(Mono.delay(gate.bodyTimeout()), part -> Mono.never(), Mono.error(() -> reader.fail(Refusal.BODY_TOO_SLOW)));
         return parts.switchOnFirst((first, rest) -> {
             if (!first.hasValue()) {
                 return rest.then();

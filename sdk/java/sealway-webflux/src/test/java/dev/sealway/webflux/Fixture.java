@@ -30,7 +30,6 @@ import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.time.Duration;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
@@ -71,8 +70,8 @@ abstract class Fixture {
 
     @BeforeEach
     void start() {
-        start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL), Set.of(),
-                ReplayPolicy.DEFAULT, 400_000, System::currentTimeMillis).bodyTime(Duration.ofMillis(700)));
+        start(SealGate.builder(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL))
+                .bodyMaxBytes(400_000).bodyTimeout(Duration.ofMillis(700)).build());
     }
 
     void start(SealGate gate) {

@@ -32,7 +32,6 @@ import java.security.interfaces.ECPublicKey;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
 import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
@@ -114,8 +113,7 @@ class RoomTest {
     }
 
     private DisposableServer serve() {
-        SealGate gate = new SealGate(store, new RouteTable(), Set.of(), ReplayPolicy.DEFAULT, BODY_MAX, System::currentTimeMillis)
-                .bodyTime(Duration.ofMinutes(2)).bufferedBytes(1 << 20);
+        SealGate gate = SealGate.builder(store, new RouteTable()).bodyMaxBytes(BODY_MAX).bodyTimeout(Duration.ofMinutes(2)).bufferedMaxBytes(1 << 20).build();
         var handler = WebHttpHandlerBuilder.webHandler(exchange -> exchange.getRequest().getBody().doOnNext(DataBufferUtils::release).then())
                 .filter(new SealwayWebFilter(gate)).build();
         return HttpServer.create().host("127.0.0.1").port(0).handle(new ReactorHttpHandlerAdapter(handler)).bindNow();

@@ -13,6 +13,7 @@ import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.Stage;
 import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
@@ -198,6 +199,7 @@ class WebFluxTest extends Fixture {
             UsageException refused = assertThrows(UsageException.class,
                     () -> web.post().uri(URI.create(url)).bodyValue("x").retrieve().toBodilessEntity().block(LIMIT));
             assertEquals("usage", refused.code());
+            assertEquals(Stage.CONFIGURATION, refused.stage());
         }
         assertEquals(before, served.get());
         assertEquals(0, inits.get());
@@ -232,7 +234,7 @@ class WebFluxTest extends Fixture {
         for (boolean isTrusted : new boolean[] {false, true}) {
             if (isTrusted) {
                 stop();
-                start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF)).trustForwarded());
+                start(SealGate.builder(store, new RouteTable().path("/v3/sessions", Mode.OFF)).trustForwarded(true).build());
             }
             WebClient between = web.mutate().filter((request, next) -> next.exchange(org.springframework.web.reactive.function.client.ClientRequest
                     .from(request).headers(headers -> ORIGINS.forEach(name -> headers.set(name, "outside"))).build())).build();

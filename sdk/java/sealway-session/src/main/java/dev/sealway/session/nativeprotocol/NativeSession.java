@@ -66,7 +66,7 @@ public final class NativeSession implements AutoCloseable {
     public record WholeRequest(SealedMessage message, NativeCall call) {
     }
 
-    /** Seals a whole request; where its method has no body and there is none, its stream goes into {@code X-WholeRequest}.
+    /** Seals a whole request; where its method has no body and there is none, its stream goes into {@code X-Sealed}.
      *
      * @param target path and query as they are sent
      * @param nonceRandom 16 random bytes
