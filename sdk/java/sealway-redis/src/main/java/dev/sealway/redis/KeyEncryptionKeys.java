@@ -30,18 +30,18 @@ public final class KeyEncryptionKeys {
         this.readNanos = System.nanoTime();
     }
 
-    /** Of a file, {@code sessions.kek_file} of the authority. It is read again when a key is unknown, at most once a second.
+    /** Reads the keys of a file, {@code sessions.kek_file} of the authority. It is read again when a key is unknown, at most once a second.
      *
      * @throws IOException if it cannot be read
-     * @throws UsageException if it is not what it should be
+     * @throws UsageException if it is malformed
      */
     public static KeyEncryptionKeys inFile(Path file) throws IOException {
         return new KeyEncryptionKeys(Options.present(file, "file", "give the path of sessions.kek_file"), read(file));
     }
 
-    /** Of the lines themselves: what the variable {@code SEALWAY_KEK} holds.
+    /** Reads the keys of these lines, as the variable {@code SEALWAY_KEK} holds them.
      *
-     * @throws UsageException if they are not what they should be
+     * @throws UsageException if they are malformed
      */
     public static KeyEncryptionKeys of(String lines) {
         return new KeyEncryptionKeys(null, parse("key-encryption keys", Options.present(lines, "lines", "give what SEALWAY_KEK holds")));
@@ -76,7 +76,7 @@ public final class KeyEncryptionKeys {
         return out;
     }
 
-    /** The key of an id; null if there is none. */
+    /** Returns the key of an id; null if there is none. */
     synchronized SecretBytes key(String id) {
         SecretBytes known = keys.get(id);
         if (known == null && file != null && System.nanoTime() - readNanos > AGAIN_NANOS) {

@@ -15,7 +15,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** One connection. What does not answer in time takes it along. */
+/** One connection, which is closed when an answer is late. */
 final class Link implements AutoCloseable {
     private static final byte[] EMPTY = {};
     private static final byte[] ZERO = {'0'};
@@ -74,7 +74,7 @@ final class Link implements AutoCloseable {
         return await(connection.async().get(key), this::close);
     }
 
-    /** What a claim came to. */
+    /** The result of a claim. */
     record ClaimResult(String state, long timeMs, long floorMs) {
     }
 
@@ -131,7 +131,7 @@ final class Link implements AutoCloseable {
             return link.call(sha1, nonce, token, number(keptMs), number(stampMs), number(goneMs));
         }
 
-        /** Whether it is in force yet. */
+        /** Returns the state of the epoch. */
         ClaimResult stillThere() {
             return link.call(sha1, link.epoch, EMPTY, ZERO, ZERO, ZERO);
         }

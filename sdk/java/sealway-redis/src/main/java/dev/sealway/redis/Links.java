@@ -86,7 +86,7 @@ final class Links implements AutoCloseable {
         }
     }
 
-    /** What was joined is in force no more. */
+    /** Drops an epoch that is not in force any more. */
     void lost(Link.Epoch which) {
         if (joined == which) {
             joined = null;

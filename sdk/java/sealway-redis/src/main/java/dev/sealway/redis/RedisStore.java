@@ -22,8 +22,8 @@ import java.util.regex.Pattern;
 
 /** Sessions and nonces in the Redis that a session authority keeps them in. {@code spec/redis-store.md}.
  *
- * <p>A session is used for less than a second without asking again; a claim is asked for once. Whatever Redis does not answer in time,
- * or answers from another memory than before, is a {@link StoreException}: a 503, and no request is served. A claim that is stamped
+ * <p>A session is used for less than a second without asking again; a claim is asked for once. If Redis does not answer in time, or has
+ * lost its memory, a {@link StoreException} rejects the request with 503. A claim that is stamped
  * ahead of Redis's clock waits, for 2 seconds at most. */
 public final class RedisStore implements SessionStore, AutoCloseable {
     private static final int KEPT_MAX = 10_000;
@@ -54,10 +54,10 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         this.links = new Links(builder.uri, builder.prefix, builder.deadline);
     }
 
-    /** Begins to build one.
+    /** Begins to build a store.
      *
      * @param uri a single server, 7.0 or newer
-     * @param keks what the authority wraps session keys with
+     * @param keks the authority's, which wrap session keys
      */
     public static Builder builder(RedisURI uri, KeyEncryptionKeys keks) {
         return new Builder(uri, keks);
@@ -175,7 +175,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             this.keks = Options.present(keks, "keks", "KeyEncryptionKeys.inFile reads the authority's");
         }
 
-        /** What keys begin with, {@code sessions.redis.prefix} of the authority; {@code sealway} unless set. */
+        /** Sets the prefix of keys, {@code sessions.redis.prefix} of the authority; {@code sealway} by default. */
         public Builder prefix(String value) {
             if (!PREFIX.matcher(Options.present(value, "prefix", "leave it out for sealway")).matches()) {
                 throw new UsageException("prefix is not 1 to 64 letters, digits, - _ . :");
@@ -184,7 +184,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             return this;
         }
 
-        /** The gate's window; nonces are kept for twice as long. 5 minutes unless set, at most a day. */
+        /** Sets the window, which must be the gate's; nonces are kept for twice as long. 5 minutes by default, at most a day. */
         public Builder window(Duration value) {
             if (Options.present(value, "window", "leave it out for 5 minutes").isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
                 throw new UsageException("window is " + value + ": give 0 to a day");
@@ -193,28 +193,28 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             return this;
         }
 
-        /** For each question, and for a connection; 500 ms unless set. */
+        /** Sets the timeout of each request and of connecting; 500 ms by default. */
         public Builder deadline(Duration value) {
             deadline = Options.within(value, Duration.ZERO, Duration.ofDays(365), "deadline");
             return this;
         }
 
-        /** Whether the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). Without it, after a loss of
-         * memory requests are refused until none of them can be older than the new memory. */
+        /** Says that the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). By default, after a loss
+         * of memory, requests are rejected until none of them can be older than the new memory. */
         public Builder postgresBehind(boolean value) {
             isPostgresBehind = value;
             return this;
         }
 
-        /** Has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: whoever can write Redis can give the client of
-         * such a session another name. None unless set. It is a date: set it once for a move, to the longest life of a session after the
-         * gateways' last start of the earlier release. */
+        /** Accepts sessions of earlier releases that end by this date, on wires 1 and 2 alone; none by default. A party that can write Redis can give
+         * the client of such a session another name. Set it once for a migration: to the longest life of a session after the last start of a
+         * gateway of the earlier release. */
         public Builder acceptUnauthenticatedRowsUntil(Instant value) {
             acceptUntilMs = Math.max(0, Options.present(value, "acceptUnauthenticatedRowsUntil", "leave it out for none").toEpochMilli());
             return this;
         }
 
-        /** Builds it; nothing is asked yet. */
+        /** Builds the store. Nothing is sent yet. */
         public RedisStore build() {
             return new RedisStore(this);
         }

@@ -25,9 +25,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
-/** Asks a session authority. {@code spec/session.md#authority-endpoints}.
+/** A store that asks a session authority. {@code spec/session.md#authority-endpoints}.
  *
- * <p>A session is used for less than a second without asking again, a claim is asked for once. */
+ * <p>Sessions are cached for half a second. A claim is asked for once. */
 public final class AuthorityStore implements SessionStore, AutoCloseable {
     private static final int MESSAGE_MAX = 65_536;
     private static final int KEPT_MAX = 10_000;
@@ -45,9 +45,11 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
     private record Reply(int status, Map<?, ?> members) {
     }
 
-    /** @param url {@code https://…}, or {@code http://} of a loopback address: keys travel in the answers
+    /** Creates a store.
+     *
+     * @param url {@code https://…}, or {@code http://} of a loopback address, since keys travel in the answers
      * @param secret at least 16 visible ASCII characters
-     * @param timeout for each question */
+     * @param timeout of each request to the authority */
     public AuthorityStore(URI url, String secret, Duration timeout) {
         Options.present(url, "url", "give the authority's address, as https://authority.example.com");
         Options.present(secret, "secret", "give the one line that the authority knows this server by");
@@ -66,7 +68,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
                 .connectTimeout(timeout).executor(Executors.newVirtualThreadPerTaskExecutor()).build();
     }
 
-    /** With the secret in a file. */
+    /** Creates a store with the secret in a file. */
     public static AuthorityStore withSecretFile(URI url, Path file, Duration timeout) throws IOException {
         return new AuthorityStore(url, Files.readString(Options.present(file, "file", "give the path of the file with the secret")).strip(), timeout);
     }

@@ -10,7 +10,7 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
 
-/** Sessions and nonces of one process, bounded. It forgets everything at a restart: then no session is known any more. */
+/** A store in memory, for tests and single processes. It forgets all sessions and nonces at a restart. */
 public final class MemoryStore implements SessionStore {
     private final Map<String, SessionRecord> sessions = new HashMap<>();
     /** Those whose tag verified apart from the others, which strangers can make. */
@@ -18,13 +18,15 @@ public final class MemoryStore implements SessionStore {
     private final int max;
     private final LongSupplier clockMs;
 
-    /** @param max the most sessions, and the most nonces of sealed calls and of inits each; one more is refused, none is evicted */
+    /** Creates an empty store.
+     *
+     * @param max bound on sessions, and on nonces of sealed calls and of inits each; one more is rejected, none is evicted */
     public MemoryStore(int max, LongSupplier clockMs) {
         this.max = (int) Options.atLeast(max, 1, "max");
         this.clockMs = Options.present(clockMs, "clockMs", "give System::currentTimeMillis");
     }
 
-    /** Keeps a session. */
+    /** Adds a session. */
     public synchronized void put(SessionRecord session) {
         long nowMs = clockMs.getAsLong();
         sessions.values().removeIf(kept -> sessions.size() >= max && kept.isExpired(nowMs));
@@ -34,7 +36,7 @@ public final class MemoryStore implements SessionStore {
         sessions.put(session.id(), session);
     }
 
-    /** Forgets a session. */
+    /** Removes a session. */
     public synchronized void delete(String id) {
         sessions.remove(id);
     }

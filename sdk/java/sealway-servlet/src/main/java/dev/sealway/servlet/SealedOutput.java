@@ -10,7 +10,7 @@ import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;
 
-/** The body of an answer. One that may flow is held back until it is long or somebody flushes; any other, until it ends. */
+/** The body of an answer. A streamed one is held back until it is long or flushed, any other until it ends. */
 final class SealedOutput implements PlainResponse.Sink {
     private static final int BUFFER = 32_768;
     private final SealGate gate;

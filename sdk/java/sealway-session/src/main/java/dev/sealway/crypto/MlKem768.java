@@ -18,7 +18,7 @@ public final class MlKem768 {
     private static final int Q = 3329;
     private static volatile Kem kem = chosen(false);
 
-    /** What does it. Keys that are given to one are checked, and of its own making. */
+    /** The implementation. It checks the keys that it gets. */
     interface Kem {
         KeyPair generate(SecureRandom random);
 

@@ -125,7 +125,7 @@ public final class P256 {
         }
     }
 
-    /** Whether an ES256 signature verifies; false for a key or a signature of another form too. */
+    /** Returns true if an ES256 signature verifies; false also for a malformed key or signature. */
     public static boolean verifies(byte[] publicKey, byte[] message, byte[] signature) {
         if (signature.length != SIGNATURE_LEN) {
             return false;

@@ -23,7 +23,7 @@ final class PlatformMlKem implements MlKem768.Kem {
     private static final byte[] PKCS8 = HexFormat.of().parseHex("30820978020100300b06096086480165030404020482096404820960");
     private static final String NAME = "ML-KEM-768";
 
-    /** Whether the JDK has all of it. */
+    /** Returns true if the JDK has ML-KEM in full. */
     static boolean isThere() {
         try {
             KeyPairGenerator.getInstance(NAME);

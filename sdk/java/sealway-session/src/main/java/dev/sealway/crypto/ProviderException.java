@@ -4,7 +4,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.ProtocolException;
 import java.security.GeneralSecurityException;
 
-/** What a crypto library that does not work is told as. */
+/** A failure of the cryptographic library. */
 final class ProviderException {
     private ProviderException() {
     }

@@ -9,13 +9,13 @@ import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import java.util.HexFormat;
 
-/** A way to seal an answer. */
+/** Ways to seal an answer. */
 public sealed interface AnswerSeal {
-    /** As a whole, when all of its body is there; its headers stay outside.
+    /** Seals the whole body; the headers stay outside.
      *
      * @param status that the answer is sent with */
     record Whole(CompatReply reply, int status) implements AnswerSeal {
-        /** Seals.
+        /** Seals the answer.
          *
          * @param nonceRandom 16 random bytes
          * @param iv 12 random bytes */
@@ -24,14 +24,14 @@ public sealed interface AnswerSeal {
         }
     }
 
-    /** Frame by frame as its body comes, with its headers within. */
+    /** Seals frame by frame, with the headers inside. */
     record Frames(NativeReply reply, int status) implements AnswerSeal {
-        /** True if the answer has no body: its stream then is in a header, and it does not flow. */
+        /** Returns true if the answer has no body: its stream is in a header then. */
         public boolean isBodyless() {
             return Placement.isBodilessAnswer(reply.method(), status);
         }
 
-        /** Begins an answer whose body flows.
+        /** Begins a streamed answer.
          *
          * @param nonceRandom 16 random bytes
          * @throws dev.sealway.wire.ProtocolException {@code inner_headers_invalid} for headers that a seal does not hold */
@@ -42,7 +42,7 @@ public sealed interface AnswerSeal {
             return head;
         }
 
-        /** Seals an answer whose body is all there.
+        /** Seals a whole answer.
          *
          * @throws dev.sealway.wire.ProtocolException as {@link #begin} */
         public SealedMessage seal(Iterable<Header> inner, byte[] body, long nowMs, byte[] nonceRandom) {
@@ -57,7 +57,7 @@ public sealed interface AnswerSeal {
         }
     }
 
-    /** Not at all: this is told instead. */
+    /** Sends this answer in plain instead. */
     record Plain(Answer answer) implements AnswerSeal {
     }
 }

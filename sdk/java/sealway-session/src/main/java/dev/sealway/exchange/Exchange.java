@@ -14,8 +14,8 @@ import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.util.Map;
 
-/** A sealed request whose headers are in order; its session is to be looked up next. A protocol is a subclass; who drives it, and who is
- * behind it, need not know which one a request speaks.
+/** A sealed request whose headers are in order; its session is to be looked up next. Each protocol is a subclass; drivers and
+ * handlers need not know which one a request uses.
  *
  * <pre>
  * headers ─ begin ─► sessionId ─ session ─► Opening, with the Stream of the body
@@ -24,7 +24,7 @@ import java.util.Map;
  *      the handler's answer ─ Reply.answer ─► AnswerSeal: Whole, Frames, Plain
  * </pre>
  *
- * Whatever is refused, at any step, is told by {@link Rejection#answer}. */
+ * {@link Rejection#answer} is the answer to a request that is rejected at any step. */
 public abstract class Exchange {
     protected final String stamp;
     protected final String nonce;
@@ -34,7 +34,7 @@ public abstract class Exchange {
     private final long nowMs;
     private final ReplayPolicy policy;
 
-    /** The checks that all protocols have in common.
+    /** Makes the checks that all protocols share.
      *
      * @param nonceMin the least length of a nonce
      * @throws ProtocolException the code of the check that failed */
@@ -53,12 +53,12 @@ public abstract class Exchange {
         this.sessionId = Forms.idOfKid(kid);
     }
 
-    /** True if one of the headers of a seal is there, of any protocol. */
+    /** Returns true if a header of sealing is present, of any protocol. */
     public static boolean looksSealed(HeaderList headers) {
         return headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID) || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
     }
 
-    /** The wire that a request's headers speak. */
+    /** Returns the wire of a request by its headers. */
     public static Wire wireOf(HeaderList headers) {
         return headers.has(HeaderNames.X_SEAL) ? Wire.NATIVE : Wire.compat(headers);
     }
@@ -77,7 +77,7 @@ public abstract class Exchange {
                 : CompatExchange.read(target.split("\\?", 2)[0], headers, nowMs, policy);
     }
 
-    /** The session to look up.
+    /** Returns the id of the session to look up.
      *
      * @throws ProtocolException {@code session_unknown} for a malformed id: no store need be asked */
     public final String sessionId() {
@@ -125,15 +125,15 @@ public abstract class Exchange {
         return rejection.code().equals(Code.TIMESTAMP_OUTSIDE_WINDOW.text()) ? rejection.with(clockProof(session, atMs)) : rejection;
     }
 
-    /** The members of a problem that prove the server's time, where the protocol has such. */
+    /** Returns the members of a problem that prove the server's time, if the protocol has them. */
     protected Map<String, Object> clockProof(SessionRecord session, long atMs) {
         return Map.of();
     }
 
-    /** The body, still sealed. */
+    /** Returns the reader of the sealed body. */
     protected abstract Stream stream(SessionRecord session);
 
-    /** The request, by the first piece of its stream.
+    /** Returns the request, given the first piece of its stream.
      *
      * @throws ProtocolException where it does not open */
     protected abstract PlainRequest open(SessionRecord session, Stream stream, byte[] first);

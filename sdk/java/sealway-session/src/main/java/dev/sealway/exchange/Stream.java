@@ -9,8 +9,8 @@ import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Reads the body of a sealed request, however it is cut into chunks. What comes with the last piece is held back until it is sure that
- * nothing stands behind it. Nothing can be read after an error. */
+/** Reads the body of a sealed request, in chunks of any size. The last piece is held back until the body has ended. Nothing can be read
+ * after an error. */
 public final class Stream {
     private final FrameOpener opener;
     private final byte[] inHeader;
@@ -34,17 +34,17 @@ public final class Stream {
         return new Stream(opener, inHeader);
     }
 
-    /** True if the body is opened as a whole; else its pieces are, as they come. */
+    /** Returns true if the body is opened as a whole, false if piece by piece. */
     public boolean isWhole() {
         return opener == null;
     }
 
-    /** The inner headers, once the first frame has opened; null before, and where the protocol seals none. */
+    /** Returns the inner headers once the first frame has opened; null before, and if the protocol seals none. */
     public HeaderList headers() {
         return isWhole() ? null : opener.headers();
     }
 
-    /** Takes what comes next of the body, and gives the pieces that are complete.
+    /** Reads the next bytes of the body and returns the pieces that are complete.
      *
      * @throws ProtocolException {@code header_invalid}, {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid} */
     public List<Piece> read(byte[] data, int from, int length) {
@@ -63,7 +63,7 @@ public final class Stream {
         return pieces(frames, false);
     }
 
-    /** Says that the body has ended, and gives the last pieces.
+    /** Ends the body and returns the last pieces.
      *
      * @throws ProtocolException {@code stream_truncated}, and those of {@link #read} */
     public List<Piece> end() {

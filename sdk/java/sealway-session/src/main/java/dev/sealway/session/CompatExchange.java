@@ -31,7 +31,7 @@ public final class CompatExchange extends Exchange {
     /** Reads the headers, checks 2 to 6.
      *
      * @param path as sent, without its query
-     * @throws ProtocolException what is wrong with them */
+     * @throws ProtocolException the code of the check that failed */
     public static CompatExchange read(String path, HeaderList headers, long nowMs, ReplayPolicy policy) {
         String kid = headers.required(HeaderNames.X_KID);
         if (Wire.compat(headers) == Wire.ONE) {

@@ -29,13 +29,13 @@ public final class CompatInit {
     private final KeyPair ephemeral;
     private final SealedMessage request;
 
-    /** Makes the request.
+    /** Creates an init and its request.
      *
-     * @param clientId of wire 2; passed over on wire 1
+     * @param clientId of wire 2; ignored on wire 1
      * @param ttlSec in seconds, or null
      * @param ephemeral a key pair of P-256 made for this init alone
      * @param nonceRandom 16 random bytes
-     * @throws ProtocolException {@code header_invalid} for a client id that is none
+     * @throws ProtocolException {@code header_invalid} for a malformed client id
      */
     public CompatInit(Wire wire, boolean isAnonymous, String clientId, Long ttlSec, KeyPair ephemeral, byte[] nonceRandom,
             long nowMs) {
@@ -64,12 +64,12 @@ public final class CompatInit {
                 Json.write(body).getBytes(StandardCharsets.UTF_8));
     }
 
-    /** What is to be sent; it is not sealed yet. */
+    /** Returns the request, which is not sealed. */
     public SealedMessage request() {
         return request;
     }
 
-    /** Finishes with the body of a 200.
+    /** Finishes with the body of an answer with status 200.
      *
      * @throws ProtocolException {@code json_invalid}, {@code field_invalid}, {@code public_key_invalid}
      */

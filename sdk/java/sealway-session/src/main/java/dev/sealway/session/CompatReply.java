@@ -22,7 +22,7 @@ public record CompatReply(SessionRecord session, String path) implements Reply {
         return new AnswerSeal.Whole(this, status < 300 ? 200 : status);
     }
 
-    /** Seals.
+    /** Seals the answer.
      *
      * @param status that the answer is sent with
      * @param nonceRandom 16 random bytes

@@ -28,17 +28,17 @@ public final class CompatSession implements AutoCloseable {
         this.key = key;
     }
 
-    /** Its id. */
+    /** Returns the id. */
     public String id() {
         return id;
     }
 
-    /** The end of its life by the clock that the init was finished with. */
+    /** Returns the end of its life by the clock of the init. */
     public long expiresMs() {
         return expiresMs;
     }
 
-    /** A copy of the key, for tests and stores. */
+    /** Returns a copy of the key, for tests and stores. */
     public byte[] copyKey() {
         return key.copy();
     }
@@ -53,7 +53,7 @@ public final class CompatSession implements AutoCloseable {
         return sealAs(path, plaintext, Long.toString(nowMs), HexFormat.of().formatHex(nonceRandom), iv);
     }
 
-    /** Seals a request with this very stamp and nonce. */
+    /** Seals a request with a given timestamp and nonce. */
     public Call sealAs(String path, byte[] plaintext, String stamp, String nonce, byte[] iv) {
         String kid = Forms.KID_PREFIX + id;
         SealedMessage message = CompatSeal.seal(wire, key, "POST", path, stamp, nonce, kid, clientId, iv, plaintext);
@@ -65,7 +65,7 @@ public final class CompatSession implements AutoCloseable {
         return new Call(message, path);
     }
 
-    /** A request that was sealed, and what opens its answer. */
+    /** A sealed request, and the opener of its answer. */
     public final class Call {
         private final SealedMessage message;
         private final String path;
@@ -75,14 +75,14 @@ public final class CompatSession implements AutoCloseable {
             this.path = path;
         }
 
-        /** What is to be sent. */
+        /** Returns the sealed request. */
         public SealedMessage message() {
             return message;
         }
 
         /** Opens the answer. {@code spec/session.md#answer}.
          *
-         * @throws ProtocolException what is wrong with it; then nothing of it may be used
+         * @throws ProtocolException the code of the check that failed; then nothing of the answer may be used
          */
         public byte[] open(HeaderList headers, int status, byte[] body, long nowMs, ReplayPolicy policy) {
             String kid = headers.required(HeaderNames.X_KID);

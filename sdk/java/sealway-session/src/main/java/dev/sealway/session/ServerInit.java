@@ -42,13 +42,13 @@ public final class ServerInit {
         this.nowMs = nowMs;
     }
 
-    /** An init that was accepted: the answer's body, and what is stored. */
+    /** An accepted init: the body of its answer, and the session to store. */
     public record Grant(String answer, SessionRecord session) {
     }
 
-    /** Reads an init, in the order of the spec's table; its public key is looked at after its nonce was claimed.
+    /** Reads an init, in the order of the spec's table. The public key is checked after the nonce has been claimed.
      *
-     * @throws ProtocolException what is wrong with it
+     * @throws ProtocolException the code of the check that failed
      */
     public static Unreplayed<ServerInit> read(Family family, HeaderList headers, byte[] body, long nowMs, ReplayPolicy policy) {
         Wire wire = switch (family) {

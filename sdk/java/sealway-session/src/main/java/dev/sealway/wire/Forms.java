@@ -5,9 +5,9 @@ import java.util.function.IntPredicate;
 
 /** The forms of identifiers, nonces and timestamps. {@code spec/session.md#encodings}. */
 public final class Forms {
-    /** What a kid begins with. */
+    /** Prefix of a kid. */
     public static final String KID_PREFIX = "session:";
-    /** What the nonce of an answer begins with. */
+    /** Prefix of an answer's nonce. */
     public static final String ANSWER_PREFIX = "r-";
     private static final int STAMP_DIGITS_MAX = 15;
     private static final int NONCE_MAX = 128;
@@ -26,12 +26,12 @@ public final class Forms {
         return (isAnonymous ? "A-" : "S-") + HexFormat.of().formatHex(random);
     }
 
-    /** Whether this is a session id, {@code S-} or {@code A-}. */
+    /** Returns true if a text is a session id, {@code S-} or {@code A-}. */
     public static boolean isSessionId(String text) {
         return (text.startsWith("S-") || text.startsWith("A-")) && isHex(text, 2);
     }
 
-    /** Whether this is a key id, or any 32 lower-case hexadecimal digits. */
+    /** Returns true if a text is a key id, or any 32 lower-case hexadecimal digits. */
     public static boolean isKeyId(String text) {
         return isHex(text, 0);
     }
@@ -49,13 +49,13 @@ public final class Forms {
         return true;
     }
 
-    /** Whether this is a client id: 1 to 256 bytes of printable ASCII without the vertical bar. */
+    /** Returns true if a text is a client id: 1 to 256 bytes of printable ASCII without the vertical bar. */
     public static boolean isClientId(String text) {
         return !text.isEmpty() && text.length() <= CLIENT_ID_MAX
                 && isAll(text, c -> c >= 0x20 && c <= 0x7e && c != '|');
     }
 
-    /** Whether a nonce has {@code least} to 128 characters of the nonces' alphabet. */
+    /** Returns true if a nonce has {@code least} to 128 characters of the nonces' alphabet. */
     public static boolean isNonce(String text, int least) {
         return text.length() >= least && text.length() <= NONCE_MAX && isAll(text, Forms::isWord);
     }
@@ -70,7 +70,7 @@ public final class Forms {
         return true;
     }
 
-    /** Whether a character is one of {@code A-Z a-z 0-9 _ -}. */
+    /** Returns true if a character is one of {@code A-Z a-z 0-9 _ -}. */
     public static boolean isWord(int c) {
         return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-';
     }

@@ -5,7 +5,7 @@ import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
 
-/** Headers as they came, repeated ones and all: what stands twice is refused, not chosen from. */
+/** Headers as received, repetitions included: a required header that is repeated is an error. */
 public final class HeaderList implements Iterable<Header> {
     private final List<Header> headers;
 
@@ -68,12 +68,12 @@ public final class HeaderList implements Iterable<Header> {
         return null;
     }
 
-    /** Whether a header is there, empty or not. */
+    /** Returns true if a header is present, empty or not. */
     public boolean has(String name) {
         return first(name) != null;
     }
 
-    /** How often a header is there. */
+    /** Returns the number of times that a header is present. */
     public int count(String name) {
         return (int) headers.stream().filter(header -> header.name().equalsIgnoreCase(name)).count();
     }

@@ -1,6 +1,6 @@
 package dev.sealway.wire;
 
-/** The wires. */
+/** Wires of sessions. */
 public enum Wire {
     /** Wire 1. */
     ONE(1),
@@ -15,7 +15,7 @@ public enum Wire {
         this.number = number;
     }
 
-    /** Its number. */
+    /** Returns the number of the wire. */
     public int number() {
         return number;
     }

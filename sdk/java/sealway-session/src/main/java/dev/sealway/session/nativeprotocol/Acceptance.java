@@ -17,32 +17,32 @@ public final class Acceptance {
     private Acceptance() {
     }
 
-    /** What the server decides, is told or draws.
+    /** The server's part of an agreement.
      *
      * @param idRandom 16 random bytes
      * @param expiresInSec the life of the session, in seconds
-     * @param nowMs its clock
-     * @param auth how the client was recognised
-     * @param subject whom, or null
-     * @param tenant or null
+     * @param nowMs the server's clock
+     * @param auth authentication of the client
+     * @param subject of the client, or null
+     * @param tenant of the client, or null
      */
     public record Decision(byte[] idRandom, long expiresInSec, long nowMs, String auth, String subject, String tenant) {
     }
 
-    /** An init that was accepted: the body of a 201, and what is stored. */
+    /** An accepted init: the body of its 201, and the session to store. */
     public record Grant(byte[] body, SessionRecord session) {
     }
 
-    /** The life that a client gets who asks for one: clamped to 300 seconds and {@code maxSec}, the default {@code maxSec}. */
+    /** Returns the life of a session in seconds: the one that the client asks for, within 300 and {@code maxSec}; {@code maxSec} by default. */
     public static long ttlSec(InitRequest request, long maxSec) {
         return request.ttlSec() == null ? maxSec : Math.clamp(request.ttlSec(), POLICY_TTL_MIN_SEC, maxSec);
     }
 
-    /** Accepts.
+    /** Accepts an init or a renewal.
      *
      * @param authorization the value of {@code Authorization} as it came, or null; no part of a renewal
-     * @param suites what the server takes
-     * @param share makes the server's part, once the suite is known
+     * @param suites that the server supports
+     * @param share creates the server's share for a suite
      * @param renewed the session that is renewed, or null
      * @throws ProtocolException {@code suite_required}, {@code key_retired}, {@code public_key_invalid}, {@code policy}
      */

@@ -16,12 +16,12 @@ public final class Agreement {
     private final byte[] credential;
     private final NativeSession renewed;
 
-    /** What a client brings to an init.
+    /** The client's part of an init.
      *
-     * @param suites what it takes, the one it likes most first
-     * @param clientId who it says it is
-     * @param ttlSec the life it asks for, in seconds, or null
-     * @param pinnedKeyIds the identity keys that it trusts; may be empty
+     * @param suites in order of preference
+     * @param clientId name of the client
+     * @param ttlSec life to ask for, in seconds, or null
+     * @param pinnedKeyIds ids of the pinned identity keys; may be empty
      * @param authorization the value of {@code Authorization} as it is sent, or null
      */
     public record Offer(List<String> suites, String clientId, Long ttlSec, List<String> pinnedKeyIds, String authorization) {
@@ -57,31 +57,31 @@ public final class Agreement {
         this.renewed = renewed;
     }
 
-    /** Goes on with a request that was made before. */
+    /** Continues with a request that exists already. */
     public static Agreement of(InitRequest request, ClientShare share, String authorization, NativeSession renewed) {
         byte[] credential = renewed == null ? Transcript.credential(authorization) : new byte[0];
         return new Agreement(request, share, credential, renewed);
     }
 
-    /** What is to be sent. */
+    /** Returns the request to send. */
     public InitRequest request() {
         return request;
     }
 
-    /** Whose signature is taken. */
+    /** Lookup of trusted identity keys. */
     public interface KeyLookup {
-        /** The public key (65 bytes) of an id if it is trusted to have signed at this time of the server, or null. */
+        /** Returns the public key (65 bytes) of an id if it is trusted to have signed at this time of the server, else null. */
         byte[] key(String keyId, long serverTimeMs);
     }
 
-    /** Finishes with the answer, with keys that have no times. */
+    /** Finishes with the answer, by keys without a validity period. */
     public NativeSession finish(int status, byte[] body, Function<String, byte[]> trusted) {
         return finish(status, body, (keyId, atMs) -> trusted.apply(keyId));
     }
 
     /** Finishes with the answer. The checks are made in the spec's order.
      *
-     * @param trusted is asked once, where the spec does
+     * @param trusted called once, at the check that the spec gives
      * @throws ProtocolException {@code answer_mismatch}, {@code suite_downgraded}, {@code key_untrusted},
      *     {@code signature_invalid}, {@code public_key_invalid}, {@code unconfirmed}
      */
@@ -111,7 +111,7 @@ public final class Agreement {
         return new NativeSession(answer, request.clientId(), keys);
     }
 
-    /** What the transcript of this request and an answer is; for vectors and debugging. It holds nothing secret. */
+    /** Returns the transcript of this request and an answer, for vectors and debugging. It holds nothing secret. */
     public byte[] transcript(byte[] body) {
         return Transcript.of(request, credential, InitAnswer.read(201, body).answer(), renewed == null ? null : renewed.id());
     }

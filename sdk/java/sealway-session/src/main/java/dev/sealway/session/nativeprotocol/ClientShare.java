@@ -18,7 +18,7 @@ public final class ClientShare {
     private final KeyPair x25519;
     private final KeyPair kem;
 
-    /** Of these key pairs, made for one init alone; those of kinds that the suite has not may be null. */
+    /** Creates a share of these key pairs, made for one init alone; those that the suite does not have may be null. */
     public ClientShare(Suite suite, KeyPair p256, KeyPair x25519, KeyPair kem) {
         this.suite = suite;
         this.p256 = p256;
@@ -26,7 +26,7 @@ public final class ClientShare {
         this.kem = kem;
     }
 
-    /** Of new key pairs. */
+    /** Creates a share of new key pairs. */
     public static ClientShare generate(Suite suite, SecureRandom random) {
         List<Part> parts = suite.parts();
         return new ClientShare(suite, parts.contains(Part.P256) ? P256.generate(random) : null,
@@ -34,12 +34,12 @@ public final class ClientShare {
                 parts.contains(Part.KEM) ? MlKem768.generate(random) : null);
     }
 
-    /** Its suite. */
+    /** Returns the suite. */
     public Suite suite() {
         return suite;
     }
 
-    /** What is sent. */
+    /** Returns the public share. */
     public byte[] share() {
         byte[] out = {};
         for (Part part : suite.parts()) {
@@ -52,7 +52,7 @@ public final class ClientShare {
         return out;
     }
 
-    /** The secret that the server's share gives; the caller wipes it. */
+    /** Returns the secret that follows from the server's share; the caller wipes it. */
     byte[] secret(byte[] serverShare) {
         List<byte[]> theirs = suite.split(serverShare, false);
         byte[] out = {};

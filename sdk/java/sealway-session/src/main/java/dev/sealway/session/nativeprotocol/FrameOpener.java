@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** Opens a stream as it comes. It holds one frame at most. Not for use by several threads at once. */
+/** Opens a stream as it arrives, and holds one frame at most. For one thread at a time. */
 public final class FrameOpener {
     private static final int HEAD_LEN = 4;
     private final FrameKeys keys;
@@ -30,17 +30,17 @@ public final class FrameOpener {
         this.aead = new AesGcm(keys.key);
     }
 
-    /** The inner headers, once the first frame has opened; null before. */
+    /** Returns the inner headers once the first frame has opened; null before. */
     public HeaderList headers() {
         return headers;
     }
 
-    /** Whether the last frame has opened. */
+    /** Returns true once the last frame has opened. */
     public boolean isDone() {
         return isDone;
     }
 
-    /** Takes what came; gives what the frames that are complete hold of the body.
+    /** Reads the next bytes of the stream and returns the plaintexts of the frames that are complete.
      *
      * @throws ProtocolException {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid}; nothing more may be
      *     fed then
@@ -118,7 +118,7 @@ public final class FrameOpener {
         return plaintext;
     }
 
-    /** Says that nothing more comes.
+    /** Ends the stream.
      *
      * @throws ProtocolException {@code stream_truncated} if the last frame is missing
      */
@@ -128,7 +128,7 @@ public final class FrameOpener {
         }
     }
 
-    /** Opens a whole stream: the body; the headers are in {@link #headers}.
+    /** Opens a whole stream and returns its body; the headers are in {@link #headers}.
      *
      * @throws ProtocolException as {@link #feed} and {@link #finish}
      */

@@ -6,7 +6,7 @@ import dev.sealway.wire.ProtocolException;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Seals a stream frame by frame. Not for use by several threads at once. */
+/** Seals a stream frame by frame. For one thread at a time. */
 public final class FrameSealer {
     /** The most plaintext that a frame holds, in bytes. */
     public static final int FRAME_MAX = 65_536;
@@ -24,7 +24,7 @@ public final class FrameSealer {
         this.aead = new AesGcm(keys.key);
     }
 
-    /** How long a stream of so much plaintext is when every frame but the last is full. */
+    /** Returns the length of a stream of that much plaintext, if every frame but the last is full. */
     public static long streamLen(long plainLen) {
         long frames = Math.max(1, (plainLen + FRAME_MAX - 1) / FRAME_MAX);
         return FrameKeys.COMMIT_LEN + plainLen + frames * (4 + AesGcm.TAG_LEN);
@@ -36,7 +36,7 @@ public final class FrameSealer {
         return this;
     }
 
-    /** Seals what there is for now of a body that flows, in as many frames as it takes. */
+    /** Seals a part of a streamed body, in as many frames as it takes. */
     public List<byte[]> seal(byte[] plaintext) {
         List<byte[]> out = new ArrayList<>(1);
         for (int at = 0; at < plaintext.length; at += PART) {

@@ -24,7 +24,7 @@ public record Identity(byte[] publicKey, long notBeforeMs, long notAfterMs, Sign
         return HexFormat.of().formatHex(Arrays.copyOf(Hashes.sha256(publicKey), 16));
     }
 
-    /** Its id. */
+    /** Returns the id. */
     public String keyId() {
         return keyId(publicKey);
     }

@@ -11,7 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a server says at an init or a renewal. {@code spec/session-3.md#init}.
+/** A server's answer to an init or a renewal. {@code spec/session-3.md#init}.
  *
  * @param sessionId {@code S-…}
  * @param suite the suite
@@ -21,20 +21,20 @@ import java.util.Map;
  * @param serverTimeMs the server's clock, milliseconds of the epoch
  * @param keyId the identity key that signs
  * @param keyIds all live identity keys
- * @param auth how the client was recognised
- * @param subject whom, or null
- * @param tenant or null
+ * @param auth authentication of the client
+ * @param subject of the client, or null
+ * @param tenant of the client, or null
  */
 public record InitAnswer(String sessionId, String suite, List<String> suites, byte[] share, long expiresInSec,
         long serverTimeMs, String keyId, List<String> keyIds, String auth, String subject, String tenant) {
     private static final List<String> AUTHS = List.of("none", "bearer", "dpop", "certificate");
     private static final int SUBJECT_MAX = 256;
 
-    /** With its signature and confirmation. */
+    /** An answer with its signature and confirmation. */
     record SignedAnswer(InitAnswer answer, byte[] signature, byte[] confirm) {
     }
 
-    /** Reads an answer; every fault is {@code answer_mismatch}. */
+    /** Reads an answer; the code of every error is {@code answer_mismatch}. */
     static SignedAnswer read(int status, byte[] body) {
         if (status != 201) {
             throw new ProtocolException(Code.ANSWER_MISMATCH, "status");

@@ -11,15 +11,15 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a client says at an init or a renewal. {@code spec/session-3.md#init}.
+/** A client's request for an init or a renewal. {@code spec/session-3.md#init}.
  *
  * @param suite the suite of the share
- * @param suites what the client takes, the one it likes most first
+ * @param suites that the client supports, in order of preference
  * @param share its share
- * @param clientId who it says it is
- * @param ttlSec the life it asks for, in seconds, or null
+ * @param clientId name of the client
+ * @param ttlSec life to ask for, in seconds, or null
  * @param proof a DPoP proof, or null
- * @param pinnedKeyIds the identity keys that it trusts; may be empty
+ * @param pinnedKeyIds ids of the pinned identity keys; may be empty
  */
 public record InitRequest(String suite, List<String> suites, byte[] share, String clientId, Long ttlSec, String proof,
         List<String> pinnedKeyIds) {
@@ -46,7 +46,7 @@ public record InitRequest(String suite, List<String> suites, byte[] share, Strin
                 members.has("pinned_key_ids") ? members.names("pinned_key_ids", Forms::isKeyId, 0, PINS_MAX) : List.of());
     }
 
-    /** The body. */
+    /** Returns the body. */
     public byte[] write() {
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("suite", suite);
@@ -65,12 +65,12 @@ public record InitRequest(String suite, List<String> suites, byte[] share, Strin
         return Json.write(out).getBytes(StandardCharsets.UTF_8);
     }
 
-    /** The same with a DPoP proof, which is made of {@link #initHash}. */
+    /** Returns this request with a DPoP proof of its {@link #initHash}. */
     public InitRequest withProof(String made) {
         return new InitRequest(suite, suites, share, clientId, ttlSec, made, pinnedKeyIds);
     }
 
-    /** What a DPoP proof is bound to. */
+    /** Returns the hash that a DPoP proof is bound to. */
     public byte[] initHash() {
         return Hashes.sha256(new Fields().list(suites).add(suite).add(share).add(clientId).optional(ttlSec).list(pinnedKeyIds)
                 .bytes());

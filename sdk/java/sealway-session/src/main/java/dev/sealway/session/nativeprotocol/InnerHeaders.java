@@ -23,18 +23,18 @@ public final class InnerHeaders {
     private InnerHeaders() {
     }
 
-    /** Headers, and where in the first frame the body begins. */
+    /** Inner headers, and the offset of the body in the first frame. */
     record DecodedHeaders(HeaderList headers, int bodyAt) {
     }
 
-    /** Whether a header may be within a seal: none of a hop, of framing or of sealing is. */
+    /** Returns true if a header may be inside a seal: headers of a hop, of framing and of sealing may not. */
     public static boolean isAllowed(String name) {
         String lower = name.toLowerCase(Locale.ROOT);
         return !FORBIDDEN.contains(lower) && !HeaderNames.isSealing(lower) && !lower.startsWith("proxy-")
                 && !lower.startsWith("x-sealway-");
     }
 
-    /** Encodes; names are made lower-case.
+    /** Encodes headers, with their names in lower case.
      *
      * @throws ProtocolException {@code inner_headers_invalid} for a header that may not be there, and for too many
      */

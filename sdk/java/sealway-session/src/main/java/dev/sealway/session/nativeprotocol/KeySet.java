@@ -14,18 +14,18 @@ import java.util.Map;
 
 /** A service's published identity keys. Without a root's signature it proves nothing. {@code spec/session-3.md#identity-keys}.
  *
- * @param issuedMs when it was issued, milliseconds of the epoch
- * @param expiresMs until when it is good
+ * @param issuedMs time of issue, milliseconds of the epoch
+ * @param expiresMs end of validity, milliseconds of the epoch
  * @param keys at most 16
  * @param rootKeyId the root that signed it, or null
  * @param rootSignature its signature, or null
  */
 public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootKeyId, byte[] rootSignature) {
-    /** Where a service publishes it. */
+    /** Path at which a service publishes its key set. */
     public static final String PATH = "/.well-known/sealway-keys";
     private static final int KEYS_MAX = 16;
 
-    /** One of its keys. */
+    /** A key with its validity period. */
     public record Key(String keyId, byte[] publicKey, long notBeforeMs, long notAfterMs) {
     }
 
@@ -37,7 +37,7 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
         return read(Members.parse(body, null));
     }
 
-    /** Reads a key set that stands within a problem.
+    /** Reads a key set inside a problem.
      *
      * @throws ProtocolException {@code field_invalid}
      */
@@ -71,17 +71,17 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
         return new KeySet(issuedMs, expiresMs, List.copyOf(keys), root, signature);
     }
 
-    /** Its public keys by their ids. */
+    /** Returns the public keys by their ids. */
     public Map<String, byte[]> byId() {
         Map<String, byte[]> out = new LinkedHashMap<>();
         keys.forEach(key -> out.put(key.keyId(), key.publicKey()));
         return out;
     }
 
-    /** The key of an id if it may have signed an answer; null if the set does not have it, or not at this time. For the ends the later
-     * clock counts, and the root's word on when it issued the set: the thief of a key that is over says an earlier time.
+    /** Returns the key of an id if it may have signed an answer; null if the set does not have it, or not at this time. Validity ends by the
+     * latest of three times: the answer's, this client's, and the issue of the set. Else the thief of an expired key could give an earlier one.
      *
-     * @param serverTimeMs what the answer says
+     * @param serverTimeMs time in the answer
      * @param nowMs the client's own clock
      */
     public byte[] signer(String keyId, long serverTimeMs, long nowMs) {
@@ -94,10 +94,10 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
         return null;
     }
 
-    /** Checks that a pinned root vouches for it.
+    /** Checks that a pinned root signed the set, and that the set is not over or older than one before.
      *
      * @param root 65 bytes
-     * @param takenIssuedMs when the newest set that was taken before was issued, or null
+     * @param takenIssuedMs time of issue of the newest set that was accepted before, or null
      * @throws ProtocolException {@code key_untrusted}, {@code signature_invalid}
      */
     public void verify(byte[] root, long nowMs, Long takenIssuedMs) {

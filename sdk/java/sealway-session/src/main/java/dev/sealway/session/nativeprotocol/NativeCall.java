@@ -6,7 +6,7 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.ProtocolException;
 
-/** A request that was sent, and what opens its one answer. {@code spec/session-3.md#sealed-answers}. */
+/** A request that was sent, and the opener of its one answer. {@code spec/session-3.md#sealed-answers}. */
 public final class NativeCall {
     private static final int NONCE_MIN = 16;
     private final NativeSession session;
@@ -23,22 +23,24 @@ public final class NativeCall {
         this.nonce = nonce;
     }
 
-    /** The session it was sent in. */
+    /** Returns the session of the call. */
     public NativeSession session() {
         return session;
     }
 
-    /** What opens an answer's stream. {@code inHeader} is that stream where it stands in a header, else null. */
+    /** The opener of an answer's stream.
+     *
+     * @param inHeader the stream, if it is in a header; else null */
     public record Opening(FrameOpener opener, byte[] inHeader) {
     }
 
-    /** An answer that opened as a whole. */
+    /** A whole answer, opened. */
     public record PlainAnswer(HeaderList headers, byte[] body) {
     }
 
     /** Checks an answer's headers.
      *
-     * @throws ProtocolException {@code unsealed} if it is a problem or nobody's answer; what is wrong with them
+     * @throws ProtocolException {@code unsealed} if the answer is not sealed; the code of the check that failed
      */
     public Opening opening(int status, HeaderList headers) {
         if (!headers.has(HeaderNames.X_SEAL)) {
@@ -61,7 +63,7 @@ public final class NativeCall {
 
     /** Opens a whole answer.
      *
-     * @throws ProtocolException what is wrong with it; then nothing of it may be used
+     * @throws ProtocolException the code of the check that failed; then nothing of the answer may be used
      */
     public PlainAnswer open(int status, HeaderList headers, byte[] body) {
         Opening opening = opening(status, headers);
@@ -70,14 +72,14 @@ public final class NativeCall {
         return new PlainAnswer(opening.opener().headers(), plaintext);
     }
 
-    /** Whether a {@code clock_skew} carries proof: then its {@code server_time_ms} may be taken. */
+    /** Returns true if a {@code clock_skew} carries a proof of its {@code server_time_ms}. */
     public boolean provesClock(Problem problem) {
         return Proofs.isClock(session.keys().s2c, nonce, stamp, problem);
     }
 
-    /** Whether it is sent once more after this problem.
+    /** Returns true if the request is retried after this problem.
      *
-     * @param isProven whether {@link #provesClock} holds for it
+     * @param isProven true if {@link #provesClock} holds for the problem
      * @param elapsedMs as of {@link Resends#isSentAgain}
      */
     public boolean isSentAgain(Problem problem, boolean isProven, long elapsedMs) {

@@ -32,10 +32,10 @@ public final class NativeExchange extends Exchange {
         this.headers = headers;
     }
 
-    /** Check 1.
+    /** Makes check 1.
      *
      * @param target path and query as sent
-     * @throws ProtocolException what is wrong with the headers */
+     * @throws ProtocolException the code of the check that failed */
     public static NativeExchange read(String method, String target, HeaderList headers, long nowMs, ReplayPolicy policy) {
         String kid = headers.required(HeaderNames.X_KID);
         String key = headers.required(HeaderNames.X_IDEMPOTENCY_KEY);

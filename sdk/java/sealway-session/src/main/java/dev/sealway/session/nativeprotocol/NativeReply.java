@@ -9,7 +9,7 @@ import dev.sealway.wire.HeaderNames;
 
 /** Seals the answer to one request of wire 3. {@code spec/session-3.md#sealed-answers}. */
 public record NativeReply(SessionRecord session, String method, String target, String requestNonce) implements Reply {
-    /** The headers of an answer's seal, and what writes its frames. */
+    /** The headers of an answer's seal, and the sealer of its frames. */
     public record Head(HeaderList headers, FrameSealer sealer) {
     }
 
@@ -18,7 +18,7 @@ public record NativeReply(SessionRecord session, String method, String target, S
         return new AnswerSeal.Frames(this, status);
     }
 
-    /** Begins an answer with this very stamp and nonce; its first frame begins with the encoded inner headers.
+    /** Begins an answer with a given timestamp and nonce. The first frame begins with the encoded inner headers.
      *
      * @param contentType the outer one, or null */
     public Head begin(int status, String contentType, String stamp, String nonce) {

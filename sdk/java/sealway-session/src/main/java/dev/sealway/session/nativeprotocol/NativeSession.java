@@ -25,22 +25,22 @@ public final class NativeSession implements AutoCloseable {
         this.keys = keys;
     }
 
-    /** Its id. */
+    /** Returns the id. */
     public String id() {
         return agreed.sessionId();
     }
 
-    /** What was agreed, all of it under the service's signature. */
+    /** Returns the terms of the session, all under the service's signature. */
     public InitAnswer agreed() {
         return agreed;
     }
 
-    /** The client id that it was agreed with. */
+    /** Returns the client id of the agreement. */
     public String clientId() {
         return clientId;
     }
 
-    /** The end of its life by the server's clock, milliseconds of the epoch. */
+    /** Returns the end of its life by the server's clock, in milliseconds of the epoch. */
     public long expiresMs() {
         return agreed.serverTimeMs() + agreed.expiresInSec() * 1000;
     }
@@ -53,7 +53,7 @@ public final class NativeSession implements AutoCloseable {
         return keys;
     }
 
-    /** A copy of its {@code prk}, for tests and stores. */
+    /** Returns a copy of its {@code prk}, for tests and stores. */
     public byte[] copyPrk() {
         return keys.prk.copy();
     }
@@ -66,7 +66,7 @@ public final class NativeSession implements AutoCloseable {
     public record WholeRequest(SealedMessage message, NativeCall call) {
     }
 
-    /** Seals a whole request; where its method has no body and there is none, its stream goes into {@code X-Sealed}.
+    /** Seals a whole request. Without a body, and for a method that has none, the stream goes into {@code X-Sealed}.
      *
      * @param target path and query as they are sent
      * @param nonceRandom 16 random bytes
@@ -80,7 +80,7 @@ public final class NativeSession implements AutoCloseable {
         return new WholeRequest(Placement.message(begun.headers(), begun.sealer().sealAll(head, body), isBodiless), begun.call());
     }
 
-    /** Begins a request with this very stamp and nonce; its first frame begins with the encoded inner headers.
+    /** Begins a request with a given timestamp and nonce. The first frame begins with the encoded inner headers.
      *
      * @param contentType the outer one, or null
      */
@@ -95,7 +95,7 @@ public final class NativeSession implements AutoCloseable {
         return new StreamRequest(headers, new FrameSealer(frames), new NativeCall(this, method, target, stamp, nonce));
     }
 
-    /** Of a request that was sent with this nonce. */
+    /** Returns the call of a request that was sent with this nonce. */
     public NativeCall call(String method, String target, String stamp, String nonce) {
         return new NativeCall(this, method, target, stamp, nonce);
     }

@@ -25,24 +25,24 @@ public final class OuterHeaders {
         return name.toLowerCase(Locale.ROOT).replace('_', '-');
     }
 
-    /** Whether a header, however it is spelled, says where a request came from or whose certificate it came with. */
+    /** Returns true for a header of the request's origin or of a client certificate, in any spelling. */
     public static boolean isOrigin(String name) {
         String alike = alike(name);
         return ORIGIN.contains(alike) || ORIGIN_PREFIXES.stream().anyMatch(alike::startsWith);
     }
 
-    /** Whether a header, however it is spelled, is the server's alone to say. */
+    /** Returns true for a header that only the server may set, in any spelling. */
     public static boolean isClaimed(String name) {
         return alike(name).startsWith("x-sealway-");
     }
 
-    /** Whether a header of the origin may come from outside a seal: in its own spelling alone, as a proxy in front takes away no other,
+    /** Returns true if a header of the origin may come from outside a seal: in its own spelling alone, as a proxy in front removes no other,
      * where that proxy is trusted. */
     public static boolean isBelieved(String name, boolean isFrontTrusted) {
         return isFrontTrusted && isOrigin(name) && name.indexOf('_') < 0;
     }
 
-    /** What a handler sees of a request: the inner headers, and what counts of those outside, in lower case.
+    /** Returns the headers that a handler sees, in lower case: the inner ones, and those outside that count.
      * {@code spec/session-3.md#sealed-requests}. */
     public static List<Header> service(HeaderList outer, HeaderList inner, boolean isFrontTrusted) {
         List<Header> out = new ArrayList<>();

@@ -10,7 +10,7 @@ import dev.sealway.wire.StrictBase64;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Where the stream of a message is: in its body, or in {@code X-Sealed} where it has none. */
+/** Placement of a message's stream: in its body, or in {@code X-Sealed} if it has none. */
 public final class Placement {
     /** The content type of a sealed body. */
     public static final String OCTETS = "application/octet-stream";
@@ -51,13 +51,13 @@ public final class Placement {
         return inHeader;
     }
 
-    /** Whether an empty request of this method goes into {@code X-Sealed}, if its headers have room there. */
+    /** Returns true if an empty request of this method goes into {@code X-Sealed}, which has room for its headers. */
     public static boolean isBodiless(String method, int innerLen) {
         return List.of("GET", "HEAD", "DELETE").contains(method)
                 && (FrameSealer.streamLen(innerLen) + 2) / 3 * 4 <= X_SEALED_MAX;
     }
 
-    /** Whether an answer can have no body. */
+    /** Returns true if an answer cannot have a body. */
     public static boolean isBodilessAnswer(String method, int status) {
         return method.equals("HEAD") || status == 204 || status == 205 || status == 304;
     }

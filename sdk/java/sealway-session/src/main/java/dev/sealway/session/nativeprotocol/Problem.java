@@ -8,14 +8,14 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a refusal on wire 3 says (RFC 9457). {@code spec/session-3.md#problems}.
+/** A problem of wire 3 (RFC 9457). {@code spec/session-3.md#problems}.
  *
  * @param code the code
  * @param status the status
  * @param members all members, these two included
  */
 public record Problem(String code, int status, Map<String, Object> members) {
-    /** The media type. */
+    /** Media type of problems. */
     public static final String TYPE = "application/problem+json";
     private static final String URN = "urn:sealway:problem:";
 
@@ -46,7 +46,7 @@ public record Problem(String code, int status, Map<String, Object> members) {
         return Map.entry(code, new Definition(status, title));
     }
 
-    /** One of the registry's, with more members. */
+    /** Returns a problem of the registry, with more members. */
     public static Problem of(String code, Map<String, Object> more) {
         Definition known = KNOWN.get(code);
         Map<String, Object> members = new LinkedHashMap<>();
@@ -58,7 +58,7 @@ public record Problem(String code, int status, Map<String, Object> members) {
         return new Problem(code, known.status(), members);
     }
 
-    /** Reads the body of an answer that is not sealed; null where it is none of Sealway's problems. */
+    /** Reads the body of an answer that is not sealed; null if it is not a problem of Sealway's. */
     public static Problem parse(int status, byte[] body) {
         try {
             if (Json.parse(body) instanceof Map<?, ?> found && found.get("code") instanceof String code
@@ -73,23 +73,23 @@ public record Problem(String code, int status, Map<String, Object> members) {
         return null;
     }
 
-    /** The body. */
+    /** Returns the body. */
     public byte[] write() {
         return Json.write(members).getBytes(StandardCharsets.UTF_8);
     }
 
-    /** Its {@code server_time_ms}, or null. */
+    /** Returns its {@code server_time_ms}, or null. */
     public Long serverTimeMs() {
         Object time = members.get("server_time_ms");
         return time instanceof JsonNumber number ? number.whole(Long.MAX_VALUE) : time instanceof Long number ? number : null;
     }
 
-    /** A member that is a text, or null. */
+    /** Returns a text member, or null. */
     public String text(String name) {
         return members.get(name) instanceof String text ? text : null;
     }
 
-    /** A member that is a list of texts; empty where it is none. */
+    /** Returns a member that is a list of texts; empty if it is not. */
     public List<String> texts(String name) {
         return members.get(name) instanceof List<?> items
                 ? items.stream().filter(String.class::isInstance).map(String.class::cast).toList() : List.of();

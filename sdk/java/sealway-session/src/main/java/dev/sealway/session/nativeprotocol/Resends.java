@@ -3,7 +3,7 @@ package dev.sealway.session.nativeprotocol;
 import dev.sealway.wire.Forms;
 import java.util.Set;
 
-/** What is sent again after a refusal. {@code spec/session-3.md#problems}, "What is sent again". */
+/** Retries after a rejection. {@code spec/session-3.md#problems}, "What is sent again". */
 public final class Resends {
     /** The widest window of any server, in milliseconds: a stamp that is older opens nowhere. */
     public static final long WINDOW_MAX_MS = 300_000;

@@ -32,7 +32,7 @@ public final class ServerShare {
                 parts.contains(Part.X25519) ? X25519.generate(random) : null, key -> MlKem768.encapsulate(key, random));
     }
 
-    /** What is sent, and the secret, which the caller wipes. */
+    /** The public share, and the secret, which the caller wipes. */
     record SharedSecret(byte[] share, byte[] secret) {
         @Override
         public String toString() {

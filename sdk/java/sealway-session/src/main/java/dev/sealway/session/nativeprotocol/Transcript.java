@@ -26,7 +26,7 @@ final class Transcript {
                 .add(answer.auth()).text(answer.subject()).text(answer.tenant()).bytes();
     }
 
-    /** What the identity key signs. */
+    /** Returns the message that the identity key signs. */
     static byte[] signed(byte[] hash) {
         return Bytes.join("sealway/3 signature".getBytes(StandardCharsets.US_ASCII), hash);
     }
