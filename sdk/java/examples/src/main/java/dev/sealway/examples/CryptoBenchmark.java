@@ -57,7 +57,7 @@ public final class CryptoBenchmark {
         Environment.run(() -> {
             String provider = args.length == 0 ? "jdk" : args[0];
             if (provider.equals("accp") && !install()) {
-                System.err.println("Amazon Corretto Crypto Provider is not to be had on this machine");
+                System.err.println("Amazon Corretto Crypto Provider is not available on this machine");
                 return false;
             }
             if (!List.of("jdk", "accp").contains(provider)) {

@@ -72,7 +72,7 @@ final class Environment {
             if (pins != null) {
                 builder.trust(Trust.pins(List.of(pins.strip().split("\\s*,\\s*"))));
             } else if (wire() == Wire.NATIVE) {
-                System.err.println("WARNING: SEALWAY_PINS is not set: whoever answers at " + session
+                System.err.println("WARNING: SEALWAY_PINS is not set: the service that answers at " + session
                         + " is trusted at first use. Do not do this in production.");
                 builder.trust(Trust.firstUse(TrustStore.inMemory()));
             }

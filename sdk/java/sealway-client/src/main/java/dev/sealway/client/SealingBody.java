@@ -41,7 +41,7 @@ final class SealingBody implements BodyPublisher {
         flowing.thread.start();
     }
 
-    /** Reads where somebody asked for more, on a thread of its own: the source may block. */
+    /** Reads the source on demand, on a thread of its own, since the source may block. */
     private final class FrameFeed implements Flow.Subscription {
         private final Flow.Subscriber<? super ByteBuffer> subscriber;
         private final Thread thread = Thread.ofVirtual().unstarted(this::run);

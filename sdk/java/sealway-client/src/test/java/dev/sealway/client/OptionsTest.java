@@ -28,7 +28,7 @@ class OptionsTest {
     private static void assertNames(String option, Executable made) {
         UsageException wrong = assertThrows(UsageException.class, made, option);
         assertEquals(Stage.CONFIGURATION, wrong.stage());
-        assertFalse(wrong.isRetryable());
+        assertFalse(wrong.retryable());
         String message = wrong.getMessage();
         assertTrue(message.contains(option), option + ": " + message);
         assertFalse(message.contains("hunter2"), message);

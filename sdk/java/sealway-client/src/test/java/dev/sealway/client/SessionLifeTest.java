@@ -106,7 +106,7 @@ class SessionLifeTest {
                     SealedRequest buy = new SealedRequest(method, "/buy", List.of(), new byte[1], null);
                     ProblemException told = assertThrows(ProblemException.class, () -> client.send(buy), method);
                     assertEquals("session_expired", told.code());
-                    assertFalse(told.isRetryable());
+                    assertFalse(told.retryable());
                     assertTrue(told.getMessage().contains("unknown"), told.getMessage());
                     assertEquals(served + 1, service.served.get(), method);
                     assertEquals("hi", client.send(post()).text());
@@ -234,7 +234,7 @@ class SessionLifeTest {
             ProblemException unserved = assertThrows(ProblemException.class,
                     () -> client.stream(post(), new java.io.ByteArrayInputStream(new byte[1])).close());
             assertEquals("clock_skew", unserved.code());
-            assertTrue(unserved.isRetryable());
+            assertTrue(unserved.retryable());
         }
     }
 

@@ -307,7 +307,7 @@ class TrustTest {
             assertEquals("hi", client.send(post()).text());
         }
         assertEquals(List.of("Bearer one", "Bearer two"), service.authorizations);
-        // Somebody in between puts a token of theirs in its place: the service signs for that one.
+        // An attacker in between replaces the token: the service signs for that one.
         service.tokenInstead = "Bearer mallory";
         try (SealwayClient client = SealwayClient.builder(service.url()).suites(Suite.P256).trust(Trust.pins(List.of(service.pin())))
                 .authorization(() -> "Bearer one").build()) {

@@ -96,7 +96,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     @Override
     public Fresh reserve(Claim claim) {
         Link.Epoch joined = links.joined();
-        // Whoever began this generation may not have known what was lost with the one before.
+        // The gateway that began this generation may not know the nonces that were lost with the one before.
         if (joined.isLater() && !isPostgresBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
             throw away("its memory is younger than this request may be", null);
         }

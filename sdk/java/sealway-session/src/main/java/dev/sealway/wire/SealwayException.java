@@ -4,7 +4,7 @@ import java.util.Map;
 
 /** Base class of all errors of Sealway. No message holds a key, a token, a plaintext or a body.
  *
- * <p>A client's errors say the {@link #stage}, the {@link #code}, whether a retry is safe ({@link #isRetryable}), the {@link #host} and
+ * <p>A client's errors say the {@link #stage}, the {@link #code}, whether a retry is safe ({@link #retryable}), the {@link #host} and
  * the {@link #remedy}. Errors of a server have no host. */
 public abstract class SealwayException extends RuntimeException {
     private static final long serialVersionUID = 1;
@@ -13,7 +13,7 @@ public abstract class SealwayException extends RuntimeException {
             "wire_disabled", "wire", "WIRE_DISABLED", "wire", "suite_required", "suites", "body_too_large", "answerMaxBytes");
     private final Stage stage;
     private final String host;
-    private final boolean isRetryable;
+    private final boolean retryable;
 
     /** Creates an error outside a client's call, or one whose stage is not known yet.
      *
@@ -26,11 +26,11 @@ public abstract class SealwayException extends RuntimeException {
      *
      * @param host and port of the other side; empty if there is none
      * @param cause or null */
-    protected SealwayException(Stage stage, String host, boolean isRetryable, String message, Throwable cause) {
+    protected SealwayException(Stage stage, String host, boolean retryable, String message, Throwable cause) {
         super(message, cause);
         this.stage = stage;
         this.host = host;
-        this.isRetryable = isRetryable;
+        this.retryable = retryable;
     }
 
     /** Builds the message of a client's error: code, host, event, remedy and option.
@@ -39,7 +39,7 @@ public abstract class SealwayException extends RuntimeException {
      * @param event one sentence or more */
     protected static String message(String code, String field, String host, String event) {
         String option = OPTIONS.get(code);
-        return code + (field == null ? "" : " (" + field + ")") + (host.isEmpty() ? "" : " at " + host) + ": " + event + " " + Remedies.of(code)
+        return code + (field == null ? "" : " (" + field + ")") + (host.isEmpty() ? "" : " at " + host) + ": " + event + " " + remedy(code)
                 + (option == null ? "" : " (option `" + option + "`)");
     }
 
@@ -65,12 +65,18 @@ public abstract class SealwayException extends RuntimeException {
 
     /** Returns true if the same request may be sent again: it was certainly not served, and the cause may pass. False where the outcome is
      * unknown. */
-    public final boolean isRetryable() {
-        return isRetryable;
+    public final boolean retryable() {
+        return retryable;
     }
 
     /** Returns what to do, in a sentence or two, without secrets. */
     public final String remedy() {
-        return Remedies.of(code());
+        return remedy(code());
+    }
+
+    private static String remedy(String code) {
+        String known = Remedies.of(code);
+        return !known.isEmpty() ? known : code.equals("cancelled") ? "Nothing, if the interrupt was intended."
+                : "Look up the code in the documentation of the service.";
     }
 }
