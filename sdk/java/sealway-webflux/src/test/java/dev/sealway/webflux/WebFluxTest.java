@@ -13,6 +13,7 @@ import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Stage;
 import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
@@ -27,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DefaultDataBufferFactory;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.MediaType;
 import org.springframework.http.ResponseEntity;
@@ -189,6 +191,21 @@ class WebFluxTest extends Fixture {
         assertEquals(1, cancelled.getCount());
         subscription.dispose();
         assertTrue(cancelled.await(5, TimeUnit.SECONDS));
+    }
+
+    @Test
+    void anAnswerThatWasChangedIsAnErrorOfTheCallWithItsHost() {
+        WebClient changed = web.mutate().filter((request, next) -> next.exchange(request).map(answer -> answer.mutate().body(body -> body.map(buffer -> {
+            byte[] bytes = Buffers.take(buffer);
+            bytes[bytes.length - 1] ^= 1;
+            return (DataBuffer) DefaultDataBufferFactory.sharedInstance.wrap(bytes);
+        })).build())).build();
+        ProtocolException broken = assertThrows(ProtocolException.class,
+                () -> changed.post().uri("/sealed/echo").bodyValue("x").retrieve().bodyToMono(String.class).block(LIMIT));
+        assertEquals("unsealable", broken.code());
+        assertEquals(Stage.CALL, broken.stage());
+        assertEquals("127.0.0.1:" + server.port(), broken.host());
+        assertTrue(broken.getMessage().contains(broken.remedy()), broken.getMessage());
     }
 
     @Test
