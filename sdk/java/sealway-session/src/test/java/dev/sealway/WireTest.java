@@ -3,6 +3,7 @@ package dev.sealway;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -16,7 +17,8 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
@@ -52,6 +54,37 @@ class WireTest {
     }
 
     @Test
+    void eachCodeOfTheRegistryHasItsRemedyAndEachOwnWordHasOne() throws IOException {
+        Matcher entry = Pattern.compile("\\[(errors|public|problems|client_errors)\\.(\\w+)]\\s(?:(?!remedy)\\w+ = .*\\s)*remedy = \"(.*)\"").matcher(registry());
+        Map<String, String> remedies = new TreeMap<>();
+        while (entry.find()) {
+            // If several sections have a code, the answer that the client receives counts.
+            remedies.put(entry.group(2), entry.group(3));
+        }
+        assertTrue(remedies.size() > 50, remedies.toString());
+        remedies.forEach((code, remedy) -> assertEquals(remedy, remedyOf(code), code));
+        for (String own : new String[] {"usage", "unreachable", "timeout", "network", "redirected", "cancelled"}) {
+            assertNotEquals(remedyOf("a code of the service's own"), remedyOf(own), own);
+        }
+    }
+
+    private static String remedyOf(String code) {
+        return new SealwayException("", null) {
+            private static final long serialVersionUID = 1;
+
+            @Override
+            public String code() {
+                return code;
+            }
+
+            @Override
+            public Blame blame() {
+                return Blame.PEER;
+            }
+        }.remedy();
+    }
+
+    @Test
     void theHeadersOfSealingAreThoseOfTheRegistry() throws IOException {
         Matcher entry = Pattern.compile("\\[headers\\.([\\w-]+)]").matcher(registry());
         TreeSet<String> expected = new TreeSet<>();
@@ -78,12 +111,12 @@ class WireTest {
         assertEquals(Map.of("a", new JsonNumber("2")), Json.parse("{\"a\":1,\"a\":2}".getBytes()));
         String deep = "[".repeat(128) + "]".repeat(128);
         for (String broken : new String[] {"", "{", "{}x", "01", "'a'", "[1,]", "NaN", "1e999", deep, "\ufeff{}", "\"\\ud800\""}) {
-            RefusedException refused = assertThrows(RefusedException.class,
+            ProtocolException refused = assertThrows(ProtocolException.class,
                     () -> Json.parse(broken.getBytes(StandardCharsets.UTF_8)), broken);
             assertEquals("json_invalid", refused.code());
             assertEquals(Blame.PEER, refused.blame());
         }
-        assertThrows(RefusedException.class, () -> Json.parse(new byte[] {'"', (byte) 0xff, '"'}));
+        assertThrows(ProtocolException.class, () -> Json.parse(new byte[] {'"', (byte) 0xff, '"'}));
         assertNull(new JsonNumber("1e-999999999").whole(9));
         assertEquals(1000L, new JsonNumber("1e3").whole(1000));
     }

@@ -2,7 +2,7 @@ package dev.sealway.conformance;
 
 import dev.sealway.exchange.Rejection;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -37,7 +37,7 @@ public final class Driver {
             return Map.of("ok", operations.run(question.text("op"), question));
         } catch (FaultException fault) {
             return Map.of("fault", fault.getMessage());
-        } catch (RefusedException | Rejection refused) {
+        } catch (ProtocolException | Rejection refused) {
             return Map.of("error", refused.code());
         } catch (RuntimeException broken) {
             return Map.of("fault", broken.toString());

@@ -5,8 +5,8 @@ import dev.sealway.exchange.AnswerSeal;
 import dev.sealway.exchange.Exchange;
 import dev.sealway.exchange.PlainRequest;
 import dev.sealway.exchange.Reply;
-import dev.sealway.session.ClientInit;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatInit;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
@@ -14,19 +14,19 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Wire;
 import java.nio.charset.StandardCharsets;
 import java.security.KeyPair;
@@ -110,26 +110,26 @@ final class Operations {
         return out;
     }
 
-    private record Began(Agreement agreement, Map<String, byte[]> trusted) {
+    private record PendingInit(Agreement agreement, Map<String, byte[]> trusted) {
     }
 
-    private record Met(ClientSession3 session, Map<String, byte[]> trusted) {
+    private record AgreedSession(NativeSession session, Map<String, byte[]> trusted) {
     }
 
     private Map<String, Object> clientInit(Question q) {
         Wire wire = Wire.of(q.number("wire"));
-        if (wire == Wire.THREE) {
+        if (wire == Wire.NATIVE) {
             Map<String, byte[]> trusted = new HashMap<>();
             q.hexes("trusted_hex").forEach(key -> trusted.put(Identity.keyId(key), key));
             Agreement.Offer offer = new Agreement.Offer(q.texts("suites"), q.text("client_id"), q.optionalNumber("ttl_sec"),
                     List.of(), null);
             Agreement agreement = new Agreement(offer, ClientShare.generate(suite(q.text("suite")), random),
                     (java.util.function.UnaryOperator<InitRequest>) null);
-            return members("handle", keep(new Began(agreement, trusted)), "method", "POST", "headers",
+            return members("handle", keep(new PendingInit(agreement, trusted)), "method", "POST", "headers",
                     pairs(HeaderList.of(), "application/json"), "body_hex", HEX.formatHex(agreement.request().write()));
         }
         boolean isAnonymous = q.text("path").equals(Family.ANONYMOUS.path());
-        ClientInit init = new ClientInit(wire, isAnonymous, q.optionalText("client_id"), q.optionalNumber("ttl_sec"),
+        CompatInit init = new CompatInit(wire, isAnonymous, q.optionalText("client_id"), q.optionalNumber("ttl_sec"),
                 P256.generate(random), draw(16), q.number("now_ms"));
         return members("handle", keep(init), "method", "POST", "headers", pairs(init.request().headers(), "application/json"),
                 "body_hex", HEX.formatHex(init.request().body()));
@@ -144,7 +144,7 @@ final class Operations {
     }
 
     private Identity identity(Question q) {
-        KeyPair pair = GivenKeys.p256(q.hex("identity_hex"));
+        KeyPair pair = FixedKeys.p256(q.hex("identity_hex"));
         return new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
                 message -> P256.sign(pair.getPrivate(), message, random));
     }
@@ -164,7 +164,7 @@ final class Operations {
             throw new FaultException("unknown path");
         }
         Unreplayed<ServerInit> read = ServerInit.read(family, headers, body, nowMs, ReplayPolicy.DEFAULT);
-        ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(headers.has("Authorization"), null, draw(16),
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(headers.has("Authorization"), null, draw(16),
                 P256.generate(random));
         HeaderList answer = family == Family.V1 ? HeaderList.of(HeaderNames.X_KID, accepted.session().id()) : HeaderList.of();
         return members("status", 200, "headers", pairs(answer, "application/json"), "body_hex",
@@ -173,7 +173,7 @@ final class Operations {
 
     private Map<String, Object> accepted(Question q, InitRequest request, Acceptance.Decision decision, String authorization,
             SessionRecord renewed) {
-        Acceptance.Accepted accepted = Acceptance.accept(request, authorization, decision, q.texts("suites"),
+        Acceptance.Grant accepted = Acceptance.accept(request, authorization, decision, q.texts("suites"),
                 List.of(identity(q)), suite -> ServerShare.generate(suite, random), renewed);
         return members("status", 201, "headers", pairs(HeaderList.of(), "application/json"), "body_hex",
                 HEX.formatHex(accepted.body()), "session", accepted.session().toMembers());
@@ -190,38 +190,38 @@ final class Operations {
         byte[] body = q.hex("body_hex");
         int status = q.status();
         Object begun = take(q.number("handle"));
-        if (begun instanceof Began init) {
-            ClientSession3 session = init.agreement().finish(status, body, init.trusted()::get);
-            return members("session", keep(new Met(session, init.trusted())), "session_id", session.id());
+        if (begun instanceof PendingInit init) {
+            NativeSession session = init.agreement().finish(status, body, init.trusted()::get);
+            return members("session", keep(new AgreedSession(session, init.trusted())), "session_id", session.id());
         }
-        if (!(begun instanceof ClientInit init)) {
+        if (!(begun instanceof CompatInit init)) {
             throw new FaultException("no such handle");
         }
         if (status != 200) {
-            throw new RefusedException(Code.ANSWER_MISMATCH, "status");
+            throw new ProtocolException(Code.ANSWER_MISMATCH, "status");
         }
-        ClientSession session = init.finish(body, q.number("now_ms"));
+        CompatSession session = init.finish(body, q.number("now_ms"));
         return members("session", keep(session), "session_id", session.id());
     }
 
     private Map<String, Object> clientRenew(Question q) {
-        Met met = handle(q.number("session"), Met.class);
+        AgreedSession met = handle(q.number("session"), AgreedSession.class);
         Agreement.Offer offer = new Agreement.Offer(q.texts("suites"), met.session().clientId(), null, List.of(), null);
         Agreement agreement = new Agreement(offer, ClientShare.generate(suite(q.text("suite")), random), met.session());
-        return members("handle", keep(new Began(agreement, met.trusted())), "body_hex",
+        return members("handle", keep(new PendingInit(agreement, met.trusted())), "body_hex",
                 HEX.formatHex(agreement.request().write()));
     }
 
     private Map<String, Object> clientSeal(Question q) {
         byte[] body = q.hex("body_hex");
         Object session = handle(q.number("session"), Object.class);
-        if (session instanceof Met met) {
-            ClientSession3.Sealed sealed = met.session().seal(q.text("method"), q.text("target"), q.headers(), body,
+        if (session instanceof AgreedSession met) {
+            NativeSession.WholeRequest sealed = met.session().seal(q.text("method"), q.text("target"), q.headers(), body,
                     q.number("now_ms"), draw(16));
             return sealed(sealed.message(), sealed.call());
         }
-        ClientSession old = handle(q.number("session"), ClientSession.class);
-        ClientSession.Call call = old.seal(path(q.text("target")), body, q.number("now_ms"), draw(16), draw(12));
+        CompatSession old = handle(q.number("session"), CompatSession.class);
+        CompatSession.Call call = old.seal(path(q.text("target")), body, q.number("now_ms"), draw(16), draw(12));
         return sealed(call.message(), call);
     }
 
@@ -265,11 +265,11 @@ final class Operations {
     private Map<String, Object> clientOpen(Question q) {
         Object call = take(q.number("call"));
         byte[] body = q.hex("body_hex");
-        if (call instanceof ClientCall3 three) {
-            ClientCall3.Opened opened = three.open(q.status(), q.headers(), body);
+        if (call instanceof NativeCall three) {
+            NativeCall.PlainAnswer opened = three.open(q.status(), q.headers(), body);
             return members("headers", pairs(opened.headers(), null), "body_hex", HEX.formatHex(opened.body()));
         }
-        if (!(call instanceof ClientSession.Call old)) {
+        if (!(call instanceof CompatSession.Call old)) {
             throw new FaultException("no such handle");
         }
         byte[] plain = old.open(q.headers(), q.status(), body, q.number("now_ms"), ReplayPolicy.DEFAULT);

@@ -4,7 +4,7 @@ import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.List;
@@ -65,7 +65,7 @@ record Question(Map<?, ?> members) {
     SessionRecord session() {
         try {
             return SessionRecord.fromMembers(get("session"));
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             throw new FaultException("session: " + malformed.field());
         }
     }

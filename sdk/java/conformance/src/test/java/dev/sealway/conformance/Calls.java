@@ -13,16 +13,16 @@ import dev.sealway.exchange.PlainRequest;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.KeySet;
-import dev.sealway.session.three.OuterHeaders;
-import dev.sealway.session.three.NativeExchange;
-import dev.sealway.session.three.NativeReply;
-import dev.sealway.session.three.Problem;
-import dev.sealway.session.three.Proofs;
+import dev.sealway.session.nativeprotocol.FrameSealer;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.KeySet;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeExchange;
+import dev.sealway.session.nativeprotocol.NativeReply;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.OuterHeaders;
+import dev.sealway.session.nativeprotocol.Problem;
+import dev.sealway.session.nativeprotocol.Proofs;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.StrictBase64;
 import java.nio.charset.StandardCharsets;
@@ -81,10 +81,10 @@ final class Calls {
     }
 
     static void request(Scenario s) {
-        ClientSession3 client = Session3VectorsTest.client(s.object("client"));
+        NativeSession client = NativeVectorsTest.client(s.object("client"));
         SessionRecord session = record(s);
         String contentType = s.text("content_type");
-        ClientSession3.Begun begun = client.begin(s.text("method"), s.text("path"), contentType, s.text("stamp"), s.text("nonce"));
+        NativeSession.StreamRequest begun = client.begin(s.text("method"), s.text("path"), contentType, s.text("stamp"), s.text("nonce"));
         HeaderList inner = s.inner();
         List<byte[]> frames = s.frames();
         byte[] stream = sealed(begun.sealer(), inner, frames);
@@ -129,18 +129,18 @@ final class Calls {
         s.assertRefused(() -> NativeExchange.read(method, path, headers, nowMs, window).session(session).openAll(body, nowMs));
     }
 
-    private static ClientCall3 call(Scenario s, ClientSession3 client) {
+    private static NativeCall call(Scenario s, NativeSession client) {
         Scenario request = s.object("request");
         return client.call(request.text("method"), request.text("path"), "1750000000000", request.text("nonce"));
     }
 
     static void answer(Scenario s) {
-        ClientSession3 client = Session3VectorsTest.client(s.object("client"));
+        NativeSession client = NativeVectorsTest.client(s.object("client"));
         SessionRecord session = record(s);
         Scenario request = s.object("request");
         String nonce = request.text("nonce");
         // The server's side begins with a request that it opened: one of the same line and nonce.
-        ClientSession3.Begun sent = client.begin(request.text("method"), request.text("path"), null, "1750000000000", nonce);
+        NativeSession.StreamRequest sent = client.begin(request.text("method"), request.text("path"), null, "1750000000000", nonce);
         byte[] body = sent.sealer().sealAll(InnerHeaders.encode(HeaderList.of()), new byte[0]);
         Exchange exchange = Exchange.begin(request.text("method"), request.text("path"), sent.headers(), 1_750_000_000_000L,
                 dev.sealway.session.ReplayPolicy.DEFAULT);
@@ -158,13 +158,13 @@ final class Calls {
             assertFrameKeys(s, Hashes.expand(s2c, info("sealway/3 answer", nonce, s.text("nonce")), 60));
         }
         byte[] outer = sealed.headers().has("X-Sealed") ? new byte[0] : stream;
-        ClientCall3.Opened plain = call(s, client).open(status, sealed.headers(), outer);
+        NativeCall.PlainAnswer plain = call(s, client).open(status, sealed.headers(), outer);
         assertEquals(inner.list(), plain.headers().list());
         assertArrayEquals(Bytes.join(frames.toArray(byte[][]::new)), plain.body());
     }
 
     static void answerRefused(Scenario s) {
-        ClientCall3 call = call(s, Session3VectorsTest.client(s.object("client")));
+        NativeCall call = call(s, NativeVectorsTest.client(s.object("client")));
         int status = Math.toIntExact(s.number("status"));
         HeaderList headers = s.headers();
         byte[] body = s.bytes("body");
@@ -188,17 +188,17 @@ final class Calls {
     }
 
     static void problem(Scenario s) {
-        ClientSession3 client = Session3VectorsTest.client(s.object("client"));
+        NativeSession client = NativeVectorsTest.client(s.object("client"));
         SessionRecord session = record(s);
         Scenario request = s.object("request");
         String stamp = request.text("stamp");
         String nonce = request.text("nonce");
         Problem problem = Problem.parse(400, s.text("body").getBytes(StandardCharsets.UTF_8));
-        ClientCall3 call = client.call("POST", "/", stamp, nonce);
+        NativeCall call = client.call("POST", "/", stamp, nonce);
         boolean isProven = call.provesClock(problem);
         assertEquals(s.flag("proven"), isProven, s.name());
         for (Scenario resend : s.objects("resends")) {
-            ClientCall3 sent = client.call(resend.text("method"), "/", stamp, nonce);
+            NativeCall sent = client.call(resend.text("method"), "/", stamp, nonce);
             assertEquals(resend.flag("again"), sent.isSentAgain(problem, isProven, resend.number("elapsed_ms")),
                     s.name() + " " + resend.text("method") + " " + resend.number("elapsed_ms"));
         }

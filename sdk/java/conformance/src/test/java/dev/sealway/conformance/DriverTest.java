@@ -35,7 +35,7 @@ class DriverTest {
     @Test
     void aCallGoesRoundOnEveryWireAndSuite() {
         List<String> done = new ArrayList<>();
-        String trusted = HexFormat.of().formatHex(P256.encode((ECPublicKey) GivenKeys.p256(HexFormat.of().parseHex(SCALAR))
+        String trusted = HexFormat.of().formatHex(P256.encode((ECPublicKey) FixedKeys.p256(HexFormat.of().parseHex(SCALAR))
                 .getPublic()));
         for (String suite : List.of("1", "2", "P256", "X25519MLKEM768", "SecP256r1MLKEM768")) {
             int wire = suite.length() == 1 ? Integer.parseInt(suite) : 3;

@@ -27,7 +27,7 @@ public final class Benchmark {
         List<String> plain = args.stream().filter(arg -> !arg.equals("--json")).toList();
         boolean isJson = plain.size() < args.size();
         if (plain.size() != 1) {
-            throw new Environment.UsageException("usage: benchmark N [--json]");
+            throw new Environment.ArgumentException("usage: benchmark N [--json]");
         }
         int calls = Environment.number("N", plain.getFirst(), 1, CALLS_MAX);
         int concurrency = Environment.number("BENCHMARK_CONCURRENCY", Environment.get("BENCHMARK_CONCURRENCY", "1"), 1, 1000);

@@ -10,15 +10,14 @@ import dev.sealway.exchange.Opening;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import java.lang.management.ManagementFactory;
 import java.lang.management.ThreadMXBean;
@@ -58,11 +57,11 @@ public final class CryptoBenchmark {
         Environment.run(() -> {
             String provider = args.length == 0 ? "jdk" : args[0];
             if (provider.equals("accp") && !install()) {
-                System.err.println("Amazon Corretto Crypto Provider is not to be had on this machine");
+                System.err.println("Amazon Corretto Crypto Provider is not available on this machine");
                 return false;
             }
             if (!List.of("jdk", "accp").contains(provider)) {
-                throw new Environment.UsageException("usage: bench [jdk|accp]");
+                throw new Environment.ArgumentException("usage: bench [jdk|accp]");
             }
             System.out.println("provider " + provider + ", microseconds of processor time, medians of " + ROUNDS + " interleaved rounds");
             new CryptoBenchmark().run();
@@ -93,8 +92,8 @@ public final class CryptoBenchmark {
         Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
                 message -> P256.sign(pair.getPrivate(), message, random));
         Agreement agreement = agreement(Suite.P256);
-        Acceptance.Accepted accepted = accept(agreement, identity);
-        ClientSession3 session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+        Acceptance.Grant accepted = accept(agreement, identity);
+        NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
         for (int length : new int[] {256, 1024, 65_536}) {
             calls(session, accepted.session(), draw(length));
         }
@@ -103,7 +102,7 @@ public final class CryptoBenchmark {
         }
     }
 
-    private void calls(ClientSession3 session, SessionRecord record, byte[] body) {
+    private void calls(NativeSession session, SessionRecord record, byte[] body) {
         SecretKeySpec key = new SecretKeySpec(draw(32), "AES");
         byte[] aad = draw(32);
         byte[] iv = draw(12);
@@ -148,7 +147,7 @@ public final class CryptoBenchmark {
                 (UnaryOperator<InitRequest>) null);
     }
 
-    private Acceptance.Accepted accept(Agreement agreement, Identity identity) {
+    private Acceptance.Grant accept(Agreement agreement, Identity identity) {
         InitRequest request = InitRequest.read(agreement.request().write());
         return Acceptance.accept(request, null, new Acceptance.Decision(draw(16), 3600, NOW, "none", null, null),
                 List.of(request.suite()), List.of(identity), suite -> ServerShare.generate(suite, random), null);
@@ -165,7 +164,7 @@ public final class CryptoBenchmark {
                 sink = Hashes.derive(P256.agree(other.getPrivate(), P256.encode((ECPublicKey) one.getPublic())), message, message);
             } else {
                 KeyPair kem = MlKem768.generate(random);
-                MlKem768.Encapsulated made = MlKem768.encapsulate(MlKem768.encode(kem.getPublic()), random);
+                MlKem768.Encapsulation made = MlKem768.encapsulate(MlKem768.encode(kem.getPublic()), random);
                 byte[] opened = MlKem768.decapsulate(kem.getPrivate(), made.ciphertext());
                 KeyPair one = X25519.generate(random);
                 KeyPair other = X25519.generate(random);

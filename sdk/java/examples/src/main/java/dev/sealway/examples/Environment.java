@@ -6,8 +6,8 @@ import dev.sealway.client.SealwayClient;
 import dev.sealway.client.Trust;
 import dev.sealway.client.TrustStore;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.util.List;
@@ -21,10 +21,10 @@ final class Environment {
     }
 
     /** A variable that is not what it should be: the program ends with 2. */
-    static final class UsageException extends RuntimeException {
+    static final class ArgumentException extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        UsageException(String message) {
+        ArgumentException(String message) {
             super(message);
         }
     }
@@ -41,9 +41,9 @@ final class Environment {
                 return url;
             }
         } catch (IllegalArgumentException malformed) {
-            throw new UsageException(name + ": expected http:// or https:// and a host");
+            throw new ArgumentException(name + ": expected http:// or https:// and a host");
         }
-        throw new UsageException(name + ": expected http:// or https:// and a host");
+        throw new ArgumentException(name + ": expected http:// or https:// and a host");
     }
 
     static int number(String name, String text, int least, int most) {
@@ -53,9 +53,9 @@ final class Environment {
                 return number;
             }
         } catch (NumberFormatException malformed) {
-            throw new UsageException(name + ": expected a whole number of " + least + " to " + most);
+            throw new ArgumentException(name + ": expected a whole number of " + least + " to " + most);
         }
-        throw new UsageException(name + ": expected a whole number of " + least + " to " + most);
+        throw new ArgumentException(name + ": expected a whole number of " + least + " to " + most);
     }
 
     static Wire wire() {
@@ -64,21 +64,21 @@ final class Environment {
 
     static SealwayClient client() {
         String session = get("SESSION_URL", "http://localhost:3000");
-        SealwayClient.Builder builder = SealwayClient.builder(url("SESSION_URL", session)).serverUrl(url("SERVER_URL", session))
+        SealwayClient.Builder builder = SealwayClient.builder(url("SERVER_URL", session)).authorityUrl(url("SESSION_URL", session))
                 .wire(wire());
         try {
             builder.clientId(get("SEALWAY_CLIENT_ID", "sealway-java"));
             String pins = get("SEALWAY_PINS", null);
             if (pins != null) {
                 builder.trust(Trust.pins(List.of(pins.strip().split("\\s*,\\s*"))));
-            } else if (wire() == Wire.THREE) {
-                System.err.println("WARNING: SEALWAY_PINS is not set: whoever answers at " + session
+            } else if (wire() == Wire.NATIVE) {
+                System.err.println("WARNING: SEALWAY_PINS is not set: the service that answers at " + session
                         + " is trusted at first use. Do not do this in production.");
                 builder.trust(Trust.firstUse(TrustStore.inMemory()));
             }
             return builder.build();
-        } catch (IllegalArgumentException | RefusedException invalid) {
-            throw new UsageException("SEALWAY_PINS or SEALWAY_CLIENT_ID: " + invalid.getMessage());
+        } catch (UsageException invalid) {
+            throw new ArgumentException("SEALWAY_PINS or SEALWAY_CLIENT_ID: " + invalid.getMessage());
         }
     }
 
@@ -91,7 +91,7 @@ final class Environment {
         int status;
         try {
             status = program.run() ? 0 : 1;
-        } catch (UsageException usage) {
+        } catch (ArgumentException usage) {
             System.err.println(usage.getMessage());
             status = 2;
         } catch (SealwayException failed) {

@@ -2,7 +2,7 @@ package dev.sealway.examples;
 
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
@@ -39,7 +39,7 @@ final class Purchase extends HttpServlet {
         Object order;
         try {
             order = Json.parse(body);
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             return null;
         }
         if (!(order instanceof Map<?, ?> members) || !(members.get("schemeCode") instanceof String scheme)

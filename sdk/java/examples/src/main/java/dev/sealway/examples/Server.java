@@ -1,12 +1,12 @@
 package dev.sealway.examples;
 
 import dev.sealway.server.AuthorityStore;
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.server.SessionStore;
 import dev.sealway.servlet.SealwayFilter;
-import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.UsageException;
 import jakarta.servlet.DispatcherType;
 import jakarta.servlet.http.HttpServlet;
 import java.io.IOException;
@@ -34,14 +34,14 @@ public final class Server {
             int port = Environment.number("PORT", Environment.get("PORT", "3100"), 0, 65_535);
             String secret = Environment.get("AUTHORITY_SECRET_FILE", null);
             if (secret == null) {
-                throw new Environment.UsageException("AUTHORITY_SECRET_FILE: expected the file with the authority's secret");
+                throw new Environment.ArgumentException("AUTHORITY_SECRET_FILE: expected the file with the authority's secret");
             }
             AuthorityStore store;
             try {
                 store = AuthorityStore.withSecretFile(Environment.url("AUTHORITY_URL", "http://localhost:3000"), Path.of(secret),
                         Duration.ofSeconds(5));
-            } catch (IOException | IllegalArgumentException unusable) {
-                throw new Environment.UsageException("AUTHORITY_SECRET_FILE or AUTHORITY_URL: " + unusable.getMessage());
+            } catch (IOException | UsageException unusable) {
+                throw new Environment.ArgumentException("AUTHORITY_SECRET_FILE or AUTHORITY_URL: " + unusable.getMessage());
             }
             org.eclipse.jetty.server.Server server = start(port, store, new Purchase());
             System.out.println("listening http://127.0.0.1:" + ((ServerConnector) server.getConnectors()[0]).getLocalPort());
@@ -53,8 +53,7 @@ public final class Server {
     /** Starts Jetty on 127.0.0.1 with these servlets behind the filter. */
     static org.eclipse.jetty.server.Server start(int port, SessionStore store, HttpServlet purchase) throws Exception {
         RouteTable routes = new RouteTable().prefix("/transaction/", Mode.REQUIRED).path("/health", Mode.OFF);
-        SealGate gate = new SealGate(store, routes, Set.of("/transaction/purchase"), ReplayPolicy.DEFAULT, 1 << 20,
-                System::currentTimeMillis);
+        SealGate gate = SealGate.builder(store, routes).anonymousPaths(Set.of("/transaction/purchase")).build();
         return start(port, new SealwayFilter(gate), purchase);
     }
 

@@ -20,7 +20,7 @@ public final class Single {
     private static boolean run(List<String> args) {
         boolean isJson = args.equals(List.of("--json"));
         if (!isJson && !args.isEmpty()) {
-            throw new Environment.UsageException("usage: single [--json]");
+            throw new Environment.ArgumentException("usage: single [--json]");
         }
         try (SealwayClient client = Environment.client()) {
             tell(isJson, "1. Agree a session on wire " + Environment.wire().number());

@@ -15,10 +15,11 @@ import dev.sealway.server.AuthorityStore;
 import dev.sealway.server.StoreException;
 import dev.sealway.session.Claim;
 import dev.sealway.session.ReplayPolicy;
-import dev.sealway.session.three.KeySet;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.KeySet;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -71,7 +72,11 @@ class GatewayTest {
     }
 
     private static SealwayClient.Builder builder() {
-        return SealwayClient.builder(URI.create(sealway.url)).trust(Trust.pins(List.of(pins)));
+        return builder(URI.create(sealway.url));
+    }
+
+    private static SealwayClient.Builder builder(URI url) {
+        return SealwayClient.builder(url).authorityUrl(URI.create(sealway.url)).trust(Trust.pins(pins));
     }
 
     private static void assertPurchase(SealwayClient client) {
@@ -87,7 +92,7 @@ class GatewayTest {
             List<String> done = new ArrayList<>();
             for (URI target : List.of(URI.create(sealway.url), own)) {
                 for (Suite suite : Suite.ALL) {
-                    try (SealwayClient client = builder().serverUrl(target).suites(suite).build()) {
+                    try (SealwayClient client = builder(target).suites(suite).build()) {
                         assertEquals(suite.text(), client.session().suite());
                         assertPurchase(client);
                         client.end();
@@ -95,7 +100,7 @@ class GatewayTest {
                     }
                 }
                 for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
-                    try (SealwayClient client = builder().serverUrl(target).wire(wire).build()) {
+                    try (SealwayClient client = builder(target).wire(wire).build()) {
                         assertPurchase(client);
                         done.add("wire " + wire.number());
                     }
@@ -126,9 +131,9 @@ class GatewayTest {
         try (SealwayClient client = builder().trust(Trust.firstUse(TrustStore.inMemory())).build()) {
             SealedAnswer answer = client.send(SealedRequest.postJson("/transaction/purchase", "{}"));
             assertEquals(400, answer.status());
-            try (SealwayClient old = builder().wire(Wire.TWO).build()) {
+            try (SealwayClient compat = builder().wire(Wire.TWO).build()) {
                 ProblemException plain = assertThrows(ProblemException.class,
-                        () -> old.send(SealedRequest.postJson("/transaction/purchase", "{}")));
+                        () -> compat.send(SealedRequest.postJson("/transaction/purchase", "{}")));
                 assertEquals("CRYPTO_ERROR", plain.code());
             }
         }
@@ -140,15 +145,15 @@ class GatewayTest {
             long nowMs = System.currentTimeMillis();
             Claim claim = Claim.of(Claim.Scope.SESSION, "S-" + "0".repeat(32), "nonce-" + nowMs, nowMs, nowMs, ReplayPolicy.DEFAULT);
             store.reserve(claim);
-            assertEquals("replayed", assertThrows(RefusedException.class, () -> store.reserve(claim)).code());
-            Claim old = Claim.of(Claim.Scope.SESSION, "S-" + "0".repeat(32), "other-" + nowMs, 1, nowMs, ReplayPolicy.DEFAULT);
-            assertEquals("timestamp_outside_window", assertThrows(RefusedException.class, () -> store.reserve(old)).code());
+            assertEquals("replayed", assertThrows(ProtocolException.class, () -> store.reserve(claim)).code());
+            Claim early = Claim.of(Claim.Scope.SESSION, "S-" + "0".repeat(32), "other-" + nowMs, 1, nowMs, ReplayPolicy.DEFAULT);
+            assertEquals("timestamp_outside_window", assertThrows(ProtocolException.class, () -> store.reserve(early)).code());
             assertEquals(null, store.find("S-" + "0".repeat(32)));
         }
         try (AuthorityStore stranger = new AuthorityStore(URI.create(sealway.url), "another-secret-of-nobody", Duration.ofSeconds(5))) {
             assertThrows(StoreException.class, () -> stranger.find("S-" + "0".repeat(32)));
         }
-        assertThrows(IllegalArgumentException.class,
+        assertThrows(UsageException.class,
                 () -> new AuthorityStore(URI.create("http://authority.example"), Sealway.SECRET, Duration.ofSeconds(5)));
     }
 

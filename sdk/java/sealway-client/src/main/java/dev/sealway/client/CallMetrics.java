@@ -4,15 +4,16 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** What a call cost.
+/** Measurements of one exchange.
  *
- * @param roundTrip all of it, retries included
- * @param http of the exchange that counted, until the whole answer was there
- * @param crypto by step
+ * @param endpoint {@code init}, {@code renew}, {@code call} or {@code end}
+ * @param roundTrip time of the whole, retries included
+ * @param http time of the last HTTP exchange, up to the whole answer, or to the head of a streamed one
+ * @param crypto times of the cryptographic steps by name
  * @param server the server's {@code Server-Timing}, in milliseconds by name
  */
-public record CallMetrics(Duration roundTrip, Duration http, Map<String, Duration> crypto, Map<String, Double> server) {
-    /** Milliseconds by step: for people and for JSON. */
+public record CallMetrics(String endpoint, Duration roundTrip, Duration http, Map<String, Duration> crypto, Map<String, Double> server) {
+    /** Returns the times in milliseconds, ready for JSON. */
     public Map<String, Object> toMillis() {
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("round_trip_ms", millis(roundTrip));

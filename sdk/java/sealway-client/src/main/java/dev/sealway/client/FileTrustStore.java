@@ -1,5 +1,6 @@
 package dev.sealway.client;
 
+import dev.sealway.wire.Options;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.channels.FileChannel;
@@ -11,13 +12,15 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.UnaryOperator;
 
-/** Keys in a file: {@code <origin> <words>}, an origin a line. Written as a whole and moved into place. */
-final class FileTrustStore implements TrustStore {
+/** A trust store in a file, which several processes may share: {@code <origin> <words>}, an origin a line. The file is written as a whole
+ * and moved into place. */
+public final class FileTrustStore implements TrustStore {
     private static final Object WRITING = new Object();
     private final Path file;
 
-    FileTrustStore(Path file) {
-        this.file = file.toAbsolutePath();
+    /** Creates a store in this file, which need not exist yet. */
+    public FileTrustStore(Path file) {
+        this.file = Options.present(file, "file", "give its path").toAbsolutePath();
     }
 
     private List<String> lines() throws IOException {
@@ -39,8 +42,10 @@ final class FileTrustStore implements TrustStore {
         update(origin, kept -> words);
     }
 
-    /** One who writes at the same time would undo what this one keeps, and an origin that is lost is trusted anew: so the file is read again
-     * under a lock that other processes see, on a file of its own, since this one is replaced. */
+    /** {@inheritDoc}
+     *
+     * <p>The file is read again under a lock that other processes see: else two writers at once lose an origin, which is then trusted anew. The
+     * lock is on a file of its own, since the store's file is replaced. */
     @Override
     public void update(String origin, UnaryOperator<List<String>> change) {
         synchronized (WRITING) {

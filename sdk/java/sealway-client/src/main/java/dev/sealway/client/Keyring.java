@@ -1,14 +1,15 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitAnswer;
-import dev.sealway.session.three.KeySet;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitAnswer;
+import dev.sealway.session.nativeprotocol.KeySet;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
+import dev.sealway.wire.UsageException;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -16,7 +17,7 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
 
-/** The identity keys that a client takes for one service's own. */
+/** The identity keys of one service that a client trusts. */
 final class Keyring {
     private static final System.Logger LOG = System.getLogger("dev.sealway.client");
     private static final int KEYS_MAX = 16;
@@ -25,7 +26,7 @@ final class Keyring {
     private final Function<Deadline, KeySet> fetch;
     private final Map<String, byte[]> keys = new LinkedHashMap<>();
     private Long issuedMs;
-    /** That the root signed last. */
+    /** Key set that the root signed last, or null. */
     private KeySet set;
 
     /** @param fetch asks the service for its key set */
@@ -36,9 +37,21 @@ final class Keyring {
         switch (trust) {
             case Trust.Pins pins -> pins.texts().stream().filter(text -> !Forms.isKeyId(text))
                     .forEach(text -> keys.putAll(decoded(List.of(text))));
-            case Trust.Root root -> issuedMs = number(root.store().load(name(root)));
-            case Trust.FirstUse met -> keys.putAll(decoded(met.store().load(origin)));
+            case Trust.Root root -> issuedMs = number(load(root.store(), name(root)));
+            case Trust.FirstUse met -> keys.putAll(decoded(load(met.store(), origin)));
         }
+    }
+
+    private static List<String> load(TrustStore store, String name) {
+        try {
+            return store.load(name);
+        } catch (RuntimeException unreadable) {
+            throw new UsageException("the trust store cannot be read: check its file and permissions", unreadable);
+        }
+    }
+
+    private UsageException damaged(Throwable cause) {
+        return new UsageException("the trust store's line of " + origin + " is damaged: remove it", cause);
     }
 
     private Map<String, byte[]> decoded(List<String> lines) {
@@ -46,7 +59,7 @@ final class Keyring {
         for (String base64 : lines) {
             byte[] key = StrictBase64.decode(base64);
             if (key == null) {
-                throw new IllegalStateException("what was kept of " + origin + " is damaged: remove its line from the trust store");
+                throw damaged(null);
             }
             out.put(Identity.keyId(key), key);
         }
@@ -57,7 +70,7 @@ final class Keyring {
         try {
             return lines.isEmpty() ? null : Long.valueOf(lines.getFirst());
         } catch (NumberFormatException damaged) {
-            throw new IllegalStateException("what was kept of " + origin + " is damaged: remove its line from the trust store", damaged);
+            throw damaged(damaged);
         }
     }
 
@@ -65,7 +78,7 @@ final class Keyring {
         return origin + "#root:" + Identity.keyId(root.key());
     }
 
-    /** What is sent as {@code pinned_key_ids}. */
+    /** Returns the {@code pinned_key_ids} of an init. */
     synchronized List<String> pinned() {
         return switch (trust) {
             case Trust.Pins pins -> pins.texts().stream()
@@ -75,9 +88,9 @@ final class Keyring {
         };
     }
 
-    /** A key that is trusted to have signed at this time of the server. Asks the service for its key set where that is needed.
+    /** Returns the public key of an id, if it is trusted to have signed at this time of the server. Fetches the key set where needed.
      *
-     * @throws RefusedException {@code key_untrusted} */
+     * @throws ProtocolException {@code key_untrusted} */
     synchronized byte[] key(String id, long serverTimeMs, Deadline deadline) {
         byte[] known = known(id, serverTimeMs);
         if (known != null) {
@@ -102,7 +115,7 @@ final class Keyring {
             case Trust.Root root -> take(root, fetched);
             case Trust.FirstUse met -> {
                 // There is nothing to trust yet but the signature with this very key, which is checked next.
-                LOG.log(System.Logger.Level.WARNING, "{0} is met for the first time: whoever answers is trusted from now on, by key {1}",
+                LOG.log(System.Logger.Level.WARNING, "{0} is met for the first time: the service that answers is trusted from now on, by key {1}",
                         origin, id);
                 known = published;
             }
@@ -116,14 +129,11 @@ final class Keyring {
         return known;
     }
 
-    private RefusedException untrusted(String id) {
-        return new RefusedException(Code.KEY_UNTRUSTED, id, switch (trust) {
-            case Trust.Pins pins -> origin + " is another service or an impostor: its key is none of the pinned ones. Ask its operator for its key"
-                    + " id, and pin that or its root";
-            case Trust.Root root -> origin + " is another service or an impostor: the set that the root signed does not have its key, or not at"
-                    + " this time. Ask its operator whether the set has to be signed anew, and check this machine's clock";
-            case Trust.FirstUse met -> origin + " is another service or an impostor: its key is another than was met before. If its operator"
-                    + " says that the keys were replaced, remove its line from the trust store";
+    private ProtocolException untrusted(String id) {
+        return new ProtocolException(Code.KEY_UNTRUSTED, id, "another service or an impostor answered: " + switch (trust) {
+            case Trust.Pins pins -> "its key is none of the pinned ones.";
+            case Trust.Root root -> "the set that the root signed does not have its key, or not at this time by this machine's clock.";
+            case Trust.FirstUse met -> "its key is another than at the first use, which the trust store keeps.";
         });
     }
 
@@ -134,17 +144,16 @@ final class Keyring {
     private void take(Trust.Root root, KeySet given) {
         try {
             given.verify(root.key(), System.currentTimeMillis(), issuedMs);
-        } catch (RefusedException refused) {
-            throw new RefusedException(refused.reason(), refused.field(), "the key set of " + origin + " is not what the pinned root signed last, or its"
-                    + " time is over: another service or an impostor, or the set has to be signed anew. Ask its operator, and check this"
-                    + " machine's clock");
+        } catch (ProtocolException refused) {
+            throw new ProtocolException(refused.reason(), refused.field(), "another service or an impostor answered: its key set is not the one that"
+                    + " the root signed last, or is over by this machine's clock.");
         }
         long own = given.issuedMs();
         UnaryOperator<List<String>> newest = lines -> {
             Long theirs = number(lines);
             if (theirs != null && theirs > own) {
-                throw new RefusedException(Code.KEY_UNTRUSTED, null, "the key set of " + origin + " is older than one that another process took from"
-                        + " the pinned root: another service or an impostor may stand in between");
+                throw new ProtocolException(Code.KEY_UNTRUSTED, null, "another service or an impostor answered: its key set is older than one that the"
+                        + " root signed and another process accepted.");
             }
             return List.of(Long.toString(own));
         };
@@ -157,7 +166,7 @@ final class Keyring {
         issuedMs = own;
     }
 
-    /** What a {@code key_retired} is good for: whether a root's word on new keys was taken, and the init can begin anew. */
+    /** Takes the key set of a {@code key_retired}; true if a root signed it, so that the init can begin anew. */
     synchronized boolean retired(Object keySet) {
         if (trust instanceof Trust.Root root && keySet != null) {
             take(root, KeySet.of(keySet));
@@ -166,8 +175,8 @@ final class Keyring {
         return false;
     }
 
-    /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. Only the first key is needed
-     * for a session; that others are not to be had ends no agreement. */
+    /** Keeps the keys that an authenticated answer names, where trust comes from the first use. Only the first key is needed for a session;
+     * further ones that cannot be fetched end no agreement. */
     synchronized void remember(InitAnswer agreed, Deadline deadline) {
         if (!(trust instanceof Trust.FirstUse met) || keys.keySet().containsAll(agreed.keyIds()) && keys.containsKey(agreed.keyId())) {
             return;
@@ -180,7 +189,7 @@ final class Keyring {
             if (isFirst) {
                 throw absent;
             }
-            LOG.log(System.Logger.Level.WARNING, "{0} has keys that are not to be had ({1}); they are asked for again at the next agreement",
+            LOG.log(System.Logger.Level.WARNING, "further keys of {0} cannot be fetched ({1}); the next agreement tries again",
                     origin, absent.code());
             return;
         }
@@ -206,7 +215,7 @@ final class Keyring {
         keys.putAll(merged);
     }
 
-    /** Another client or process may have met the service, or more of its keys, since this one read: what it met counts. */
+    /** Adds the keys that another client or process has kept since this one read the store; they take precedence. */
     private void mergeTheirs(Map<String, byte[]> merged, Map<String, byte[]> theirs, String signing) {
         if (!theirs.isEmpty() && !theirs.containsKey(signing) && keys.keySet().stream().noneMatch(theirs::containsKey)) {
             throw untrusted(signing);
@@ -218,7 +227,7 @@ final class Keyring {
         });
     }
 
-    /** Lets the oldest keys go that the service has no more: else a keyring that is full could never meet a new one. */
+    /** Drops the oldest keys that the service does not publish any more: else a full keyring could never take a new one. */
     private static void makeRoom(Map<String, byte[]> merged, String id, String signing, Map<String, byte[]> published) {
         Iterator<String> oldest = merged.keySet().iterator();
         while (!merged.containsKey(id) && merged.size() >= KEYS_MAX && oldest.hasNext()) {
@@ -230,15 +239,15 @@ final class Keyring {
         }
     }
 
-    /** What cannot be kept is told of, and ends no call: what is trusted in this process is right either way. What another process kept and
-     * this one may not trust does. */
+    /** Keeps lines. A failure to write is logged and ends no call, since the keys of this process are right either way. Keys of another process
+     * that this one does not trust end the call. */
     private static void save(TrustStore store, String name, UnaryOperator<List<String>> change) {
         try {
             store.update(name, change);
-        } catch (RefusedException untrusted) {
+        } catch (ProtocolException untrusted) {
             throw untrusted;
         } catch (RuntimeException unwritable) {
-            LOG.log(System.Logger.Level.ERROR, "what is known of " + name + " could not be kept: the next start will not know of it",
+            LOG.log(System.Logger.Level.ERROR, "the keys of " + name + " could not be kept: the next start will not know them",
                     unwritable);
         }
     }

@@ -29,8 +29,8 @@ final class Laps {
         last = System.nanoTime();
     }
 
-    CallMetrics metrics(String serverTiming) {
-        return new CallMetrics(Duration.ofNanos(System.nanoTime() - begin), http, java.util.Collections.unmodifiableMap(steps),
+    CallMetrics metrics(String endpoint, String serverTiming) {
+        return new CallMetrics(endpoint, Duration.ofNanos(System.nanoTime() - begin), http, java.util.Collections.unmodifiableMap(steps),
                 CallMetrics.serverTiming(serverTiming));
     }
 }

@@ -1,88 +1,81 @@
 package dev.sealway.client;
 
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.SealwayException;
-import java.net.URI;
+import dev.sealway.wire.Stage;
 import java.nio.charset.StandardCharsets;
 import java.util.Locale;
+import java.util.Set;
 
-/** A refusal in plain: a problem of wire 3, an error string of the old wires, or a status alone. Nothing of it is proven. */
+/** An answer that is not sealed: a problem of wire 3, an error string of wires 1 and 2, or something else. Nothing in it is proven, but for
+ * the time of a {@code clock_skew} whose mac verifies. */
 public final class ProblemException extends SealwayException {
     private static final long serialVersionUID = 1;
     private static final int CODE_MAX = 64;
+    private static final Set<Integer> PASSING = Set.of(429, 502, 503, 504);
+    private static final Set<String> UNKNOWN = Set.of("session_expired", "clock_skew");
     private final int status;
     private final String code;
     private final transient Problem problem;
 
-    private ProblemException(String message, int status, String code, Problem problem) {
-        super(message, null);
+    private ProblemException(Stage stage, String host, boolean isRetryable, int status, String code, Problem problem, String event) {
+        super(stage, host, isRetryable, message(code, null, host, event), null);
         this.status = status;
-        this.code = clean(code);
+        this.code = code;
         this.problem = problem;
     }
 
-    private static String remedy(String code) {
-        return switch (code) {
-            case "session_expired" -> ": its session is gone, and whether it was served before is unknown; the next request begins a new session";
-            case "clock_skew" -> ": its time was too far from the service's, and whether it was served before is unknown;"
-                    + " the next request goes by the service's clock";
-            case "key_retired" -> ": it has none of the trusted keys: this is another service or an impostor, or its keys were replaced; ask its"
-                    + " operator which keys are its own, and pin those or their root";
-            case "policy", "SESSION_FORBIDDEN" -> ": ask its operator what this client may do";
-            case "unauthenticated" -> ": give the builder a valid authorization, and a proof where the token is bound to a key";
-            case "wire_disabled", "WIRE_DISABLED" -> ": the service does not serve this wire; leave wire out for 3, or ask its operator";
-            case "rate_limited", "RATE_LIMITED" -> ": wait before the next session";
-            case "store_unavailable", "SERVICE_UNAVAILABLE" -> ": it cannot serve now; try again later";
-            case "upstream_unreachable" -> ": the service behind it did not answer; try again later";
-            case "upstream_timeout" -> ": the service behind it did not answer in time; whether it had the request is unknown";
-            case "unsealable" -> ": what arrived does not open; check that what is in between passes headers and bodies on";
-            case "CRYPTO_ERROR" -> ": what arrived does not open or its time is too far off; check this machine's clock, and what is in between";
-            case "SESSION_EXPIRED" -> ": its session is gone; the next request begins a new one";
-            default -> "";
-        };
+    /** Returns the error for an answer with a code.
+     *
+     * @param problem or null */
+    static ProblemException of(Stage stage, String host, int status, String code, Problem problem) {
+        String event = "the service answered with status " + status + "."
+                + (stage == Stage.CALL && UNKNOWN.contains(code) ? " The outcome of the request is unknown; the next call works." : "");
+        return new ProblemException(stage, host, isPassing(stage, status), status, clean(code), problem, event);
     }
 
-    /** A refusal of a service, by what its code says. */
-    static ProblemException of(URI service, int status, String code, Problem problem) {
-        String message = service.getAuthority() + " refused with status " + status + ": " + clean(code) + remedy(code);
-        return new ProblemException(message, status, code, problem);
+    /** Returns the error for an answer without one. */
+    static ProblemException of(Stage stage, String host, int status, byte[] body) {
+        String event = isPage(body) ? "an HTML page (status " + status + ") came in place of the answer: a captive portal, a proxy or another server answered."
+                : "the answer is not sealed (status " + status + ").";
+        return new ProblemException(stage, host, isPassing(stage, status), status, "unsealed", null, event);
     }
 
-    /** An answer that says nothing of the kind. */
-    static ProblemException of(URI service, int status, byte[] body) {
-        String message = isPage(body)
-                ? "an HTML page (status " + status + ") came in place of the answer of " + service.getAuthority()
-                        + ": a captive portal, a proxy or another server answered; open the address in a browser, and check that it is the"
-                        + " service's"
-                : "the answer of " + service.getAuthority() + " is not sealed (status " + status + "): check that the address is the service's,"
-                        + " and that what is in between passes headers and bodies on";
-        return new ProblemException(message, status, "status", null);
+    /** Returns this error for a request that was proven not to have been served. */
+    ProblemException unserved() {
+        return new ProblemException(stage(), host(), true, status, code, problem, "the service answered with status " + status
+                + ", and proved that it did not serve the request.");
     }
 
-    /** Whether an answer is a page for people. */
+    /** In the agreement the request was not sent, and these reasons pass. */
+    private static boolean isPassing(Stage stage, int status) {
+        return stage == Stage.AGREEMENT && PASSING.contains(status);
+    }
+
+    /** Returns true if an answer is a page for people. */
     static boolean isPage(byte[] body) {
         String begin = new String(body, 0, Math.min(body.length, 64), StandardCharsets.ISO_8859_1).strip().toLowerCase(Locale.ROOT);
         return begin.startsWith("<!doctype html") || begin.startsWith("<html");
     }
 
-    /** What anybody on the path can write does not reach a log as it is. */
+    /** Returns a code made fit to show, since any party on the path can have written it. */
     private static String clean(String code) {
         String printable = code.replaceAll("[^A-Za-z0-9_-]", "?");
         return printable.substring(0, Math.min(CODE_MAX, printable.length()));
     }
 
-    /** The status. */
+    /** Returns the HTTP status. */
     public int status() {
         return status;
     }
 
-    /** The problem, or null where there was none. */
+    /** Returns the problem (RFC 9457), or null if there was none. */
     public Problem problem() {
         return problem;
     }
 
-    /** The problem's code, the {@code error} of the old wires, or {@code status}. */
+    /** Returns the problem's code, the {@code error} of wires 1 and 2, or {@code unsealed}. */
     @Override
     public String code() {
         return code;

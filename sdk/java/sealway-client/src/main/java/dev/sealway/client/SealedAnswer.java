@@ -5,13 +5,13 @@ import java.nio.charset.StandardCharsets;
 
 /** An answer that opened: all of it comes from the service.
  *
- * @param status the service's; on wires 1 and 2 a success is 200
- * @param headers those within the seal; on wires 1 and 2 those outside, which nothing proves
- * @param body the body
- * @param metrics what the call cost
+ * @param status HTTP status of the service; on wires 1 and 2 every success is 200
+ * @param headers inside the seal; on wires 1 and 2 those outside, which nothing proves
+ * @param body in plain
+ * @param metrics measurements of the call
  */
 public record SealedAnswer(int status, HeaderList headers, byte[] body, CallMetrics metrics) {
-    /** The body as UTF-8. */
+    /** Returns the body, decoded as UTF-8. */
     public String text() {
         return new String(body, StandardCharsets.UTF_8);
     }

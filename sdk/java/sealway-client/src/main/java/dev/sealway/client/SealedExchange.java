@@ -1,29 +1,32 @@
 package dev.sealway.client;
 
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.FrameSealer;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.Placement;
+import dev.sealway.session.nativeprotocol.FrameSealer;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
 import java.util.HexFormat;
 import java.util.List;
 
 /** One exchange of wire 3 whose bytes another HTTP library carries. Close it: it holds the session's keys. */
 public final class SealedExchange implements AutoCloseable {
-    private final Sessions3 sessions;
+    private final NativeSessions sessions;
     private final Settings settings;
     private final String method;
     private final String target;
-    private final Live live;
+    private final LiveSession live;
     private boolean isClosed;
     private boolean isEmpty;
-    private ClientCall3 call;
+    private NativeCall call;
     private Moment sent;
 
-    SealedExchange(Sessions3 sessions, Settings settings, Live live, String method, String target) {
+    SealedExchange(NativeSessions sessions, Settings settings, LiveSession live, String method, String target) {
         this.sessions = sessions;
         this.settings = settings;
         this.live = live;
@@ -31,51 +34,72 @@ public final class SealedExchange implements AutoCloseable {
         this.target = target;
     }
 
-    /** A request that is sealed frame by frame: what stands outside, and what the first frame begins with. */
-    public record Begun(HeaderList headers, String contentType, byte[] innerHeaders, FrameSealer sealer) {
+    /** A request that is sealed frame by frame.
+     *
+     * @param headers outside the seal
+     * @param innerHeaders the beginning of the first frame */
+    public record StreamRequest(HeaderList headers, String contentType, byte[] innerHeaders, FrameSealer sealer) {
     }
 
     /** Begins a request with a body.
      *
-     * @param headers those that go within
+     * @param headers inside the seal
+     * @throws SealwayException of the stage {@code configuration} for a request that cannot be sealed
      */
-    public synchronized Begun begin(List<Header> headers) {
+    public synchronized StreamRequest begin(List<Header> headers) {
         sent = Moment.now(settings.day());
-        byte[] inner = InnerHeaders.encode(Sessions3.inner(headers));
-        ClientSession3.Begun begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
-                HexFormat.of().formatHex(settings.draw(16)));
-        call = begun.call();
-        return new Begun(begun.headers(), Placement.OCTETS, inner, begun.sealer());
+        return ProtocolException.locate(Stage.CONFIGURATION, "", () -> {
+            byte[] inner = InnerHeaders.encode(NativeSessions.inner(headers));
+            NativeSession.StreamRequest begun = live.session().begin(method, target, Placement.OCTETS, Long.toString(live.stampMs()),
+                    HexFormat.of().formatHex(settings.draw(16)));
+            call = begun.call();
+            return new StreamRequest(begun.headers(), Placement.OCTETS, inner, begun.sealer());
+        });
     }
 
-    /** Seals a request without a body. */
+    /** Seals a request without a body.
+     *
+     * @param headers inside the seal
+     * @throws SealwayException as {@link #begin}
+     */
     public synchronized SealedMessage empty(List<Header> headers) {
         sent = Moment.now(settings.day());
-        ClientSession3.Sealed sealed = live.session().seal(method, target, Sessions3.inner(headers), new byte[0], live.stampMs(),
-                settings.draw(16));
+        NativeSession.WholeRequest sealed = ProtocolException.locate(Stage.CONFIGURATION, "",
+                () -> live.session().seal(method, target, NativeSessions.inner(headers), new byte[0], live.stampMs(), settings.draw(16)));
         isEmpty = true;
         call = sealed.call();
         return sealed.message();
     }
 
-    /** What opens the answer.
+    /** Checks an answer's headers and returns the opener of its stream.
      *
-     * @throws dev.sealway.wire.RefusedException {@code unsealed} for {@link #refused}; what is wrong with its headers
+     * @throws ProtocolException {@code unsealed} for an answer that {@link #rejection} reads; the code of the check that failed
      */
-    public synchronized ClientCall3.Opening opening(int status, HeaderList headers) {
-        return call.opening(status, headers);
+    public synchronized NativeCall.Opening opening(int status, HeaderList headers) {
+        return ProtocolException.locate(Stage.CALL, host(), () -> call.opening(status, headers));
     }
 
-    /** What an answer that is not sealed says. The session or its clock has been mended for the next exchange; {@code isRepeatable} says
-     * whether this request, if it had no body, may be sent in one: {@code spec/session-3.md}, "What is sent again". */
-    public synchronized Refused refused(int status, byte[] body) {
-        ProblemException refusal = Sessions3.refusal(settings.serverUrl(), method, status, body);
-        long elapsedMs = sent.elapsedMs(settings.day());
-        return new Refused(refusal, sessions.mend(live, call, elapsedMs, refusal) && isEmpty);
+    /** Returns an error of the opener with the stage and the host of this call. */
+    public ProtocolException located(ProtocolException broken) {
+        return broken.at(Stage.CALL, host());
     }
 
-    /** A refusal, and whether the request may be sent once more. */
-    public record Refused(ProblemException refusal, boolean isRepeatable) {
+    private String host() {
+        return Settings.host(settings.url());
+    }
+
+    /** Reads an answer that is not sealed. The next exchange has a new session or the proven time, if the answer asks for either:
+     * {@code spec/session-3.md}, "What is sent again". */
+    public synchronized Rejection rejection(int status, byte[] body) {
+        ProblemException error = NativeSessions.rejection(Stage.CALL, host(), method, status, body);
+        Rejection rejection = sessions.mend(live, call, sent.elapsedMs(settings.day()), error);
+        return new Rejection(rejection.error(), rejection.isSentAgain() && isEmpty);
+    }
+
+    /** An answer that is not sealed.
+     *
+     * @param isSentAgain true if the request is to be retried in a new exchange */
+    public record Rejection(ProblemException error, boolean isSentAgain) {
     }
 
     @Override

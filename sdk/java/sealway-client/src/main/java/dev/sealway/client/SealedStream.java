@@ -1,61 +1,61 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.FrameOpener;
-import dev.sealway.wire.Code;
+import dev.sealway.session.nativeprotocol.FrameOpener;
+import dev.sealway.session.nativeprotocol.NativeCall;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.io.InputStream;
-import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.Deque;
 
-/** An answer whose body opens frame by frame as it comes. Close it: it holds a connection and the session's keys.
+/** An answer whose body opens frame by frame as it arrives. Close it: it holds a connection and the session's keys.
  *
- * <p>A body that ends early, or whose next part does not come in time, is a {@link SealwayException} from {@code read}. */
+ * <p>{@code read} throws a {@link SealwayException} if the body ends early or its next part is late. */
 public final class SealedStream extends InputStream {
     private static final int PROBLEM_MAX = 65_536;
-    private final URI service;
+    private static final long TICK_NANOS = 250_000_000;
+    private final String host;
     private final int status;
     private final InputStream sealed;
     private final FrameOpener opener;
-    private final Live live;
-    private final long idleNanos;
-    private final long max;
+    private final LiveSession live;
+    private final Transport.Progress progress;
+    private final Duration idle;
+    private final Deadline deadline;
     private final Deque<byte[]> parts = new ArrayDeque<>();
     private final byte[] buffer = new byte[65_536];
     private int at;
-    private long total;
     private boolean isClosed;
     private boolean isEnded;
-    private volatile long waitsUntil;
+    private volatile boolean isWaiting;
+    private volatile long waitingSince;
+    private volatile boolean isBegun;
     private volatile boolean isLate;
     private final Thread watchdog;
 
-    SealedStream(URI service, Transport.Streaming answer, ClientCall3.Opening opening, Live live, Duration idle, long max, Deadline deadline) {
-        this.service = service;
+    SealedStream(String host, Transport.StreamAnswer answer, NativeCall.Opening opening, LiveSession live, Duration idle, Deadline deadline) {
+        this.host = host;
         this.status = answer.status();
         this.sealed = answer.body();
         this.opener = opening.opener();
         this.live = live;
-        this.idleNanos = idle.toNanos();
-        this.max = max;
+        this.progress = answer.progress();
+        this.idle = idle;
+        this.deadline = deadline;
         this.watchdog = Thread.ofVirtual().start(this::watch);
-        boolean isBegun = false;
         try {
             if (opening.inHeader() != null) {
                 take(opening.inHeader(), opening.inHeader().length);
-                if (!opener.isDone()) {
-                    opener.finish();
-                }
-                isEnded = true;
+                finish();
             }
             while (opener.headers() == null) {
-                pull(Math.min(idleNanos, deadline.leftNanos()));
+                pull();
             }
             isBegun = true;
         } finally {
@@ -65,12 +65,13 @@ public final class SealedStream extends InputStream {
         }
     }
 
-    /** The body of an answer that is not sealed, within bounds. */
-    static byte[] readPlain(URI service, Transport.Streaming answer, Deadline deadline) {
+    /** Reads the body of an answer that is not sealed, within bounds. */
+    static byte[] readPlain(String host, Transport.StreamAnswer answer, Deadline deadline) {
         InputStream body = answer.body();
+        long limit = Math.min(deadline.leftNanos(), answer.progress().headLeftNanos());
         Thread guard = Thread.ofVirtual().start(() -> {
             try {
-                Thread.sleep(Duration.ofNanos(deadline.leftNanos()));
+                Thread.sleep(Duration.ofNanos(limit));
                 body.close();
             } catch (InterruptedException | IOException done) {
                 Thread.currentThread().interrupt();
@@ -79,74 +80,81 @@ public final class SealedStream extends InputStream {
         try (body) {
             return body.readNBytes(PROBLEM_MAX);
         } catch (IOException broken) {
-            throw Transport.refusal(service, broken);
+            throw Transport.failure(Stage.CALL, host, broken);
         } finally {
             guard.interrupt();
         }
     }
 
-    /** Closes a connection whose other end has stopped talking: that wakes the reader. */
+    /** Returns the time left for the read that waits: for the first frame that of the head, later that between two parts. */
+    private long leftNanos() {
+        long part = isBegun ? waitingSince + idle.toNanos() - System.nanoTime() : progress.headLeftNanos();
+        return isWaiting ? Math.min(part, deadline.leftNanos()) : TICK_NANOS;
+    }
+
+    /** Closes the connection of a read that is late, which wakes its reader. */
     private void watch() {
         try {
-            while (true) {
-                long until = waitsUntil;
-                long left = until == 0 ? idleNanos : until - System.nanoTime();
-                if (until != 0 && left <= 0) {
-                    isLate = true;
-                    sealed.close();
-                    return;
-                }
-                Thread.sleep(Duration.ofNanos(Math.min(left, 250_000_000L) + 1_000_000));
+            for (long left = leftNanos(); left > 0; left = leftNanos()) {
+                Thread.sleep(Duration.ofNanos(Math.min(left, TICK_NANOS) + 1_000_000));
             }
+            isLate = true;
+            sealed.close();
         } catch (InterruptedException | IOException done) {
             Thread.currentThread().interrupt();
         }
     }
 
-    private void pull(long nanos) {
-        waitsUntil = System.nanoTime() + nanos;
+    private void pull() {
+        if (deadline.leftNanos() <= 0) {
+            throw late();
+        }
+        waitingSince = System.nanoTime();
+        isWaiting = true;
         int read;
         try {
             read = sealed.read(buffer);
         } catch (IOException broken) {
-            throw isLate ? late() : Transport.refusal(service, broken);
+            throw isLate ? late() : Transport.failure(Stage.CALL, host, broken);
         } finally {
-            waitsUntil = 0;
+            isWaiting = false;
         }
         if (isLate) {
             throw late();
         }
         if (read < 0) {
-            opener.finish();
-            isEnded = true;
+            finish();
         } else {
             take(buffer, read);
         }
     }
 
     private SealwayException late() {
-        return new TransportException("deadline", "the next part of the answer of " + service.getAuthority() + " did not come in time (idleTimeout, or"
-                + " for the head timeout): check that the service is there and not overloaded, or wait longer", null);
+        return Transport.late(Stage.CALL, host, deadline, isBegun ? "idleTimeout" : "headTimeout", isBegun ? idle : progress.headTimeout());
+    }
+
+    private void finish() {
+        ProtocolException.locate(Stage.CALL, host, () -> {
+            opener.finish();
+            return null;
+        });
+        isEnded = true;
     }
 
     private void take(byte[] data, int length) {
-        for (byte[] part : opener.feed(data, 0, length)) {
-            total += part.length;
-            if (total > max) {
-                throw new RefusedException(Code.BODY_TOO_LARGE, "answer");
-            }
+        for (byte[] part : ProtocolException.locate(Stage.CALL, host, () -> opener.feed(data, 0, length))) {
             if (part.length > 0) {
                 parts.add(part);
             }
         }
     }
 
-    /** The service's status. */
+    /** Returns the HTTP status of the service. */
     public int status() {
         return status;
     }
 
-    /** The headers within the seal. */
+    /** Returns the headers inside the seal. */
     public HeaderList headers() {
         return opener.headers();
     }
@@ -160,7 +168,7 @@ public final class SealedStream extends InputStream {
     @Override
     public int read(byte[] out, int from, int length) {
         if (isClosed) {
-            throw new IllegalStateException("the stream is closed");
+            throw new UsageException("the stream is closed: read it before close");
         }
         if (length == 0) {
             return 0;
@@ -170,7 +178,7 @@ public final class SealedStream extends InputStream {
             if (isEnded) {
                 return -1;
             }
-            pull(idleNanos);
+            pull();
         }
         byte[] part = parts.peek();
         int count = Math.min(length, part.length - at);

@@ -1,6 +1,6 @@
 package dev.sealway.client;
 
-import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.nativeprotocol.FrameSealer;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.http.HttpRequest.BodyPublisher;
@@ -36,13 +36,13 @@ final class SealingBody implements BodyPublisher {
         if (!isTaken.compareAndSet(false, true)) {
             throw new IllegalStateException("a body that is read as it is sent is sent once");
         }
-        Flowing flowing = new Flowing(subscriber);
+        FrameFeed flowing = new FrameFeed(subscriber);
         subscriber.onSubscribe(flowing);
         flowing.thread.start();
     }
 
-    /** Reads where somebody asked for more, on a thread of its own: the source may block. */
-    private final class Flowing implements Flow.Subscription {
+    /** Reads the source on demand, on a thread of its own, since the source may block. */
+    private final class FrameFeed implements Flow.Subscription {
         private final Flow.Subscriber<? super ByteBuffer> subscriber;
         private final Thread thread = Thread.ofVirtual().unstarted(this::run);
         private final ReentrantLock lock = new ReentrantLock();
@@ -50,7 +50,7 @@ final class SealingBody implements BodyPublisher {
         private long demand;
         private volatile boolean isCancelled;
 
-        Flowing(Flow.Subscriber<? super ByteBuffer> subscriber) {
+        FrameFeed(Flow.Subscriber<? super ByteBuffer> subscriber) {
             this.subscriber = subscriber;
         }
 

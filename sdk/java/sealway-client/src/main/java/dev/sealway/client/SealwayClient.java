@@ -1,11 +1,12 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.io.InputStream;
 import java.net.URI;
@@ -16,52 +17,61 @@ import java.time.InstantSource;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executors;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** Seals calls to a service. Safe for use by any number of threads; the session is agreed at the first call, and once.
+/** Seals calls to a service. Safe for use by any number of threads, which share one session; it is agreed at the first call.
  *
- * <p>Every method that reaches the network throws {@link SealwayException}: {@link ProblemException} for a refusal,
- * {@link dev.sealway.wire.RefusedException} for an answer that is not what it should be, {@link TransportException} for none. */
+ * <p>Errors are {@link SealwayException}s: {@link dev.sealway.wire.UsageException} for a wrong option or request,
+ * {@link TransportException} for no answer, {@link ProblemException} for an answer that is not sealed, and
+ * {@link dev.sealway.wire.ProtocolException} for one that does not open or does not verify. */
 public final class SealwayClient implements AutoCloseable {
-    private static final Duration CONNECT_MAX = Duration.ofSeconds(10);
+    private static final Duration LONGEST = Duration.ofDays(365);
     private final Settings settings;
     private final HttpClient http;
     private final boolean isOwnHttp;
-    private final Sessions3 three;
-    private final OldSessions old;
+    private final NativeSessions sessions;
+    private final CompatSessions compat;
 
     private SealwayClient(Builder builder) {
         this.settings = builder.settings();
         this.isOwnHttp = builder.http == null;
         this.http = isOwnHttp ? HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).followRedirects(HttpClient.Redirect.NEVER)
-                .connectTimeout(settings.timeout().compareTo(CONNECT_MAX) < 0 ? settings.timeout() : CONNECT_MAX).executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
-        Transport transport = new Transport(http, builder.answerMax);
-        this.three = settings.wire() == Wire.THREE ? new Sessions3(settings, transport) : null;
-        this.old = three == null ? new OldSessions(settings, transport) : null;
+                .connectTimeout(builder.connectTimeout == null ? Builder.CONNECT_TIMEOUT : builder.connectTimeout)
+                .executor(Executors.newVirtualThreadPerTaskExecutor()).build() : builder.http;
+        Transport transport = new Transport(http, builder.headTimeout, builder.answerMaxBytes);
+        this.sessions = settings.wire() == Wire.NATIVE ? new NativeSessions(settings, transport) : null;
+        this.compat = sessions == null ? new CompatSessions(settings, transport) : null;
     }
 
-    /** A session as it may be shown.
+    /** Public facts about a session.
      *
-     * @param suite of wire 3, else null
-     * @param metrics what agreeing it cost
+     * @param suite null on wires 1 and 2
+     * @param metrics measurements of its agreement
      */
     public record SessionInfo(String id, String suite, CallMetrics metrics) {
     }
 
-    /** Begins to build a client of the service at this URL. */
+    /** Begins to build a client.
+     *
+     * @param url the service, to which sealed requests go: {@code https://} or {@code http://}, a host, and a path if there is one
+     */
     public static Builder builder(URI url) {
         return new Builder(url);
     }
 
-    /** Agrees a session if there is none, and says which there is. */
+    /** Returns the session in use; agrees one if there is none.
+     *
+     * @throws SealwayException of the stage {@code agreement}
+     */
     public SessionInfo session() {
-        Deadline deadline = Deadline.in(settings.timeout());
-        if (three == null) {
-            OldSessions.Agreed agreed = old.session(null, deadline);
+        Deadline deadline = Deadline.in(settings.totalTimeout());
+        if (sessions == null) {
+            CompatSessions.Lease agreed = compat.session(null, deadline);
             return new SessionInfo(agreed.session().id(), null, agreed.metrics());
         }
-        Live live = three.acquire(null, deadline);
+        LiveSession live = sessions.acquire(null, deadline);
         try {
             return new SessionInfo(live.session().id(), live.session().agreed().suite(), live.metrics());
         } finally {
@@ -69,14 +79,21 @@ public final class SealwayClient implements AutoCloseable {
         }
     }
 
-    /** Sends a request and gives its whole answer. An interrupt of the thread cancels the call. */
+    /** Sends a request and returns its whole answer. An interrupt of the thread cancels the call.
+     *
+     * @throws SealwayException if there is no answer that opens
+     */
     public SealedAnswer send(SealedRequest request) {
-        Options.present(request, "request", "SealedRequest.get makes one");
-        Deadline deadline = Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout());
-        return three == null ? old.call(request, deadline) : three.call(request, deadline);
+        Deadline deadline = deadline(request);
+        return sessions == null ? compat.call(request, deadline) : sessions.call(request, deadline);
     }
 
-    /** The same on a virtual thread; cancelling the future cancels the call. */
+    private Deadline deadline(SealedRequest request) {
+        Options.present(request, "request", "SealedRequest.get makes one");
+        return Deadline.in(request.totalTimeout() == null ? settings.totalTimeout() : request.totalTimeout());
+    }
+
+    /** Sends a request on a virtual thread; see {@link #send}. Cancelling the future cancels the call. */
     public CompletableFuture<SealedAnswer> sendAsync(SealedRequest request) {
         CompletableFuture<SealedAnswer> out = new CompletableFuture<>();
         Thread thread = Thread.ofVirtual().start(() -> {
@@ -94,58 +111,70 @@ public final class SealwayClient implements AutoCloseable {
         return out;
     }
 
-    /** Sends a request whose answer is opened as it comes; wire 3 alone. The time limit is for the answer's head. */
+    /** Sends a request and returns its answer as a stream, once its first frame has opened. Wire 3 alone.
+     *
+     * @throws SealwayException if there is no answer that opens
+     */
     public SealedStream stream(SealedRequest request) {
         return stream(request, null);
     }
 
-    /** The same with a body that is sealed as it is read: each read ends a frame. It is closed when it was sent. */
+    /** Sends a request whose body is sealed as it is read, and returns its answer as a stream. Wire 3 alone.
+     *
+     * @param body each read of it is sent before the next one; it is closed after the last
+     * @throws SealwayException if there is no answer that opens
+     */
     public SealedStream stream(SealedRequest request, InputStream body) {
-        if (three == null) {
-            throw new IllegalArgumentException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.THREE");
+        if (sessions == null) {
+            throw new UsageException("wire is 1 or 2, which have no streams: call send, or build the client for Wire.NATIVE");
         }
-        Options.present(request, "request", "SealedRequest.get makes one");
-        return three.stream(request, body, Deadline.in(request.timeout() == null ? settings.timeout() : request.timeout()));
+        return sessions.stream(request, body, deadline(request));
     }
 
-    /** Whether calls go to this URL's origin: scheme, host and port. */
+    /** Returns true if a URL is of the service's origin: scheme, host and port. */
     public boolean isOwnOrigin(URI url) {
-        return url.getScheme() != null && url.getHost() != null && Settings.origin(settings.serverUrl()).equals(Settings.origin(url));
+        return url.getScheme() != null && url.getHost() != null && Settings.origin(settings.url()).equals(Settings.origin(url));
     }
 
-    /** Begins an exchange that another HTTP library carries; wire 3 alone. It agrees a session where there is none, so it blocks. */
+    /** Begins an exchange whose bytes another HTTP library carries. Wire 3 alone. Blocks while a session is agreed.
+     *
+     * @throws SealwayException of the stages {@code configuration} and {@code agreement}
+     */
     public SealedExchange exchange(String method, String target) {
-        if (three == null) {
-            throw new IllegalArgumentException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.THREE");
+        if (sessions == null) {
+            throw new UsageException("wire is 1 or 2, which other libraries do not carry: build the client for Wire.NATIVE");
         }
-        return new SealedExchange(three, settings, three.acquire(null, Deadline.in(settings.timeout())), method, target);
+        return new SealedExchange(sessions, settings, sessions.acquire(null, Deadline.in(settings.totalTimeout())), method, target);
     }
 
-    /** Has the service forget the session, and wipes its keys; on wires 1 and 2 it is forgotten here alone. */
+    /** Ends the session at the service and wipes its keys. On wires 1 and 2 the client alone forgets it.
+     *
+     * @throws SealwayException if the service cannot be told
+     */
     public void end() {
-        if (three == null) {
-            old.forget();
+        if (sessions == null) {
+            compat.forget();
         } else {
-            three.end(Deadline.in(settings.timeout()));
+            sessions.end(Deadline.in(settings.totalTimeout()));
         }
     }
 
-    /** Forgets the session here and wipes its keys; the next call agrees another. */
+    /** Forgets the session and wipes its keys, without asking the service. The next call agrees another one. */
     public void forget() {
-        if (three == null) {
-            old.forget();
+        if (sessions == null) {
+            compat.forget();
         } else {
-            three.forget();
+            sessions.forget();
         }
     }
 
-    /** Wipes the keys; no call may be under way any more. */
+    /** Wipes the keys. No call may be under way. */
     @Override
     public void close() {
-        if (three == null) {
-            old.close();
+        if (sessions == null) {
+            compat.close();
         } else {
-            three.forget();
+            sessions.forget();
         }
         if (isOwnHttp) {
             http.shutdownNow();
@@ -154,162 +183,192 @@ public final class SealwayClient implements AutoCloseable {
 
     @Override
     public String toString() {
-        return "SealwayClient[" + settings.serverUrl() + ", wire " + settings.wire().number() + "]";
+        return "SealwayClient[" + settings.url() + ", wire " + settings.wire().number() + "]";
     }
 
-    /** Builds a client. */
+    /** Checks a total timeout, which alone may be zero. */
+    static Duration totalTimeout(Duration value) {
+        return Duration.ZERO.equals(value) ? value : timeout(value, "totalTimeout");
+    }
+
+    private static Duration timeout(Duration value, String name) {
+        return Options.within(value, Duration.ZERO, LONGEST, name);
+    }
+
+    /** Options of a client. A setter throws a {@link UsageException} that names the option if its value is wrong. */
     public static final class Builder {
-        private static final String TRUST_REMEDY = "pin the service's keys (Trust.pins) or its root (Trust.root), or say that the first use is trusted"
-                + " (Trust.firstUse)";
-        private final URI sessionUrl;
-        private URI serverUrl;
-        private Wire wire = Wire.THREE;
+        private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
+        private static final String TRUST = "pin the service's keys (Trust.pins) or their root (Trust.root), or trust the first use (Trust.firstUse)";
+        private static final String URL = "give an address such as https://api.example.com:8443";
+        private final URI url;
+        private URI authorityUrl;
+        private Wire wire = Wire.NATIVE;
         private String initPath = "/session/init";
         private List<Suite> suites = Suite.ALL;
         private String clientId = "sealway-java";
         private Long ttlSec;
         private Trust trust;
         private Supplier<String> authorization = () -> null;
-        private UnaryOperator<InitRequest> prove;
-        private Duration timeout = Duration.ofSeconds(30);
+        private UnaryOperator<InitRequest> proof;
+        private Duration connectTimeout;
+        private Duration headTimeout = Duration.ofSeconds(30);
+        private Duration totalTimeout = Duration.ofSeconds(60);
+        private Duration idleTimeout = Duration.ofSeconds(60);
+        private int answerMaxBytes = 16 << 20;
+        private Consumer<CallMetrics> onMetrics = metrics -> { };
         private InstantSource day = InstantSource.system();
-        private Duration idleTimeout = Duration.ofSeconds(30);
-        private int answerMax = 4 << 20;
-        private long streamMax = 1L << 30;
         private HttpClient http;
 
         private Builder(URI url) {
-            this.sessionUrl = base(url, "url");
-            this.serverUrl = sessionUrl;
+            this.url = base(url, "url");
+            this.authorityUrl = this.url;
         }
 
         private static URI base(URI url, String name) {
-            Options.present(url, name, "give the service's address, as https://api.example.com");
+            Options.present(url, name, URL);
             boolean isHttp = "http".equalsIgnoreCase(url.getScheme()) || "https".equalsIgnoreCase(url.getScheme());
             if (!isHttp || url.getHost() == null || url.getRawUserInfo() != null || url.getRawQuery() != null || url.getRawFragment() != null) {
                 // Not quoted: it may hold a password.
-                throw new IllegalArgumentException(name + " is not http:// or https:// and a host, as https://api.example.com:8443: no user, query"
-                        + " or fragment may stand in it");
+                throw new UsageException(name + " is not http:// or https:// and a host without user, query and fragment: " + URL);
             }
             String text = url.toString();
             return URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
         }
 
-        /** Where calls go, if that is not where sessions are agreed. */
-        public Builder serverUrl(URI url) {
-            serverUrl = base(url, "serverUrl");
+        /** Sets the address at which sessions are agreed and identity keys published; the service's by default. */
+        public Builder authorityUrl(URI value) {
+            authorityUrl = base(value, "authorityUrl");
             return this;
         }
 
-        /** The wire; 3 unless set. */
+        /** Sets the wire; the native protocol, wire 3, by default. */
         public Builder wire(Wire value) {
-            wire = Options.present(value, "wire", "give one of Wire.ONE, TWO and THREE");
+            wire = Options.present(value, "wire", "give one of Wire.ONE, TWO and NATIVE");
             return this;
         }
 
-        /** Where sessions of wires 1 and 2 are agreed; {@code /session/init} unless set. */
+        /** Sets the path of inits on wires 1 and 2; {@code /session/init} by default. */
         public Builder initPath(String path) {
             if (!Options.present(path, "initPath", "give a path, as /session/init").startsWith("/")) {
-                throw new IllegalArgumentException("initPath does not begin with a slash: give a path, as /session/init");
+                throw new UsageException("initPath does not begin with a slash: give a path, as /session/init");
             }
             initPath = path;
             return this;
         }
 
-        /** The suites, the one liked most first; all unless set. */
+        /** Sets the suites, in order of preference; all by default. */
         public Builder suites(Suite... values) {
             String remedy = "give at least one suite, as Suite.P256, or leave it out for all";
             for (Suite each : Options.present(values, "suites", remedy)) {
                 Options.present(each, "one of suites", remedy);
             }
             if (values.length == 0) {
-                throw new IllegalArgumentException("suites is empty: " + remedy);
+                throw new UsageException("suites is empty: " + remedy);
             }
             suites = List.of(values);
             return this;
         }
 
-        /** Who the client says it is: 1 to 256 printable ASCII characters without a bar. */
+        /** Sets the name of the client: 1 to 256 printable ASCII characters without a bar; {@code sealway-java} by default. */
         public Builder clientId(String value) {
             if (!Forms.isClientId(Options.present(value, "clientId", "leave it out for sealway-java"))) {
-                throw new IllegalArgumentException("clientId is not 1 to 256 printable ASCII characters without a bar");
+                throw new UsageException("clientId is not 1 to 256 printable ASCII characters without a bar");
             }
             clientId = value;
             return this;
         }
 
-        /** The life that is asked for, in whole seconds; the service has the last word. */
+        /** Sets the life to ask for, in whole seconds; the service decides. Its default applies by default. */
         public Builder ttl(Duration value) {
-            ttlSec = Options.atLeast(Options.within(value, Duration.ZERO, Duration.ofDays(365), "ttl").toSeconds(), 1, "ttl in seconds");
+            ttlSec = Options.atLeast(timeout(value, "ttl").toSeconds(), 1, "ttl in seconds");
             return this;
         }
 
-        /** Whom to trust; on wire 3 it has to be said. */
+        /** Sets the verification of the service's identity. Wire 3 requires it. */
         public Builder trust(Trust value) {
-            trust = Options.present(value, "trust", TRUST_REMEDY);
+            trust = Options.present(value, "trust", TRUST);
             return this;
         }
 
-        /** The value of {@code Authorization} at an init, asked for at each. */
+        /** Sets the function that returns the value of {@code Authorization}, such as {@code Bearer …}, at each init; it may block. None by
+         * default, and where it returns null. */
         public Builder authorization(Supplier<String> value) {
             authorization = Options.present(value, "authorization", "give a supplier, or leave it out for none");
             return this;
         }
 
-        /** Makes a DPoP proof of each init, by {@link InitRequest#initHash} and {@link InitRequest#withProof}. */
+        /** Sets the function that adds a DPoP proof to each init, by {@link InitRequest#initHash} and {@link InitRequest#withProof}. None by
+         * default. */
         public Builder proof(UnaryOperator<InitRequest> value) {
-            prove = value;
+            proof = Options.present(value, "proof", "give a function, or leave it out for none");
             return this;
         }
 
-        /** For a whole call, retries and the agreement included; 30 seconds unless set. Connecting has 10 of them at most. */
-        public Builder timeout(Duration value) {
-            timeout = Options.within(value, Duration.ZERO, Duration.ofDays(365), "timeout");
+        /** Sets the time to connect, TCP and TLS; 10 seconds by default. An {@link #httpClient} has its own. */
+        public Builder connectTimeout(Duration value) {
+            connectTimeout = timeout(value, "connectTimeout");
             return this;
         }
 
-        /** Between two parts of a streamed answer; 30 seconds unless set. */
+        /** Sets the time from the last part of a request to the head of its answer, and to the first frame of a streamed one; 30 seconds by
+         * default. It includes the time to connect for a request without a body. */
+        public Builder headTimeout(Duration value) {
+            headTimeout = timeout(value, "headTimeout");
+            return this;
+        }
+
+        /** Sets the time of a whole call: agreement, retries, request and the body of the answer; 60 seconds by default. Zero sets no limit, for
+         * streams without an end. */
+        public Builder totalTimeout(Duration value) {
+            totalTimeout = SealwayClient.totalTimeout(value);
+            return this;
+        }
+
+        /** Sets the time between two parts of a streamed answer; 60 seconds by default. */
         public Builder idleTimeout(Duration value) {
-            idleTimeout = Options.within(value, Duration.ZERO, Duration.ofDays(365), "idleTimeout");
+            idleTimeout = timeout(value, "idleTimeout");
             return this;
         }
 
-        /** The longest sealed answer that is read whole, in bytes; 4 MiB unless set. */
-        public Builder answerMax(int bytes) {
-            answerMax = (int) Options.atLeast(bytes, 1, "answerMax");
+        /** Sets the bound on an answer that is opened whole, in sealed bytes; 16 MiB by default. */
+        public Builder answerMaxBytes(int bytes) {
+            answerMaxBytes = (int) Options.atLeast(bytes, 1, "answerMaxBytes");
             return this;
         }
 
-        /** The longest body of a streamed answer, in bytes; 1 GiB unless set. */
-        public Builder streamMax(long bytes) {
-            streamMax = Options.atLeast(bytes, 1, "streamMax");
+        /** Sets the function that receives the measurements of each exchange, on the thread of its call. It must not block. */
+        public Builder onMetrics(Consumer<CallMetrics> value) {
+            onMetrics = Options.present(value, "onMetrics", "give a function, or leave it out for none");
             return this;
         }
 
-        /** An HTTP client of the caller's, which has to follow no redirects. */
+        /** Sets the HTTP client, for proxies, TLS and client certificates. It must follow no redirects. */
         public Builder httpClient(HttpClient value) {
             if (Options.present(value, "httpClient", "leave it out for one of its own").followRedirects() != HttpClient.Redirect.NEVER) {
-                throw new IllegalArgumentException("httpClient follows redirects: build it with HttpClient.Redirect.NEVER");
+                throw new UsageException("httpClient follows redirects: build it with HttpClient.Redirect.NEVER");
             }
             http = value;
             return this;
         }
 
-        /** The clock of the day; the system's unless set. */
+        /** Sets the clock of the day; the system's by default. */
         Builder day(InstantSource value) {
             day = value;
             return this;
         }
 
         private Settings settings() {
-            if (wire == Wire.THREE) {
-                Options.present(trust, "trust", TRUST_REMEDY);
+            if (wire == Wire.NATIVE) {
+                Options.present(trust, "trust", TRUST);
             }
-            return new Settings(sessionUrl, serverUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, prove, timeout,
-                    idleTimeout, streamMax, new SecureRandom(), day);
+            if (http != null && connectTimeout != null) {
+                throw new UsageException("connectTimeout has no effect on an httpClient: set it there");
+            }
+            return new Settings(url, authorityUrl, wire, initPath, suites, clientId, ttlSec, trust, authorization, proof, totalTimeout,
+                    idleTimeout, onMetrics, new SecureRandom(), day);
         }
 
-        /** Builds it; nothing is sent yet. */
+        /** Builds the client. Nothing is sent yet. */
         public SealwayClient build() {
             return new SealwayClient(this);
         }

@@ -1,7 +1,7 @@
 package dev.sealway.client;
 
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.security.SecureRandom;
@@ -9,22 +9,36 @@ import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/** What a client was built with. */
-record Settings(URI sessionUrl, URI serverUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
-        Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> prove, Duration timeout, Duration idleTimeout,
-        long streamMax, SecureRandom random, InstantSource day) {
-    /** How the service is named in a trust store: scheme, host and port. */
+/** The options of a client. */
+record Settings(URI url, URI authorityUrl, Wire wire, String initPath, List<Suite> suites, String clientId, Long ttlSec,
+        Trust trust, Supplier<String> authorization, UnaryOperator<InitRequest> proof, Duration totalTimeout, Duration idleTimeout,
+        Consumer<CallMetrics> onMetrics, SecureRandom random, InstantSource day) {
+    /** Returns the name of the service in a trust store: scheme, host and port. */
     String origin() {
-        return origin(sessionUrl);
+        return origin(authorityUrl);
+    }
+
+    String authorityHost() {
+        return host(authorityUrl);
     }
 
     static String origin(URI url) {
-        String scheme = url.getScheme().toLowerCase(Locale.ROOT);
-        int port = url.getPort() >= 0 ? url.getPort() : scheme.equals("https") ? 443 : 80;
-        return scheme + "://" + url.getHost().toLowerCase(Locale.ROOT) + ":" + port;
+        return url.getScheme().toLowerCase(Locale.ROOT) + "://" + host(url);
+    }
+
+    /** Returns host and port, also where the port is the scheme's own. */
+    static String host(URI url) {
+        int port = url.getPort() >= 0 ? url.getPort() : url.getScheme().equalsIgnoreCase("https") ? 443 : 80;
+        return url.getHost().toLowerCase(Locale.ROOT) + ":" + port;
+    }
+
+    CallMetrics measured(CallMetrics metrics) {
+        onMetrics.accept(metrics);
+        return metrics;
     }
 
     byte[] draw(int length) {

@@ -1,27 +1,25 @@
 package dev.sealway.client;
 
-import dev.sealway.wire.Options;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.UnaryOperator;
 
-/** Where a client keeps the keys of the services that it has met. */
+/** Keeps the keys of the services that a client has met. {@link FileTrustStore} keeps them in a file. */
 public interface TrustStore {
-    /** The lines that were kept for an origin ({@code scheme://host:port}); empty where it was never met. */
+    /** Returns the lines that are kept for an origin ({@code scheme://host:port}); none if it was never met. */
     List<String> load(String origin);
 
-    /** Keeps lines for an origin, in place of those that there were. */
+    /** Replaces the lines of an origin. */
     void save(String origin, List<String> lines);
 
-    /** Keeps what {@code change} makes of an origin's lines. A store that several clients or processes share does this as one step, so that
-     * nobody writes between reading and writing; this default does not. What {@code change} throws is thrown, and nothing is kept. */
+    /** Replaces the lines of an origin by those that {@code change} returns. A store that several clients or processes share does this in one
+     * step, so that no other writer comes in between; this default does not. If {@code change} throws, nothing is kept. */
     default void update(String origin, UnaryOperator<List<String>> change) {
         save(origin, change.apply(load(origin)));
     }
 
-    /** One that forgets everything when the process ends: for tests and measurements. */
+    /** Returns a store that forgets everything when the process ends, for tests and measurements. */
     static TrustStore inMemory() {
         Map<String, List<String>> kept = new ConcurrentHashMap<>();
         return new TrustStore() {
@@ -40,10 +38,5 @@ public interface TrustStore {
                 kept.compute(origin, (same, lines) -> List.copyOf(change.apply(lines == null ? List.of() : lines)));
             }
         };
-    }
-
-    /** One in a file, a line an origin, which several processes may share. */
-    static TrustStore inFile(Path file) {
-        return new FileTrustStore(Options.present(file, "file", "give its path"));
     }
 }

@@ -9,9 +9,10 @@ import com.sun.net.httpserver.HttpServer;
 import com.sun.net.httpserver.HttpsConfigurator;
 import com.sun.net.httpserver.HttpsServer;
 import dev.sealway.crypto.P256;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
@@ -21,7 +22,6 @@ import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URI;
-import java.net.http.HttpConnectTimeoutException;
 import java.nio.channels.UnresolvedAddressException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -31,13 +31,14 @@ import java.time.Duration;
 import java.util.List;
 import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
+import javax.net.ssl.SSLException;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What an error says: what happened, of which host, and what to do; and never a secret. */
+/** Errors say the stage, the code, the host and the remedy, whether a retry is safe, and never a secret. */
 @Timeout(120)
 class ErrorsTest {
     private FakeService service;
@@ -56,23 +57,32 @@ class ErrorsTest {
         return new SealedRequest("POST", "/echo?card=hunter2", List.of(new Header("x-own", "hunter2")), "hunter2".getBytes(), null);
     }
 
-    private void assertTold(URI url, String code, Wire wire, Duration timeout, Trust trust, String... wants) {
-        try (SealwayClient client = SealwayClient.builder(url).suites(Suite.P256).wire(wire).trust(trust).timeout(timeout)
-                .authorization(() -> "Bearer hunter2").build()) {
+    private SealwayException assertError(SealwayClient.Builder builder, Stage stage, String code, URI host, String... wants) {
+        try (SealwayClient client = builder.build()) {
             SealwayException failed = assertThrows(SealwayException.class, () -> client.send(post()));
-            String told = failed.getMessage();
-            assertEquals(code, failed.code(), told);
-            assertTrue(told.contains(url.getAuthority()), told);
-            assertFalse(told.contains("hunter2"), told);
+            String message = failed.getMessage();
+            assertEquals(code, failed.code(), message);
+            assertEquals(stage, failed.stage(), message);
+            assertEquals(host.getAuthority(), failed.host());
+            assertTrue(message.startsWith(code) && message.contains(" at " + failed.host() + ": ") && message.contains(failed.remedy()), message);
+            assertTrue(failed.remedy().matches("[A-Z0-9].{10,}[.]"), failed.remedy());
+            assertFalse(message.contains("hunter2"), message);
             for (String want : wants) {
-                assertTrue(told.contains(want), told);
+                assertTrue(message.contains(want), message);
             }
+            return failed;
         }
     }
 
-    private void assertTold(URI url, String code, Duration timeout, String... wants) {
+    private SealwayClient.Builder builder(URI url, Wire wire, Trust trust) {
+        return SealwayClient.builder(url).suites(Suite.P256).wire(wire).trust(trust).authorization(() -> "Bearer hunter2");
+    }
+
+    /** Nothing was sent, and the cause may pass. */
+    private void assertRetryable(URI url, String code, Duration headTimeout, String... wants) {
         for (Wire wire : Wire.values()) {
-            assertTold(url, code, wire, timeout, Trust.pins(List.of(service.pin())), wants);
+            SealwayClient.Builder builder = builder(url, wire, Trust.pins(service.pin())).headTimeout(headTimeout).connectTimeout(Duration.ofSeconds(3));
+            assertTrue(assertError(builder, Stage.AGREEMENT, code, url, wants).retryable());
         }
     }
 
@@ -113,33 +123,68 @@ class ErrorsTest {
     }
 
     @Test
-    void ofAServiceThatDoesNotAnswer(@TempDir Path folder) throws Exception {
+    void aServiceThatDoesNotAnswerIsUnreachableLateOrBroken(@TempDir Path folder) throws Exception {
         Duration patient = Duration.ofSeconds(30);
         int port;
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
             port = socket.getLocalPort();
         }
-        assertTold(local("http", port), "unreachable", patient, "the connection was refused", "check the address and port");
+        assertRetryable(local("http", port), "unreachable", patient, "the connection was refused");
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))) {
-            assertTold(local("http", silent.getLocalPort()), "deadline", Duration.ofMillis(300), "within 300 ms (timeout)", "wait longer");
+            assertRetryable(local("http", silent.getLocalPort()), "timeout", Duration.ofMillis(300), "within 300 ms (option `headTimeout`)");
+            // A handshake that nobody answers is part of connecting.
+            SealwayClient.Builder builder = builder(local("https", silent.getLocalPort()), Wire.NATIVE, Trust.pins(service.pin()));
+            assertTrue(assertError(builder.connectTimeout(Duration.ofMillis(300)), Stage.AGREEMENT, "unreachable", local("https", silent.getLocalPort()),
+                    "(option `connectTimeout`)").retryable());
         }
         try (ServerSocket hangsUp = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))) {
             answerAll(hangsUp, "");
-            assertTold(local("http", hangsUp.getLocalPort()), "unreachable", patient, "the connection broke");
+            assertRetryable(local("http", hangsUp.getLocalPort()), "network", patient, "the connection broke");
         }
         HttpsServer tls = tls(folder);
         try {
-            assertTold(local("https", tls.getAddress().getPort()), "unreachable", patient, "TLS failed", "certificat", "trusts");
+            assertRetryable(local("https", tls.getAddress().getPort()), "unreachable", patient, "TLS failed", "certificat");
         } finally {
             tls.stop(0);
         }
         try (ServerSocket plain = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))) {
             answerAll(plain, "HTTP/1.1 400 Bad Request\r\n\r\n");
-            assertTold(local("https", plain.getLocalPort()), "unreachable", patient, "TLS failed", "check that the port speaks TLS");
+            assertRetryable(local("https", plain.getLocalPort()), "unreachable", patient, "TLS failed");
         }
-        URI url = URI.create("https://a.example:8443");
-        assertTrue(Transport.refusal(url, new HttpConnectTimeoutException("hunter2")).getMessage().contains("a.example:8443: it took too long to connect"));
-        assertTrue(Transport.refusal(url, new IOException(new UnresolvedAddressException())).getMessage().contains("its name was not found"));
+        SealwayException unnamed = Transport.failure(Stage.CALL, "a.example:443", new IOException(new UnresolvedAddressException()));
+        assertTrue(unnamed.retryable() && unnamed.getMessage().contains("the host name was not found"), unnamed.getMessage());
+        // Behind the handshake, TLS may fail after the request.
+        SealwayException broken = Transport.failure(Stage.CALL, "a.example:443", new IOException(new SSLException("bad record")));
+        assertEquals("network", broken.code());
+        assertFalse(broken.retryable());
+    }
+
+    @Test
+    void aCallWithoutAConnectionMayBeSentAgainAndOneThatBrokeMayNot() throws IOException {
+        URI url;
+        try (ServerSocket hangsUp = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))) {
+            url = local("http", hangsUp.getLocalPort());
+            answerAll(hangsUp, "");
+            SealwayClient.Builder builder = builder(url, Wire.NATIVE, Trust.pins(service.pin())).authorityUrl(service.url());
+            assertFalse(assertError(builder, Stage.CALL, "network", url, "the outcome of the request is unknown").retryable());
+        }
+        SealwayClient.Builder builder = builder(url, Wire.NATIVE, Trust.pins(service.pin())).authorityUrl(service.url());
+        assertTrue(assertError(builder, Stage.CALL, "unreachable", url, "the connection was refused").retryable());
+    }
+
+    @Test
+    void aRequestThatCannotBeSealedIsAnErrorOfTheConfiguration() {
+        try (SealwayClient client = builder(service.url(), Wire.NATIVE, Trust.pins(service.pin())).build()) {
+            for (SealedRequest wrong : List.of(new SealedRequest("CONNECT", "/", List.of(), new byte[0], null),
+                    SealedRequest.get("/" + "x".repeat(9000)), SealedRequest.get("/ x"), SealedRequest.get("/").withHeader("a b", "c"),
+                    SealedRequest.get("/").withHeader("X-Kid", "c"))) {
+                SealwayException failed = assertThrows(SealwayException.class, () -> client.send(wrong), wrong.toString());
+                assertEquals(Stage.CONFIGURATION, failed.stage(), failed.getMessage());
+                assertEquals("", failed.host());
+                assertFalse(failed.retryable());
+            }
+            assertEquals(0, service.calls.get());
+        }
     }
 
     private static HttpServer answering(int status, String body) throws IOException {
@@ -153,45 +198,56 @@ class ErrorsTest {
     }
 
     @Test
-    void ofAPageInPlaceOfAnAnswer() throws IOException {
+    void aPageInPlaceOfAnAnswerIsNamedAsOne() throws IOException {
         HttpServer portal = answering(200, "<!DOCTYPE html><html>Accept our terms</html>");
         try {
-            assertTold(local("http", portal.getAddress().getPort()), "status", Duration.ofSeconds(30), "captive portal", "open the address in a browser");
+            URI url = local("http", portal.getAddress().getPort());
+            for (Wire wire : Wire.values()) {
+                assertFalse(assertError(builder(url, wire, Trust.pins(service.pin())), Stage.AGREEMENT, "unsealed", url, "captive portal").retryable());
+            }
         } finally {
             portal.stop(0);
         }
         service.misbehaviour = (exchange, honest) -> FakeService.plain(exchange, 200, "<html>Accept our terms</html>".getBytes());
-        assertTold(service.url(), "status", Wire.THREE, Duration.ofSeconds(30), Trust.pins(List.of(service.pin())), "captive portal");
+        assertError(builder(service.url(), Wire.NATIVE, Trust.pins(service.pin())), Stage.CALL, "unsealed", service.url(), "captive portal");
     }
 
     @Test
-    void ofAKeyThatIsNotTrusted() {
-        Duration patient = Duration.ofSeconds(30);
+    void aKeyThatIsNotTrustedIsAnErrorOfTheAgreement() {
         String other = StrictBase64.encode(FakeService.identity().publicKey());
-        // The service says itself that none of the pinned keys is its own; or it signs with its key all the same.
-        assertTold(service.url(), "key_retired", Wire.THREE, patient, Trust.pins(List.of(other)), "another service or an impostor", "pin those");
+        // The service says that none of the pinned keys is its own; or it signs with its key all the same.
+        assertFalse(assertError(builder(service.url(), Wire.NATIVE, Trust.pins(other)), Stage.AGREEMENT, "key_retired", service.url(), "(option `trust`)")
+                .retryable());
         service.root = P256.generate(new SecureRandom());
-        assertTold(service.url(), "key_untrusted", Wire.THREE, patient, Trust.root(other, TrustStore.inMemory()), "another service or an impostor",
-                "Ask its operator");
+        assertFalse(assertError(builder(service.url(), Wire.NATIVE, Trust.root(other)), Stage.AGREEMENT, "key_untrusted", service.url(),
+                "another service or an impostor", "(option `trust`)").retryable());
     }
 
     @Test
-    void ofARefusal() throws IOException {
-        Duration patient = Duration.ofSeconds(30);
-        Trust trust = Trust.pins(List.of(service.pin()));
-        for (List<String> each : List.of(List.of("clock_skew", "400", "too far from the service's"), List.of("session_expired", "401", "its session is gone"),
-                List.of("policy", "403", "ask its operator"))) {
+    void aProblemOfACallIsNotRetryable() {
+        for (List<String> each : List.of(List.of("clock_skew", "400", "outcome of the request is unknown"),
+                List.of("session_expired", "401", "outcome of the request is unknown"), List.of("policy", "403", "status 403"),
+                List.of("store_unavailable", "503", "status 503"))) {
             service.misbehaviour = (exchange, honest) -> FakeService.plain(exchange, Integer.parseInt(each.get(1)),
                     ("{\"type\":\"urn:sealway:problem:" + each.get(0) + "\",\"code\":\"" + each.get(0) + "\"}").getBytes());
-            assertTold(service.url(), each.get(0), Wire.THREE, patient, trust, each.get(2));
+            assertFalse(assertError(builder(service.url(), Wire.NATIVE, Trust.pins(service.pin())), Stage.CALL, each.get(0), service.url(), each.get(2))
+                    .retryable());
         }
-        HttpServer old = answering(400, "{\"error\":\"CRYPTO_ERROR\"}");
-        try {
-            for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
-                assertTold(local("http", old.getAddress().getPort()), "CRYPTO_ERROR", wire, patient, trust, "check this machine's clock");
+    }
+
+    @Test
+    void aProblemOfTheAgreementIsRetryableIfItPasses() throws IOException {
+        for (List<String> each : List.of(List.of("CRYPTO_ERROR", "400"), List.of("SERVICE_UNAVAILABLE", "503"), List.of("RATE_LIMITED", "429"))) {
+            HttpServer server = answering(Integer.parseInt(each.get(1)), "{\"error\":\"" + each.get(0) + "\"}");
+            try {
+                URI url = local("http", server.getAddress().getPort());
+                for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
+                    assertEquals(!each.get(1).equals("400"),
+                            assertError(builder(url, wire, Trust.pins(service.pin())), Stage.AGREEMENT, each.get(0), url).retryable());
+                }
+            } finally {
+                server.stop(0);
             }
-        } finally {
-            old.stop(0);
         }
     }
 }

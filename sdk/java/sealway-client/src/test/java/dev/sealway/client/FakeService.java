@@ -16,14 +16,14 @@ import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.NativeReply;
-import dev.sealway.session.three.Problem;
-import dev.sealway.session.three.Proofs;
-import dev.sealway.session.three.ServerShare;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeReply;
+import dev.sealway.session.nativeprotocol.Problem;
+import dev.sealway.session.nativeprotocol.Proofs;
+import dev.sealway.session.nativeprotocol.ServerShare;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
@@ -235,11 +235,11 @@ final class FakeService implements AutoCloseable {
         authorizations.add(String.valueOf(exchange.getRequestHeaders().getFirst("Authorization")));
         proofs.add(String.valueOf(request.proof()));
         try {
-            Acceptance.Accepted accepted = Acceptance.accept(request, tokenInstead != null ? tokenInstead : exchange.getRequestHeaders().getFirst("Authorization"),
+            Acceptance.Grant accepted = Acceptance.accept(request, tokenInstead != null ? tokenInstead : exchange.getRequestHeaders().getFirst("Authorization"),
                     decision(), suites, identities, suite -> ServerShare.generate(suite, random), null);
             sessions.put(accepted.session().id(), accepted.session());
             plain(exchange, 201, accepted.body());
-        } catch (dev.sealway.wire.RefusedException refused) {
+        } catch (dev.sealway.wire.ProtocolException refused) {
             plain(exchange, 409, Problem.of(refused.code(), Map.of("suites", suites)).write());
         }
     }
@@ -290,7 +290,7 @@ final class FakeService implements AutoCloseable {
         PlainRequest request = opened.release(Fresh.granted(opened.claim()));
         if (path.endsWith("/renew")) {
             renewals.incrementAndGet();
-            Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(request.first()), null, decision(), suites, identities,
+            Acceptance.Grant accepted = Acceptance.accept(InitRequest.read(request.first()), null, decision(), suites, identities,
                     suite -> ServerShare.generate(suite, random), session);
             sessions.put(accepted.session().id(), accepted.session());
             send(exchange, seal(request.reply(), 201, List.of(), accepted.body()), 201);

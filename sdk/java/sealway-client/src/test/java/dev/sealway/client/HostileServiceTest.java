@@ -8,30 +8,37 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.FakeService.Misbehaviour;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.SealwayException;
+import dev.sealway.wire.Stage;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.SequenceInputStream;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 
 /** A service that lies, stalls or breaks off: typed errors, nothing hangs, nothing of a plaintext in a message. */
 @Timeout(30)
@@ -47,8 +54,12 @@ class HostileServiceTest {
     }
 
     private SealwayClient.Builder builder() {
-        return SealwayClient.builder(service.url()).trust(Trust.pins(List.of(service.pin()))).timeout(Duration.ofSeconds(8))
-                .suites(Suite.P256, Suite.X25519MLKEM768);
+        return builder(service.url());
+    }
+
+    private SealwayClient.Builder builder(URI url) {
+        return SealwayClient.builder(url).authorityUrl(service.url()).trust(Trust.pins(service.pin())).totalTimeout(Duration.ofSeconds(8))
+                .answerMaxBytes(4 << 20).suites(Suite.P256, Suite.X25519MLKEM768);
     }
 
     @AfterEach
@@ -138,8 +149,8 @@ class HostileServiceTest {
     }
 
     @Test
-    void anAnswerThatIsNotSealedIsNobodys() {
-        assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 200, SECRET.getBytes()));
+    void anAnswerThatIsNotSealedIsUnsealed() {
+        assertRefused("unsealed", (exchange, honest) -> FakeService.plain(exchange, 200, SECRET.getBytes()));
     }
 
     @Test
@@ -154,8 +165,8 @@ class HostileServiceTest {
     }
 
     @Test
-    void aConnectionThatBreaksOffIsUnreachable() {
-        assertRefused("unreachable", (exchange, honest) -> {
+    void aConnectionThatBreaksIsANetworkErrorOfTheCall() {
+        assertRefused("network", (exchange, honest) -> {
             FakeService.head(exchange, honest);
             exchange.sendResponseHeaders(200, honest.body().length + 100L);
             exchange.getResponseBody().write(honest.body());
@@ -192,8 +203,8 @@ class HostileServiceTest {
         };
         long begin = System.nanoTime();
         SealwayException late = assertThrows(SealwayException.class,
-                () -> client.send(request().withTimeout(Duration.ofMillis(700))));
-        assertEquals("deadline", late.code());
+                () -> client.send(request().withTotalTimeout(Duration.ofMillis(700))));
+        assertEquals("timeout", late.code());
         assertTrue(System.nanoTime() - begin < 4_000_000_000L);
     }
 
@@ -215,15 +226,15 @@ class HostileServiceTest {
     }
 
     @Test
-    void a5xxIsARefusalWithItsStatus() {
-        assertRefused("status", (exchange, honest) -> FakeService.plain(exchange, 503, "down".getBytes()));
+    void aStatusOf5xxIsAnErrorWithItsCode() {
+        assertRefused("unsealed", (exchange, honest) -> FakeService.plain(exchange, 503, "down".getBytes()));
         assertRefused("upstream_timeout", (exchange, honest) -> FakeService.plain(exchange, 504,
                 "{\"type\":\"urn:sealway:problem:upstream_timeout\",\"code\":\"upstream_timeout\"}".getBytes()));
     }
 
     @Test
     void aCallThatIsCancelledEndsItsExchangeAtTheServiceToo() throws Exception {
-        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder().serverUrl(tap.url()).build()) {
+        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder(tap.url()).build()) {
             tapped.session();
             CountDownLatch begun = new CountDownLatch(1);
             CountDownLatch end = new CountDownLatch(1);
@@ -243,11 +254,11 @@ class HostileServiceTest {
 
     @Test
     void aCallThatMeetsItsDeadlineEndsItsExchangeAtTheServiceToo() throws Exception {
-        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder().serverUrl(tap.url()).build()) {
+        try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder(tap.url()).build()) {
             tapped.session();
             CountDownLatch end = new CountDownLatch(1);
             service.misbehaviour = (exchange, honest) -> await(end);
-            assertThrows(TransportException.class, () -> tapped.send(request().withTimeout(Duration.ofMillis(400))));
+            assertThrows(TransportException.class, () -> tapped.send(request().withTotalTimeout(Duration.ofMillis(400))));
             assertTrue(tap.ended.await(3, TimeUnit.SECONDS));
             end.countDown();
         }
@@ -316,7 +327,7 @@ class HostileServiceTest {
         }
     }
 
-    /** A body whose next piece is there when somebody gives one; an empty one is the end. */
+    /** A body of the pieces that a test puts; an empty one is the end. */
     private static final class SynchronousBody extends InputStream {
         final BlockingQueue<byte[]> pieces = new LinkedBlockingQueue<>();
 
@@ -338,7 +349,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aServiceThatNobodyIsAtIsUnreachable() throws IOException {
+    void anAddressWithoutAServiceIsUnreachable() throws IOException {
         int port;
         try (ServerSocket socket = new ServerSocket(0)) {
             port = socket.getLocalPort();
@@ -365,14 +376,80 @@ class HostileServiceTest {
             exchange.getResponseBody().flush();
             sleep(4_000);
         };
-        try (SealwayClient patient = builder().idleTimeout(Duration.ofMillis(500)).build()) {
-            assertEquals("deadline", assertThrows(SealwayException.class, () -> patient.stream(request())).code());
+        SealedRequest large = new SealedRequest("POST", "/echo", List.of(), new byte[100_000], null);
+        try (SealwayClient patient = builder().idleTimeout(Duration.ofMillis(500)).build(); SealedStream answer = patient.stream(large)) {
+            SealwayException late = assertThrows(SealwayException.class, answer::readAllBytes);
+            assertEquals("timeout", late.code());
+            assertTrue(late.getMessage().contains("500 ms (option `idleTimeout`)"), late.getMessage());
         }
         service.misbehaviour = (exchange, honest) -> {
             honest.body()[40] ^= 1;
             FakeService.send(exchange, honest);
         };
         assertEquals("unsealable", assertThrows(SealwayException.class, () -> client.stream(request())).code());
+    }
+
+    @Test
+    void theTimeForTheHeadCountsFromTheLastPartOfTheRequest() throws IOException {
+        service.misbehaviour = (exchange, honest) -> sleep(3_000);
+        try (SealwayClient hasty = builder().headTimeout(Duration.ofMillis(400)).build()) {
+            for (Executable call : List.<Executable>of(() -> hasty.send(request()), () -> hasty.send(SealedRequest.get("/echo")),
+                    () -> hasty.stream(request()))) {
+                long begin = System.nanoTime();
+                SealwayException late = assertThrows(SealwayException.class, call);
+                assertEquals("timeout", late.code());
+                assertEquals(Stage.CALL, late.stage());
+                assertFalse(late.retryable());
+                assertTrue(late.getMessage().contains("400 ms (option `headTimeout`)") && late.getMessage().contains("unknown"), late.getMessage());
+                assertTrue(System.nanoTime() - begin < 2_000_000_000L);
+            }
+            service.misbehaviour = FakeService::send;
+            InputStream slow = new SequenceInputStream(Collections.enumeration(IntStream.range(0, 4).mapToObj(at -> new ByteArrayInputStream("x".getBytes()) {
+                @Override
+                public synchronized int read(byte[] out, int from, int length) {
+                    sleep(200);
+                    return super.read(out, from, length);
+                }
+            }).toList()));
+            try (SealedStream answer = hasty.stream(request(), slow)) {
+                assertEquals("xxxx", new String(answer.readAllBytes()));
+            }
+        }
+    }
+
+    @Test
+    void theTotalTimeoutBoundsAStreamUnlessItIsZero() throws IOException {
+        service.misbehaviour = (exchange, honest) -> {
+            FakeService.head(exchange, honest);
+            exchange.sendResponseHeaders(200, 0);
+            exchange.getResponseBody().write(honest.body(), 0, honest.body().length - 1);
+            exchange.getResponseBody().flush();
+            sleep(2_500);
+            exchange.getResponseBody().write(honest.body(), honest.body().length - 1, 1);
+        };
+        byte[] body = new byte[100_000];
+        SealedRequest large = new SealedRequest("POST", "/echo", List.of(), body, null);
+        long begin = System.nanoTime();
+        try (SealedStream answer = client.stream(large.withTotalTimeout(Duration.ofMillis(700)))) {
+            SealwayException late = assertThrows(SealwayException.class, answer::readAllBytes);
+            assertEquals("timeout", late.code());
+            assertTrue(late.getMessage().contains("700 ms (option `totalTimeout`)"), late.getMessage());
+            assertTrue(System.nanoTime() - begin < 2_000_000_000L);
+        }
+        try (SealwayClient endless = builder().totalTimeout(Duration.ZERO).build(); SealedStream answer = endless.stream(large)) {
+            assertEquals(body.length, answer.readAllBytes().length);
+        }
+    }
+
+    @Test
+    void eachExchangeIsMeasured() throws IOException {
+        List<String> endpoints = new CopyOnWriteArrayList<>();
+        try (SealwayClient measured = builder().onMetrics(metrics -> endpoints.add(metrics.endpoint())).build()) {
+            measured.send(request());
+            measured.stream(request()).close();
+            measured.end();
+        }
+        assertEquals(List.of("init", "call", "call", "end"), endpoints);
     }
 
     @Test
@@ -391,7 +468,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aPortalsPageIsToldAsOneWithTheHost() throws Exception {
+    void aPortalsPageIsNamedAsOneWithTheHost() throws Exception {
         com.sun.net.httpserver.HttpServer portal = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0);
         portal.createContext("/", exchange -> {
             byte[] page = "<!DOCTYPE html><html>Accept our terms</html>".getBytes();
@@ -410,7 +487,7 @@ class HostileServiceTest {
         }
         try (SealwayClient client = SealwayClient.builder(url).trust(Trust.pins(java.util.List.of("0".repeat(32)))).build()) {
             String told = assertThrows(TransportException.class, client::session).getMessage();
-            assertTrue(told.contains(url.getAuthority()) && told.contains("check the address"), told);
+            assertTrue(told.contains(url.getAuthority()) && told.contains("the connection was refused"), told);
         }
     }
 }

@@ -1,10 +1,13 @@
 package dev.sealway.client;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.Stage;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -14,7 +17,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** An option that is missing or out of bounds is told by its name. */
+/** An error names the option that is missing or out of bounds. */
 class OptionsTest {
     private static final URI URL = URI.create("https://a.example");
 
@@ -23,19 +26,23 @@ class OptionsTest {
     }
 
     private static void assertNames(String option, Executable made) {
-        String message = assertThrows(IllegalArgumentException.class, made, option).getMessage();
+        UsageException wrong = assertThrows(UsageException.class, made, option);
+        assertEquals(Stage.CONFIGURATION, wrong.stage());
+        assertFalse(wrong.retryable());
+        String message = wrong.getMessage();
         assertTrue(message.contains(option), option + ": " + message);
         assertFalse(message.contains("hunter2"), message);
     }
 
     @Test
-    void ofAClient() {
+    void anOptionOfAClientIsNamed() {
         assertNames("url is missing", () -> SealwayClient.builder(null));
         for (String wrong : List.of("//a.example", "a.example", "ftp://a.example", "https://user:hunter2@a.example", "https://a.example?key=hunter2",
                 "https:///x", "https://a.example#hunter2")) {
             assertNames("url is not http", () -> SealwayClient.builder(URI.create(wrong)));
         }
-        assertNames("serverUrl is missing", () -> builder().serverUrl(null));
+        assertNames("authorityUrl is missing", () -> builder().authorityUrl(null));
+        assertNames("authorityUrl is not http", () -> builder().authorityUrl(URI.create("ftp://a.example")));
         assertNames("wire is missing", () -> builder().wire(null));
         assertNames("initPath is missing", () -> builder().initPath(null));
         assertNames("initPath does not", () -> builder().initPath("x"));
@@ -51,31 +58,37 @@ class OptionsTest {
         try (HttpClient following = HttpClient.newBuilder().followRedirects(HttpClient.Redirect.ALWAYS).build()) {
             assertNames("httpClient follows", () -> builder().httpClient(following));
         }
-        assertNames("answerMax", () -> builder().answerMax(0));
-        assertNames("streamMax", () -> builder().streamMax(-1));
+        assertNames("connectTimeout has no effect on an httpClient", () -> builder().trust(Trust.pins("0".repeat(32)))
+                .connectTimeout(Duration.ofSeconds(1)).httpClient(HttpClient.newHttpClient()).build());
+        assertNames("answerMaxBytes", () -> builder().answerMaxBytes(0));
+        assertNames("onMetrics is missing", () -> builder().onMetrics(null));
+        assertNames("proof is missing", () -> builder().proof(null));
         assertNames("ttl is missing", () -> builder().ttl(null));
         assertNames("ttl in seconds", () -> builder().ttl(Duration.ofMillis(10)));
-        for (Duration wrong : Arrays.asList(null, Duration.ZERO, Duration.ofSeconds(-1), Duration.ofSeconds(Long.MAX_VALUE))) {
-            assertNames("timeout is", () -> builder().timeout(wrong));
+        for (Duration wrong : Arrays.asList(null, Duration.ofSeconds(-1), Duration.ofSeconds(Long.MAX_VALUE))) {
+            assertNames("connectTimeout is", () -> builder().connectTimeout(wrong));
+            assertNames("headTimeout is", () -> builder().headTimeout(wrong));
+            assertNames("totalTimeout is", () -> builder().totalTimeout(wrong));
             assertNames("idleTimeout is", () -> builder().idleTimeout(wrong));
         }
+        assertNames("headTimeout is", () -> builder().headTimeout(Duration.ZERO));
         builder().wire(Wire.TWO).build().close();
     }
 
     @Test
-    void ofTrust() {
-        assertNames("pins is missing", () -> Trust.pins(null));
+    void anOptionOfTrustIsNamed() {
+        assertNames("pins is missing", () -> Trust.pins((List<String>) null));
         assertNames("pins has 0", () -> Trust.pins(List.of()));
         assertNames("one of pins is missing", () -> Trust.pins(Arrays.asList((String) null)));
         assertNames("one of pins is not", () -> Trust.pins(List.of("x")));
         assertNames("one of pins is no point", () -> Trust.pins(List.of("B" + "A".repeat(86) + "=")));
         assertNames("root is missing", () -> Trust.root(null, TrustStore.inMemory()));
         assertNames("store is missing", () -> Trust.firstUse(null));
-        assertNames("file is missing", () -> TrustStore.inFile(null));
+        assertNames("file is missing", () -> new FileTrustStore(null));
     }
 
     @Test
-    void ofARequest() {
+    void aPartOfARequestIsNamed() {
         assertNames("method is missing", () -> new SealedRequest(null, "/", List.of(), new byte[0], null));
         assertNames("target is missing", () -> SealedRequest.get(null));
         assertNames("target does not", () -> SealedRequest.get("x"));
@@ -83,7 +96,7 @@ class OptionsTest {
         assertNames("one of headers", () -> new SealedRequest("GET", "/", Arrays.asList((dev.sealway.wire.Header) null), new byte[0], null));
         assertNames("body is missing", () -> new SealedRequest("GET", "/", List.of(), null, null));
         assertNames("json is missing", () -> SealedRequest.postJson("/", null));
-        assertNames("timeout is", () -> SealedRequest.get("/").withTimeout(Duration.ofSeconds(-1)));
+        assertNames("totalTimeout is", () -> SealedRequest.get("/").withTotalTimeout(Duration.ofSeconds(-1)));
         try (SealwayClient client = builder().wire(Wire.TWO).build()) {
             assertNames("request is missing", () -> client.send(null));
             assertNames("wire is 1 or 2", () -> client.stream(SealedRequest.get("/")));

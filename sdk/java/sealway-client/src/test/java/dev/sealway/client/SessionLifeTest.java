@@ -6,7 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -40,7 +41,7 @@ class SessionLifeTest {
 
     private SealwayClient.Builder builder() {
         return SealwayClient.builder(service.url()).trust(Trust.pins(List.of(service.pin()))).suites(Suite.P256)
-                .timeout(Duration.ofSeconds(10));
+                .totalTimeout(Duration.ofSeconds(10));
     }
 
     private static SealedRequest post() {
@@ -52,8 +53,8 @@ class SessionLifeTest {
         service.keysLateMs = 5000;
         try (SealwayClient client = builder().trust(Trust.firstUse(TrustStore.inMemory())).build()) {
             long began = System.nanoTime();
-            TransportException late = assertThrows(TransportException.class, () -> client.send(post().withTimeout(Duration.ofMillis(500))));
-            assertEquals("deadline", late.code());
+            TransportException late = assertThrows(TransportException.class, () -> client.send(post().withTotalTimeout(Duration.ofMillis(500))));
+            assertEquals("timeout", late.code());
             assertTrue(System.nanoTime() - began < 3_000_000_000L);
         }
     }
@@ -62,10 +63,10 @@ class SessionLifeTest {
     void whoWritesAtTheSameTimeUndoesNothing(@TempDir Path folder) {
         Path file = folder.resolve("known");
         List<CompletableFuture<Void>> writers = IntStream.range(0, 16).mapToObj(at -> CompletableFuture.runAsync(
-                () -> TrustStore.inFile(file).save("http://" + at, List.of("key" + at)))).toList();
+                () -> new FileTrustStore(file).save("http://" + at, List.of("key" + at)))).toList();
         writers.forEach(CompletableFuture::join);
         for (int at = 0; at < 16; at++) {
-            assertEquals(List.of("key" + at), TrustStore.inFile(file).load("http://" + at));
+            assertEquals(List.of("key" + at), new FileTrustStore(file).load("http://" + at));
         }
     }
 
@@ -105,6 +106,7 @@ class SessionLifeTest {
                     SealedRequest buy = new SealedRequest(method, "/buy", List.of(), new byte[1], null);
                     ProblemException told = assertThrows(ProblemException.class, () -> client.send(buy), method);
                     assertEquals("session_expired", told.code());
+                    assertFalse(told.retryable());
                     assertTrue(told.getMessage().contains("unknown"), told.getMessage());
                     assertEquals(served + 1, service.served.get(), method);
                     assertEquals("hi", client.send(post()).text());
@@ -226,6 +228,13 @@ class SessionLifeTest {
             service.skewMs.set(600_400L);
             assertThrows(ProblemException.class, () -> client.stream(post()).close());
             assertEquals(5, service.calls.get());
+            service.refusalLateMs = 0;
+            service.skewMs.set(660_000L);
+            // Proven not served, and its body is gone: the caller may send it again.
+            ProblemException unserved = assertThrows(ProblemException.class,
+                    () -> client.stream(post(), new java.io.ByteArrayInputStream(new byte[1])).close());
+            assertEquals("clock_skew", unserved.code());
+            assertTrue(unserved.retryable());
         }
     }
 
@@ -318,7 +327,7 @@ class SessionLifeTest {
 
     @Test
     void whatWasMetAtFirstUseIsKeptAndAnotherServiceThereIsNotTrusted(@TempDir Path folder) throws IOException {
-        TrustStore store = TrustStore.inFile(folder.resolve("known"));
+        TrustStore store = new FileTrustStore(folder.resolve("known"));
         try (SealwayClient client = builder().trust(Trust.firstUse(store)).build()) {
             client.session();
         }
@@ -335,12 +344,12 @@ class SessionLifeTest {
 
     @Test
     void aClientSaysWhatItIsMissingBeforeAnythingIsSent() {
-        assertThrows(IllegalArgumentException.class, () -> SealwayClient.builder(service.url()).build());
-        assertThrows(IllegalArgumentException.class, () -> builder().clientId("a|b").build());
-        assertThrows(IllegalArgumentException.class, () -> Trust.pins(List.of("not a key")));
-        try (SealwayClient old = builder().wire(Wire.TWO).build()) {
-            assertThrows(IllegalArgumentException.class, () -> old.stream(post()));
-            assertFalse(old.toString().contains("key"));
+        assertThrows(UsageException.class, () -> SealwayClient.builder(service.url()).build());
+        assertThrows(UsageException.class, () -> builder().clientId("a|b").build());
+        assertThrows(UsageException.class, () -> Trust.pins(List.of("not a key")));
+        try (SealwayClient compat = builder().wire(Wire.TWO).build()) {
+            assertThrows(UsageException.class, () -> compat.stream(post()));
+            assertFalse(compat.toString().contains("key"));
         }
         assertEquals(0, service.inits.get());
     }

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.P256;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.Suite;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -102,13 +102,16 @@ class TrustTest {
         try (SealwayClient client = client(Trust.root(text(root), store))) {
             assertEquals("hi", client.send(post()).text());
         }
+        try (SealwayClient client = client(Trust.root(text(root)))) {
+            assertEquals("hi", client.send(post()).text());
+        }
         service.root = P256.generate(random);
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
         service.root = null;
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 
@@ -126,7 +129,7 @@ class TrustTest {
         }
         service.issuedMs = 5;
         try (SealwayClient client = client(Trust.root(text(root), store))) {
-            assertEquals("key_untrusted", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("key_untrusted", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 
@@ -147,7 +150,7 @@ class TrustTest {
     }
 
     private static void assertUntrusted(SealwayClient client) {
-        RefusedException refused = assertThrows(RefusedException.class, client::session);
+        ProtocolException refused = assertThrows(ProtocolException.class, client::session);
         assertEquals("key_untrusted", refused.code());
         assertTrue(refused.getMessage().contains("127.0.0.1") && refused.getMessage().contains("another service or an impostor"), refused.getMessage());
     }
@@ -159,7 +162,7 @@ class TrustTest {
         Identity next = FakeService.identity();
         Identity further = FakeService.identity();
         String origin = "http://127.0.0.1:" + service.url().getPort();
-        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("known")))) {
+        for (TrustStore store : List.of(TrustStore.inMemory(), new FileTrustStore(folder.resolve("known")))) {
             service.identities = List.of(genuine, next);
             try (SealwayClient one = client(Trust.firstUse(store)); SealwayClient other = client(Trust.firstUse(store))) {
                 one.session();
@@ -188,7 +191,7 @@ class TrustTest {
     @Test
     void theTimeOfARootsSetNeverGoesBackForAnyProcess(@TempDir Path folder) {
         service.root = root;
-        for (TrustStore store : List.of(TrustStore.inMemory(), TrustStore.inFile(folder.resolve("roots")))) {
+        for (TrustStore store : List.of(TrustStore.inMemory(), new FileTrustStore(folder.resolve("roots")))) {
             try (SealwayClient one = client(Trust.root(text(root), store)); SealwayClient other = client(Trust.root(text(root), store))) {
                 record Step(SealwayClient client, long issuedMs, boolean isTaken) {
                 }
@@ -201,7 +204,7 @@ class TrustTest {
                     if (step.isTaken()) {
                         step.client().session();
                     } else {
-                        assertEquals("key_untrusted", assertThrows(RefusedException.class, step.client()::session).code(), step.toString());
+                        assertEquals("key_untrusted", assertThrows(ProtocolException.class, step.client()::session).code(), step.toString());
                     }
                 }
             }
@@ -235,7 +238,7 @@ class TrustTest {
         }
 
         public static void main(String... args) {
-            TrustStore store = TrustStore.inFile(Path.of(args[0]));
+            TrustStore store = new FileTrustStore(Path.of(args[0]));
             for (int at = 0; at < COUNT; at++) {
                 store.save(args[1] + at, List.of("x"));
             }
@@ -290,7 +293,7 @@ class TrustTest {
         }
         service.keysStatus = 503;
         try (SealwayClient stranger = client(Trust.firstUse(TrustStore.inMemory()))) {
-            assertThrows(RefusedException.class, stranger::session);
+            assertThrows(ProtocolException.class, stranger::session);
         }
     }
 
@@ -304,11 +307,11 @@ class TrustTest {
             assertEquals("hi", client.send(post()).text());
         }
         assertEquals(List.of("Bearer one", "Bearer two"), service.authorizations);
-        // Somebody in between puts a token of theirs in its place: the service signs for that one.
+        // An attacker in between replaces the token: the service signs for that one.
         service.tokenInstead = "Bearer mallory";
         try (SealwayClient client = SealwayClient.builder(service.url()).suites(Suite.P256).trust(Trust.pins(List.of(service.pin())))
                 .authorization(() -> "Bearer one").build()) {
-            assertEquals("signature_invalid", assertThrows(RefusedException.class, client::session).code());
+            assertEquals("signature_invalid", assertThrows(ProtocolException.class, client::session).code());
         }
     }
 

@@ -3,6 +3,7 @@ package dev.sealway.redis;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Options;
 import dev.sealway.wire.StrictBase64;
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -29,18 +30,18 @@ public final class KeyEncryptionKeys {
         this.readNanos = System.nanoTime();
     }
 
-    /** Of a file, {@code sessions.kek_file} of the authority. It is read again when a key is unknown, at most once a second.
+    /** Reads the keys of a file, {@code sessions.kek_file} of the authority. It is read again when a key is unknown, at most once a second.
      *
      * @throws IOException if it cannot be read
-     * @throws IllegalArgumentException if it is not what it should be
+     * @throws UsageException if it is malformed
      */
     public static KeyEncryptionKeys inFile(Path file) throws IOException {
         return new KeyEncryptionKeys(Options.present(file, "file", "give the path of sessions.kek_file"), read(file));
     }
 
-    /** Of the lines themselves: what the variable {@code SEALWAY_KEK} holds.
+    /** Reads the keys of these lines, as the variable {@code SEALWAY_KEK} holds them.
      *
-     * @throws IllegalArgumentException if they are not what they should be
+     * @throws UsageException if they are malformed
      */
     public static KeyEncryptionKeys of(String lines) {
         return new KeyEncryptionKeys(null, parse("key-encryption keys", Options.present(lines, "lines", "give what SEALWAY_KEK holds")));
@@ -48,7 +49,7 @@ public final class KeyEncryptionKeys {
 
     private static Map<String, SecretBytes> read(Path file) throws IOException {
         if (Files.size(file) > FILE_MAX) {
-            throw new IllegalArgumentException(file + ": too long for a file of key-encryption keys");
+            throw new UsageException(file + ": too long for a file of key-encryption keys");
         }
         return parse(file.toString(), Files.readString(file));
     }
@@ -65,24 +66,24 @@ public final class KeyEncryptionKeys {
             String[] parts = line.split(" ", 2);
             byte[] key = parts.length == 2 ? StrictBase64.decode(parts[1].strip()) : null;
             if (key == null || key.length != KEY_LEN || !ID.matcher(parts[0]).matches() || out.containsKey(parts[0])) {
-                throw new IllegalArgumentException(name + ":" + number + ": expected an id of its own and 32 bytes in base64");
+                throw new UsageException(name + ":" + number + ": expected an id of its own and 32 bytes in base64");
             }
             out.put(parts[0], SecretBytes.owning(key));
         }
         if (out.isEmpty() || out.size() > KEYS_MAX) {
-            throw new IllegalArgumentException(name + ": expected 1 to 16 key-encryption keys");
+            throw new UsageException(name + ": expected 1 to 16 key-encryption keys");
         }
         return out;
     }
 
-    /** The key of an id; null if there is none. */
+    /** Returns the key of an id; null if there is none. */
     synchronized SecretBytes key(String id) {
         SecretBytes known = keys.get(id);
         if (known == null && file != null && System.nanoTime() - readNanos > AGAIN_NANOS) {
             readNanos = System.nanoTime();
             try {
                 keys = read(file);
-            } catch (IOException | IllegalArgumentException unusable) {
+            } catch (IOException | UsageException unusable) {
                 LOG.log(System.Logger.Level.ERROR, "the file of key-encryption keys could not be read again", unusable);
             }
             known = keys.get(id);

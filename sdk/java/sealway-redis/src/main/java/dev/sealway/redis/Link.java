@@ -15,7 +15,7 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
-/** One connection. What does not answer in time takes it along. */
+/** One connection, which is closed when an answer is late. */
 final class Link implements AutoCloseable {
     private static final byte[] EMPTY = {};
     private static final byte[] ZERO = {'0'};
@@ -74,12 +74,12 @@ final class Link implements AutoCloseable {
         return await(connection.async().get(key), this::close);
     }
 
-    /** What a claim came to. */
-    record Claimed(String state, long timeMs, long floorMs) {
+    /** The result of a claim. */
+    record ClaimResult(String state, long timeMs, long floorMs) {
     }
 
     /** Looks which epoch is in force. */
-    Joined join() {
+    Epoch join() {
         long atNanos = System.nanoTime();
         Future<List<KeyValue<byte[], byte[]>>> fields = connection.async().hmget(epoch, RedisStore.ascii("gen"), RedisStore.ascii("made"),
                 RedisStore.ascii("node"));
@@ -108,31 +108,31 @@ final class Link implements AutoCloseable {
         if (!"master".equals(told.get("role")) || !found.get("node").equals(told.get("master_replid"))) {
             throw RedisStore.away("it is not the server that the epoch was begun at", null);
         }
-        return new Joined(this, generation, Script.sha1(generation), Long.parseLong(found.get("made")), atNanos, false);
+        return new Epoch(this, generation, Script.sha1(generation), Long.parseLong(found.get("made")), atNanos, false);
     }
 
     /** An epoch that was in force at a time.
      *
      * @param isLater whether this process was in another one before
      */
-    record Joined(Link link, String generation, String sha1, long madeMs, long atNanos, boolean isLater) {
-        Joined later(boolean value) {
-            return new Joined(link, generation, sha1, madeMs, atNanos, value);
+    record Epoch(Link link, String generation, String sha1, long madeMs, long atNanos, boolean isLater) {
+        Epoch later(boolean value) {
+            return new Epoch(link, generation, sha1, madeMs, atNanos, value);
         }
 
         boolean isOf(Link other) {
             return link == other;
         }
 
-        Claimed claim(byte[] key, byte[] token, long keptMs, long stampMs, long goneMs) {
+        ClaimResult claim(byte[] key, byte[] token, long keptMs, long stampMs, long goneMs) {
             byte[] head = RedisStore.ascii("{" + link.prefix + ":0}:n:");
             byte[] nonce = Arrays.copyOf(head, head.length + key.length);
             System.arraycopy(key, 0, nonce, head.length, key.length);
             return link.call(sha1, nonce, token, number(keptMs), number(stampMs), number(goneMs));
         }
 
-        /** Whether it is in force yet. */
-        Claimed stillThere() {
+        /** Returns the state of the epoch. */
+        ClaimResult stillThere() {
             return link.call(sha1, link.epoch, EMPTY, ZERO, ZERO, ZERO);
         }
 
@@ -141,17 +141,17 @@ final class Link implements AutoCloseable {
         }
     }
 
-    private Claimed call(String sha1, byte[] nonce, byte[]... arguments) {
+    private ClaimResult call(String sha1, byte[] nonce, byte[]... arguments) {
         List<Object> answer;
         try {
             answer = await(connection.async().evalsha(sha1, ScriptOutputType.MULTI, new byte[][] {epoch, canary, nonce}, arguments),
                     this::close);
         } catch (NoScript lost) {
-            return new Claimed("NOSCRIPT", 0, 0);
+            return new ClaimResult("NOSCRIPT", 0, 0);
         }
         if (answer.size() == 3 && answer.get(0) instanceof byte[] state && answer.get(1) instanceof Long timeMs
                 && answer.get(2) instanceof Long floorMs) {
-            return new Claimed(new String(state, StandardCharsets.US_ASCII), timeMs, floorMs);
+            return new ClaimResult(new String(state, StandardCharsets.US_ASCII), timeMs, floorMs);
         }
         throw RedisStore.away("its script answered something else", null);
     }

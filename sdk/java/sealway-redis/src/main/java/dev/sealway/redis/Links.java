@@ -1,6 +1,5 @@
 package dev.sealway.redis;
 
-import dev.sealway.server.StoreException;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -21,7 +20,7 @@ final class Links implements AutoCloseable {
     private final Duration deadline;
     private final ReentrantLock lock = new ReentrantLock();
     private volatile Link link;
-    private volatile Link.Joined joined;
+    private volatile Link.Epoch joined;
     private String firstGeneration;
     private boolean isClosed;
 
@@ -67,19 +66,19 @@ final class Links implements AutoCloseable {
     }
 
     /** The epoch that claims are made in, looked at less than a second ago. */
-    Link.Joined joined() {
+    Link.Epoch joined() {
         Link there = open();
-        Link.Joined known = joined;
+        Link.Epoch known = joined;
         if (known != null && known.isOf(there) && System.nanoTime() - known.atNanos() < AGAIN_NANOS) {
             return known;
         }
-        Link.Joined made = there.join();
+        Link.Epoch made = there.join();
         lock.lock();
         try {
             if (firstGeneration == null) {
                 firstGeneration = made.generation();
             }
-            Link.Joined told = made.later(!made.generation().equals(firstGeneration));
+            Link.Epoch told = made.later(!made.generation().equals(firstGeneration));
             joined = told;
             return told;
         } finally {
@@ -87,8 +86,8 @@ final class Links implements AutoCloseable {
         }
     }
 
-    /** What was joined is in force no more. */
-    void lost(Link.Joined which) {
+    /** Drops an epoch that is not in force any more. */
+    void lost(Link.Epoch which) {
         if (joined == which) {
             joined = null;
         }

@@ -1,6 +1,6 @@
 package dev.sealway.redis;
 
-import dev.sealway.redis.Link.Claimed;
+import dev.sealway.redis.Link.ClaimResult;
 import dev.sealway.server.SessionStore;
 import dev.sealway.server.StoreException;
 import dev.sealway.session.Claim;
@@ -8,7 +8,8 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import io.lettuce.core.RedisURI;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
@@ -21,8 +22,8 @@ import java.util.regex.Pattern;
 
 /** Sessions and nonces in the Redis that a session authority keeps them in. {@code spec/redis-store.md}.
  *
- * <p>A session is used for less than a second without asking again; a claim is asked for once. Whatever Redis does not answer in time,
- * or answers from another memory than before, is a {@link StoreException}: a 503, and no request is served. A claim that is stamped
+ * <p>A session is used for less than a second without asking again; a claim is asked for once. If Redis does not answer in time, or has
+ * lost its memory, a {@link StoreException} rejects the request with 503. A claim that is stamped
  * ahead of Redis's clock waits, for 2 seconds at most. */
 public final class RedisStore implements SessionStore, AutoCloseable {
     private static final int KEPT_MAX = 10_000;
@@ -33,7 +34,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private static final int TOKEN_LEN = 8;
     private static final Pattern PREFIX = Pattern.compile("[A-Za-z0-9._:-]{1,64}");
     private final SecureRandom random = new SecureRandom();
-    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+    private final Map<String, CacheEntry> kept = new ConcurrentHashMap<>();
     private final KeyEncryptionKeys keks;
     private final String prefix;
     private final long windowMs;
@@ -41,7 +42,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     private final long acceptUntilMs;
     private final Links links;
 
-    private record Kept(SessionRecord session, long sinceNanos) {
+    private record CacheEntry(SessionRecord session, long sinceNanos) {
     }
 
     private RedisStore(Builder builder) {
@@ -53,10 +54,10 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         this.links = new Links(builder.uri, builder.prefix, builder.deadline);
     }
 
-    /** Begins to build one.
+    /** Begins to build a store.
      *
      * @param uri a single server, 7.0 or newer
-     * @param keks what the authority wraps session keys with
+     * @param keks the authority's, which wrap session keys
      */
     public static Builder builder(RedisURI uri, KeyEncryptionKeys keks) {
         return new Builder(uri, keks);
@@ -64,7 +65,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
     @Override
     public SessionRecord find(String id) {
-        Kept known = kept.get(id);
+        CacheEntry known = kept.get(id);
         if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
             return known.session();
         }
@@ -84,7 +85,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         if (kept.size() >= KEPT_MAX) {
             kept.clear();
         }
-        kept.put(id, new Kept(session, askedNanos));
+        kept.put(id, new CacheEntry(session, askedNanos));
         return session;
     }
 
@@ -94,8 +95,8 @@ public final class RedisStore implements SessionStore, AutoCloseable {
 
     @Override
     public Fresh reserve(Claim claim) {
-        Link.Joined joined = links.joined();
-        // Whoever began this generation may not have known what was lost with the one before.
+        Link.Epoch joined = links.joined();
+        // The gateway that began this generation may not know the nonces that were lost with the one before.
         if (joined.isLater() && !isPostgresBehind && claim.stampMs() <= joined.madeMs() + windowMs) {
             throw away("its memory is younger than this request may be", null);
         }
@@ -103,14 +104,14 @@ public final class RedisStore implements SessionStore, AutoCloseable {
         random.nextBytes(token);
         long keptMs = 2 * windowMs + 1;
         long goneMs = claim.stampMs() + windowMs + 1;
-        Claimed answer = joined.claim(HexFormat.of().parseHex(claim.key()), token, keptMs, claim.stampMs(), goneMs);
+        ClaimResult answer = joined.claim(HexFormat.of().parseHex(claim.key()), token, keptMs, claim.stampMs(), goneMs);
         return switch (answer.state()) {
             case "FRESH" -> Fresh.granted(claim);
             case "AHEAD" -> ahead(joined, claim, answer.timeMs());
-            case "REPLAYED", "FORGOTTEN" -> throw new RefusedException(Code.REPLAYED);
+            case "REPLAYED", "FORGOTTEN" -> throw new ProtocolException(Code.REPLAYED);
             case "FLOOR" -> {
                 if (answer.floorMs() < answer.timeMs()) {
-                    throw new RefusedException(Code.REPLAYED);
+                    throw new ProtocolException(Code.REPLAYED);
                 }
                 throw away("its floor lies ahead of its clock", null);
             }
@@ -122,7 +123,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
     }
 
     /** A loss of memory could forget a nonce that is stamped ahead of the clock: it is granted when the clock has come to it. */
-    private Fresh ahead(Link.Joined joined, Claim claim, long timeMs) {
+    private Fresh ahead(Link.Epoch joined, Claim claim, long timeMs) {
         long aheadMs = claim.stampMs() - timeMs;
         if (aheadMs > AHEAD_MAX_MS) {
             throw away("the request is stamped too far ahead of its clock", null);
@@ -133,7 +134,7 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             Thread.currentThread().interrupt();
             throw away("the call was cancelled", interrupted);
         }
-        Claimed answer = joined.stillThere();
+        ClaimResult answer = joined.stillThere();
         if (!answer.state().equals("OK") || answer.timeMs() < claim.stampMs() - AHEAD_MS) {
             links.lost(joined);
             throw away("its memory was lost while a request waited", null);
@@ -174,46 +175,46 @@ public final class RedisStore implements SessionStore, AutoCloseable {
             this.keks = Options.present(keks, "keks", "KeyEncryptionKeys.inFile reads the authority's");
         }
 
-        /** What keys begin with, {@code sessions.redis.prefix} of the authority; {@code sealway} unless set. */
+        /** Sets the prefix of keys, {@code sessions.redis.prefix} of the authority; {@code sealway} by default. */
         public Builder prefix(String value) {
             if (!PREFIX.matcher(Options.present(value, "prefix", "leave it out for sealway")).matches()) {
-                throw new IllegalArgumentException("prefix is not 1 to 64 letters, digits, - _ . :");
+                throw new UsageException("prefix is not 1 to 64 letters, digits, - _ . :");
             }
             prefix = value;
             return this;
         }
 
-        /** The gate's window; nonces are kept for twice as long. 5 minutes unless set, at most a day. */
+        /** Sets the window, which must be the gate's; nonces are kept for twice as long. 5 minutes by default, at most a day. */
         public Builder window(Duration value) {
             if (Options.present(value, "window", "leave it out for 5 minutes").isNegative() || value.compareTo(Duration.ofDays(1)) > 0) {
-                throw new IllegalArgumentException("window is " + value + ": give 0 to a day");
+                throw new UsageException("window is " + value + ": give 0 to a day");
             }
             window = value;
             return this;
         }
 
-        /** For each question, and for a connection; 500 ms unless set. */
+        /** Sets the timeout of each request and of connecting; 500 ms by default. */
         public Builder deadline(Duration value) {
             deadline = Options.within(value, Duration.ZERO, Duration.ofDays(365), "deadline");
             return this;
         }
 
-        /** Whether the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). Without it, after a loss of
-         * memory requests are refused until none of them can be older than the new memory. */
+        /** Says that the authority keeps what Redis may lose in PostgreSQL ({@code postgres://… + redis://…}). By default, after a loss
+         * of memory, requests are rejected until none of them can be older than the new memory. */
         public Builder postgresBehind(boolean value) {
             isPostgresBehind = value;
             return this;
         }
 
-        /** Has sessions of earlier releases read, which end by then, on wires 1 and 2 alone: whoever can write Redis can give the client of
-         * such a session another name. None unless set. It is a date: set it once for a move, to the longest life of a session after the
-         * gateways' last start of the earlier release. */
+        /** Accepts sessions of earlier releases that end by this date, on wires 1 and 2 alone; none by default. A party that can write Redis can give
+         * the client of such a session another name. Set it once for a migration: to the longest life of a session after the last start of a
+         * gateway of the earlier release. */
         public Builder acceptUnauthenticatedRowsUntil(Instant value) {
             acceptUntilMs = Math.max(0, Options.present(value, "acceptUnauthenticatedRowsUntil", "leave it out for none").toEpochMilli());
             return this;
         }
 
-        /** Builds it; nothing is asked yet. */
+        /** Builds the store. Nothing is sent yet. */
         public RedisStore build() {
             return new RedisStore(this);
         }

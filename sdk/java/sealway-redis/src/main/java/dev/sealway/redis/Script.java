@@ -37,7 +37,7 @@ final class Script {
     private Script() {
     }
 
-    /** What EVALSHA calls it by. */
+    /** Returns the name of the script for EVALSHA. */
     static String sha1(String generation) {
         try {
             byte[] text = TEXT.replace("GENERATION", generation).getBytes(StandardCharsets.US_ASCII);

@@ -43,7 +43,7 @@ record StoredSession(SessionRecord session, String lineage) {
             int version = in.get();
             check(version >= 1 && version <= 3, "version");
             Wire wire = Wire.of(in.get());
-            if (version < 3 && (expiresMs < 0 || expiresMs > acceptUntilMs || wire == Wire.THREE || id.endsWith(ZEROS))) {
+            if (version < 3 && (expiresMs < 0 || expiresMs > acceptUntilMs || wire == Wire.NATIVE || id.endsWith(ZEROS))) {
                 return null;
             }
             long createdMs = in.getLong();

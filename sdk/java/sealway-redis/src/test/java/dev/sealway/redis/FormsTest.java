@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -42,10 +43,10 @@ class FormsTest {
         Thread.sleep(1_100);
         assertNotNull(keys.key("third"));
         Files.writeString(file, "# keys\nfirst " + one + "\nsecond SECRET!\n");
-        String told = assertThrows(IllegalArgumentException.class, () -> KeyEncryptionKeys.inFile(file)).getMessage();
+        String told = assertThrows(UsageException.class, () -> KeyEncryptionKeys.inFile(file)).getMessage();
         assertTrue(told.contains(file + ":3:") && !told.contains("SECRET"), told);
         for (String wrong : new String[] {"", "first", "first AAAA", "a b " + one, "first " + one + "\nfirst " + one}) {
-            assertThrows(IllegalArgumentException.class, () -> KeyEncryptionKeys.of(wrong), wrong);
+            assertThrows(UsageException.class, () -> KeyEncryptionKeys.of(wrong), wrong);
         }
     }
 }

@@ -17,9 +17,9 @@ import dev.sealway.server.StoreException;
 import dev.sealway.servlet.SealwayFilter;
 import dev.sealway.session.Claim;
 import dev.sealway.session.ReplayPolicy;
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Header;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Wire;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
@@ -74,7 +74,7 @@ class RedisStoreTest {
         connector.setHost("127.0.0.1");
         jetty.addConnector(connector);
         ServletContextHandler context = new ServletContextHandler();
-        context.addFilter(new FilterHolder(new SealwayFilter(new SealGate(store, new RouteTable()))), "/*", EnumSet.of(DispatcherType.REQUEST));
+        context.addFilter(new FilterHolder(new SealwayFilter(SealGate.builder(store, new RouteTable()).build())), "/*", EnumSet.of(DispatcherType.REQUEST));
         context.addServlet(new ServletHolder(new Echo()), "/*");
         jetty.setHandler(context);
         jetty.start();
@@ -132,13 +132,13 @@ class RedisStoreTest {
     }
 
     private SealwayClient.Builder builder() {
-        return SealwayClient.builder(URI.create(servers.url)).serverUrl(here).clientId("shop-1").trust(Trust.firstUse(TrustStore.inMemory()));
+        return SealwayClient.builder(here).authorityUrl(URI.create(servers.url)).clientId("shop-1").trust(Trust.firstUse(TrustStore.inMemory()));
     }
 
     /** A sealed request as it can be sent again and again. */
     private HttpRequest.Builder sealed() {
         try (SealedExchange exchange = client.exchange("POST", TARGET)) {
-            SealedExchange.Begun begun = exchange.begin(List.of(new Header("content-type", "application/json")));
+            SealedExchange.StreamRequest begun = exchange.begin(List.of(new Header("content-type", "application/json")));
             byte[] plain = Bytes.join(begun.innerHeaders(), PURCHASE.getBytes());
             HttpRequest.Builder out = HttpRequest.newBuilder().header("Content-Type", begun.contentType())
                     .POST(HttpRequest.BodyPublishers.ofByteArray(begun.sealer().seal(plain, 0, plain.length, true)));
@@ -165,8 +165,8 @@ class RedisStoreTest {
         assertEquals("200 " + PURCHASE, answer.status() + " " + answer.text());
         assertEquals("shop-1", answer.headers().first("seen-client"));
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
-            try (SealwayClient old = builder().wire(wire).build()) {
-                assertEquals(PURCHASE, old.send(SealedRequest.postJson(TARGET, PURCHASE)).text());
+            try (SealwayClient compat = builder().wire(wire).build()) {
+                assertEquals(PURCHASE, compat.send(SealedRequest.postJson(TARGET, PURCHASE)).text());
             }
         }
         assertEquals(3, served.get());
@@ -262,8 +262,8 @@ class RedisStoreTest {
         store.reserve(claim(nowMs + 1_500));
         assertTrue(System.currentTimeMillis() >= nowMs + 1_000);
         assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis() + 10_000)));
-        Claim old = claim(nowMs - 400_000);
-        assertEquals("replayed", assertThrows(RefusedException.class, () -> store.reserve(old)).code());
+        Claim early = claim(nowMs - 400_000);
+        assertEquals("replayed", assertThrows(ProtocolException.class, () -> store.reserve(early)).code());
     }
 
     @Test

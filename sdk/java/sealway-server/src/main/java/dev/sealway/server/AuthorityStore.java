@@ -6,7 +6,8 @@ import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.URI;
@@ -24,9 +25,9 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 
-/** Asks a session authority. {@code spec/session.md#authority-endpoints}.
+/** A store that asks a session authority. {@code spec/session.md#authority-endpoints}.
  *
- * <p>A session is used for less than a second without asking again, a claim is asked for once. */
+ * <p>Sessions are cached for half a second. A claim is asked for once. */
 public final class AuthorityStore implements SessionStore, AutoCloseable {
     private static final int MESSAGE_MAX = 65_536;
     private static final int KEPT_MAX = 10_000;
@@ -36,26 +37,28 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
     private final String authorization;
     private final Duration timeout;
     private final HttpClient http;
-    private final Map<String, Kept> kept = new ConcurrentHashMap<>();
+    private final Map<String, CacheEntry> kept = new ConcurrentHashMap<>();
 
-    private record Kept(SessionRecord session, long sinceNanos) {
+    private record CacheEntry(SessionRecord session, long sinceNanos) {
     }
 
     private record Reply(int status, Map<?, ?> members) {
     }
 
-    /** @param url {@code https://…}, or {@code http://} of a loopback address: keys travel in the answers
+    /** Creates a store.
+     *
+     * @param url {@code https://…}, or {@code http://} of a loopback address, since keys travel in the answers
      * @param secret at least 16 visible ASCII characters
-     * @param timeout for each question */
+     * @param timeout of each request to the authority */
     public AuthorityStore(URI url, String secret, Duration timeout) {
         Options.present(url, "url", "give the authority's address, as https://authority.example.com");
         Options.present(secret, "secret", "give the one line that the authority knows this server by");
         Options.within(timeout, Duration.ZERO, Duration.ofDays(365), "timeout");
         if (!"https".equals(url.getScheme()) && !("http".equals(url.getScheme()) && isLoopback(url.getHost()))) {
-            throw new IllegalArgumentException("url is not https://, or http:// of a loopback address: session keys travel there");
+            throw new UsageException("url is not https://, or http:// of a loopback address: session keys travel there");
         }
         if (secret.length() < SECRET_MIN || !secret.chars().allMatch(c -> c > 0x20 && c < 0x7f)) {
-            throw new IllegalArgumentException("secret is not one line of at least 16 visible ASCII characters");
+            throw new UsageException("secret is not one line of at least 16 visible ASCII characters");
         }
         String text = url.toString();
         this.base = URI.create(text.endsWith("/") ? text.substring(0, text.length() - 1) : text);
@@ -65,7 +68,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
                 .connectTimeout(timeout).executor(Executors.newVirtualThreadPerTaskExecutor()).build();
     }
 
-    /** With the secret in a file. */
+    /** Creates a store with the secret in a file. */
     public static AuthorityStore withSecretFile(URI url, Path file, Duration timeout) throws IOException {
         return new AuthorityStore(url, Files.readString(Options.present(file, "file", "give the path of the file with the secret")).strip(), timeout);
     }
@@ -81,7 +84,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
 
     @Override
     public SessionRecord find(String id) {
-        Kept known = kept.get(id);
+        CacheEntry known = kept.get(id);
         if (known != null && System.nanoTime() - known.sinceNanos() < KEPT_NANOS) {
             return known.session();
         }
@@ -102,9 +105,9 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
             if (kept.size() >= KEPT_MAX) {
                 kept.clear();
             }
-            kept.put(id, new Kept(session, askedNanos));
+            kept.put(id, new CacheEntry(session, askedNanos));
             return session;
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             throw away("a session of its has a malformed " + malformed.field(), null);
         }
     }
@@ -124,10 +127,10 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
             throw away("it answered another question", null);
         }
         if (reply.status() == 409 && "TIMESTAMP_OUTSIDE_WINDOW".equals(reply.members().get("error"))) {
-            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+            throw new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW);
         }
         if (reply.status() == 409 && "REPLAYED".equals(reply.members().get("error"))) {
-            throw new RefusedException(Code.REPLAYED);
+            throw new ProtocolException(Code.REPLAYED);
         }
         if (reply.status() != 201) {
             throw away("it answered " + reply.status(), null);
@@ -152,7 +155,7 @@ public final class AuthorityStore implements SessionStore, AutoCloseable {
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw away("the call was cancelled", interrupted);
-        } catch (RefusedException malformed) {
+        } catch (ProtocolException malformed) {
             throw away("it answered no JSON", null);
         } catch (java.util.concurrent.ExecutionException | java.util.concurrent.TimeoutException failed) {
             answer.cancel(true);

@@ -21,7 +21,7 @@ final class CanonicalPath {
             Map.entry(0x1e9e, "ss"), Map.entry(0xfb00, "ff"), Map.entry(0xfb01, "fi"), Map.entry(0xfb02, "fl"), Map.entry(0xfb03, "ffi"),
             Map.entry(0xfb04, "ffl"), Map.entry(0xfb05, "st"), Map.entry(0xfb06, "st"), Map.entry(0xaa, "a"), Map.entry(0xba, "o"),
             Map.entry(0xb2, "2"), Map.entry(0xb3, "3"), Map.entry(0xb9, "1"));
-    /** What is folded is gone by then. */
+    /** Characters that are rejected after folding. */
     private static final Pattern REFUSED = Pattern.compile("[\\x00-\\x1f\\x7f-\\x9f\\u0132\\u0133\\u01c7-\\u01cc\\u01f1-\\u01f3\\u02b0-\\u02b8"
             + "\\u02e0-\\u02e4\\u037e\\u1d2c-\\u1d6a\\u1d9b-\\u1dbf\\u1fef\\u203c\\u2047-\\u2049\\u2070-\\u209f\\u20a8\\u2100-\\u218f\\u2460-\\u24ff"
             + "\\u2a74-\\u2a76\\u2c7c\\u2c7d\\u3250-\\u33ff\\ua7f2-\\ua7f4\\ufb29\\ufe10-\\ufe6f\\x{107a5}\\x{1d400}-\\x{1d7ff}\\x{1f100}-\\x{1f1e5}"

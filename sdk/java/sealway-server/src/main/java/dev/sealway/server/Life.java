@@ -1,7 +1,6 @@
 package dev.sealway.server;
 
 import dev.sealway.session.SessionRecord;
-import dev.sealway.wire.SealwayException;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -11,7 +10,7 @@ import java.util.function.LongSupplier;
  * does not answer says nothing about the session: the request goes on, up to the session's own end. Close it with the request.
  * {@code spec/session-3.md#sealed-requests}. */
 final class Life {
-    /** How often it looks. With what a store keeps of its last answer it is below a second. */
+    /** Interval of checks; with the cache of a store below a second in all. */
     static final long EVERY_MS = 250;
     private static final ScheduledThreadPoolExecutor TIMER = timer();
     private final SessionStore store;

@@ -5,12 +5,12 @@ import dev.sealway.session.Fresh;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.function.LongSupplier;
 
-/** Sessions and nonces of one process, bounded. It forgets everything at a restart: then no session is known any more. */
+/** A store in memory, for tests and single processes. It forgets all sessions and nonces at a restart. */
 public final class MemoryStore implements SessionStore {
     private final Map<String, SessionRecord> sessions = new HashMap<>();
     /** Those whose tag verified apart from the others, which strangers can make. */
@@ -18,13 +18,15 @@ public final class MemoryStore implements SessionStore {
     private final int max;
     private final LongSupplier clockMs;
 
-    /** @param max the most sessions, and the most nonces of sealed calls and of inits each; one more is refused, none is evicted */
+    /** Creates an empty store.
+     *
+     * @param max bound on sessions, and on nonces of sealed calls and of inits each; one more is rejected, none is evicted */
     public MemoryStore(int max, LongSupplier clockMs) {
         this.max = (int) Options.atLeast(max, 1, "max");
         this.clockMs = Options.present(clockMs, "clockMs", "give System::currentTimeMillis");
     }
 
-    /** Keeps a session. */
+    /** Adds a session. */
     public synchronized void put(SessionRecord session) {
         long nowMs = clockMs.getAsLong();
         sessions.values().removeIf(kept -> sessions.size() >= max && kept.isExpired(nowMs));
@@ -34,7 +36,7 @@ public final class MemoryStore implements SessionStore {
         sessions.put(session.id(), session);
     }
 
-    /** Forgets a session. */
+    /** Removes a session. */
     public synchronized void delete(String id) {
         sessions.remove(id);
     }
@@ -49,12 +51,12 @@ public final class MemoryStore implements SessionStore {
         long nowMs = clockMs.getAsLong();
         // By the clock by which claims are forgotten, and at one moment with it: what was asked long ago may have been granted before.
         if (nowMs > claim.stampMs() + claim.windowMs()) {
-            throw new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW);
+            throw new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW);
         }
         Map<String, Long> kind = claims.get(claim.isSealed());
         Long until = kind.get(claim.key());
         if (until != null && until > nowMs) {
-            throw new RefusedException(Code.REPLAYED);
+            throw new ProtocolException(Code.REPLAYED);
         }
         if (kind.size() >= max) {
             kind.values().removeIf(kept -> kept <= nowMs);

@@ -9,20 +9,20 @@ import dev.sealway.session.Unreplayed;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
 
-/** Reads the body of a sealed request as it comes, within its bounds. The claim is made with the first piece: nothing is seen before. Calls
- * come one after the other. Close it with the request. */
+/** Reads the body of a sealed request as it arrives, within its bounds. The nonce is claimed with the first piece; no plaintext leaves before.
+ * For one thread at a time. Close it with the request. */
 public final class RequestReader implements AutoCloseable {
     private final SealGate gate;
     private final Opening opening;
     private final HeaderList outer;
     /** The room of pieces that have not opened yet. */
-    private final Held held;
+    private final Reservation held;
     private long left;
     private long length = -1;
     private PlainRequest request;
@@ -30,7 +30,7 @@ public final class RequestReader implements AutoCloseable {
     private volatile Life life;
     private boolean isClosed;
 
-    RequestReader(SealGate gate, Opening opening, HeaderList outer, Held held, long max) {
+    RequestReader(SealGate gate, Opening opening, HeaderList outer, Reservation held, long max) {
         this.gate = gate;
         this.opening = opening;
         this.outer = outer;
@@ -38,29 +38,29 @@ public final class RequestReader implements AutoCloseable {
         this.left = max;
     }
 
-    /** The request, from the first piece on; null before. */
+    /** Returns the request, from the first piece on; null before. */
     public PlainRequest request() {
         return request;
     }
 
-    /** The headers that the handler sees. */
+    /** Returns the headers that the handler sees. */
     public List<Header> headers() {
         return gate.unsealed(outer, request);
     }
 
-    /** The length of the plain body where it opened at once, else -1. */
+    /** Returns the length of the plain body if it opened at once, else -1. */
     public long length() {
         return length;
     }
 
-    /** The reason for which the body came to no good end, or null. */
+    /** Returns the reason for which the body failed, or null. */
     public Rejection fault() {
         return fault;
     }
 
-    /** Takes what came of the body; gives what is inside so far, which may be empty parts.
+    /** Reads the next bytes of the body and returns their plaintexts, which may be empty.
      *
-     * @throws Rejection of the request: then nothing more of it opens */
+     * @throws Rejection of the request; nothing more of it opens */
     public List<byte[]> feed(byte[] data, int from, int count) {
         return read(() -> {
             left -= count;
@@ -72,7 +72,7 @@ public final class RequestReader implements AutoCloseable {
         });
     }
 
-    /** Says that the body has ended; gives what was held back until that was sure.
+    /** Ends the body and returns the last plaintexts.
      *
      * @throws Rejection of the request */
     public List<byte[]> finish() {
@@ -89,7 +89,7 @@ public final class RequestReader implements AutoCloseable {
         }
     }
 
-    /** Notes that no more comes of the body, for this reason; the first one counts. */
+    /** Ends the body for this reason; the first reason counts. */
     public Rejection fail(Refusal refusal) {
         return fail(new Rejection(refusal));
     }
@@ -128,17 +128,17 @@ public final class RequestReader implements AutoCloseable {
         }
     }
 
-    /** Watches the session while the request is under way. A call of wires 1 and 2 goes on: its client, told that the session is over, sends
-     * it again.
+    /** Watches the session while the request is under way. A call of wires 1 and 2 goes on, since its client would
+     * retry it.
      *
-     * @param cut called once, by another thread, when the session ended: it stops what the request waits for */
+     * @param cut called once, by another thread, at the end of the session; it must stop the request */
     public synchronized void watch(Runnable cut) {
         if (!isClosed && !opening.stream().isWhole()) {
             life = gate.watch(opening.session(), cut);
         }
     }
 
-    /** True if the session ended while the request was under way: then nothing more of it may pass. */
+    /** Returns true if the session ended while the request was under way; nothing more of it may pass. */
     public boolean isOver() {
         Life watched = life;
         return watched != null && watched.isOver();
@@ -153,9 +153,9 @@ public final class RequestReader implements AutoCloseable {
         }
     }
 
-    /** The rejection of a request whose session ended while it was under way. */
+    /** Returns the rejection of a request whose session ended while it was under way. */
     public Rejection ended() {
-        return Rejection.of(new RefusedException(Code.SESSION_EXPIRED));
+        return Rejection.of(new ProtocolException(Code.SESSION_EXPIRED));
     }
 
     @Override

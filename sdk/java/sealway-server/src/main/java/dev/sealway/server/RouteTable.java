@@ -1,34 +1,35 @@
 package dev.sealway.server;
 
 import dev.sealway.wire.Options;
+import dev.sealway.wire.UsageException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Which paths are sealed: {@code spec/routes.md}. The first entry that names a path decides, in the order of the calls; a path that none
- * names is {@link Mode#REQUIRED} unless said otherwise. Paths are compared as sent, with their escapes. */
+/** Paths that are sealed: {@code spec/routes.md}. The first entry that names a path decides, in the order of the calls; all other paths are
+ * {@link Mode#REQUIRED} by default. Paths are compared as sent, with their escapes. */
 public final class RouteTable {
     private static final String MODE = "give one of Mode.OFF, OPTIONAL and REQUIRED";
     private final List<Route> routes = new ArrayList<>();
     private final Mode otherwise;
 
-    /** Everything is sealed that no entry names. */
+    /** Creates a table in which all other paths are sealed. */
     public RouteTable() {
         this(Mode.REQUIRED);
     }
 
-    /** How a path is served that no entry names. */
+    /** Creates a table with this mode for all other paths. */
     public RouteTable(Mode otherwise) {
         this.otherwise = Options.present(otherwise, "otherwise", MODE);
     }
 
-    /** How a route is served. */
+    /** Modes of a route. */
     public enum Mode {
-        /** As it comes. */
+        /** Plain requests. */
         OFF,
-        /** Sealed if it carries a header of sealing, else as it comes. */
+        /** Sealed requests by their headers; plain ones too. */
         OPTIONAL,
-        /** Sealed, else refused. */
+        /** Sealed requests alone. */
         REQUIRED
     }
 
@@ -46,17 +47,17 @@ public final class RouteTable {
         }
     }
 
-    /** This path alone.
+    /** Adds a path.
      *
-     * @throws IllegalArgumentException for a path that could not be sent or has no canonical form, and if an earlier entry names it
+     * @throws UsageException for a path that could not be sent or has no canonical form, and if an earlier entry names it
      */
     public RouteTable path(String path, Mode mode) {
         return with(path, false, mode);
     }
 
-    /** Every path that begins so.
+    /** Adds all paths that begin with a prefix.
      *
-     * @throws IllegalArgumentException for a prefix that could not be sent or has no canonical form, and if an earlier entry names all
+     * @throws UsageException for a prefix that could not be sent or has no canonical form, and if an earlier entry names all
      *         its paths
      */
     public RouteTable prefix(String prefix, Mode mode) {
@@ -69,12 +70,12 @@ public final class RouteTable {
         Options.present(mode, "mode", MODE);
         List<String> forms = path.matches("/[!-~&&[^?#]]*") ? CanonicalPath.forms(path) : null;
         if (forms == null || forms.size() > 1 || forms.get(0).isEmpty() && !path.equals("/")) {
-            throw new IllegalArgumentException((isPrefix ? "prefix" : "path") + " \"" + path + "\": a path begins with one /, has visible ASCII characters alone, no query, "
+            throw new UsageException((isPrefix ? "prefix" : "path") + " \"" + path + "\": a path begins with one /, has visible ASCII characters alone, no query, "
                     + "no fragment, no .. segment and no control character, and its escapes are UTF-8");
         }
         for (Route earlier : routes) {
             if (earlier.names(path) && (earlier.isPrefix() || !isPrefix)) {
-                throw new IllegalArgumentException("route \"" + path + "\" is never reached: \"" + earlier.path()
+                throw new UsageException("route \"" + path + "\" is never reached: \"" + earlier.path()
                         + "\" before it names all its paths; put \"" + path + "\" first");
             }
         }
@@ -82,7 +83,7 @@ public final class RouteTable {
         return this;
     }
 
-    /** Of a path as sent, without its query; null if a container, a framework or a service may read it as one that must be sealed. */
+    /** Returns the mode of a path as sent, without its query; null if any software may read it as a path that must be sealed. */
     // SPEC routes.md#decision
     Mode mode(String path) {
         Route found = routes.stream().filter(route -> route.names(path)).findFirst().orElse(null);
@@ -99,7 +100,7 @@ public final class RouteTable {
                 && (otherwise != Mode.REQUIRED || routes.stream().anyMatch(route -> route.isPrefix() && route.path().equals("/")));
     }
 
-    /** Whether a form is of an entry that is not {@code REQUIRED}, and of no such entry that is as narrow. */
+    /** Returns true if a form belongs to an entry that is not {@code REQUIRED}, and to no {@code REQUIRED} entry that is as narrow. */
     private boolean leadsToPlain(String form) {
         int longest = -1;
         for (Route route : routes) {

@@ -1,8 +1,8 @@
 package dev.sealway.server;
 
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.OuterHeaders;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.OuterHeaders;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;

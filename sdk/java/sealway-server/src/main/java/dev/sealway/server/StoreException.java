@@ -3,18 +3,20 @@ package dev.sealway.server;
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.SealwayException;
 
-/** A store that cannot be asked, or is full. What was asked is refused. */
+/** A store that is unavailable or full. The request is rejected. */
 public final class StoreException extends SealwayException {
     private static final long serialVersionUID = 1;
     private final boolean isFull;
 
-    /** @param isFull whether it has no room, as against being away */
+    /** Creates the error.
+     *
+     * @param isFull true if the store is full, false if it is unavailable */
     public StoreException(boolean isFull, String message, Throwable cause) {
         super(message, cause);
         this.isFull = isFull;
     }
 
-    /** Whether it has no room, as against being away. */
+    /** Returns true if the store is full, false if it is unavailable. */
     public boolean isFull() {
         return isFull;
     }

@@ -1,2 +1,2 @@
-/** What middleware of any framework does: routes, stores of sessions and nonces, opening and sealing. */
+/** Middleware without a framework: routes, stores of sessions and nonces, opening and sealing. */
 package dev.sealway.server;

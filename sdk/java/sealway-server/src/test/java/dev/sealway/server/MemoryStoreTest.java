@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.sealway.session.Claim;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import org.junit.jupiter.api.Test;
@@ -24,7 +24,7 @@ class MemoryStoreTest {
         store.reserve(claim(Claim.Scope.SESSION, "0123456789abcdef", 1_000_000));
         for (long later : new long[] {1, 1_000, 1_001, 2_001, 20_000, 1L << 40}) {
             now.set(1_000_000 + later);
-            Code reason = assertThrows(RefusedException.class, () -> store.reserve(claim(Claim.Scope.SESSION, "0123456789abcdef", 1_000_000))).reason();
+            Code reason = assertThrows(ProtocolException.class, () -> store.reserve(claim(Claim.Scope.SESSION, "0123456789abcdef", 1_000_000))).reason();
             assertEquals(true, List.of(Code.REPLAYED, Code.TIMESTAMP_OUTSIDE_WINDOW).contains(reason), later + ": " + reason);
         }
     }

@@ -9,16 +9,21 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.exchange.Form;
 import dev.sealway.exchange.Rejection;
+import dev.sealway.wire.UsageException;
 import org.junit.jupiter.api.Test;
 
 class RoomTest {
+    private static SealGate.Builder builder() {
+        return SealGate.builder(new MemoryStore(1, () -> 0), new RouteTable());
+    }
+
     @Test
     void aShareIsASixteenthOrTheLongestBodyHeldWhole() {
         assertEquals(4 << 20, Room.of(64 << 20, 1 << 20).share());
         assertEquals(9 << 20, Room.of(64 << 20, 9 << 20).share());
         assertEquals(1 << 20, Room.of(1 << 20, 9 << 20).share());
         assertEquals(128 << 10, Room.of(1 << 20, 0).share());
-        assertThrows(IllegalArgumentException.class, () -> new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).bufferedBytes((1 << 20) - 1));
+        assertThrows(UsageException.class, () -> builder().bufferedMaxBytes((1 << 20) - 1));
     }
 
     @Test
@@ -36,10 +41,10 @@ class RoomTest {
     @Test
     void whatIsTakenComesBackAndNobodyTakesMoreThanAShare() {
         Room room = new Room(100, 60);
-        SealGate gate = new SealGate(new MemoryStore(1, () -> 0), new RouteTable()).with(room);
-        Held one = gate.hold("192.0.2.1");
-        Held same = gate.hold("192.0.2.1");
-        Held other = gate.hold("192.0.2.2");
+        SealGate gate = builder().room(room).build();
+        Reservation one = gate.hold("192.0.2.1");
+        Reservation same = gate.hold("192.0.2.1");
+        Reservation other = gate.hold("192.0.2.2");
         one.grow(50);
         assertEquals(503, assertThrows(Rejection.class, () -> same.grow(11)).answer(Form.PLAIN).status());
         same.grow(10);
@@ -55,7 +60,7 @@ class RoomTest {
         other.close();
         assertEquals(0, room.taken());
         assertEquals(0, room.addresses());
-        Held behindFront = gate.trustForwarded().hold("192.0.2.1");
+        Reservation behindFront = builder().room(room).trustForwarded(true).build().hold("192.0.2.1");
         behindFront.grow(100);
         assertTrue(room.taken() == 100 && room.addresses() == 0);
         behindFront.close();

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.sealway.server.RouteTable.Mode;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
+import dev.sealway.wire.UsageException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -68,7 +69,7 @@ class RouteTableTest {
             RouteTable table = new RouteTable();
             rules.subList(0, at).forEach(rule -> with(table, rule));
             Map<?, ?> wrong = (Map<?, ?>) rules.get(at);
-            String told = assertThrows(IllegalArgumentException.class, () -> with(table, wrong)).getMessage();
+            String told = assertThrows(UsageException.class, () -> with(table, wrong)).getMessage();
             Object path = wrong.containsKey("exact") ? wrong.get("exact") : wrong.get("prefix");
             assertTrue(told.contains("\"" + path + "\""), told);
             assertEquals(vector.get("reason").equals("unreachable"), told.contains("never reached"), told);

@@ -22,11 +22,11 @@ import java.util.function.Supplier;
 
 /** The answer of a servlet before it is sealed: its status, headers and body are kept from the container. */
 final class PlainResponse extends HttpServletResponseWrapper {
-    /** Where the body goes. */
+    /** The receiver of the body. */
     interface Sink {
         void write(byte[] data, int from, int length, boolean isFlush) throws IOException;
 
-        /** Whether something has gone out. */
+        /** Returns true if a part has gone out. */
         default boolean isBegun() {
             return false;
         }

@@ -5,12 +5,12 @@ import dev.sealway.exchange.Refusal;
 import dev.sealway.exchange.Rejection;
 import dev.sealway.server.RequestReader;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.nativeprotocol.FrameSealer;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.Arrays;
 
-/** The body of an answer. One that may flow is held back until it is long or somebody flushes; any other, until it ends. */
+/** The body of an answer. A streamed one is held back until it is long or flushed, any other until it ends. */
 final class SealedOutput implements PlainResponse.Sink {
     private static final int BUFFER = 32_768;
     private final SealGate gate;
@@ -41,7 +41,7 @@ final class SealedOutput implements PlainResponse.Sink {
             return;
         }
         // One byte over its bound is enough to tell.
-        int max = frames != null ? BUFFER : (int) Math.min(Integer.MAX_VALUE - 8, gate.bodyMax() + 1L);
+        int max = frames != null ? BUFFER : (int) Math.min(Integer.MAX_VALUE - 8, gate.bodyMaxBytes() + 1L);
         int at = from;
         int end = from + count;
         while (at < end && length < max) {
@@ -68,7 +68,7 @@ final class SealedOutput implements PlainResponse.Sink {
 
     /** True if the answer is longer than one that is sealed as a whole may be: {@link #finish} refuses it. */
     boolean isTooLong() {
-        return frames == null && length > gate.bodyMax();
+        return frames == null && length > gate.bodyMaxBytes();
     }
 
     private void frame(boolean isLast) throws IOException {

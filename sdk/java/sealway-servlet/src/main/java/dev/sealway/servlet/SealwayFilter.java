@@ -34,7 +34,7 @@ public final class SealwayFilter implements Filter {
     private static final Duration DRAIN_TIME = Duration.ofSeconds(2);
     private final SealGate gate;
 
-    /** By this gate. */
+    /** Creates a filter for a gate. */
     public SealwayFilter(SealGate gate) {
         this.gate = Options.present(gate, "gate", "new SealGate makes one of a store and routes");
     }
@@ -135,7 +135,7 @@ public final class SealwayFilter implements Filter {
         String target = query == null ? request.getRequestURI() : request.getRequestURI() + "?" + query;
         try (RequestReader reader = gate.begin(request.getMethod(), target, headers, request.getRemoteAddr(), request.getContentLengthLong())) {
             SealedInput input = new SealedInput(reader, request.getInputStream());
-            input.open(gate.bodyTime());
+            input.open(gate.bodyTimeout());
             Interruption cut = new Interruption();
             reader.watch(cut::happen);
             try {
@@ -155,7 +155,7 @@ public final class SealwayFilter implements Filter {
         }
     }
 
-    /** Whatever a servlet throws, its peer gets a sealed 500 that says nothing. */
+    /** Runs the servlet. If it throws, its client gets a sealed 500 that says nothing. */
     private static void run(PlainRequest request, PlainResponse response, FilterChain chain, RequestReader reader, SealedOutput output)
             throws IOException, ServletException {
         try {

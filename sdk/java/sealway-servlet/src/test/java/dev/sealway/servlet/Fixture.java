@@ -3,12 +3,12 @@ package dev.sealway.servlet;
 import dev.sealway.crypto.P256;
 import dev.sealway.crypto.SecretBytes;
 import dev.sealway.server.MemoryStore;
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
 import dev.sealway.server.SessionStore;
-import dev.sealway.session.ClientInit;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatInit;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
@@ -16,14 +16,14 @@ import dev.sealway.session.SealedMessage;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Wire;
@@ -66,14 +66,14 @@ final class Fixture implements AutoCloseable {
         this(servlet, stores, new RouteTable().prefix("/maybe/", Mode.OPTIONAL).prefix("/plain/", Mode.OFF), gate -> gate);
     }
 
-    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings) throws Exception {
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate.Builder> settings) throws Exception {
         this(servlet, stores, routes, settings, IDLE_MS);
     }
 
-    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate> settings, int idleMs)
+    Fixture(HttpServlet servlet, UnaryOperator<SessionStore> stores, RouteTable routes, UnaryOperator<SealGate.Builder> settings, int idleMs)
             throws Exception {
-        SealGate gate = settings.apply(new SealGate(stores.apply(store), routes, Set.of("/sealed/anonymous"), ReplayPolicy.DEFAULT,
-                BODY_MAX, this::nowMs));
+        SealGate gate = settings.apply(SealGate.builder(stores.apply(store), routes).anonymousPaths(Set.of("/sealed/anonymous"))
+                .bodyMaxBytes(BODY_MAX).clockMs(this::nowMs)).build();
         ServerConnector connector = new ServerConnector(server);
         connector.setIdleTimeout(idleMs);
         connector.setHost("127.0.0.1");
@@ -106,25 +106,25 @@ final class Fixture implements AutoCloseable {
     }
 
     /** A session of wire 3 whose client is who {@code subject} says. */
-    ClientSession3 three(String subject) {
+    NativeSession nativeSession(String subject) {
         KeyPair pair = P256.generate(random);
         Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
                 message -> P256.sign(pair.getPrivate(), message, random));
         Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
                 ClientShare.generate(Suite.P256, random), (UnaryOperator<InitRequest>) null);
-        Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null,
+        Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null,
                 new Acceptance.Decision(draw(16), 3600, nowMs(), "bearer", subject, null), List.of("P256"),
                 List.of(identity), suite -> ServerShare.generate(suite, random), null);
         store.put(accepted.session());
         return agreement.finish(201, accepted.body(), id -> identity.publicKey());
     }
 
-    ClientSession old(Wire wire, Family family) {
+    CompatSession compatSession(Wire wire, Family family) {
         long nowMs = nowMs();
-        ClientInit init = new ClientInit(wire, family == Family.ANONYMOUS, "client-1", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, family == Family.ANONYMOUS, "client-1", null, P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(family, init.request().headers(), init.request().body(), nowMs,
                 ReplayPolicy.DEFAULT);
-        ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
         store.put(accepted.session());
         return init.finish(accepted.answer().getBytes(), nowMs);
     }

@@ -6,12 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.SessionStore;
 import dev.sealway.session.Claim;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.io.InputStream;
@@ -34,7 +34,7 @@ class LateTest {
 
     @BeforeEach
     void start() throws Exception {
-        fixture = new Fixture(servlet, this::telling, new RouteTable(), gate -> gate.bodyTime(Duration.ofSeconds(30)));
+        fixture = new Fixture(servlet, this::telling, new RouteTable(), gate -> gate.bodyTimeout(Duration.ofSeconds(30)));
     }
 
     @AfterEach
@@ -88,16 +88,16 @@ class LateTest {
         return new Late(socket, message.body());
     }
 
-    private record Sealed(String sessionId, SealedMessage message) {
+    private record SealedCall(String sessionId, SealedMessage message) {
     }
 
-    private Sealed seal(Wire wire) {
-        if (wire == Wire.THREE) {
-            ClientSession3 session = fixture.three(null);
-            return new Sealed(session.id(), session.seal("POST", "/sealed/echo", List.of(), "pay".getBytes(), fixture.nowMs(), fixture.draw(16)).message());
+    private SealedCall seal(Wire wire) {
+        if (wire == Wire.NATIVE) {
+            NativeSession session = fixture.nativeSession(null);
+            return new SealedCall(session.id(), session.seal("POST", "/sealed/echo", List.of(), "pay".getBytes(), fixture.nowMs(), fixture.draw(16)).message());
         }
-        ClientSession session = fixture.old(wire, Family.SESSION);
-        return new Sealed(session.id(), session.seal("/sealed/echo", "pay".getBytes(), fixture.nowMs(), fixture.draw(16), fixture.draw(12)).message());
+        CompatSession session = fixture.compatSession(wire, Family.SESSION);
+        return new SealedCall(session.id(), session.seal("/sealed/echo", "pay".getBytes(), fixture.nowMs(), fixture.draw(16), fixture.draw(12)).message());
     }
 
     @Test
@@ -111,7 +111,7 @@ class LateTest {
             // The store may forget the claim; the session lives on.
             fixture.aheadMs += 11 * 60_000;
             String told = second.finish();
-            assertTrue(told.startsWith("HTTP/1.1 400") && told.contains(wire == Wire.THREE ? "clock_skew" : "CRYPTO_ERROR"), told);
+            assertTrue(told.startsWith("HTTP/1.1 400") && told.contains(wire == Wire.NATIVE ? "clock_skew" : "CRYPTO_ERROR"), told);
             assertEquals(served + 1, servlet.served.get(), wire.toString());
             found.drainPermits();
         }
@@ -121,7 +121,7 @@ class LateTest {
     void aRequestWhoseSessionEndsBeforeItsBodyIsThereIsNotServed() throws Exception {
         for (Wire wire : Wire.values()) {
             for (boolean isRevoked : new boolean[] {true, false}) {
-                Sealed sealed = seal(wire);
+                SealedCall sealed = seal(wire);
                 Late late = head(sealed.message());
                 if (isRevoked) {
                     fixture.store.delete(sealed.sessionId());
@@ -139,7 +139,7 @@ class LateTest {
     /** Sends the first frame of a request, and waits until its servlet has begun.
      *
      * @param isAll whether no more comes; else the rest of the body stays out */
-    private Socket underWay(ClientSession3 session, String path, boolean isAll) throws Exception {
+    private Socket underWay(NativeSession session, String path, boolean isAll) throws Exception {
         var begun = session.begin("POST", path, "application/octet-stream", Long.toString(fixture.nowMs()), "0123456789abcdef");
         byte[] frame = begun.sealer().seal(new byte[] {0, 0, 'a', 'b'}, 0, 4, isAll);
         Socket socket = new Socket("127.0.0.1", fixture.port());
@@ -157,7 +157,7 @@ class LateTest {
     void aRequestUnderWayIsCutWithinASecondOfItsSessionsEnd() throws Exception {
         for (boolean isRevoked : new boolean[] {true, false}) {
             for (String path : new String[] {"/sealed/first", "/sealed/ticks"}) {
-                ClientSession3 session = fixture.three(null);
+                NativeSession session = fixture.nativeSession(null);
                 try (Socket socket = underWay(session, path, path.endsWith("ticks"))) {
                     // Longer than one look: a session that lives is left alone.
                     assertEquals(false, servlet.ended.tryAcquire(600, TimeUnit.MILLISECONDS));
@@ -182,7 +182,7 @@ class LateTest {
         fixture.close();
         // No idle time of the container's ends the read.
         fixture = new Fixture(servlet, store -> store, new RouteTable(), gate -> gate, 300_000);
-        ClientSession3 session = fixture.three(null);
+        NativeSession session = fixture.nativeSession(null);
         try (Socket socket = underWay(session, "/sealed/deaf", false)) {
             fixture.store.delete(session.id());
             assertTrue(servlet.ended.tryAcquire(30, TimeUnit.SECONDS));

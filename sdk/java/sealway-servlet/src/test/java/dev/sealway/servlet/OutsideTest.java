@@ -7,12 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.sealway.crypto.Bytes;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Wire;
@@ -49,17 +49,17 @@ class OutsideTest {
         fixture.close();
     }
 
-    private void restart(UnaryOperator<SealGate> settings) throws Exception {
+    private void restart(UnaryOperator<SealGate.Builder> settings) throws Exception {
         fixture.close();
         fixture = new Fixture(servlet, store -> store, new RouteTable(), settings);
     }
 
-    private ClientSession3.Sealed three(String target, List<Header> inner, byte[] body) {
-        return fixture.three(null).seal("POST", target, inner, body, System.currentTimeMillis(), fixture.draw(16));
+    private NativeSession.WholeRequest sealNative(String target, List<Header> inner, byte[] body) {
+        return fixture.nativeSession(null).seal("POST", target, inner, body, System.currentTimeMillis(), fixture.draw(16));
     }
 
-    private ClientSession.Call old(Wire wire, byte[] body) {
-        return fixture.old(wire, Family.SESSION).seal("/sealed/echo", body, System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+    private CompatSession.Call sealCompat(Wire wire, byte[] body) {
+        return fixture.compatSession(wire, Family.SESSION).seal("/sealed/echo", body, System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
     }
 
     private Fixture.Reply plain(String method, String target) throws Exception {
@@ -89,7 +89,7 @@ class OutsideTest {
         }
         assertEquals(0, servlet.served.get());
         assertEquals("200plain", told(plain("POST", "/plain/x")));
-        ClientSession3.Sealed sealed = three("/elsewhere", List.of(), "body".getBytes());
+        NativeSession.WholeRequest sealed = sealNative("/elsewhere", List.of(), "body".getBytes());
         Fixture.Reply reply = fixture.send("POST", "/elsewhere", sealed.message());
         assertEquals("body", new String(sealed.call().open(reply.status(), reply.headers(), reply.body()).body()));
     }
@@ -108,22 +108,22 @@ class OutsideTest {
     @Test
     void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() throws Exception {
         for (boolean isTrusted : new boolean[] {false, true}) {
-            restart(isTrusted ? SealGate::trustForwarded : gate -> gate);
+            restart(gate -> gate.trustForwarded(isTrusted));
             List<Header> outside = new ArrayList<>(ORIGINS.stream().map(name -> new Header(name, "outside")).toList());
             outside.add(new Header("X_Forwarded_For", "outside"));
             outside.add(new Header("Via", "outside"));
-            ClientSession3.Sealed three = three("/sealed/echo", ORIGINS.stream().map(name -> new Header(name, "within")).toList(), new byte[1]);
-            ClientSession.Call old = old(Wire.TWO, new byte[1]);
-            Fixture.Reply reply = fixture.send("POST", "/sealed/echo", with(three.message(), outside));
-            HeaderList seenByThree = three.call().open(reply.status(), reply.headers(), reply.body()).headers();
-            HeaderList seenByOld = fixture.send("POST", "/sealed/echo", with(old.message(), outside)).headers();
+            NativeSession.WholeRequest sealed = sealNative("/sealed/echo", ORIGINS.stream().map(name -> new Header(name, "within")).toList(), new byte[1]);
+            CompatSession.Call compat = sealCompat(Wire.TWO, new byte[1]);
+            Fixture.Reply reply = fixture.send("POST", "/sealed/echo", with(sealed.message(), outside));
+            HeaderList seenByNative = sealed.call().open(reply.status(), reply.headers(), reply.body()).headers();
+            HeaderList seenByCompat = fixture.send("POST", "/sealed/echo", with(compat.message(), outside)).headers();
             for (String name : ORIGINS) {
-                assertEquals(isTrusted ? "outside" : "null", seenByThree.first("seen-" + name), name);
-                assertEquals(isTrusted ? "outside" : "null", seenByOld.first("seen-" + name), name);
+                assertEquals(isTrusted ? "outside" : "null", seenByNative.first("seen-" + name), name);
+                assertEquals(isTrusted ? "outside" : "null", seenByCompat.first("seen-" + name), name);
             }
-            assertEquals("null", seenByThree.first("seen-X_Forwarded_For"));
-            assertEquals("null", seenByOld.first("seen-X_Forwarded_For"));
-            assertEquals("outside", seenByThree.first("seen-via"));
+            assertEquals("null", seenByNative.first("seen-X_Forwarded_For"));
+            assertEquals("null", seenByCompat.first("seen-X_Forwarded_For"));
+            assertEquals("outside", seenByNative.first("seen-via"));
         }
     }
 
@@ -134,10 +134,10 @@ class OutsideTest {
         List<Header> outside = List.of(new Header("Cookie", cookie));
         Fixture.Reply known = fixture.send(fixture.request("/plain/session", new HeaderList(outside), null).GET().build());
         assertEquals(id + " true", known.headers().first("seen-session"));
-        ClientSession3.Sealed sealed = three("/sealed/session", List.of(), new byte[1]);
+        NativeSession.WholeRequest sealed = sealNative("/sealed/session", List.of(), new byte[1]);
         Fixture.Reply reply = fixture.send("POST", "/sealed/session", with(sealed.message(), outside));
         assertEquals("null false", sealed.call().open(reply.status(), reply.headers(), reply.body()).headers().first("seen-session"));
-        ClientSession3.Sealed maker = three("/sealed/session?make=1", List.of(), new byte[1]);
+        NativeSession.WholeRequest maker = sealNative("/sealed/session?make=1", List.of(), new byte[1]);
         Fixture.Reply failed = fixture.send("POST", "/sealed/session?make=1", with(maker.message(), outside));
         assertEquals(500, failed.status());
         assertNull(failed.headers().first("set-cookie"));
@@ -145,14 +145,14 @@ class OutsideTest {
 
     @Test
     void aHeaderThatIsMissingIsToldOfAndNotServed() throws Exception {
-        ClientSession3.Sealed sealed = three("/sealed/echo", List.of(), "body".getBytes());
+        NativeSession.WholeRequest sealed = sealNative("/sealed/echo", List.of(), "body".getBytes());
         for (String name : new String[] {"X-Kid", "X-Idempotency-Key"}) {
             Fixture.Reply reply = fixture.send("POST", "/sealed/echo", without(sealed.message(), name));
             assertEquals("unsealable", Problem.parse(reply.status(), reply.body()).code());
         }
         assertEquals(REFUSED, told(fixture.send("POST", "/sealed/echo", without(sealed.message(), "X-Seal"))));
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
-            ClientSession.Call call = old(wire, "body".getBytes());
+            CompatSession.Call call = sealCompat(wire, "body".getBytes());
             for (Header header : call.message().headers()) {
                 assertEquals(REFUSED, told(fixture.send("POST", "/sealed/echo", without(call.message(), header.name()))),
                         wire + " " + header.name());
@@ -163,7 +163,7 @@ class OutsideTest {
 
     @Test
     void trailersCrossTheSealInNeitherDirectionAndALanguageIsWithin() throws Exception {
-        ClientSession3.Sealed sealed = three("/sealed/trailers", List.of(), "body".getBytes());
+        NativeSession.WholeRequest sealed = sealNative("/sealed/trailers", List.of(), "body".getBytes());
         StringBuilder head = new StringBuilder("POST /sealed/trailers HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTE: trailers\r\n"
                 + "Transfer-Encoding: chunked\r\nContent-Type: application/octet-stream\r\n");
         sealed.message().headers().forEach(header -> head.append(header.name()).append(": ").append(header.value()).append("\r\n"));
@@ -177,7 +177,7 @@ class OutsideTest {
             assertTrue(!answer.contains("x-secret") && !answer.toLowerCase(Locale.ROOT).contains("content-language"), answer);
             assertEquals("{}", servlet.trailers);
         }
-        ClientSession3.Sealed again = three("/sealed/trailers", List.of(), "body".getBytes());
+        NativeSession.WholeRequest again = sealNative("/sealed/trailers", List.of(), "body".getBytes());
         Fixture.Reply reply = fixture.send("POST", "/sealed/trailers", again.message());
         assertEquals("de", again.call().open(reply.status(), reply.headers(), reply.body()).headers().first("content-language"));
     }
@@ -227,12 +227,12 @@ class OutsideTest {
 
     @Test
     void aBodyThatComesTooSlowlyEndsTheRequestInTime() throws Exception {
-        restart(gate -> gate.bodyTime(Duration.ofMillis(700)));
+        restart(gate -> gate.bodyTimeout(Duration.ofMillis(700)));
         for (long gapMs : new long[] {0, 200}) {
             long began = System.nanoTime();
-            String answer = slowly("/sealed/echo", three("/sealed/echo", List.of(), new byte[500]).message(), 100, gapMs);
+            String answer = slowly("/sealed/echo", sealNative("/sealed/echo", List.of(), new byte[500]).message(), 100, gapMs);
             assertTrue(answer.startsWith("HTTP/1.1 400 ") && answer.contains(":unsealable"), answer);
-            answer = slowly("/sealed/echo", old(Wire.TWO, new byte[500]).message(), 100, gapMs);
+            answer = slowly("/sealed/echo", sealCompat(Wire.TWO, new byte[500]).message(), 100, gapMs);
             assertTrue(answer.startsWith("HTTP/1.1 400 ") && answer.contains("CRYPTO_ERROR"), answer);
             assertTrue(System.nanoTime() - began < 15_000_000_000L);
         }
@@ -241,7 +241,7 @@ class OutsideTest {
 
     @Test
     void theFirstPieceOfARequestIsReadBeforeTheRestWasSent() throws Exception {
-        ClientSession3.Begun begun = fixture.three(null).begin("POST", "/sealed/first", "application/octet-stream",
+        NativeSession.StreamRequest begun = fixture.nativeSession(null).begin("POST", "/sealed/first", "application/octet-stream",
                 Long.toString(System.currentTimeMillis()), "0123456789abcdef");
         byte[] head = Bytes.join(InnerHeaders.encode(List.of()), "ab".getBytes());
         byte[] first = begun.sealer().seal(head, 0, head.length, false);

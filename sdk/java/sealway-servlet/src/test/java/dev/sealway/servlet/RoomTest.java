@@ -3,10 +3,10 @@ package dev.sealway.servlet;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.sealway.server.RouteTable;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.ClientSession3;
+import dev.sealway.session.nativeprotocol.NativeSession;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -58,11 +58,11 @@ class RoomTest {
     }
 
     private static IntFunction<SealedMessage> seal(Fixture fixture, Wire wire) {
-        if (wire == Wire.THREE) {
-            ClientSession3 session = fixture.three(null);
+        if (wire == Wire.NATIVE) {
+            NativeSession session = fixture.nativeSession(null);
             return length -> session.seal("POST", "/sealed/echo", List.of(), new byte[length], fixture.nowMs(), fixture.draw(16)).message();
         }
-        ClientSession session = fixture.old(wire, Family.SESSION);
+        CompatSession session = fixture.compatSession(wire, Family.SESSION);
         return length -> session.seal("/sealed/echo", new byte[length], fixture.nowMs(), fixture.draw(16), fixture.draw(12)).message();
     }
 
@@ -72,7 +72,7 @@ class RoomTest {
         for (Wire wire : Wire.values()) {
             // The room is 1 MiB, a share 400,000 bytes: the longest body.
             try (Fixture fixture = new Fixture(new EchoServlet(), store -> store, new RouteTable(),
-                    gate -> gate.bodyTime(Duration.ofMinutes(2)).bufferedBytes(1 << 20), 120_000)) {
+                    gate -> gate.bodyTimeout(Duration.ofMinutes(2)).bufferedMaxBytes(1 << 20), 120_000)) {
                 IntFunction<SealedMessage> seal = seal(fixture, wire);
                 int length = 60_000;
                 int sealed = seal.apply(length).body().length;

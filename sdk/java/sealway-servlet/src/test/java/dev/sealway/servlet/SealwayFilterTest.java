@@ -6,20 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SessionStore;
 import dev.sealway.server.StoreException;
 import dev.sealway.session.Claim;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.NativeCall;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.Wire;
@@ -62,12 +62,12 @@ class SealwayFilterTest {
         fixture.close();
     }
 
-    private ClientSession3.Sealed seal(ClientSession3 session, String method, String target, byte[] body) {
+    private NativeSession.WholeRequest seal(NativeSession session, String method, String target, byte[] body) {
         return session.seal(method, target, List.of(new Header("content-type", "text/plain"), new Header("x-mine", "1")), body,
                 System.currentTimeMillis(), fixture.draw(16));
     }
 
-    private ClientCall3.Opened open(ClientSession3.Sealed sealed, Fixture.Reply reply) {
+    private NativeCall.PlainAnswer open(NativeSession.WholeRequest sealed, Fixture.Reply reply) {
         return sealed.call().open(reply.status(), reply.headers(), reply.body());
     }
 
@@ -79,12 +79,12 @@ class SealwayFilterTest {
 
     @Test
     void wire3OpensAndSealsAroundAnOrdinaryServlet() throws Exception {
-        ClientSession3 session = fixture.three("Zoë 100%");
+        NativeSession session = fixture.nativeSession("Zoë 100%");
         for (int length : new int[] {0, 5, 40_000, 300_000}) {
             byte[] body = fixture.draw(length);
-            ClientSession3.Sealed sealed = seal(session, "POST", "/sealed/echo?a=%20b", body);
+            NativeSession.WholeRequest sealed = seal(session, "POST", "/sealed/echo?a=%20b", body);
             Fixture.Reply reply = fixture.send("POST", "/sealed/echo?a=%20b", sealed.message());
-            ClientCall3.Opened opened = open(sealed, reply);
+            NativeCall.PlainAnswer opened = open(sealed, reply);
             assertEquals(200, reply.status());
             assertArrayEquals(body, opened.body());
             assertEquals("text/plain", opened.headers().first("content-type"));
@@ -95,13 +95,13 @@ class SealwayFilterTest {
             assertEquals("1", opened.headers().first("seen-x-mine"));
             assertNull(reply.headers().first("seen-x-mine"));
         }
-        ClientSession3.Sealed get = seal(session, "GET", "/sealed/writer", new byte[0]);
+        NativeSession.WholeRequest get = seal(session, "GET", "/sealed/writer", new byte[0]);
         assertEquals("Zoë", new String(open(get, fixture.send("GET", "/sealed/writer", get.message())).body()));
-        ClientSession3.Sealed none = seal(session, "DELETE", "/sealed/status/204", new byte[0]);
+        NativeSession.WholeRequest none = seal(session, "DELETE", "/sealed/status/204", new byte[0]);
         Fixture.Reply empty = fixture.send("DELETE", "/sealed/status/204", none.message());
         assertTrue(empty.headers().has("X-Sealed"));
         assertEquals("null", String.valueOf(open(none, empty).headers().first("content-length")));
-        ClientSession3.Sealed teapot = seal(session, "POST", "/sealed/status/418", new byte[] {1});
+        NativeSession.WholeRequest teapot = seal(session, "POST", "/sealed/status/418", new byte[] {1});
         Fixture.Reply kept = fixture.send("POST", "/sealed/status/418", teapot.message());
         assertEquals(418, kept.status());
         assertArrayEquals(new byte[] {1}, open(teapot, kept).body());
@@ -109,7 +109,7 @@ class SealwayFilterTest {
 
     @Test
     void aReplayIsRefusedAndNotServed() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", "once".getBytes());
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/echo", "once".getBytes());
         assertEquals(200, fixture.send("POST", "/sealed/echo", sealed.message()).status());
         assertProblem("replayed", fixture.send("POST", "/sealed/echo", sealed.message()));
         assertEquals(1, servlet.served.get());
@@ -117,8 +117,8 @@ class SealwayFilterTest {
 
     @Test
     void whatWasTamperedWithIsUnsealableAndNotServed() throws Exception {
-        ClientSession3 session = fixture.three(null);
-        ClientSession3.Sealed sealed = seal(session, "POST", "/sealed/echo", "body".getBytes());
+        NativeSession session = fixture.nativeSession(null);
+        NativeSession.WholeRequest sealed = seal(session, "POST", "/sealed/echo", "body".getBytes());
         assertProblem("unsealable", fixture.send("POST", "/sealed/other", sealed.message()));
         assertProblem("unsealable", fixture.send("PUT", "/sealed/echo", sealed.message()));
         byte[] cut = java.util.Arrays.copyOf(sealed.message().body(), 30);
@@ -135,11 +135,11 @@ class SealwayFilterTest {
 
     @Test
     void aLaterFrameThatDoesNotOpenBreaksTheRequestOff() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", fixture.draw(300_000));
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/echo", fixture.draw(300_000));
         byte[] body = sealed.message().body();
         body[250_000] ^= 1;
         assertProblem("unsealable", fixture.send("POST", "/sealed/echo", sealed.message()));
-        ClientSession3.Sealed other = seal(fixture.three(null), "POST", "/sealed/echo", fixture.draw(300_000));
+        NativeSession.WholeRequest other = seal(fixture.nativeSession(null), "POST", "/sealed/echo", fixture.draw(300_000));
         byte[] cut = java.util.Arrays.copyOf(other.message().body(), 200_000);
         assertProblem("unsealable", fixture.send("POST", "/sealed/echo", new SealedMessage(other.message().headers(),
                 other.message().contentType(), cut)));
@@ -147,7 +147,7 @@ class SealwayFilterTest {
 
     @Test
     void whoReadsOnAfterAStreamThatBrokeMeetsNoEnd() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/insists", fixture.draw(300_000));
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/insists", fixture.draw(300_000));
         byte[] cut = java.util.Arrays.copyOf(sealed.message().body(), 200_000);
         assertProblem("unsealable", fixture.send("POST", "/sealed/insists", new SealedMessage(sealed.message().headers(),
                 sealed.message().contentType(), cut)));
@@ -157,7 +157,7 @@ class SealwayFilterTest {
 
     @Test
     void aStreamInAHeaderThatIsCutOffBehindAFrameBurnsNoNonce() throws Exception {
-        ClientSession3.Begun begun = fixture.three(null).begin("GET", "/sealed/echo", null, Long.toString(System.currentTimeMillis()),
+        NativeSession.StreamRequest begun = fixture.nativeSession(null).begin("GET", "/sealed/echo", null, Long.toString(System.currentTimeMillis()),
                 "0123456789abcdef");
         byte[] first = begun.sealer().seal(new byte[] {0, 0, 'a'}, 0, 3, false);
         byte[] last = begun.sealer().seal(new byte[] {'b'}, 0, 1, true);
@@ -190,11 +190,11 @@ class SealwayFilterTest {
 
     @Test
     void cookiesAreThoseWithinTheSeal() throws Exception {
-        ClientSession3 session = fixture.three(null);
+        NativeSession session = fixture.nativeSession(null);
         List<Header> outside = List.of(new Header("Cookie", "who=root"));
         for (String within : new String[] {null, "who=ann; b=2"}) {
             List<Header> inner = within == null ? List.of() : List.of(new Header("cookie", within));
-            ClientSession3.Sealed sealed = session.seal("POST", "/sealed/cookies", inner, new byte[1], System.currentTimeMillis(),
+            NativeSession.WholeRequest sealed = session.seal("POST", "/sealed/cookies", inner, new byte[1], System.currentTimeMillis(),
                     fixture.draw(16));
             List<Header> headers = new java.util.ArrayList<>(sealed.message().headers().list());
             headers.addAll(outside);
@@ -206,7 +206,7 @@ class SealwayFilterTest {
 
     @Test
     void aByteBehindTheLastFrameIsNoticedBeforeAnybodySeesThatFrame() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/part", "body".getBytes());
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/part", "body".getBytes());
         InputStream late = new InputStream() {
             private int left = 1;
 
@@ -231,15 +231,15 @@ class SealwayFilterTest {
 
     @Test
     void boundsClocksAndSessionsAreToldAsTheSpecSays() throws Exception {
-        ClientSession3 session = fixture.three(null);
-        ClientSession3.Sealed large = seal(session, "POST", "/sealed/echo", new byte[Fixture.BODY_MAX]);
+        NativeSession session = fixture.nativeSession(null);
+        NativeSession.WholeRequest large = seal(session, "POST", "/sealed/echo", new byte[Fixture.BODY_MAX]);
         assertProblem("too_large", fixture.send("POST", "/sealed/echo", large.message()));
-        ClientSession3.Sealed early = session.seal("POST", "/sealed/echo", List.of(), new byte[1], 1_000_000, fixture.draw(16));
+        NativeSession.WholeRequest early = session.seal("POST", "/sealed/echo", List.of(), new byte[1], 1_000_000, fixture.draw(16));
         Fixture.Reply skewed = fixture.send("POST", "/sealed/echo", early.message());
         assertProblem("clock_skew", skewed);
         assertTrue(early.call().provesClock(Problem.parse(400, skewed.body())));
         fixture.expire(session.id());
-        ClientSession3.Sealed late = seal(session, "POST", "/sealed/echo", new byte[1]);
+        NativeSession.WholeRequest late = seal(session, "POST", "/sealed/echo", new byte[1]);
         assertProblem("session_expired", fixture.send("POST", "/sealed/echo", late.message()));
         fixture.store.delete(session.id());
         assertProblem("session_expired", fixture.send("POST", "/sealed/echo", late.message()));
@@ -266,9 +266,9 @@ class SealwayFilterTest {
                     throw new UnsupportedOperationException("secret of the store");
                 }
             });
-            ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/echo", new byte[1]);
+            NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/echo", new byte[1]);
             assertProblem("store_unavailable", fixture.send("POST", "/sealed/echo", sealed.message()));
-            Fixture.Reply reply = old(fixture.old(Wire.TWO, Family.SESSION), "/sealed/echo", "x", false);
+            Fixture.Reply reply = callCompat(fixture.compatSession(Wire.TWO, Family.SESSION), "/sealed/echo", "x", false);
             assertEquals("503{\"error\":\"SERVICE_UNAVAILABLE\"}", reply.status() + reply.text());
         }
         assertEquals(0, servlet.served.get());
@@ -279,7 +279,7 @@ class SealwayFilterTest {
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
             for (String how : new String[] {"stream", "writer", "wrapped"}) {
                 servlet.exported.set(0);
-                Fixture.Reply reply = old(fixture.old(wire, Family.SESSION), "/sealed/export/" + how, "x", false);
+                Fixture.Reply reply = callCompat(fixture.compatSession(wire, Family.SESSION), "/sealed/export/" + how, "x", false);
                 assertEquals("502{\"error\":\"SERVICE_UNAVAILABLE\"}", reply.status() + reply.text(), wire + " " + how);
                 assertTrue(servlet.exported.get() <= Fixture.BODY_MAX / 100_000 + 1, wire + " " + how + " " + servlet.exported);
             }
@@ -288,7 +288,7 @@ class SealwayFilterTest {
 
     @Test
     void aRefusalCarriesNoHeaderOfAnAnswerThatHadBegun() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/begins", fixture.draw(300_000));
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/begins", fixture.draw(300_000));
         sealed.message().body()[250_000] ^= 1;
         Fixture.Reply reply = fixture.send("POST", "/sealed/begins", sealed.message());
         assertProblem("unsealable", reply);
@@ -302,20 +302,20 @@ class SealwayFilterTest {
 
     @Test
     void aServletThatFailsIsToldAsASealed500ThatSaysNothing() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/sealed/fails", new byte[1]);
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/fails", new byte[1]);
         Fixture.Reply reply = fixture.send("POST", "/sealed/fails", sealed.message());
         assertEquals(500, reply.status());
         assertEquals(0, open(sealed, reply).body().length);
-        ClientSession old = fixture.old(Wire.TWO, Family.SESSION);
-        ClientSession.Call call = old.seal("/sealed/fails", new byte[1], System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+        CompatSession compat = fixture.compatSession(Wire.TWO, Family.SESSION);
+        CompatSession.Call call = compat.seal("/sealed/fails", new byte[1], System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
         assertEquals(500, fixture.send("POST", "/sealed/fails", call.message()).status());
     }
 
     @Test
     void whatAServletFlushesArrivesBeforeItEnds() throws Exception {
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "GET", "/sealed/flush", new byte[0]);
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "GET", "/sealed/flush", new byte[0]);
         HttpResponse<InputStream> response = fixture.open(fixture.request("/sealed/flush", sealed.message().headers(), null).GET().build());
-        ClientCall3.Opening opening = sealed.call().opening(200, Fixture.headers(response));
+        NativeCall.Opening opening = sealed.call().opening(200, Fixture.headers(response));
         byte[] buffer = new byte[1000];
         StringBuilder text = new StringBuilder();
         try (InputStream body = response.body()) {
@@ -333,8 +333,8 @@ class SealwayFilterTest {
         assertEquals("firstsecond", text.toString());
     }
 
-    private Fixture.Reply old(ClientSession session, String path, String body, boolean isOpened) throws Exception {
-        ClientSession.Call call = session.seal(path, body.getBytes(), System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
+    private Fixture.Reply callCompat(CompatSession session, String path, String body, boolean isOpened) throws Exception {
+        CompatSession.Call call = session.seal(path, body.getBytes(), System.currentTimeMillis(), fixture.draw(16), fixture.draw(12));
         Fixture.Reply reply = fixture.send("POST", path, call.message());
         if (isOpened) {
             byte[] plain = call.open(reply.headers(), reply.status(), reply.body(), System.currentTimeMillis(), ReplayPolicy.DEFAULT);
@@ -345,27 +345,27 @@ class SealwayFilterTest {
     }
 
     @Test
-    void theOldWiresAreServedOnceEachAndRefusedInTheirOwnWords() throws Exception {
+    void theCompatWiresAreServedOnceEachAndRefusedInTheirOwnWords() throws Exception {
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
-            ClientSession session = fixture.old(wire, Family.SESSION);
-            assertEquals(200, old(session, "/sealed/echo", "hi", true).status());
-            assertEquals(200, old(session, "/sealed/status/201", "made", true).status());
-            assertEquals(404, old(session, "/sealed/status/404", "gone", true).status());
-            Fixture.Reply unreadable = old(session, "/sealed/status/422", "x", false);
+            CompatSession session = fixture.compatSession(wire, Family.SESSION);
+            assertEquals(200, callCompat(session, "/sealed/echo", "hi", true).status());
+            assertEquals(200, callCompat(session, "/sealed/status/201", "made", true).status());
+            assertEquals(404, callCompat(session, "/sealed/status/404", "gone", true).status());
+            Fixture.Reply unreadable = callCompat(session, "/sealed/status/422", "x", false);
             assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", unreadable.status() + unreadable.text());
-            Fixture.Reply large = old(session, "/sealed/echo", "x".repeat(Fixture.BODY_MAX), false);
+            Fixture.Reply large = callCompat(session, "/sealed/echo", "x".repeat(Fixture.BODY_MAX), false);
             assertEquals("413{\"error\":\"PAYLOAD_TOO_LARGE\"}", large.status() + large.text());
             fixture.expire(session.id());
-            Fixture.Reply over = old(session, "/sealed/echo", "x", false);
+            Fixture.Reply over = callCompat(session, "/sealed/echo", "x", false);
             assertEquals("401{\"error\":\"SESSION_EXPIRED\"}", over.status() + over.text());
             isStoreAway = true;
-            assertEquals(503, old(session, "/sealed/echo", "x", false).status());
+            assertEquals(503, callCompat(session, "/sealed/echo", "x", false).status());
             isStoreAway = false;
         }
-        ClientSession anonymous = fixture.old(Wire.ONE, Family.ANONYMOUS);
-        assertEquals(200, old(anonymous, "/sealed/anonymous", "hi", true).status());
-        assertEquals(403, old(anonymous, "/sealed/echo", "hi", false).status());
-        assertEquals(413, old(anonymous, "/sealed/anonymous", "x".repeat(5000), false).status());
+        CompatSession anonymous = fixture.compatSession(Wire.ONE, Family.ANONYMOUS);
+        assertEquals(200, callCompat(anonymous, "/sealed/anonymous", "hi", true).status());
+        assertEquals(403, callCompat(anonymous, "/sealed/echo", "hi", false).status());
+        assertEquals(413, callCompat(anonymous, "/sealed/anonymous", "x".repeat(5000), false).status());
         assertEquals(405, fixture.send(fixture.request("/sealed/echo", HeaderList.of(), null).GET().build()).status());
         Fixture.Reply plain = fixture.send(fixture.request("/sealed/echo", HeaderList.of(), null)
                 .POST(HttpRequest.BodyPublishers.ofString("x")).build());
@@ -379,9 +379,9 @@ class SealwayFilterTest {
         assertEquals("hi", reply.text());
         assertEquals("null", reply.headers().first("seen-x-sealway-subject"));
         assertEquals("1", reply.headers().first("seen-x-mine"));
-        ClientSession3.Sealed sealed = seal(fixture.three(null), "POST", "/maybe/echo", "hi".getBytes());
+        NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/maybe/echo", "hi".getBytes());
         assertFalse(fixture.send("POST", "/maybe/echo", sealed.message()).text().contains("hi"));
-        ClientSession3.Sealed again = seal(fixture.three(null), "POST", "/maybe/echo", "hi".getBytes());
+        NativeSession.WholeRequest again = seal(fixture.nativeSession(null), "POST", "/maybe/echo", "hi".getBytes());
         List<Header> headers = new java.util.ArrayList<>(again.message().headers().list());
         headers.add(new Header("X-Sealway-Subject", "root"));
         Fixture.Reply told = fixture.send("POST", "/maybe/echo", new SealedMessage(new HeaderList(headers), again.message().contentType(),

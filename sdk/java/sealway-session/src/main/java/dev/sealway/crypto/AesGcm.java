@@ -1,7 +1,7 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.security.GeneralSecurityException;
 import javax.crypto.AEADBadTagException;
 import javax.crypto.Cipher;
@@ -51,7 +51,7 @@ public final class AesGcm {
 
     /** Opens ciphertext and tag.
      *
-     * @throws RefusedException {@code unsealable}
+     * @throws ProtocolException {@code unsealable}
      */
     public byte[] open(byte[] iv, byte[] aad, byte[] in, int from, int length) {
         try {
@@ -59,7 +59,7 @@ public final class AesGcm {
             cipher.updateAAD(aad);
             return cipher.doFinal(in, from, length);
         } catch (AEADBadTagException unsealable) {
-            throw new RefusedException(Code.UNSEALABLE);
+            throw new ProtocolException(Code.UNSEALABLE);
         } catch (GeneralSecurityException broken) {
             throw ProviderException.of(broken);
         }

@@ -78,9 +78,9 @@ final class LibraryMlKem implements MlKem768.Kem {
     }
 
     @Override
-    public MlKem768.Encapsulated encapsulate(byte[] publicKey, SecureRandom random) {
+    public MlKem768.Encapsulation encapsulate(byte[] publicKey, SecureRandom random) {
         SecretWithEncapsulation made = new MLKEMGenerator(random).generateEncapsulated(new MLKEMPublicKeyParameters(PARAMETERS, publicKey));
-        return new MlKem768.Encapsulated(made.getEncapsulation(), made.getSecret());
+        return new MlKem768.Encapsulation(made.getEncapsulation(), made.getSecret());
     }
 
     @Override

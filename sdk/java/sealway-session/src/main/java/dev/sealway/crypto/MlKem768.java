@@ -1,7 +1,7 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.security.KeyPair;
 import java.security.PrivateKey;
 import java.security.PublicKey;
@@ -18,11 +18,11 @@ public final class MlKem768 {
     private static final int Q = 3329;
     private static volatile Kem kem = chosen(false);
 
-    /** What does it. Keys that are given to one are checked, and of its own making. */
+    /** The implementation. It checks the keys that it gets. */
     interface Kem {
         KeyPair generate(SecureRandom random);
 
-        Encapsulated encapsulate(byte[] publicKey, SecureRandom random);
+        Encapsulation encapsulate(byte[] publicKey, SecureRandom random);
 
         byte[] decapsulate(PrivateKey key, byte[] ciphertext);
 
@@ -31,10 +31,10 @@ public final class MlKem768 {
     }
 
     /** A ciphertext and the secret within, 32 bytes; the caller wipes that. */
-    public record Encapsulated(byte[] ciphertext, byte[] secret) {
+    public record Encapsulation(byte[] ciphertext, byte[] secret) {
         @Override
         public String toString() {
-            return "Encapsulated(redacted)";
+            return "Encapsulation(redacted)";
         }
     }
 
@@ -68,7 +68,7 @@ public final class MlKem768 {
 
     /** Checks an encapsulation key as FIPS 203 section 7.2 asks: every coefficient is below q.
      *
-     * @throws RefusedException {@code public_key_invalid}
+     * @throws ProtocolException {@code public_key_invalid}
      */
     public static void check(byte[] key) {
         boolean isValid = key.length == PUBLIC_LEN;
@@ -79,26 +79,26 @@ public final class MlKem768 {
             isValid = a + 256 * (b % 16) < Q && b / 16 + 16 * c < Q;
         }
         if (!isValid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 
     /** A fresh secret for the holder of an encapsulation key.
      *
-     * @throws RefusedException {@code public_key_invalid}
+     * @throws ProtocolException {@code public_key_invalid}
      */
-    public static Encapsulated encapsulate(byte[] publicKey, SecureRandom random) {
+    public static Encapsulation encapsulate(byte[] publicKey, SecureRandom random) {
         check(publicKey);
         return kem.encapsulate(publicKey, random);
     }
 
     /** The secret in a ciphertext. One that was tampered with gives another secret, not an error.
      *
-     * @throws RefusedException {@code public_key_invalid} for another length
+     * @throws ProtocolException {@code public_key_invalid} for another length
      */
     public static byte[] decapsulate(PrivateKey key, byte[] ciphertext) {
         if (ciphertext.length != CIPHERTEXT_LEN) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
         return kem.decapsulate(key, ciphertext);
     }

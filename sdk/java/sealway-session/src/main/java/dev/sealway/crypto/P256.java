@@ -1,7 +1,7 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.math.BigInteger;
 import java.security.AlgorithmParameters;
 import java.security.GeneralSecurityException;
@@ -77,29 +77,29 @@ public final class P256 {
 
     /** The public key of 65 bytes; checked to be on the curve before any arithmetic with it.
      *
-     * @throws RefusedException {@code public_key_invalid}
+     * @throws ProtocolException {@code public_key_invalid}
      */
     public static ECPublicKey decode(byte[] bytes) {
         if (bytes.length != PUBLIC_LEN || bytes[0] != 4) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
         BigInteger x = new BigInteger(1, Arrays.copyOfRange(bytes, 1, 1 + COORDINATE_LEN));
         BigInteger y = new BigInteger(1, Arrays.copyOfRange(bytes, 1 + COORDINATE_LEN, PUBLIC_LEN));
         BigInteger right = x.multiply(x).add(CURVE.getCurve().getA()).multiply(x).add(CURVE.getCurve().getB());
         if (x.compareTo(P) >= 0 || y.compareTo(P) >= 0 || !y.multiply(y).subtract(right).mod(P).equals(BigInteger.ZERO)) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
         try {
             ECPublicKeySpec spec = new ECPublicKeySpec(new ECPoint(x, y), CURVE);
             return (ECPublicKey) KeyFactory.getInstance("EC").generatePublic(spec);
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 
     /** The x-coordinate of the shared point, 32 bytes; the caller wipes it.
      *
-     * @throws RefusedException {@code public_key_invalid}
+     * @throws ProtocolException {@code public_key_invalid}
      */
     public static byte[] agree(PrivateKey mine, byte[] peer) {
         ECPublicKey point = decode(peer);
@@ -109,7 +109,7 @@ public final class P256 {
             agreement.doPhase(point, true);
             return agreement.generateSecret();
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 
@@ -125,7 +125,7 @@ public final class P256 {
         }
     }
 
-    /** Whether an ES256 signature verifies; false for a key or a signature of another form too. */
+    /** Returns true if an ES256 signature verifies; false also for a malformed key or signature. */
     public static boolean verifies(byte[] publicKey, byte[] message, byte[] signature) {
         if (signature.length != SIGNATURE_LEN) {
             return false;
@@ -135,7 +135,7 @@ public final class P256 {
             verifier.initVerify(decode(publicKey));
             verifier.update(message);
             return verifier.verify(signature);
-        } catch (RefusedException | GeneralSecurityException invalid) {
+        } catch (ProtocolException | GeneralSecurityException invalid) {
             return false;
         }
     }

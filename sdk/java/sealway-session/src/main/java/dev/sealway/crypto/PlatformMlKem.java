@@ -1,7 +1,7 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyPair;
@@ -23,7 +23,7 @@ final class PlatformMlKem implements MlKem768.Kem {
     private static final byte[] PKCS8 = HexFormat.of().parseHex("30820978020100300b06096086480165030404020482096404820960");
     private static final String NAME = "ML-KEM-768";
 
-    /** Whether the JDK has all of it. */
+    /** Returns true if the JDK has ML-KEM in full. */
     static boolean isThere() {
         try {
             KeyPairGenerator.getInstance(NAME);
@@ -51,7 +51,7 @@ final class PlatformMlKem implements MlKem768.Kem {
             PrivateKey mine = KeyFactory.getInstance(NAME).generatePrivate(new PKCS8EncodedKeySpec(Bytes.join(PKCS8, key)));
             return new KeyPair(publicKey(Arrays.copyOfRange(key, 1152, 1152 + MlKem768.PUBLIC_LEN)), mine);
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 
@@ -60,12 +60,12 @@ final class PlatformMlKem implements MlKem768.Kem {
     }
 
     @Override
-    public MlKem768.Encapsulated encapsulate(byte[] publicKey, SecureRandom random) {
+    public MlKem768.Encapsulation encapsulate(byte[] publicKey, SecureRandom random) {
         try {
             KEM.Encapsulated made = KEM.getInstance(NAME).newEncapsulator(publicKey(publicKey), random).encapsulate();
-            return new MlKem768.Encapsulated(made.encapsulation(), made.key().getEncoded());
+            return new MlKem768.Encapsulation(made.encapsulation(), made.key().getEncoded());
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 
@@ -74,7 +74,7 @@ final class PlatformMlKem implements MlKem768.Kem {
         try {
             return KEM.getInstance(NAME).newDecapsulator(key).decapsulate(ciphertext).getEncoded();
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 }

@@ -1,16 +1,16 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.security.GeneralSecurityException;
 
-/** What a crypto library that does not work is told as. */
+/** A failure of the cryptographic library. */
 final class ProviderException {
     private ProviderException() {
     }
 
-    static RefusedException of(GeneralSecurityException cause) {
-        RefusedException refused = new RefusedException(Code.PROVIDER);
+    static ProtocolException of(GeneralSecurityException cause) {
+        ProtocolException refused = new ProtocolException(Code.PROVIDER);
         refused.initCause(cause);
         return refused;
     }

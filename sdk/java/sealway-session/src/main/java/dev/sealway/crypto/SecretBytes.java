@@ -58,7 +58,7 @@ public final class SecretBytes implements SecretKey, AutoCloseable {
         return kept.computeIfAbsent(label, name -> Hashes.expand(this, name));
     }
 
-    /** A copy, for whoever keeps keys: a store. */
+    /** Returns a copy, for stores. */
     public byte[] copy() {
         return raw().clone();
     }

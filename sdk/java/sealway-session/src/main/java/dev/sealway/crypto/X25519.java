@@ -1,7 +1,7 @@
 package dev.sealway.crypto;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.KeyPair;
@@ -43,7 +43,7 @@ public final class X25519 {
 
     /** The shared secret, 32 bytes; the caller wipes it.
      *
-     * @throws RefusedException {@code public_key_invalid}, for an all-zero secret too
+     * @throws ProtocolException {@code public_key_invalid}, for an all-zero secret too
      */
     public static byte[] agree(PrivateKey mine, byte[] peer) {
         try {
@@ -53,11 +53,11 @@ public final class X25519 {
             agreement.doPhase(key, true);
             byte[] secret = agreement.generateSecret();
             if (Hashes.equal(secret, new byte[PUBLIC_LEN])) {
-                throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+                throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
             }
             return secret;
         } catch (GeneralSecurityException invalid) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
     }
 }

@@ -2,20 +2,20 @@ package dev.sealway.exchange;
 
 import dev.sealway.session.CompatReply;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.InnerHeaders;
-import dev.sealway.session.three.NativeReply;
-import dev.sealway.session.three.Placement;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeReply;
+import dev.sealway.session.nativeprotocol.Placement;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Header;
 import java.util.HexFormat;
 
-/** A way to seal an answer. */
+/** Ways to seal an answer. */
 public sealed interface AnswerSeal {
-    /** As a whole, when all of its body is there; its headers stay outside.
+    /** Seals the whole body; the headers stay outside.
      *
      * @param status that the answer is sent with */
     record Whole(CompatReply reply, int status) implements AnswerSeal {
-        /** Seals.
+        /** Seals the answer.
          *
          * @param nonceRandom 16 random bytes
          * @param iv 12 random bytes */
@@ -24,17 +24,17 @@ public sealed interface AnswerSeal {
         }
     }
 
-    /** Frame by frame as its body comes, with its headers within. */
+    /** Seals frame by frame, with the headers inside. */
     record Frames(NativeReply reply, int status) implements AnswerSeal {
-        /** True if the answer has no body: its stream then is in a header, and it does not flow. */
+        /** Returns true if the answer has no body: its stream is in a header then. */
         public boolean isBodyless() {
             return Placement.isBodilessAnswer(reply.method(), status);
         }
 
-        /** Begins an answer whose body flows.
+        /** Begins a streamed answer.
          *
          * @param nonceRandom 16 random bytes
-         * @throws dev.sealway.wire.RefusedException {@code inner_headers_invalid} for headers that a seal does not hold */
+         * @throws dev.sealway.wire.ProtocolException {@code inner_headers_invalid} for headers that a seal does not hold */
         public NativeReply.Head begin(Iterable<Header> inner, long nowMs, byte[] nonceRandom) {
             byte[] encoded = InnerHeaders.encode(inner);
             NativeReply.Head head = head(nowMs, nonceRandom);
@@ -42,9 +42,9 @@ public sealed interface AnswerSeal {
             return head;
         }
 
-        /** Seals an answer whose body is all there.
+        /** Seals a whole answer.
          *
-         * @throws dev.sealway.wire.RefusedException as {@link #begin} */
+         * @throws dev.sealway.wire.ProtocolException as {@link #begin} */
         public SealedMessage seal(Iterable<Header> inner, byte[] body, long nowMs, byte[] nonceRandom) {
             byte[] encoded = InnerHeaders.encode(inner);
             NativeReply.Head head = head(nowMs, nonceRandom);
@@ -57,7 +57,7 @@ public sealed interface AnswerSeal {
         }
     }
 
-    /** Not at all: this is told instead. */
+    /** Sends this answer in plain instead. */
     record Plain(Answer answer) implements AnswerSeal {
     }
 }

@@ -4,18 +4,18 @@ import dev.sealway.session.Claim;
 import dev.sealway.session.CompatExchange;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SessionRecord;
-import dev.sealway.session.three.NativeExchange;
+import dev.sealway.session.nativeprotocol.NativeExchange;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.Wire;
 import java.util.Map;
 
-/** A sealed request whose headers are in order; its session is to be looked up next. A protocol is a subclass; who drives it, and who is
- * behind it, need not know which one a request speaks.
+/** A sealed request whose headers are in order; its session is to be looked up next. Each protocol is a subclass; drivers and
+ * handlers need not know which one a request uses.
  *
  * <pre>
  * headers ─ begin ─► sessionId ─ session ─► Opening, with the Stream of the body
@@ -24,7 +24,7 @@ import java.util.Map;
  *      the handler's answer ─ Reply.answer ─► AnswerSeal: Whole, Frames, Plain
  * </pre>
  *
- * Whatever is refused, at any step, is told by {@link Rejection#answer}. */
+ * {@link Rejection#answer} is the answer to a request that is rejected at any step. */
 public abstract class Exchange {
     protected final String stamp;
     protected final String nonce;
@@ -34,10 +34,10 @@ public abstract class Exchange {
     private final long nowMs;
     private final ReplayPolicy policy;
 
-    /** The checks that all protocols have in common.
+    /** Makes the checks that all protocols share.
      *
      * @param nonceMin the least length of a nonce
-     * @throws RefusedException the code of the check that failed */
+     * @throws ProtocolException the code of the check that failed */
     protected Exchange(Wire wire, String kid, Forms.StampAndNonce key, int nonceMin, long nowMs, ReplayPolicy policy) {
         this.wire = wire;
         this.stamp = key.stamp();
@@ -46,30 +46,30 @@ public abstract class Exchange {
         this.policy = policy;
         Forms.checkRequestNonce(nonce, nonceMin);
         this.stampMs = Forms.stampMs(stamp);
-        if (wire != Wire.THREE) {
+        if (wire != Wire.NATIVE) {
             // Wire 3 looks at the stamp when it has the session, by which it proves the time.
             policy.check(stampMs, nowMs);
         }
         this.sessionId = Forms.idOfKid(kid);
     }
 
-    /** True if one of the headers of a seal is there, of any protocol. */
+    /** Returns true if a header of sealing is present, of any protocol. */
     public static boolean looksSealed(HeaderList headers) {
         return headers.has(HeaderNames.X_SEAL) || headers.has(HeaderNames.X_KID) || headers.has(HeaderNames.X_IDEMPOTENCY_KEY);
     }
 
-    /** The wire that a request's headers speak. */
+    /** Returns the wire of a request by its headers. */
     public static Wire wireOf(HeaderList headers) {
-        return headers.has(HeaderNames.X_SEAL) ? Wire.THREE : Wire.old(headers);
+        return headers.has(HeaderNames.X_SEAL) ? Wire.NATIVE : Wire.compat(headers);
     }
 
     /** Reads the headers of a sealed request.
      *
      * @param target path and query as sent
-     * @throws RefusedException the code of the check that failed
+     * @throws ProtocolException the code of the check that failed
      * @throws Rejection of a method that the protocol does not seal */
     public static Exchange begin(String method, String target, HeaderList headers, long nowMs, ReplayPolicy policy) {
-        boolean isNative = wireOf(headers) == Wire.THREE;
+        boolean isNative = wireOf(headers) == Wire.NATIVE;
         if (isNative ? method.equals("CONNECT") || method.equals("TRACE") : !method.equals("POST")) {
             throw new Rejection(Refusal.METHOD);
         }
@@ -77,12 +77,12 @@ public abstract class Exchange {
                 : CompatExchange.read(target.split("\\?", 2)[0], headers, nowMs, policy);
     }
 
-    /** The session to look up.
+    /** Returns the id of the session to look up.
      *
-     * @throws RefusedException {@code session_unknown} for a malformed id: no store need be asked */
+     * @throws ProtocolException {@code session_unknown} for a malformed id: no store need be asked */
     public final String sessionId() {
         if (sessionId == null) {
-            throw new RefusedException(Code.SESSION_UNKNOWN);
+            throw new ProtocolException(Code.SESSION_UNKNOWN);
         }
         return sessionId;
     }
@@ -94,24 +94,24 @@ public abstract class Exchange {
         try {
             check(session, nowMs);
             return new Opening(this, session, stream(session));
-        } catch (RefusedException refused) {
+        } catch (ProtocolException refused) {
             throw rejection(refused, session, nowMs);
         }
     }
 
     /** Checks that the request may use a session at this time.
      *
-     * @throws RefusedException {@code session_unknown}, {@code session_expired}, {@code wire_mismatch}, {@code client_mismatch},
+     * @throws ProtocolException {@code session_unknown}, {@code session_expired}, {@code wire_mismatch}, {@code client_mismatch},
      *     {@code timestamp_outside_window} */
     protected void check(SessionRecord session, long atMs) {
         if (!sessionId().equals(session.id())) {
-            throw new RefusedException(Code.SESSION_UNKNOWN);
+            throw new ProtocolException(Code.SESSION_UNKNOWN);
         }
         if (session.isExpired(atMs)) {
-            throw new RefusedException(Code.SESSION_EXPIRED);
+            throw new ProtocolException(Code.SESSION_EXPIRED);
         }
         if (session.wire() != wire) {
-            throw new RefusedException(Code.WIRE_MISMATCH);
+            throw new ProtocolException(Code.WIRE_MISMATCH);
         }
         policy.check(stampMs, atMs);
     }
@@ -125,16 +125,16 @@ public abstract class Exchange {
         return rejection.code().equals(Code.TIMESTAMP_OUTSIDE_WINDOW.text()) ? rejection.with(clockProof(session, atMs)) : rejection;
     }
 
-    /** The members of a problem that prove the server's time, where the protocol has such. */
+    /** Returns the members of a problem that prove the server's time, if the protocol has them. */
     protected Map<String, Object> clockProof(SessionRecord session, long atMs) {
         return Map.of();
     }
 
-    /** The body, still sealed. */
+    /** Returns the reader of the sealed body. */
     protected abstract Stream stream(SessionRecord session);
 
-    /** The request, by the first piece of its stream.
+    /** Returns the request, given the first piece of its stream.
      *
-     * @throws RefusedException where it does not open */
+     * @throws ProtocolException where it does not open */
     protected abstract PlainRequest open(SessionRecord session, Stream stream, byte[] first);
 }

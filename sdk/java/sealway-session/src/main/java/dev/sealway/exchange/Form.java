@@ -9,8 +9,8 @@ public enum Form {
     /** {@code application/problem+json} (RFC 9457): wire 3. */
     PROBLEM;
 
-    /** The form that clients of a wire read. */
+    /** Returns the form that clients of a wire read. */
     public static Form of(Wire wire) {
-        return wire == Wire.THREE ? PROBLEM : PLAIN;
+        return wire == Wire.NATIVE ? PROBLEM : PLAIN;
     }
 }

@@ -18,42 +18,42 @@ public final class Opening {
         this.stream = stream;
     }
 
-    /** The session. */
+    /** Returns the session. */
     public SessionRecord session() {
         return session;
     }
 
-    /** The body, still sealed. */
+    /** Returns the reader of the sealed body. */
     public Stream stream() {
         return stream;
     }
 
-    /** The longest sealed body that may follow, in bytes, where any other session's may have {@code bound}. */
+    /** Returns the bound on the sealed body, in bytes; {@code bound} for all but anonymous sessions. */
     public long bodyMax(long bound) {
         return session.isAnonymous() ? Math.min(ANONYMOUS_BODY_MAX, bound) : bound;
     }
 
-    /** Opens the request by the first piece of its stream; it stays shut until its nonce is reserved. Its sender decides how long that piece
-     * takes, so session and stamp are checked again.
+    /** Opens the request by the first piece of its stream. Session and timestamp are checked again, since the sender decides how long that piece
+     * takes.
      *
-     * @param found the session as the store has it by now
-     * @param nowMs the server's clock by now
-     * @throws dev.sealway.wire.RefusedException where it does not open, or is over */
+     * @param found the session, as the store has it now
+     * @param nowMs the server's clock now
+     * @throws dev.sealway.wire.ProtocolException where it does not open, or is over */
     // SPEC session-3.md#sealed-requests
     public Unreplayed<PlainRequest> open(Piece first, SessionRecord found, long nowMs) {
         exchange.check(found, nowMs);
         return new Unreplayed<>(exchange.open(found, stream, first.bytes()), exchange.claim(nowMs));
     }
 
-    /** Opens a request whose body is all there.
+    /** Opens a request by its whole body.
      *
-     * @throws dev.sealway.wire.RefusedException where it does not open */
+     * @throws dev.sealway.wire.ProtocolException where it does not open */
     public Unreplayed<PlainRequest> openAll(byte[] body, long nowMs) {
         stream.read(body, 0, body.length);
         return open(new Piece(Bytes.join(stream.end().stream().map(Piece::bytes).toArray(byte[][]::new)), true), session, nowMs);
     }
 
-    /** The rejection for what was thrown on the way to the claim, with the proof of the server's time where that is told. */
+    /** Returns the rejection for an error before the claim, with the proof of the server's time where the protocol has one. */
     public Rejection rejection(SealwayException why, long nowMs) {
         return exchange.rejection(why, session, nowMs);
     }

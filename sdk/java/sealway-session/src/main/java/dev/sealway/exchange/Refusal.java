@@ -2,10 +2,10 @@ package dev.sealway.exchange;
 
 import dev.sealway.wire.Code;
 
-/** The reason for which a server refuses a request. The client is told a coarser word, {@link Rejection#answer}.
+/** Reasons for which a server rejects a request. The client gets a coarser word: {@link Rejection#answer}.
  *
  * @param label the stable class, for logs and metrics
- * @param status the HTTP status where {@code plain} is told
+ * @param status HTTP status of {@code plain}
  * @param plain the word of {@link Form#PLAIN}
  * @param problem the code of {@link Form#PROBLEM} */
 public record Refusal(String label, int status, String plain, String problem) {
@@ -32,7 +32,7 @@ public record Refusal(String label, int status, String plain, String problem) {
     /** A handler that gave no answer that can be sealed. */
     public static final Refusal UNANSWERED = new Refusal("unanswered", 502, "SERVICE_UNAVAILABLE", "upstream_unreachable");
 
-    /** The reason of the wire's own rules. */
+    /** Returns the reason for a code of the protocol. */
     public static Refusal of(Code code) {
         String label = code.text();
         return switch (code) {

@@ -1,29 +1,29 @@
 package dev.sealway.exchange;
 
-import dev.sealway.session.three.Problem;
+import dev.sealway.session.nativeprotocol.Problem;
 import dev.sealway.wire.Blame;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.Json;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** A request that is refused: the reason, for the log, and all that its client is told. */
+/** A rejected request: the reason, for logs, and the answer to its client. */
 public final class Rejection extends SealwayException {
     private static final long serialVersionUID = 1;
     private final transient Refusal refusal;
     private final transient Map<String, Object> members;
 
-    /** For this reason. */
+    /** Creates a rejection. */
     public Rejection(Refusal refusal) {
         this(refusal, null, Map.of());
     }
 
-    /** For this reason.
+    /** Creates a rejection.
      *
      * @param cause for the log, or null
      * @param members of the problem; the other form does not show them */
@@ -33,18 +33,18 @@ public final class Rejection extends SealwayException {
         this.members = members;
     }
 
-    /** The rejection for what was thrown while a request was opened. */
+    /** Returns the rejection for an error while a request was opened. */
     public static Rejection of(SealwayException why) {
-        Code code = why instanceof RefusedException refused ? refused.reason() : Code.PROVIDER;
+        Code code = why instanceof ProtocolException refused ? refused.reason() : Code.PROVIDER;
         return why instanceof Rejection made ? made : new Rejection(Refusal.of(code), why, Map.of());
     }
 
-    /** The same with these members of its problem. */
+    /** Returns this rejection with these members of its problem. */
     Rejection with(Map<String, Object> more) {
         return new Rejection(refusal, getCause(), more);
     }
 
-    /** The answer to the client. */
+    /** Returns the answer to the client. */
     public Answer answer(Form form) {
         Problem problem = Problem.of(refusal.problem(), members);
         boolean isProblem = form == Form.PROBLEM;

@@ -2,11 +2,11 @@ package dev.sealway.exchange;
 
 import dev.sealway.session.SessionRecord;
 
-/** The part of a request that sealing its answer needs. */
+/** The state of a request that sealing its answer needs. */
 public interface Reply {
-    /** The session. */
+    /** Returns the session. */
     SessionRecord session();
 
-    /** The way to seal a handler's answer of this status. */
+    /** Returns the way to seal an answer with this status. */
     AnswerSeal answer(int status);
 }

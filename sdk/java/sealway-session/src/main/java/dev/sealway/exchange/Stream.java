@@ -1,16 +1,16 @@
 package dev.sealway.exchange;
 
-import dev.sealway.session.three.FrameOpener;
+import dev.sealway.session.nativeprotocol.FrameOpener;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import java.io.ByteArrayOutputStream;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Reads the body of a sealed request, however it is cut into chunks. What comes with the last piece is held back until it is sure that
- * nothing stands behind it. Nothing can be read after an error. */
+/** Reads the body of a sealed request, in chunks of any size. The last piece is held back until the body has ended. Nothing can be read
+ * after an error. */
 public final class Stream {
     private final FrameOpener opener;
     private final byte[] inHeader;
@@ -34,22 +34,22 @@ public final class Stream {
         return new Stream(opener, inHeader);
     }
 
-    /** True if the body is opened as a whole; else its pieces are, as they come. */
+    /** Returns true if the body is opened as a whole, false if piece by piece. */
     public boolean isWhole() {
         return opener == null;
     }
 
-    /** The inner headers, once the first frame has opened; null before, and where the protocol seals none. */
+    /** Returns the inner headers once the first frame has opened; null before, and if the protocol seals none. */
     public HeaderList headers() {
         return isWhole() ? null : opener.headers();
     }
 
-    /** Takes what comes next of the body, and gives the pieces that are complete.
+    /** Reads the next bytes of the body and returns the pieces that are complete.
      *
-     * @throws RefusedException {@code header_invalid}, {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid} */
+     * @throws ProtocolException {@code header_invalid}, {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid} */
     public List<Piece> read(byte[] data, int from, int length) {
         if (length > 0 && inHeader != null) {
-            throw new RefusedException(Code.HEADER_INVALID, HeaderNames.X_SEALED);
+            throw new ProtocolException(Code.HEADER_INVALID, HeaderNames.X_SEALED);
         }
         if (isWhole()) {
             whole.write(data, from, length);
@@ -63,9 +63,9 @@ public final class Stream {
         return pieces(frames, false);
     }
 
-    /** Says that the body has ended, and gives the last pieces.
+    /** Ends the body and returns the last pieces.
      *
-     * @throws RefusedException {@code stream_truncated}, and those of {@link #read} */
+     * @throws ProtocolException {@code stream_truncated}, and those of {@link #read} */
     public List<Piece> end() {
         if (isWhole()) {
             return List.of(new Piece(whole.toByteArray(), true));

@@ -8,15 +8,15 @@ import java.util.HexFormat;
 /** A nonce in its scope, which a store grants once. {@code spec/session.md#nonces}.
  *
  * @param key 32 hexadecimal digits
- * @param isSealed whether a tag verified
- * @param stampMs what the message is stamped with
- * @param windowMs how far stamps may be off, either way, where it was read
- * @param expiresMs when a store with the least nonce lifetime may forget it; an authority uses its own
+ * @param isSealed true if a tag verified
+ * @param stampMs timestamp of the message
+ * @param windowMs window of the reader
+ * @param expiresMs earliest time at which a store may forget it; an authority uses its own
  */
 public record Claim(String key, boolean isSealed, long stampMs, long windowMs, long expiresMs) {
     private static final int KEY_LEN = 16;
 
-    /** Whose nonces are told apart from whose. */
+    /** Scopes within which a nonce is unique. */
     public enum Scope {
         /** Inits of wire 2: the client id. */
         CLIENT(1),
@@ -32,7 +32,7 @@ public record Claim(String key, boolean isSealed, long stampMs, long windowMs, l
         }
     }
 
-    /** Of a message that is read at {@code nowMs}. */
+    /** Returns the claim of a message that is read at {@code nowMs}. */
     public static Claim of(Scope scope, String name, String nonce, long stampMs, long nowMs, ReplayPolicy policy) {
         byte[] id = name.getBytes(StandardCharsets.US_ASCII);
         byte[] head = {(byte) scope.tag, (byte) (id.length >> 8), (byte) id.length};

@@ -7,7 +7,7 @@ import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.Wire;
 
 /** A sealed call of wires 1 and 2, whose body is one sealed message. {@code spec/session.md#open}. */
@@ -17,11 +17,11 @@ public final class CompatExchange extends Exchange {
     /** Null on wire 1. */
     private final String clientId;
     /** Null on wire 2. */
-    private final OldSeal.Detached parts;
+    private final CompatSeal.DetachedParts parts;
 
-    private CompatExchange(Wire wire, String kid, Forms.StampAndNonce key, String path, String clientId, OldSeal.Detached parts, long nowMs,
+    private CompatExchange(Wire wire, String kid, Forms.StampAndNonce key, String path, String clientId, CompatSeal.DetachedParts parts, long nowMs,
             ReplayPolicy policy) {
-        super(wire, kid, key, OldSeal.NONCE_MIN, nowMs, policy);
+        super(wire, kid, key, CompatSeal.NONCE_MIN, nowMs, policy);
         this.kid = kid;
         this.path = path;
         this.clientId = clientId;
@@ -31,22 +31,22 @@ public final class CompatExchange extends Exchange {
     /** Reads the headers, checks 2 to 6.
      *
      * @param path as sent, without its query
-     * @throws RefusedException what is wrong with them */
+     * @throws ProtocolException the code of the check that failed */
     public static CompatExchange read(String path, HeaderList headers, long nowMs, ReplayPolicy policy) {
         String kid = headers.required(HeaderNames.X_KID);
-        if (Wire.old(headers) == Wire.ONE) {
+        if (Wire.compat(headers) == Wire.ONE) {
             String nonce = headers.required(HeaderNames.X_NONCE);
             String stamp = headers.required(HeaderNames.X_TIMESTAMP);
-            OldSeal.Detached parts = OldSeal.Detached.read(headers);
-            if (path.length() > OldSeal.PATH_MAX) {
-                throw new RefusedException(Code.BODY_TOO_LARGE, "path");
+            CompatSeal.DetachedParts parts = CompatSeal.DetachedParts.read(headers);
+            if (path.length() > CompatSeal.PATH_MAX) {
+                throw new ProtocolException(Code.BODY_TOO_LARGE, "path");
             }
             return new CompatExchange(Wire.ONE, kid, new Forms.StampAndNonce(stamp, nonce), path, null, parts, nowMs, policy);
         }
         String key = headers.required(HeaderNames.X_IDEMPOTENCY_KEY);
         String clientId = headers.required(HeaderNames.X_CLIENT_ID);
         if (!Forms.isClientId(clientId)) {
-            throw new RefusedException(Code.HEADER_INVALID, HeaderNames.X_CLIENT_ID);
+            throw new ProtocolException(Code.HEADER_INVALID, HeaderNames.X_CLIENT_ID);
         }
         return new CompatExchange(Wire.TWO, kid, Forms.split(key), path, clientId, null, nowMs, policy);
     }
@@ -55,7 +55,7 @@ public final class CompatExchange extends Exchange {
     protected void check(SessionRecord session, long atMs) {
         super.check(session, atMs);
         if (clientId != null && !clientId.equals(session.clientId())) {
-            throw new RefusedException(Code.CLIENT_MISMATCH);
+            throw new ProtocolException(Code.CLIENT_MISMATCH);
         }
     }
 
@@ -66,8 +66,8 @@ public final class CompatExchange extends Exchange {
 
     @Override
     protected PlainRequest open(SessionRecord session, Stream stream, byte[] first) {
-        byte[] plaintext = parts != null ? OldSeal.open1(session.key(), parts, OldSeal.aad1("POST", path, stamp, nonce, kid), first)
-                : OldSeal.open2(session.key(), OldSeal.aad2(stamp, nonce, kid, clientId), first);
+        byte[] plaintext = parts != null ? CompatSeal.open1(session.key(), parts, CompatSeal.aad1("POST", path, stamp, nonce, kid), first)
+                : CompatSeal.open2(session.key(), CompatSeal.aad2(stamp, nonce, kid, clientId), first);
         return new PlainRequest(null, plaintext, new CompatReply(session, path));
     }
 }

@@ -22,13 +22,13 @@ public record CompatReply(SessionRecord session, String path) implements Reply {
         return new AnswerSeal.Whole(this, status < 300 ? 200 : status);
     }
 
-    /** Seals.
+    /** Seals the answer.
      *
      * @param status that the answer is sent with
      * @param nonceRandom 16 random bytes
      * @param iv 12 random bytes */
     public SealedMessage seal(int status, byte[] plaintext, long nowMs, byte[] nonceRandom, byte[] iv) {
-        return OldSeal.seal(session.wire(), session.key(), Integer.toString(status), path, Long.toString(nowMs),
+        return CompatSeal.seal(session.wire(), session.key(), Integer.toString(status), path, Long.toString(nowMs),
                 Forms.ANSWER_PREFIX + HexFormat.of().formatHex(nonceRandom), session.kid(), session.clientId(), iv, plaintext);
     }
 }

@@ -1,6 +1,6 @@
 package dev.sealway.session;
 
-/** Which endpoint an init of wires 1 and 2 came to. */
+/** Endpoints of inits of wires 1 and 2. */
 public enum Family {
     /** {@code POST /session/init}. */
     SESSION("/session/init"),
@@ -15,12 +15,12 @@ public enum Family {
         this.path = path;
     }
 
-    /** Its path. */
+    /** Returns the path of the endpoint. */
     public String path() {
         return path;
     }
 
-    /** The family of a path, or null. */
+    /** Returns the endpoint of a path, or null. */
     public static Family of(String path) {
         for (Family family : values()) {
             if (family.path.equals(path)) {

@@ -1,6 +1,6 @@
 package dev.sealway.session;
 
-/** A store's word that a claim was granted, now and to nobody before. Only stores make one. */
+/** The grant of a claim, which a store gives once. Only stores create it. */
 public final class Fresh {
     private final Claim claim;
 
@@ -8,7 +8,7 @@ public final class Fresh {
         this.claim = claim;
     }
 
-    /** For a store that has just reserved this claim. */
+    /** Creates the grant of a claim that a store has just reserved. */
     public static Fresh granted(Claim claim) {
         return new Fresh(claim);
     }

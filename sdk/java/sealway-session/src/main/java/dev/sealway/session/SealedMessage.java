@@ -5,7 +5,7 @@ import dev.sealway.wire.HeaderList;
 /** A sealed message as it goes out.
  *
  * @param headers those of the wire, without {@code Content-Type}
- * @param contentType what the body is sent as; null where there is none
+ * @param contentType of the body; null if there is none
  * @param body the sealed body
  */
 public record SealedMessage(HeaderList headers, String contentType, byte[] body) {

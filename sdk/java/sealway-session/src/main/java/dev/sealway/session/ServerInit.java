@@ -8,7 +8,7 @@ import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Json;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.security.KeyPair;
@@ -42,17 +42,17 @@ public final class ServerInit {
         this.nowMs = nowMs;
     }
 
-    /** An init that was accepted: the answer's body, and what is stored. */
-    public record Accepted(String answer, SessionRecord session) {
+    /** An accepted init: the body of its answer, and the session to store. */
+    public record Grant(String answer, SessionRecord session) {
     }
 
-    /** Reads an init, in the order of the spec's table; its public key is looked at after its nonce was claimed.
+    /** Reads an init, in the order of the spec's table. The public key is checked after the nonce has been claimed.
      *
-     * @throws RefusedException what is wrong with it
+     * @throws ProtocolException the code of the check that failed
      */
     public static Unreplayed<ServerInit> read(Family family, HeaderList headers, byte[] body, long nowMs, ReplayPolicy policy) {
         Wire wire = switch (family) {
-            case SESSION -> Wire.old(headers);
+            case SESSION -> Wire.compat(headers);
             case ANONYMOUS -> Wire.ONE;
             case V1 -> Wire.TWO;
         };
@@ -66,24 +66,24 @@ public final class ServerInit {
             nonce = headers.required(HeaderNames.X_NONCE);
             stamp = headers.required(HeaderNames.X_TIMESTAMP);
             if (!"ECDH_P256".equals(members.get("keyAgreement"))) {
-                throw new RefusedException(Code.FIELD_INVALID, "keyAgreement");
+                throw new ProtocolException(Code.FIELD_INVALID, "keyAgreement");
             }
             share = share(members);
         } else {
             String key = key(headers);
             clientId = headers.required(HeaderNames.X_CLIENT_ID);
             if (!Forms.isClientId(clientId)) {
-                throw new RefusedException(Code.HEADER_INVALID, HeaderNames.X_CLIENT_ID);
+                throw new ProtocolException(Code.HEADER_INVALID, HeaderNames.X_CLIENT_ID);
             }
             share = share(members);
             if (key == null) {
-                throw new RefusedException(Code.IDEMPOTENCY_KEY_SHAPE);
+                throw new ProtocolException(Code.IDEMPOTENCY_KEY_SHAPE);
             }
             Forms.StampAndNonce split = Forms.split(key);
             stamp = split.stamp();
             nonce = split.nonce();
         }
-        Forms.checkRequestNonce(nonce, family == Family.V1 ? NONCE_MIN_V1 : OldSeal.NONCE_MIN);
+        Forms.checkRequestNonce(nonce, family == Family.V1 ? NONCE_MIN_V1 : CompatSeal.NONCE_MIN);
         long stampMs = Forms.stampMs(stamp);
         policy.check(stampMs, nowMs);
         Long ttlSec = null;
@@ -100,7 +100,7 @@ public final class ServerInit {
     private static String key(HeaderList headers) {
         try {
             return headers.required(HeaderNames.X_IDEMPOTENCY_KEY);
-        } catch (RefusedException refused) {
+        } catch (ProtocolException refused) {
             if (refused.reason() == Code.HEADER_MISSING) {
                 throw refused;
             }
@@ -112,7 +112,7 @@ public final class ServerInit {
         if (members.get("clientPublicKey") instanceof String text && !text.isEmpty()) {
             return text;
         }
-        throw new RefusedException(Code.FIELD_INVALID, "clientPublicKey");
+        throw new ProtocolException(Code.FIELD_INVALID, "clientPublicKey");
     }
 
     private static Long strictTtl(Object value) {
@@ -121,7 +121,7 @@ public final class ServerInit {
         }
         double sec = value instanceof JsonNumber number ? number.asDouble() : -1;
         if (sec < 0 || sec != Math.rint(sec)) {
-            throw new RefusedException(Code.FIELD_INVALID, "ttlSec");
+            throw new ProtocolException(Code.FIELD_INVALID, "ttlSec");
         }
         return (long) sec;
     }
@@ -141,16 +141,16 @@ public final class ServerInit {
      * @param subject whom it names, or null
      * @param idRandom 16 random bytes
      * @param ephemeral a key pair of P-256 made for this init alone
-     * @throws RefusedException {@code public_key_invalid}
+     * @throws ProtocolException {@code public_key_invalid}
      */
-    public Accepted accept(boolean isAuthenticated, String subject, byte[] idRandom, KeyPair ephemeral) {
+    public Grant accept(boolean isAuthenticated, String subject, byte[] idRandom, KeyPair ephemeral) {
         byte[] peer = StrictBase64.decode(share);
         if (peer == null) {
-            throw new RefusedException(Code.PUBLIC_KEY_INVALID);
+            throw new ProtocolException(Code.PUBLIC_KEY_INVALID);
         }
         boolean isAnonymous = family == Family.ANONYMOUS;
         String id = Forms.sessionId(idRandom, isAnonymous);
-        SecretBytes key = OldKeys.agree(ephemeral.getPrivate(), peer, id, wire, isAnonymous, clientId);
+        SecretBytes key = CompatKeys.agree(ephemeral.getPrivate(), peer, id, wire, isAnonymous, clientId);
         long ttl = switch (family) {
             case SESSION -> ttlSec == null ? TTL_DEFAULT_SEC : Math.clamp(ttlSec, TTL_MIN_SEC, TTL_MAX_SEC);
             case ANONYMOUS -> TTL_ANONYMOUS_SEC;
@@ -164,7 +164,7 @@ public final class ServerInit {
         answer.put("expiresInSec", ttl);
         SessionRecord session = new SessionRecord(id, wire, clientId, subject, nowMs, nowMs + ttl * 1000, key, null,
                 isAuthenticated ? "bearer" : "none");
-        return new Accepted(Json.write(answer), session);
+        return new Grant(Json.write(answer), session);
     }
 
     @Override

@@ -4,7 +4,7 @@ import dev.sealway.crypto.SecretBytes;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.JsonNumber;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.util.LinkedHashMap;
@@ -21,7 +21,7 @@ import java.util.Set;
  * @param createdMs when it was agreed; of a renewed one, when the first of its chain was
  * @param expiresMs the end of its life, milliseconds of the epoch
  * @param key 32 bytes: the session key, or on wire 3 the {@code prk}
- * @param tenant or null
+ * @param tenant of the client, or null
  * @param auth {@code none}, {@code bearer}, {@code dpop} or {@code certificate}
  */
 public record SessionRecord(String id, Wire wire, String clientId, String subject, long createdMs, long expiresMs,
@@ -31,22 +31,22 @@ public record SessionRecord(String id, Wire wire, String clientId, String subjec
     private static final List<String> AUTHS = List.of("none", "bearer", "dpop", "certificate");
     private static final int KEY_LEN = 32;
 
-    /** Whether its life is over. */
+    /** Returns true if its life is over. */
     public boolean isExpired(long nowMs) {
         return nowMs >= expiresMs;
     }
 
-    /** Its kid. */
+    /** Returns the {@code X-Kid} of the session. */
     public String kid() {
         return Forms.KID_PREFIX + id;
     }
 
-    /** Whether it is an anonymous one, of wire 1. */
+    /** Returns true if it is an anonymous session of wire 1. */
     public boolean isAnonymous() {
         return id.startsWith("A-");
     }
 
-    /** As a message of the authority; it holds the key. */
+    /** Returns the session as a message of the authority, which holds the key. */
     public Map<String, Object> toMembers() {
         Map<String, Object> out = new LinkedHashMap<>();
         out.put("id", id);
@@ -65,15 +65,15 @@ public record SessionRecord(String id, Wire wire, String clientId, String subjec
 
     /** Reads a message of the authority.
      *
-     * @throws RefusedException {@code field_invalid} with the member at fault
+     * @throws ProtocolException {@code field_invalid} with the member at fault
      */
     public static SessionRecord fromMembers(Object value) {
         if (!(value instanceof Map<?, ?> members)) {
-            throw new RefusedException(Code.FIELD_INVALID);
+            throw new ProtocolException(Code.FIELD_INVALID);
         }
         for (Object name : members.keySet()) {
             if (!MEMBERS.contains(name)) {
-                throw new RefusedException(Code.FIELD_INVALID, "unknown member");
+                throw new ProtocolException(Code.FIELD_INVALID, "unknown member");
             }
         }
         String id = text(members, "id", true);
@@ -92,7 +92,7 @@ public record SessionRecord(String id, Wire wire, String clientId, String subjec
 
     private static void check(boolean isGood, String name) {
         if (!isGood) {
-            throw new RefusedException(Code.FIELD_INVALID, name);
+            throw new ProtocolException(Code.FIELD_INVALID, name);
         }
     }
 

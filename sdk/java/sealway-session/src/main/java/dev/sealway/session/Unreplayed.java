@@ -1,31 +1,31 @@
 package dev.sealway.session;
 
 import dev.sealway.wire.Code;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 
-/** What a message says, out of reach until its nonce is known to be new: no handler can see a replay by forgetting a check. */
+/** A value that is out of reach until its nonce has been reserved: no handler can see a replay by forgetting a check. */
 public final class Unreplayed<T> {
     private final T value;
     private final Claim claim;
 
-    /** Held back until this claim is granted. */
+    /** Holds a value back until this claim is granted. */
     public Unreplayed(T value, Claim claim) {
         this.value = value;
         this.claim = claim;
     }
 
-    /** What is to be reserved. */
+    /** Returns the claim to reserve. */
     public Claim claim() {
         return claim;
     }
 
-    /** What was held back.
+    /** Releases the value.
      *
-     * @throws RefusedException {@code reservation_mismatch} for the grant of another claim
+     * @throws ProtocolException {@code reservation_mismatch} for the grant of another claim
      */
     public T release(Fresh fresh) {
         if (fresh.claim() != claim && !fresh.claim().equals(claim)) {
-            throw new RefusedException(Code.RESERVATION_MISMATCH);
+            throw new ProtocolException(Code.RESERVATION_MISMATCH);
         }
         return value;
     }

@@ -1,17 +1,17 @@
 package dev.sealway.wire;
 
-/** Who is to blame for a refusal; the {@code blame} of {@code spec/registry.toml}. */
+/** Causes of errors: the {@code blame} of {@code spec/registry.toml}. */
 public enum Blame {
-    /** The other side, or whoever stands in between. */
+    /** The other side, or a machine in between. */
     PEER,
-    /** Time: something is over, or a clock is off. */
+    /** Time: a session or key is over, or a clock is wrong. */
     EXPIRY,
-    /** A bound was met. */
+    /** A bound was exceeded. */
     LIMIT,
-    /** Cryptography: what should verify does not. */
+    /** Cryptography: a tag or signature does not verify. */
     CRYPTO,
     /** The caller of this library. */
     CALLER,
-    /** The network, or a service that is away. */
+    /** The network, or a service that is unavailable. */
     TRANSPORT
 }

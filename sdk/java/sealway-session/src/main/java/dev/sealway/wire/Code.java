@@ -1,6 +1,6 @@
 package dev.sealway.wire;
 
-/** Why something is refused: the error codes of {@code spec/registry.toml} that the wires of sessions know. */
+/** Error codes of {@code spec/registry.toml} for sessions. */
 public enum Code {
     /** A required sealing header is absent or empty. */
     HEADER_MISSING("header_missing", Blame.PEER, "A required sealing header is absent or empty."),
@@ -85,17 +85,17 @@ public enum Code {
         this.meaning = meaning;
     }
 
-    /** The code as the registry spells it. */
+    /** Returns the code as the registry spells it. */
     public String text() {
         return text;
     }
 
-    /** Who is to blame. */
+    /** Returns the cause. */
     public Blame blame() {
         return blame;
     }
 
-    /** What it means, in a sentence. */
+    /** Returns the meaning, in a sentence. */
     public String meaning() {
         return meaning;
     }

@@ -5,7 +5,7 @@ import java.util.Collection;
 import java.util.Iterator;
 import java.util.List;
 
-/** Headers as they came, repeated ones and all: what stands twice is refused, not chosen from. */
+/** Headers as received, repetitions included: a required header that is repeated is an error. */
 public final class HeaderList implements Iterable<Header> {
     private final List<Header> headers;
 
@@ -25,25 +25,25 @@ public final class HeaderList implements Iterable<Header> {
 
     /** The value of a header that has to be there once, of printable ASCII and tab.
      *
-     * @throws RefusedException {@code header_missing} if it is absent or empty, {@code header_invalid}
+     * @throws ProtocolException {@code header_missing} if it is absent or empty, {@code header_invalid}
      */
     public String required(String name) {
         String found = null;
         for (Header header : headers) {
             if (header.name().equalsIgnoreCase(name)) {
                 if (found != null) {
-                    throw new RefusedException(Code.HEADER_INVALID, name);
+                    throw new ProtocolException(Code.HEADER_INVALID, name);
                 }
                 found = header.value();
             }
         }
         if (found == null || found.isEmpty()) {
-            throw new RefusedException(Code.HEADER_MISSING, name);
+            throw new ProtocolException(Code.HEADER_MISSING, name);
         }
         for (int at = 0; at < found.length(); at++) {
             char c = found.charAt(at);
             if (c != '\t' && (c < 0x20 || c > 0x7e)) {
-                throw new RefusedException(Code.HEADER_INVALID, name);
+                throw new ProtocolException(Code.HEADER_INVALID, name);
             }
         }
         return found;
@@ -51,7 +51,7 @@ public final class HeaderList implements Iterable<Header> {
 
     /** The value of a header that may be there once; empty where it is not.
      *
-     * @throws RefusedException {@code header_invalid}
+     * @throws ProtocolException {@code header_invalid}
      */
     public String optional(String name) {
         String first = first(name);
@@ -68,12 +68,12 @@ public final class HeaderList implements Iterable<Header> {
         return null;
     }
 
-    /** Whether a header is there, empty or not. */
+    /** Returns true if a header is present, empty or not. */
     public boolean has(String name) {
         return first(name) != null;
     }
 
-    /** How often a header is there. */
+    /** Returns the number of times that a header is present. */
     public int count(String name) {
         return (int) headers.stream().filter(header -> header.name().equalsIgnoreCase(name)).count();
     }

@@ -5,13 +5,13 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-/** The headers of the registry, and those that tell a service who its client is. */
+/** Names of the registry's headers, and of those that identify the client to a service. */
 public final class HeaderNames {
     /** The session of a message. */
     public static final String X_KID = "X-Kid";
     /** {@code timestamp.nonce}, wires 2 and 3. */
     public static final String X_IDEMPOTENCY_KEY = "X-Idempotency-Key";
-    /** Who a client of wire 2 says it is. */
+    /** The client id of wire 2. */
     public static final String X_CLIENT_ID = "X-ClientId";
     /** The nonce of wire 1. */
     public static final String X_NONCE = "X-Nonce";
@@ -38,7 +38,7 @@ public final class HeaderNames {
     private HeaderNames() {
     }
 
-    /** Whether a header is one of sealing. */
+    /** Returns true for a header of sealing, in any case. */
     public static boolean isSealing(String name) {
         return LOWER.contains(name.toLowerCase(Locale.ROOT));
     }

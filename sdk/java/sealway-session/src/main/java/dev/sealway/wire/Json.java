@@ -28,32 +28,32 @@ public final class Json {
 
     /** Reads one value.
      *
-     * @throws RefusedException {@code json_invalid}
+     * @throws ProtocolException {@code json_invalid}
      */
     public static Object parse(byte[] data) {
         try {
             String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data)).toString();
             if (text.startsWith("\ufeff")) {
-                throw new RefusedException(Code.JSON_INVALID);
+                throw new ProtocolException(Code.JSON_INVALID);
             }
             try (JsonParser parser = FACTORY.createParser(text)) {
                 Object value = value(parser, parser.nextToken());
                 if (parser.nextToken() != null) {
-                    throw new RefusedException(Code.JSON_INVALID);
+                    throw new ProtocolException(Code.JSON_INVALID);
                 }
                 return value;
             }
         } catch (CharacterCodingException malformed) {
-            throw new RefusedException(Code.JSON_INVALID);
+            throw new ProtocolException(Code.JSON_INVALID);
         } catch (IOException malformed) {
             // Its message quotes the text, so it is not passed on.
-            throw new RefusedException(Code.JSON_INVALID);
+            throw new ProtocolException(Code.JSON_INVALID);
         }
     }
 
     private static Object value(JsonParser parser, JsonToken token) throws IOException {
         if (token == null) {
-            throw new RefusedException(Code.JSON_INVALID);
+            throw new ProtocolException(Code.JSON_INVALID);
         }
         return switch (token) {
             case START_OBJECT -> {
@@ -75,21 +75,21 @@ public final class Json {
             case VALUE_NUMBER_INT, VALUE_NUMBER_FLOAT -> {
                 JsonNumber number = new JsonNumber(parser.getText());
                 if (Double.isInfinite(number.asDouble())) {
-                    throw new RefusedException(Code.JSON_INVALID);
+                    throw new ProtocolException(Code.JSON_INVALID);
                 }
                 yield number;
             }
             case VALUE_TRUE -> Boolean.TRUE;
             case VALUE_FALSE -> Boolean.FALSE;
             case VALUE_NULL -> null;
-            default -> throw new RefusedException(Code.JSON_INVALID);
+            default -> throw new ProtocolException(Code.JSON_INVALID);
         };
     }
 
     /** Half a surrogate pair has no UTF-8: two readers would hash different bytes. */
     private static String whole(String text) {
         if (!StandardCharsets.UTF_8.newEncoder().canEncode(text)) {
-            throw new RefusedException(Code.JSON_INVALID);
+            throw new ProtocolException(Code.JSON_INVALID);
         }
         return text;
     }

@@ -1,13 +1,13 @@
 package dev.sealway.wire;
 
-/** The wires. */
+/** Wires of sessions. */
 public enum Wire {
     /** Wire 1. */
     ONE(1),
     /** Wire 2. */
     TWO(2),
     /** Wire 3, the native one. */
-    THREE(3);
+    NATIVE(3);
 
     private final int number;
 
@@ -15,7 +15,7 @@ public enum Wire {
         this.number = number;
     }
 
-    /** Its number. */
+    /** Returns the number of the wire. */
     public int number() {
         return number;
     }
@@ -25,8 +25,8 @@ public enum Wire {
         return number >= 1 && number <= 3 ? values()[(int) number - 1] : null;
     }
 
-    /** Which of the old wires a request speaks: wire 1 when X-Nonce is there and X-Idempotency-Key is not. */
-    public static Wire old(HeaderList headers) {
+    /** The compat wire of a request: wire 1 if it has X-Nonce and no X-Idempotency-Key, else wire 2. */
+    public static Wire compat(HeaderList headers) {
         return headers.has(HeaderNames.X_NONCE) && !headers.has(HeaderNames.X_IDEMPOTENCY_KEY) ? ONE : TWO;
     }
 }

@@ -5,15 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
+import dev.sealway.wire.ProtocolException;
 import java.security.KeyPair;
 import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
@@ -48,7 +48,7 @@ class MlKem768Test {
                 KeyPair pair = one.generate(random);
                 byte[] key = MlKem768.encode(pair.getPublic());
                 MlKem768.check(key);
-                MlKem768.Encapsulated made = other.encapsulate(key, random);
+                MlKem768.Encapsulation made = other.encapsulate(key, random);
                 assertEquals(MlKem768.CIPHERTEXT_LEN, made.ciphertext().length);
                 assertArrayEquals(made.secret(), one.decapsulate(pair.getPrivate(), made.ciphertext()));
                 made.ciphertext()[0] ^= 1;
@@ -68,14 +68,14 @@ class MlKem768Test {
         for (Suite suite : Suite.values()) {
             Agreement agreement = new Agreement(new Agreement.Offer(List.of(suite.text()), "client-1", null, List.of(), null),
                     ClientShare.generate(suite, random), (UnaryOperator<InitRequest>) null);
-            Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null,
+            Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null,
                     new Acceptance.Decision(new byte[16], 60, 1_000, "none", null, null), List.of(suite.text()), List.of(identity),
                     chosen -> ServerShare.generate(chosen, random), null);
-            ClientSession3 session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+            NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
             assertArrayEquals(accepted.session().key().copy(), session.copyPrk());
         }
         KeyPair pair = MlKem768.generate(random);
-        assertThrows(RefusedException.class, () -> MlKem768.decapsulate(pair.getPrivate(), new byte[7]));
-        assertThrows(RefusedException.class, () -> MlKem768.encapsulate(new byte[7], random));
+        assertThrows(ProtocolException.class, () -> MlKem768.decapsulate(pair.getPrivate(), new byte[7]));
+        assertThrows(ProtocolException.class, () -> MlKem768.encapsulate(new byte[7], random));
     }
 }

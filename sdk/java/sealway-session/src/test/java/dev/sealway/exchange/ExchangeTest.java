@@ -13,18 +13,18 @@ import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.SessionRecord;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.Problem;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.Problem;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Code;
 import dev.sealway.wire.HeaderList;
-import dev.sealway.wire.RefusedException;
+import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.SealwayException;
 import java.security.KeyPair;
 import java.security.SecureRandom;
@@ -45,11 +45,11 @@ class ExchangeTest {
             message -> P256.sign(pair.getPrivate(), message, RANDOM));
     private final Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
             ClientShare.generate(Suite.P256, RANDOM), (UnaryOperator<InitRequest>) null);
-    private final Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null,
+    private final Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null,
             new Acceptance.Decision(new byte[16], 3600, NOW_MS, "none", null, null), List.of("P256"), List.of(identity),
             suite -> ServerShare.generate(suite, RANDOM), null);
     private final SessionRecord session = accepted.session();
-    private final ClientSession3 client = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+    private final NativeSession client = agreement.finish(201, accepted.body(), id -> identity.publicKey());
 
     private Exchange exchange(long stampMs, long nowMs, ReplayPolicy policy) {
         HeaderList headers = client.begin("POST", "/x?y", null, Long.toString(stampMs), "0123456789abcdef").headers();
@@ -78,7 +78,7 @@ class ExchangeTest {
                 pieces.addAll(stream.read(body, at, Math.min(chunk, body.length - at)));
             }
             pieces.addAll(stream.end());
-        } catch (RefusedException refused) {
+        } catch (ProtocolException refused) {
             error = refused.code();
         }
         return new Read(pieces.stream().map(Piece::isLast).toList(), error);
@@ -141,7 +141,7 @@ class ExchangeTest {
         assertEquals("{\"error\":\"CRYPTO_ERROR\"}", new String(rejection.answer(Form.PLAIN).body()));
         // So is one that a store finds off with the claim.
         Rejection late = exchange(NOW_MS, NOW_MS, ReplayPolicy.DEFAULT).session(session)
-                .rejection(new RefusedException(Code.TIMESTAMP_OUTSIDE_WINDOW), NOW_MS + 1);
+                .rejection(new ProtocolException(Code.TIMESTAMP_OUTSIDE_WINDOW), NOW_MS + 1);
         assertTrue(new String(late.answer(Form.PROBLEM).body()).contains("\"server_time_ms\":" + (NOW_MS + 1)));
     }
 
@@ -162,7 +162,7 @@ class ExchangeTest {
     void eachReasonIsToldInBothForms() {
         for (Code code : Code.values()) {
             for (Form form : Form.values()) {
-                Answer answer = Rejection.of(new RefusedException(code)).answer(form);
+                Answer answer = Rejection.of(new ProtocolException(code)).answer(form);
                 HeaderList headers = new HeaderList(answer.headers());
                 assertEquals(answer.status() == 503, headers.has("Retry-After"), code + " " + form);
                 assertEquals("no-store", headers.first("Cache-Control"));
@@ -170,8 +170,8 @@ class ExchangeTest {
         }
         for (Form form : Form.values()) {
             // The order of the checks shows in nothing.
-            assertEquals(new String(Rejection.of(new RefusedException(Code.UNSEALABLE)).answer(form).body()),
-                    new String(Rejection.of(new RefusedException(Code.AAD_MISMATCH)).answer(form).body()));
+            assertEquals(new String(Rejection.of(new ProtocolException(Code.UNSEALABLE)).answer(form).body()),
+                    new String(Rejection.of(new ProtocolException(Code.AAD_MISMATCH)).answer(form).body()));
         }
         Answer full = new Rejection(Refusal.NONCES_FULL).answer(Form.PLAIN);
         assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", full.status() + new String(full.body()));

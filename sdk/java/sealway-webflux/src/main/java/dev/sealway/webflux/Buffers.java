@@ -1,7 +1,7 @@
 package dev.sealway.webflux;
 
-import dev.sealway.session.three.FrameOpener;
-import dev.sealway.session.three.FrameSealer;
+import dev.sealway.session.nativeprotocol.FrameOpener;
+import dev.sealway.session.nativeprotocol.FrameSealer;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import java.util.ArrayList;
@@ -38,7 +38,7 @@ final class Buffers {
                 .concatWith(Mono.fromCallable(() -> sealer.seal(new byte[0], 0, 0, true))).map(factory::wrap);
     }
 
-    /** What a sealed stream holds; its first element comes with the first frame, and may be empty. */
+    /** Opens a sealed stream. The first element comes with the first frame, and may be empty. */
     static Flux<byte[]> open(Flux<DataBuffer> sealed, FrameOpener opener) {
         // Taken in a step of its own: a buffer whose step fails is discarded, and is released once alone.
         return sealed.map(Buffers::take).concatMapIterable(data -> opener.feed(data, 0, data.length)).concatWith(Mono.fromRunnable(opener::finish));

@@ -103,7 +103,7 @@ final class SealedResponse extends ServerHttpResponseDecorator {
                 return sink.apply(Buffers.seal(body, head.sealer(), bufferFactory()));
             });
         }
-        return joined(body, gate.bodyMax());
+        return joined(body, gate.bodyMaxBytes());
     }
 
     private Mono<Void> joined(Publisher<? extends DataBuffer> body, int max) {

@@ -2,14 +2,15 @@ package dev.sealway.webflux;
 
 import dev.sealway.client.SealedExchange;
 import dev.sealway.client.SealwayClient;
-import dev.sealway.client.UsageException;
 import dev.sealway.session.SealedMessage;
-import dev.sealway.session.three.ClientCall3;
-import dev.sealway.session.three.InnerHeaders;
+import dev.sealway.session.nativeprotocol.InnerHeaders;
+import dev.sealway.session.nativeprotocol.NativeCall;
 import dev.sealway.wire.Header;
 import dev.sealway.wire.HeaderList;
 import dev.sealway.wire.HeaderNames;
 import dev.sealway.wire.Options;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.UsageException;
 import java.net.URI;
 import java.util.List;
 import org.reactivestreams.Publisher;
@@ -27,17 +28,17 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 import reactor.core.scheduler.Schedulers;
 
-/** Seals the requests of a {@code WebClient} on wire 3, and opens their answers as they come.
+/** Seals the requests of a {@code WebClient} on wire 3, and opens their answers as they arrive.
  *
- * <p>Put it last, so that other filters see plain requests. Headers, cookies and body go within the seal. A request to another origin
- * than the client's is a {@link UsageException}. A time limit is the caller's, with {@code Mono.timeout}; cancelling the subscription
- * cancels the exchange. A request without a body that the service has certainly not served is sent once more. Errors are
- * {@link dev.sealway.wire.SealwayException}s. */
+ * <p>Put this filter last, so that other filters see plain requests. Headers, cookies and body go inside the seal. A request to another
+ * origin than the client's is a {@link UsageException}. The client's {@code totalTimeout} bounds the agreement; bound the call by
+ * {@code Mono.timeout}. Cancelling the subscription cancels the exchange. A request without a body is retried once if the service
+ * has certainly not served it. Errors are {@link dev.sealway.wire.SealwayException}s, and those of the {@code WebClient}'s own connector. */
 public final class SealwayExchangeFilter implements ExchangeFilterFunction {
     private static final int PROBLEM_MAX = 65_536;
     private final SealwayClient client;
 
-    /** By the sessions of this client, which has to speak wire 3. */
+    /** Creates a filter over the sessions of this client, which has to use wire 3. */
     public SealwayExchangeFilter(SealwayClient client) {
         this.client = Options.present(client, "client", "SealwayClient.builder makes one");
     }
@@ -51,7 +52,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         URI url = request.url();
         if (!client.isOwnOrigin(url)) {
             // Neither sealed for another's keys nor sent in plain: a relative link or a redirect could lead anywhere.
-            return Mono.error(new UsageException("the request goes to another origin than the client seals for"));
+            return Mono.error(new UsageException("url is of another origin than the client: build a client for that service"));
         }
         String path = url.getRawPath().isEmpty() ? "/" : url.getRawPath();
         String target = url.getRawQuery() == null ? path : path + "?" + url.getRawQuery();
@@ -67,15 +68,15 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         inner.addAll(request.headers());
         request.cookies().forEach((name, values) -> values.forEach(value -> inner.add(HttpHeaders.COOKIE, name + "=" + value)));
         return ClientRequest.from(request).headers(HttpHeaders::clear).cookies(cookies -> cookies.clear())
-                .body((output, context) -> request.body().insert(new Sealing(output, inner, exchange), context)).build();
+                .body((output, context) -> request.body().insert(new SealingRequest(output, inner, exchange), context)).build();
     }
 
     /** Takes what the body inserter writes, and writes it sealed. */
-    private static final class Sealing extends ClientHttpRequestDecorator {
+    private static final class SealingRequest extends ClientHttpRequestDecorator {
         private final HttpHeaders inner;
         private final SealedExchange exchange;
 
-        Sealing(ClientHttpRequest outer, HttpHeaders inner, SealedExchange exchange) {
+        SealingRequest(ClientHttpRequest outer, HttpHeaders inner, SealedExchange exchange) {
             super(outer);
             this.inner = inner;
             this.exchange = exchange;
@@ -101,7 +102,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         @Override
         public Mono<Void> writeWith(Publisher<? extends DataBuffer> body) {
             return Mono.defer(() -> {
-                SealedExchange.Begun begun = exchange.begin(within());
+                SealedExchange.StreamRequest begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
                 return getDelegate().writeWith(Buffers.seal(body, begun.sealer().begin(begun.innerHeaders()), bufferFactory()));
             });
@@ -110,7 +111,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         @Override
         public Mono<Void> writeAndFlushWith(Publisher<? extends Publisher<? extends DataBuffer>> body) {
             return Mono.defer(() -> {
-                SealedExchange.Begun begun = exchange.begin(within());
+                SealedExchange.StreamRequest begun = exchange.begin(within());
                 head(begun.headers(), begun.contentType());
                 Flux<DataBuffer> sealed = Buffers.seal(Flux.from(body).concatMap(part -> part),
                         begun.sealer().begin(begun.innerHeaders()), bufferFactory());
@@ -137,12 +138,12 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         if (!headers.has(HeaderNames.X_SEAL)) {
             Mono<byte[]> plain = DataBufferUtils.join(body, PROBLEM_MAX).map(Buffers::take).defaultIfEmpty(new byte[0]);
             return plain.publishOn(Schedulers.boundedElastic()).flatMap(bytes -> {
-                SealedExchange.Refused refused = exchange.refused(status, bytes);
+                SealedExchange.Rejection rejection = exchange.rejection(status, bytes);
                 exchange.close();
-                return mayRepeat && refused.isRepeatable() ? attempt(request, next, false) : Mono.error(refused.refusal());
+                return mayRepeat && rejection.isSentAgain() ? attempt(request, next, false) : Mono.error(rejection.error());
             });
         }
-        ClientCall3.Opening opening;
+        NativeCall.Opening opening;
         try {
             opening = exchange.opening(status, headers);
         } catch (RuntimeException refused) {
@@ -151,7 +152,7 @@ public final class SealwayExchangeFilter implements ExchangeFilterFunction {
         Flux<DataBuffer> sealed = opening.inHeader() == null ? body
                 : Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(opening.inHeader())).cast(DataBuffer.class).concatWith(body);
         // The headers are known with the first frame; the rest of the body is its reader's.
-        return Buffers.open(sealed, opening.opener()).doFinally(signal -> exchange.close()).switchOnFirst((first, plain) -> {
+        return Buffers.open(sealed, opening.opener()).onErrorMap(ProtocolException.class, exchange::located).doFinally(signal -> exchange.close()).switchOnFirst((first, plain) -> {
             if (!first.hasValue()) {
                 return plain.cast(ClientResponse.class);
             }

@@ -45,7 +45,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
     private static final int PREFETCH = 4;
     private final SealGate gate;
 
-    /** By this gate. */
+    /** Creates a filter for a gate. */
     public SealwayWebFilter(SealGate gate) {
         this.gate = Options.present(gate, "gate", "new SealGate makes one of a store and routes");
     }
@@ -99,7 +99,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
                 .map(Buffers::take).concatMapIterable(data -> reader.feed(data, 0, data.length), 1)
                 .doOnDiscard(DataBuffer.class, DataBufferUtils::release)
                 .concatWith(Flux.defer(() -> Flux.fromIterable(reader.finish())))
-                .timeout(Mono.delay(gate.bodyTime()), part -> Mono.never(), Mono.error(() -> reader.fail(Refusal.BODY_TOO_SLOW)));
+                .timeout(Mono.delay(gate.bodyTimeout()), part -> Mono.never(), Mono.error(() -> reader.fail(Refusal.BODY_TOO_SLOW)));
         return parts.switchOnFirst((first, rest) -> {
             if (!first.hasValue()) {
                 return rest.then();
@@ -119,7 +119,7 @@ public final class SealwayWebFilter implements WebFilter, Ordered {
         return Mono.firstWithSignal(work, over.asMono());
     }
 
-    /** Whatever a handler throws, its peer gets a sealed status that says nothing more. */
+    /** Runs the handler. If it throws, its client gets a sealed status that says nothing more. */
     private static Mono<Void> run(WebFilterChain chain, ServerWebExchange exchange, SealedResponse answer) {
         return chain.filter(exchange).then(Mono.defer(answer::setComplete)).onErrorResume(failed -> {
             if (isRefusal(failed) || answer.isCommitted()) {

@@ -4,21 +4,21 @@ import dev.sealway.client.SealwayClient;
 import dev.sealway.client.Trust;
 import dev.sealway.crypto.P256;
 import dev.sealway.server.MemoryStore;
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientInit;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatInit;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.net.URI;
@@ -30,7 +30,6 @@ import java.security.SecureRandom;
 import java.security.interfaces.ECPublicKey;
 import java.time.Duration;
 import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
@@ -71,8 +70,8 @@ abstract class Fixture {
 
     @BeforeEach
     void start() {
-        start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL), Set.of(),
-                ReplayPolicy.DEFAULT, 400_000, System::currentTimeMillis).bodyTime(Duration.ofMillis(700)));
+        start(SealGate.builder(store, new RouteTable().path("/v3/sessions", Mode.OFF).prefix("/maybe/", Mode.OPTIONAL))
+                .bodyMaxBytes(400_000).bodyTimeout(Duration.ofMillis(700)).build());
     }
 
     void start(SealGate gate) {
@@ -101,7 +100,7 @@ abstract class Fixture {
         if (path.equals("/v3/sessions")) {
             inits.incrementAndGet();
             return DataBufferUtils.join(exchange.getRequest().getBody()).flatMap(body -> {
-                Acceptance.Accepted accepted = Acceptance.accept(InitRequest.read(Buffers.take(body)), null,
+                Acceptance.Grant accepted = Acceptance.accept(InitRequest.read(Buffers.take(body)), null,
                         new Acceptance.Decision(draw(16), 3600, System.currentTimeMillis(), "bearer", "ann", null), List.of("P256"),
                         List.of(identity), suite -> ServerShare.generate(suite, random), null);
                 store.put(accepted.session());
@@ -180,12 +179,12 @@ abstract class Fixture {
         }
     }
 
-    ClientSession old(Wire wire) {
+    CompatSession compatSession(Wire wire) {
         long nowMs = System.currentTimeMillis();
-        ClientInit init = new ClientInit(wire, false, "c", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, false, "c", null, P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs,
                 ReplayPolicy.DEFAULT);
-        ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
         store.put(accepted.session());
         return init.finish(accepted.answer().getBytes(), nowMs);
     }

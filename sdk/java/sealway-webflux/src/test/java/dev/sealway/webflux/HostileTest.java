@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.Wire;
 import java.net.URI;
@@ -90,7 +90,7 @@ class HostileTest extends Fixture {
     void anAnswerOfWire3IsNotHeldToTheBoundOfRequests() throws Exception {
         assertEquals(500_000, web.get().uri("/sealed/long").retrieve().bodyToMono(byte[].class).block(LIMIT).length);
         assertEquals(200, web.head().uri("/sealed/long").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
-        ClientSession session = old(Wire.TWO);
+        CompatSession session = compatSession(Wire.TWO);
         HttpResponse<byte[]> refused = send("/sealed/long", session.seal("/sealed/long", new byte[1], System.currentTimeMillis(), draw(16), draw(12)).message());
         assertEquals("502{\"error\":\"SERVICE_UNAVAILABLE\"}", refused.statusCode() + new String(refused.body()));
     }

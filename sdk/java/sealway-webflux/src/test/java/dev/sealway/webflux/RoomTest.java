@@ -6,22 +6,22 @@ import dev.sealway.crypto.P256;
 import dev.sealway.server.MemoryStore;
 import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientInit;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatInit;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.Family;
 import dev.sealway.session.Fresh;
 import dev.sealway.session.ReplayPolicy;
 import dev.sealway.session.SealedMessage;
 import dev.sealway.session.ServerInit;
 import dev.sealway.session.Unreplayed;
-import dev.sealway.session.three.Acceptance;
-import dev.sealway.session.three.Agreement;
-import dev.sealway.session.three.ClientSession3;
-import dev.sealway.session.three.ClientShare;
-import dev.sealway.session.three.Identity;
-import dev.sealway.session.three.InitRequest;
-import dev.sealway.session.three.ServerShare;
-import dev.sealway.session.three.Suite;
+import dev.sealway.session.nativeprotocol.Acceptance;
+import dev.sealway.session.nativeprotocol.Agreement;
+import dev.sealway.session.nativeprotocol.ClientShare;
+import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitRequest;
+import dev.sealway.session.nativeprotocol.NativeSession;
+import dev.sealway.session.nativeprotocol.ServerShare;
+import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.Wire;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -32,7 +32,6 @@ import java.security.interfaces.ECPublicKey;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
 import java.util.function.IntFunction;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
@@ -87,23 +86,23 @@ class RoomTest {
 
     private IntFunction<SealedMessage> seal(Wire wire) {
         long nowMs = System.currentTimeMillis();
-        if (wire == Wire.THREE) {
+        if (wire == Wire.NATIVE) {
             KeyPair pair = P256.generate(random);
             Identity identity = new Identity(P256.encode((ECPublicKey) pair.getPublic()), 0, Long.MAX_VALUE,
                     message -> P256.sign(pair.getPrivate(), message, random));
             Agreement agreement = new Agreement(new Agreement.Offer(List.of("P256"), "client-1", null, List.of(), null),
                     ClientShare.generate(Suite.P256, random), (UnaryOperator<InitRequest>) null);
-            Acceptance.Accepted accepted = Acceptance.accept(agreement.request(), null, new Acceptance.Decision(draw(16), 3600, nowMs, "none", null, null),
+            Acceptance.Grant accepted = Acceptance.accept(agreement.request(), null, new Acceptance.Decision(draw(16), 3600, nowMs, "none", null, null),
                     List.of("P256"), List.of(identity), suite -> ServerShare.generate(suite, random), null);
             store.put(accepted.session());
-            ClientSession3 session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
+            NativeSession session = agreement.finish(201, accepted.body(), id -> identity.publicKey());
             return length -> session.seal("POST", "/sealed/echo", List.of(), new byte[length], System.currentTimeMillis(), draw(16)).message();
         }
-        ClientInit init = new ClientInit(wire, false, "client-1", null, P256.generate(random), draw(16), nowMs);
+        CompatInit init = new CompatInit(wire, false, "client-1", null, P256.generate(random), draw(16), nowMs);
         Unreplayed<ServerInit> read = ServerInit.read(Family.SESSION, init.request().headers(), init.request().body(), nowMs, ReplayPolicy.DEFAULT);
-        ServerInit.Accepted accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
+        ServerInit.Grant accepted = read.release(Fresh.granted(read.claim())).accept(false, null, draw(16), P256.generate(random));
         store.put(accepted.session());
-        ClientSession session = init.finish(accepted.answer().getBytes(), nowMs);
+        CompatSession session = init.finish(accepted.answer().getBytes(), nowMs);
         return length -> session.seal("/sealed/echo", new byte[length], System.currentTimeMillis(), draw(16), draw(12)).message();
     }
 
@@ -114,8 +113,7 @@ class RoomTest {
     }
 
     private DisposableServer serve() {
-        SealGate gate = new SealGate(store, new RouteTable(), Set.of(), ReplayPolicy.DEFAULT, BODY_MAX, System::currentTimeMillis)
-                .bodyTime(Duration.ofMinutes(2)).bufferedBytes(1 << 20);
+        SealGate gate = SealGate.builder(store, new RouteTable()).bodyMaxBytes(BODY_MAX).bodyTimeout(Duration.ofMinutes(2)).bufferedMaxBytes(1 << 20).build();
         var handler = WebHttpHandlerBuilder.webHandler(exchange -> exchange.getRequest().getBody().doOnNext(DataBufferUtils::release).then())
                 .filter(new SealwayWebFilter(gate)).build();
         return HttpServer.create().host("127.0.0.1").port(0).handle(new ReactorHttpHandlerAdapter(handler)).bindNow();

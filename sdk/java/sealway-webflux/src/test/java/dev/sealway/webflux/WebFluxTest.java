@@ -8,12 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.client.ProblemException;
 import dev.sealway.client.SealedRequest;
-import dev.sealway.client.UsageException;
-import dev.sealway.server.RouteTable;
 import dev.sealway.server.RouteTable.Mode;
+import dev.sealway.server.RouteTable;
 import dev.sealway.server.SealGate;
-import dev.sealway.session.ClientSession;
+import dev.sealway.session.CompatSession;
 import dev.sealway.session.ReplayPolicy;
+import dev.sealway.wire.ProtocolException;
+import dev.sealway.wire.Stage;
+import dev.sealway.wire.UsageException;
 import dev.sealway.wire.Wire;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -26,6 +28,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.springframework.core.io.buffer.DataBuffer;
+import org.springframework.core.io.buffer.DefaultDataBufferFactory;
 import org.springframework.http.HttpHeaders;
 import org.springframework.http.MediaType;
 import org.springframework.http.ResponseEntity;
@@ -191,6 +194,21 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
+    void anAnswerThatWasChangedIsAnErrorOfTheCallWithItsHost() {
+        WebClient changed = web.mutate().filter((request, next) -> next.exchange(request).map(answer -> answer.mutate().body(body -> body.map(buffer -> {
+            byte[] bytes = Buffers.take(buffer);
+            bytes[bytes.length - 1] ^= 1;
+            return (DataBuffer) DefaultDataBufferFactory.sharedInstance.wrap(bytes);
+        })).build())).build();
+        ProtocolException broken = assertThrows(ProtocolException.class,
+                () -> changed.post().uri("/sealed/echo").bodyValue("x").retrieve().bodyToMono(String.class).block(LIMIT));
+        assertEquals("unsealable", broken.code());
+        assertEquals(Stage.CALL, broken.stage());
+        assertEquals("127.0.0.1:" + server.port(), broken.host());
+        assertTrue(broken.getMessage().contains(broken.remedy()), broken.getMessage());
+    }
+
+    @Test
     void aRequestToAnotherOriginIsRefusedAndNotSent() {
         int before = served.get();
         for (String url : List.of("http://localhost:" + server.port() + "/sealed/echo", "http://127.0.0.1:1/sealed/echo",
@@ -198,6 +216,7 @@ class WebFluxTest extends Fixture {
             UsageException refused = assertThrows(UsageException.class,
                     () -> web.post().uri(URI.create(url)).bodyValue("x").retrieve().toBodilessEntity().block(LIMIT));
             assertEquals("usage", refused.code());
+            assertEquals(Stage.CONFIGURATION, refused.stage());
         }
         assertEquals(before, served.get());
         assertEquals(0, inits.get());
@@ -232,7 +251,7 @@ class WebFluxTest extends Fixture {
         for (boolean isTrusted : new boolean[] {false, true}) {
             if (isTrusted) {
                 stop();
-                start(new SealGate(store, new RouteTable().path("/v3/sessions", Mode.OFF)).trustForwarded());
+                start(SealGate.builder(store, new RouteTable().path("/v3/sessions", Mode.OFF)).trustForwarded(true).build());
             }
             WebClient between = web.mutate().filter((request, next) -> next.exchange(org.springframework.web.reactive.function.client.ClientRequest
                     .from(request).headers(headers -> ORIGINS.forEach(name -> headers.set(name, "outside"))).build())).build();
@@ -280,18 +299,18 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void theOldWiresAreServedOnceAndForgeriesNever() throws Exception {
+    void theCompatWiresAreServedOnceAndForgeriesNever() throws Exception {
         for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
             long nowMs = System.currentTimeMillis();
-            ClientSession session = old(wire);
-            ClientSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            CompatSession session = compatSession(wire);
+            CompatSession.Call call = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
             HttpResponse<byte[]> answer = send("/sealed/echo", call.message());
             List<dev.sealway.wire.Header> headers = new java.util.ArrayList<>();
             answer.headers().map().forEach((name, values) -> values.forEach(value -> headers.add(new dev.sealway.wire.Header(name, value))));
             assertEquals("hi", new String(call.open(new dev.sealway.wire.HeaderList(headers), answer.statusCode(), answer.body(), nowMs,
                     ReplayPolicy.DEFAULT)));
             assertEquals(400, send("/sealed/echo", call.message()).statusCode());
-            ClientSession.Call forged = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
+            CompatSession.Call forged = session.seal("/sealed/echo", "hi".getBytes(), nowMs, draw(16), draw(12));
             byte[] body = forged.message().body();
             body[0] = (byte) (body[0] == 'A' ? 'B' : 'A');
             assertEquals(400, send("/sealed/echo", forged.message()).statusCode());

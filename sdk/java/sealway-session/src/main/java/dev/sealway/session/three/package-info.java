@@ -1,2 +1,0 @@
-/** Sessions on wire 3, both sides. {@code spec/session-3.md}. */
-package dev.sealway.session.three;
