@@ -18,8 +18,8 @@ from typing import Any
 from sealway import FirstUse, Root
 from sealway.client.trust import Keyring
 from sealway.crypto.p256 import KeyPair, key_id
-from sealway.errors import Refused
-from sealway.session.three.key_set import ListedKey, key_set_message
+from sealway.errors import ProtocolError
+from sealway.session.native.key_set import ListedKey, key_set_message
 from sealway.wire.encoding import encode_base64
 
 ROOT = KeyPair(bytes(31) + b"\x63")
@@ -66,7 +66,7 @@ def main(what: str, file: Path, origin: str, *more: str) -> None:
             else:
                 ring.look_up(key_id(pair(1).public), key_set(int(line)), 1, 1)
             print("kept", flush=True)
-        except Refused as refused:
+        except ProtocolError as refused:
             print(refused.code, flush=True)
 
 

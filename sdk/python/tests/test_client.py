@@ -12,7 +12,7 @@ import pytest
 import sealway
 from calling import CONTENT, KINDS, PIN, calls, options
 from hostile import Hostile
-from sealway.client.agreed import Agreed
+from sealway.client.active import ActiveSession
 from sealway.client.kept import change, read
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import Suite
@@ -80,13 +80,13 @@ def test_an_answer_that_is_not_the_services_is_an_error(
     assert "amount" not in str(error.value)
     assert hostile.calls == 1
     if mode == "redirect":
-        assert isinstance(error.value, sealway.RedirectRefused)
+        assert isinstance(error.value, sealway.RedirectError)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_to_another_request_does_not_open(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "replayed"
-    with pytest.raises(sealway.Refused) as error:
+    with pytest.raises(sealway.ProtocolError) as error:
         calls(kind, url, 2)
     assert error.value.code == "unsealable"
     assert hostile.calls == 2
@@ -95,7 +95,7 @@ def test_the_answer_to_another_request_does_not_open(hostile: Hostile, url: str,
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_connection_that_is_cut_is_a_transport_error(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "cut"
-    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, sealway.Refused)):
+    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, sealway.ProtocolError)):
         calls(kind, url)
 
 
@@ -111,7 +111,7 @@ def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str,
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
-    with pytest.raises(sealway.Refused) as error:
+    with pytest.raises(sealway.ProtocolError) as error:
         calls(kind, url, content=b"", path="/large", answer_max=1_000_000)
     assert error.value.code == "body_too_large"
     [response] = calls(kind, url, content=b"", path="/large", answer_max=None)
@@ -128,7 +128,7 @@ def test_an_init_that_was_changed_is_refused(hostile: Hostile, url: str, mode: s
 
 
 def test_a_service_with_another_key_is_not_trusted(hostile: Hostile, url: str) -> None:
-    with pytest.raises((sealway.Refused, sealway.ProblemError)) as error:
+    with pytest.raises((sealway.ProtocolError, sealway.ProblemError)) as error:
         calls("sync", url, trust=sealway.Pins(["0" * 32]))
     assert error.value.code in ("key_untrusted", "key_retired")
     assert hostile.calls == 0
@@ -197,11 +197,11 @@ def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
         transport = sealway.Transport(url, options(wire=wire))
         with httpx.Client(transport=transport) as client:
             client.post(url + "/echo")
-            agreed = transport._parts.agreed
-            assert isinstance(agreed, Agreed)
-            session: Any = agreed.session
+            active = transport._parts.active
+            assert isinstance(active, ActiveSession)
+            session: Any = active.session
             key = session.prk_bytes() if wire == 3 else session.key_bytes()
-            for shown in (repr(agreed), repr(session), str(session)):
+            for shown in (repr(active), repr(session), str(session)):
                 assert key.hex() not in shown
                 assert "redacted" in shown
         with pytest.raises(ValueError, match="wiped"):

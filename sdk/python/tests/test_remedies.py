@@ -70,7 +70,7 @@ def test_tls_fails(kind: str, hostile: Hostile, url: str) -> None:
 def test_a_key_that_is_not_pinned_is_another_service_or_an_impostor(kind: str, hostile: Hostile, url: str) -> None:
     assert "another service, or an impostor" in told(kind, url, sealway.ProblemError, trust=sealway.Pins(["00" * 16]))
     root = sealway.Root(encode_base64(entropy.key_pair().public))
-    assert "another service, or an impostor" in told(kind, url, sealway.Refused, trust=root)
+    assert "another service, or an impostor" in told(kind, url, sealway.ProtocolError, trust=root)
 
 
 @BOTH

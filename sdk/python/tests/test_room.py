@@ -18,7 +18,7 @@ from sealway.asgi import Route, SealedApp
 from sealway.server import MemoryStore, body
 from sealway.server.room import Room, client_of
 from sealway.wire.inner import encode_inner
-from serving import agree_old, agree_three, now_ms, served
+from serving import agree_compat, agree_native, now_ms, served
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8")
 
@@ -61,16 +61,16 @@ class Service:
 
     def __init__(self, url: str, app: SealedApp, store: MemoryStore) -> None:
         self.port, self.room = urlsplit(url).port or 0, app._settings.room
-        self.old = {wire: agree_old(store, wire) for wire in (1, 2)}
-        self.three = agree_three(store)
+        self.compat = {wire: agree_compat(store, wire) for wire in (1, 2)}
+        self.native = agree_native(store)
         self.begun: list[socket.socket] = []
 
     def sealed(self, wire: int, target: str, length: int) -> tuple[list[tuple[str, str]], bytes]:
         if wire == 3:
-            pending = self.three.seal("POST", target, "application/octet-stream", str(now_ms()), entropy.nonce())
+            pending = self.native.seal("POST", target, "application/octet-stream", str(now_ms()), entropy.nonce())
             whole = pending.sealer.seal_all(encode_inner([]), bytes(length))
             return [*pending.headers, ("Content-Type", "application/octet-stream")], whole
-        sealed = self.old[wire].seal(target, b'"%s"' % (b"x" * length), str(now_ms()), entropy.nonce(), entropy.iv())
+        sealed = self.compat[wire].seal(target, b'"%s"' % (b"x" * length), str(now_ms()), entropy.nonce(), entropy.iv())
         return [*sealed.headers, ("Content-Type", sealed.content_type)], sealed.body
 
     def begin(self, wire: int, address: str = "127.0.0.1", target: str = "/order", length: int = 0) -> Late:

@@ -79,7 +79,7 @@ def purchase(kind: str, url: str, **more: Any) -> tuple[Any, sealway.CallMetrics
     with calling(kind, url, **more) as (transport, send):
         response = send("POST", TARGET, json=PURCHASE)
         assert response.json()["status"] == "SUCCESS"
-        return transport._parts.agreed.session, response.extensions["sealway"]
+        return transport._parts.active.session, response.extensions["sealway"]
 
 
 # --- A root
@@ -101,7 +101,7 @@ def test_a_service_whose_keys_the_root_signed_is_trusted_and_the_set_is_remember
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_root_that_signed_nothing_here_trusts_nobody(world: World, gateway: processes.Gateway, kind: str) -> None:
     for url, root in ((world.gateway.url, world.other_root), (gateway.url, world.root)):
-        with pytest.raises(sealway.Refused) as error:
+        with pytest.raises(sealway.ProtocolError) as error:
             purchase(kind, url, trust=sealway.Root(root))
         assert error.value.code == "key_untrusted"
 
@@ -112,7 +112,7 @@ def test_a_set_that_is_older_than_one_that_was_taken_is_refused_after_a_restart(
     kept = json.loads(state.read_text())
     kept[world.gateway.url]["issued_ms"] += 1
     state.write_text(json.dumps(kept))
-    with pytest.raises(sealway.Refused) as error:
+    with pytest.raises(sealway.ProtocolError) as error:
         purchase("sync", world.gateway.url, trust=sealway.Root(world.root, state))
     assert error.value.code == "key_untrusted"
     assert json.loads(state.read_text()) == kept

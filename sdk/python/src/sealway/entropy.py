@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import mlkem
 
 from .crypto.p256 import SCALAR_RANDOM_LEN, KeyPair, scalar_of
 from .crypto.suite import KEM_SEED_LEN, X25519_LEN, PrivateKeys, SeedKemKey, Suite
-from .session.three.server import Draws
+from .session.native.server import Draws
 
 
 def nonce() -> str:

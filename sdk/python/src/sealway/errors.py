@@ -63,7 +63,7 @@ class SealwayError(Exception):
     origin: str | None = None
 
 
-class Refused(SealwayError):
+class ProtocolError(SealwayError):
     """A message that the wire's rules refuse, by a code of `spec/registry.toml`.
 
     Attributes:
@@ -120,7 +120,7 @@ class PlainAnswerError(SealwayError):
         super().__init__(answered if error is None else f"{host} refused: {status} {error}")
 
 
-class RedirectRefused(PlainAnswerError):
+class RedirectError(PlainAnswerError):
     """An unsealed redirect. It is not followed: whoever is on the path could send a sealed call anywhere."""
 
     def __init__(self, status: int) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import httpx
 
 from .. import entropy
-from ..errors import PlainAnswerError, ProblemError, RedirectRefused, Refused, SealwayError, UsageError
-from ..session.old.call import ClientSession, SealedCall
-from ..session.three.call import (
+from ..errors import PlainAnswerError, ProblemError, ProtocolError, RedirectError, SealwayError, UsageError
+from ..session.compat.call import ClientSession, SealedCall
+from ..session.native.call import (
     BODILESS_METHODS,
     OCTETS,
     SEALED_MAX,
@@ -19,15 +19,15 @@ from ..session.three.call import (
     PendingAnswer,
     is_bodiless,
 )
-from ..session.three.client import Session
-from ..session.three.problem import SAFE_METHODS, proven_clock, sends_again
-from ..session.three.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
+from ..session.native.client import Session
+from ..session.native.problem import SAFE_METHODS, proven_clock, sends_again
+from ..session.native.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
 from ..wire.encoding import encode_base64
 from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
-from .agreed import Agreed
+from .active import ActiveSession
 from .clock import Moment
-from .establish import Told, refusal
+from .establish import Response, refusal
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
 from .trust import Keyring
@@ -117,15 +117,15 @@ class Verdict:
     is_session_over: bool = False
 
 
-class Attempt3:
+class NativeAttempt:
     """A call as it is sent on wire 3.
 
     Attributes:
         headers, body: what is sent; without a body the caller's stream goes through `sealed_chunks`.
     """
 
-    def __init__(self, agreed: Agreed, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
-        self.agreed = agreed
+    def __init__(self, active: ActiveSession, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
+        self.active = active
         self._session, self._call, self._keyring, self._options = session, call, keyring, options
         self._sent = Moment()
         began = time.perf_counter()
@@ -136,7 +136,7 @@ class Attempt3:
             and -(-stream_len(len(self._inner)) // 3) * 4 <= SEALED_MAX
         )
         content_type = "" if in_header else OCTETS
-        self._stamp_ms = agreed.stamp_ms(time.monotonic())
+        self._stamp_ms = active.stamp_ms(time.monotonic())
         self._pending: PendingAnswer = session.seal(
             call.method, call.target, content_type, str(self._stamp_ms), entropy.nonce()
         )
@@ -164,13 +164,13 @@ class Attempt3:
         """What opens the answer.
 
         Raises:
-            Refused: as `spec/session-3.md#sealed-answers` has it.
+            ProtocolError: as `spec/session-3.md#sealed-answers` has it.
         """
         opener, sealed = self._pending.open(status, headers)
         has_no_body = sealed is not None or is_bodiless(self._call.method, status)
         return StreamOpener(opener, sealed, has_no_body, self._options.answer_max, self._call.metrics)
 
-    def judge(self, told: Told) -> Verdict:
+    def judge(self, told: Response) -> Verdict:
         """What is made of an unsealed answer: `spec/session-3.md#problems`. Whoever is on the path can make one."""
         call, error = self._call, refusal(told)
         if not isinstance(error, ProblemError):
@@ -183,7 +183,7 @@ class Attempt3:
         if error.code == "clock_skew":
             proven_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
             if proven_ms is not None:
-                self.agreed.set_clock(proven_ms, time.monotonic())
+                self.active.set_clock(proven_ms, time.monotonic())
             is_first, call.has_healed_clock = not call.has_healed_clock, True
         elif error.code == "session_expired":
             proven_ms = None
@@ -198,14 +198,14 @@ class Attempt3:
         return Verdict(error, is_again, error.code == "session_expired")
 
 
-class AttemptOld:
+class CompatAttempt:
     """A call as it is sent on wires 1 and 2."""
 
-    def __init__(self, agreed: Agreed, session: ClientSession, call: Call, options: Options) -> None:
-        self.agreed = agreed
+    def __init__(self, active: ActiveSession, session: ClientSession, call: Call, options: Options) -> None:
+        self.active = active
         self._call, self._options = call, options
         began = time.perf_counter()
-        stamp = str(agreed.stamp_ms(time.monotonic()))
+        stamp = str(active.stamp_ms(time.monotonic()))
         self._sealed: SealedCall = session.seal(call.target, call.body or b"", stamp, entropy.nonce(), entropy.iv())
         call.metrics.add_crypto("seal", time.perf_counter() - began)
         kept = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in call.raw_headers)
@@ -222,16 +222,16 @@ class AttemptOld:
         """The plaintext of the answer.
 
         Raises:
-            Refused: as `spec/session.md#answer` has it.
+            ProtocolError: as `spec/session.md#answer` has it.
         """
         began = time.perf_counter()
         plaintext = self._sealed.open(
-            status, headers, body, self.agreed.stamp_ms(time.monotonic()), self._options.window_ms
+            status, headers, body, self.active.stamp_ms(time.monotonic()), self._options.window_ms
         )
         self._call.metrics.add_crypto("open", time.perf_counter() - began)
         return plaintext
 
-    def judge(self, told: Told) -> Verdict:
+    def judge(self, told: Response) -> Verdict:
         """What is made of an unsealed answer: after `401 SESSION_EXPIRED` the call is sent again, once."""
         error = refusal(told)
         is_over = told.status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
@@ -240,18 +240,18 @@ class AttemptOld:
         return Verdict(error, is_again, is_over)
 
 
-Attempt = Attempt3 | AttemptOld
+Attempt = NativeAttempt | CompatAttempt
 
 
-def begin_attempt(agreed: Agreed, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
+def begin_attempt(active: ActiveSession, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
     """Seals a call in a session."""
     call.metrics.attempts += 1
-    call.metrics.session_id = agreed.id
-    if isinstance(agreed.session, ClientSession):
-        return AttemptOld(agreed, agreed.session, call, options)
+    call.metrics.session_id = active.id
+    if isinstance(active.session, ClientSession):
+        return CompatAttempt(active, active.session, call, options)
     if keyring is None:
         raise TypeError("a session of wire 3 has a keyring")
-    return Attempt3(agreed, agreed.session, call, keyring, options)
+    return NativeAttempt(active, active.session, call, keyring, options)
 
 
 def check_redirect(status: int) -> None:
@@ -261,7 +261,7 @@ def check_redirect(status: int) -> None:
         RedirectRefused
     """
     if 300 <= status < 400:
-        raise RedirectRefused(status)
+        raise RedirectError(status)
 
 
 def note_answer(metrics: CallMetrics, call: Call, headers: Headers, raw: Iterable[tuple[bytes, bytes]]) -> None:
@@ -315,16 +315,16 @@ class StreamOpener:
         """What a chunk of the sealed body holds. `inner` is there once the first frame was opened.
 
         Raises:
-            Refused: as the stream has it; `body_too_large` beyond the bound.
+            ProtocolError: as the stream has it; `body_too_large` beyond the bound.
         """
         if not data:
             return []
         if self._has_no_body:
-            raise Refused("header_invalid", X_SEALED)
+            raise ProtocolError("header_invalid", X_SEALED)
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                raise Refused("body_too_large")
+                raise ProtocolError("body_too_large")
         return self._feed(data)
 
     def _feed(self, data: bytes) -> list[bytes]:
@@ -340,6 +340,6 @@ class StreamOpener:
         """Says that nothing more comes.
 
         Raises:
-            Refused: `stream_truncated`.
+            ProtocolError: `stream_truncated`.
         """
         self._opener.finish()

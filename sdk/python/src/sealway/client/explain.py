@@ -9,7 +9,7 @@ from typing import Final
 
 import httpx
 
-from ..errors import DeadlineExceeded, PlainAnswerError, RedirectRefused, SealwayError, UsageError
+from ..errors import DeadlineExceeded, PlainAnswerError, RedirectError, SealwayError, UsageError
 from .deadline import is_over
 from .exchange import Call
 
@@ -71,7 +71,7 @@ def _remedy(error: SealwayError | httpx.TransportError) -> str:
         return _of_transport(error)
     if isinstance(error, DeadlineExceeded):
         return "the whole call had `deadline_sec`: raise it, or see why the service is slow"
-    if isinstance(error, RedirectRefused):
+    if isinstance(error, RedirectError):
         return "use the URL that it redirects to, if that is the service's"
     if isinstance(error, PlainAnswerError):
         return _PORTAL if error.error is None else _REMEDIES.get(error.error.lower(), "")

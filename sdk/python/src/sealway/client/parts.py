@@ -10,17 +10,17 @@ import httpx
 
 from .. import check
 from ..errors import UsageError
-from ..session.old.call import ClientSession
+from ..session.compat.call import ClientSession
 from ..wire.header import SEALING, Headers
-from .agreed import Agreed
+from .active import ActiveSession
 from .deadline import timeouts
-from .establish import Agreement, Ask, Flow, establish_old
+from .establish import Agreement, Flow, Request, establish_compat
 from .exchange import Call, StreamOpener, check_call
 from .metrics import CallMetrics
 from .options import Options, origin_of
 from .trust import Keyring
 
-#: Of an old wire's answer, what is not the plaintext's.
+#: Headers of a compat answer that are not of its plaintext.
 _OF_SEALED_ANSWER = SEALING | {"content-type", "content-length", "content-encoding", "transfer-encoding"}
 
 
@@ -35,58 +35,58 @@ class Parts:
         self.keyring: Keyring | None = None
         if options.wire == 3 and options.trust is not None:
             self.keyring = Keyring(options.trust, self.session_origin)
-        self.agreed: Agreed | None = None
+        self.active: ActiveSession | None = None
         # For moments: nobody waits for the network while holding it.
         self._lock = threading.Lock()
 
-    def usable(self) -> Agreed | None:
+    def usable(self) -> ActiveSession | None:
         """The session in use, unless it is about to end."""
         with self._lock:
-            agreed = self.agreed
-            if agreed is None or not agreed.is_usable():
+            active = self.active
+            if active is None or not active.is_usable():
                 return None
-            agreed.hold()
-            return agreed
+            active.hold()
+            return active
 
-    def renewable(self) -> Agreed | None:
+    def renewable(self) -> ActiveSession | None:
         """The session in use, if it has not ended."""
         with self._lock:
-            agreed = self.agreed
-            if self.keyring is None or agreed is None or agreed.left_sec() <= 0:
+            active = self.active
+            if self.keyring is None or active is None or active.left_sec() <= 0:
                 return None
-            agreed.hold()
-            return agreed
+            active.hold()
+            return active
 
-    def establish(self, old: Agreed | None) -> Flow:
-        """How to come to a session, by renewing `old` if there is one."""
+    def establish(self, previous: ActiveSession | None) -> Flow:
+        """How to come to a session, by renewing `previous` if there is one."""
         if self.keyring is None:
-            return establish_old(self.options)
-        return Agreement(self.options, self.keyring).establish(old)
+            return establish_compat(self.options)
+        return Agreement(self.options, self.keyring).establish(previous)
 
-    def use(self, agreed: Agreed) -> None:
+    def use(self, active: ActiveSession) -> None:
         """Takes a new session into use."""
         with self._lock:
-            agreed.hold()
-            old, self.agreed = self.agreed, agreed
-            if old is not None:
-                old.retire()
+            active.hold()
+            previous, self.active = self.active, active
+            if previous is not None:
+                previous.retire()
 
     def forget(self, id: str) -> None:
         """Has the next call begin with another session than this one; a later one stays in use."""
         with self._lock:
-            agreed = self.agreed
-            if agreed is not None and agreed.id == id:
-                self.agreed = None
-                agreed.retire()
+            active = self.active
+            if active is not None and active.id == id:
+                self.active = None
+                active.retire()
 
-    def remove(self) -> Agreed | None:
+    def remove(self) -> ActiveSession | None:
         """Takes the session out of use. Calls that began in it finish in it."""
         with self._lock:
-            agreed, self.agreed = self.agreed, None
-            if agreed is not None:
-                agreed.hold()
-                agreed.retire()
-            return agreed
+            active, self.active = self.active, None
+            if active is not None:
+                active.hold()
+                active.retire()
+            return active
 
     def call(self, request: httpx.Request) -> Call:
         """What a request asks for.
@@ -114,7 +114,7 @@ class Parts:
             CallMetrics(options.wire),
         )
 
-    def request_of(self, ask: Ask, extensions: dict[str, Any], call: Call) -> httpx.Request:
+    def request_of(self, ask: Request, extensions: dict[str, Any], call: Call) -> httpx.Request:
         """What a conversation wants sent, as a request."""
         steps = timeouts(extensions, call.deadline, call.deadline_sec)
         return httpx.Request(
@@ -133,15 +133,17 @@ class Parts:
             status, headers=list(opener.inner or ()), stream=stream, extensions={"sealway": call.metrics}
         )
 
-    def old_response_of(self, status: int, headers: Headers, raw: Any, plaintext: bytes, call: Call) -> httpx.Response:
-        """The answer of an old wire: what was inside has no headers of its own."""
+    def compat_response_of(
+        self, status: int, headers: Headers, raw: Any, plaintext: bytes, call: Call
+    ) -> httpx.Response:
+        """The answer of wire 1 or 2: its plaintext has no headers of its own."""
         kept = [(name, value) for name, value in raw if name.lower().decode("latin-1") not in _OF_SEALED_ANSWER]
         return httpx.Response(status, headers=kept, content=plaintext, extensions={"sealway": call.metrics})
 
 
-def is_three(agreed: Agreed) -> bool:
+def is_native(active: ActiveSession) -> bool:
     """Whether a session is of wire 3."""
-    return not isinstance(agreed.session, ClientSession)
+    return not isinstance(active.session, ClientSession)
 
 
 def wire_request(

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 import httpx
 
 from .. import check
-from ..errors import DeadlineExceeded, Refused, SealwayError
+from ..errors import DeadlineExceeded, ProtocolError, SealwayError
 from ..wire.header import Headers
-from .agreed import Agreed
+from .active import ActiveSession
 from .deadline import check_left, left_sec
-from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
+from .establish import RESPONSE_MAX, Request, Response, delete_session
+from .exchange import Call, NativeAttempt, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
 from .explain import about
 from .metrics import CallMetrics, SessionMetrics, parse_server_timing
 from .network import keep_deadlines
 from .options import Options
-from .parts import Parts, is_three, wire_request
+from .parts import Parts, is_native, wire_request
 
 T = TypeVar("T")
 
@@ -70,20 +70,20 @@ class Transport(httpx.BaseTransport):
 
     def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
         while True:
-            agreed = self._session(request.extensions, call)
+            active = self._session(request.extensions, call)
             try:
-                response = self._attempt(agreed, request, call)
+                response = self._attempt(active, request, call)
             finally:
-                agreed.release()
+                active.release()
             if response is not None:
                 return response
 
-    def _attempt(self, agreed: Agreed, request: httpx.Request, call: Call) -> httpx.Response | None:
+    def _attempt(self, active: ActiveSession, request: httpx.Request, call: Call) -> httpx.Response | None:
         """Sends a call in a session: its answer, or None to send it again."""
         options = self._parts.options
-        attempt = begin_attempt(agreed, call, self._parts.keyring, options)
+        attempt = begin_attempt(active, call, self._parts.keyring, options)
         content: Any = attempt.body
-        if isinstance(attempt, Attempt3) and attempt.body is None:
+        if isinstance(attempt, NativeAttempt) and attempt.body is None:
             content = _sealed(attempt, request)
         sent = wire_request(request, attempt.headers, content, call)
         began = time.monotonic()
@@ -93,26 +93,28 @@ class Transport(httpx.BaseTransport):
             headers = headers_of(response)
             note_answer(call.metrics, call, headers, response.headers.raw)
             if attempt.is_sealed(headers):
-                if isinstance(attempt, Attempt3):
+                if isinstance(attempt, NativeAttempt):
                     return self._opened(attempt, response, headers, call)
                 body = _read(response, options.answer_max, call)
                 plaintext = attempt.open_whole(response.status_code, headers, body)
                 response.close()
-                return self._parts.old_response_of(response.status_code, headers, response.headers.raw, plaintext, call)
+                return self._parts.compat_response_of(
+                    response.status_code, headers, response.headers.raw, plaintext, call
+                )
             check_redirect(response.status_code)
-            body = _read(response, TOLD_MAX, call)
+            body = _read(response, RESPONSE_MAX, call)
         except BaseException:
             response.close()
             raise
         response.close()
-        verdict = attempt.judge(Told(host_of(sent), response.status_code, headers, body))
+        verdict = attempt.judge(Response(host_of(sent), response.status_code, headers, body))
         if verdict.is_session_over:
-            self._parts.forget(agreed.id)
+            self._parts.forget(active.id)
         if not verdict.is_again:
             raise verdict.error
         return None
 
-    def _opened(self, attempt: Attempt3, response: httpx.Response, headers: Headers, call: Call) -> httpx.Response:
+    def _opened(self, attempt: NativeAttempt, response: httpx.Response, headers: Headers, call: Call) -> httpx.Response:
         opener = attempt.open(response.status_code, headers)
         source, ready = response.iter_raw(), opener.begin()
         # The head of the answer is in the first frame.
@@ -121,19 +123,19 @@ class Transport(httpx.BaseTransport):
             data = next(source, None)
             if data is None:
                 opener.finish()
-                raise Refused("stream_truncated")
+                raise ProtocolError("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, call, self._parts.server_origin)
+        stream = _AnswerStream(opener, response, source, ready, call, self._parts.server_origin)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
     # --- Sessions
 
-    def _session(self, extensions: dict[str, Any], call: Call) -> Agreed:
+    def _session(self, extensions: dict[str, Any], call: Call) -> ActiveSession:
         """The session in use, held; a new one if there is none that lasts."""
         parts = self._parts
-        agreed = parts.usable()
-        if agreed is not None:
-            return agreed
+        active = parts.usable()
+        if active is not None:
+            return active
         began = time.monotonic()
         # Whoever waits here waits for another's exchange, and no longer than its own deadline.
         left = left_sec(call.deadline)
@@ -141,22 +143,22 @@ class Transport(httpx.BaseTransport):
             raise DeadlineExceeded(call.deadline_sec)
         try:
             # Another thread may have been faster.
-            agreed = parts.usable()
-            if agreed is None:
-                old = parts.renewable()
+            active = parts.usable()
+            if active is None:
+                previous = parts.renewable()
                 try:
                     with about(parts.session_origin, call):
-                        agreed = self._carry(parts.establish(old), extensions, call)
+                        active = self._carry(parts.establish(previous), extensions, call)
                 finally:
-                    if old is not None:
-                        old.release()
-                parts.use(agreed)
+                    if previous is not None:
+                        previous.release()
+                parts.use(active)
         finally:
             self._lock.release()
             call.metrics.session_sec += time.monotonic() - began
-        return agreed
+        return active
 
-    def _carry(self, flow: Generator[Ask, Told, T], extensions: dict[str, Any], call: Call) -> T:
+    def _carry(self, flow: Generator[Request, Response, T], extensions: dict[str, Any], call: Call) -> T:
         """Carries a conversation to its end."""
         metrics = SessionMetrics()
         began = time.monotonic()
@@ -168,14 +170,14 @@ class Transport(httpx.BaseTransport):
                 response = self._inner.handle_request(request)
                 try:
                     check_redirect(response.status_code)
-                    body = _read(response, TOLD_MAX, call)
+                    body = _read(response, RESPONSE_MAX, call)
                 except SealwayError as error:
                     ask = flow.throw(error)
                     continue
                 finally:
                     response.close()
                     metrics.http_sec += time.monotonic() - asked
-                told = Told(host_of(request), response.status_code, headers_of(response), body)
+                told = Response(host_of(request), response.status_code, headers_of(response), body)
                 metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
                 ask = flow.send(told)
         except StopIteration as done:
@@ -192,28 +194,28 @@ class Transport(httpx.BaseTransport):
         Raises:
             SealwayError, httpx.TransportError
         """
-        agreed = self._parts.remove()
-        if agreed is None:
+        active = self._parts.remove()
+        if active is None:
             return
         try:
-            if is_three(agreed) and agreed.left_sec() > 0:
+            if is_native(active) and active.left_sec() > 0:
                 deadline_sec = self._parts.options.deadline_sec or 0.0
                 deadline = time.monotonic() + deadline_sec if deadline_sec else None
                 call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
                 with about(self._parts.session_origin, call):
-                    self._carry(end_three(agreed), {}, call)
+                    self._carry(delete_session(active), {}, call)
         finally:
-            agreed.release()
+            active.release()
 
     def close(self) -> None:
         """Closes connections and wipes the session's keys."""
-        agreed = self._parts.remove()
-        if agreed is not None:
-            agreed.release()
+        active = self._parts.remove()
+        if active is not None:
+            active.release()
         self._inner.close()
 
 
-def _sealed(attempt: Attempt3, request: httpx.Request) -> Iterator[bytes]:
+def _sealed(attempt: NativeAttempt, request: httpx.Request) -> Iterator[bytes]:
     sealer = attempt.sealed_chunks()
     if isinstance(request.stream, httpx.SyncByteStream):
         for chunk in request.stream:
@@ -228,12 +230,12 @@ def _read(response: httpx.Response, most: int | None, call: Call) -> bytes:
         parts.append(chunk)
         length += len(chunk)
         if most is not None and length > most:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
         check_left(call.deadline, call.deadline_sec)
     return b"".join(parts)
 
 
-class _Opened(httpx.SyncByteStream):
+class _AnswerStream(httpx.SyncByteStream):
     """The body of an answer, opened as it comes. One that ends early is an error."""
 
     def __init__(

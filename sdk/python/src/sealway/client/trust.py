@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from .. import check
 from ..crypto.p256 import check_point, key_id
-from ..errors import Refused, UsageError
-from ..session.three.key_set import KeySet, parse_key_set
-from ..session.three.message import InitAnswer
+from ..errors import ProtocolError, UsageError
+from ..session.native.key_set import KeySet, parse_key_set
+from ..session.native.message import InitAnswer
 from ..wire.encoding import decode_base64, encode_base64
 from ..wire.identifier import is_key_id
 from .kept import change, read
@@ -26,7 +26,7 @@ def _public_key(text: Any, name: str = "pins") -> bytes:
     try:
         public = decode_base64(text)
         check_point(public)
-    except (ValueError, Refused):
+    except (ValueError, ProtocolError):
         raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)") from None
     return public
 
@@ -120,7 +120,7 @@ class Keyring:
         is still to come.
 
         Raises:
-            Refused: as `spec/session-3.md#identity-keys` has it.
+            ProtocolError: as `spec/session-3.md#identity-keys` has it.
         """
         found = parse_key_set(data)
         if isinstance(self._trust, Root):
@@ -150,7 +150,7 @@ class Keyring:
                 issued = kept.get("issued_ms")
                 if isinstance(issued, int) and issued > found.issued_ms:
                     self._issued_ms = issued
-                    raise Refused("key_untrusted")
+                    raise ProtocolError("key_untrusted")
                 return {"issued_ms": found.issued_ms}
 
             if root.state is not None:
@@ -165,7 +165,7 @@ class Keyring:
         """Keeps what was met at first use: the keys that a verified answer names, from a key set if there is one.
 
         Raises:
-            Refused: for a key set that is none; `key_untrusted` where another process met another service here.
+            ProtocolError: for a key set that is none; `key_untrusted` where another process met another service here.
         """
         if not isinstance(self._trust, FirstUse):
             return
@@ -190,7 +190,7 @@ class Keyring:
                 known = _keys(file, kept)
                 if known and answer.key_id not in known:
                     self._keys = known
-                    raise Refused("key_untrusted")
+                    raise ProtocolError("key_untrusted")
                 self._keys = merged(known)
                 return {id: encode_base64(key) for id, key in self._keys.items()}
 

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
 
-from ..errors import Refused
+from ..errors import ProtocolError
 from .p256 import POINT_LEN, KeyPair
 
 KEM_KEY_LEN: Final = 1184
@@ -79,7 +79,7 @@ def choose(client: Iterable[str], server: Sequence[str]) -> str | None:
 
 def _split(data: bytes, *lengths: int) -> list[bytes]:
     if len(data) != sum(lengths):
-        raise Refused("public_key_invalid", "share")
+        raise ProtocolError("public_key_invalid", "share")
     parts, at = [], 0
     for length in lengths:
         parts.append(data[at : at + length])
@@ -98,7 +98,7 @@ class _X25519:
         try:
             return self._private.exchange(x25519.X25519PublicKey.from_public_bytes(peer))
         except ValueError:  # the all-zero secret
-            raise Refused("public_key_invalid", "share") from None
+            raise ProtocolError("public_key_invalid", "share") from None
 
 
 class PrivateKeys:
@@ -126,7 +126,7 @@ class PrivateKeys:
         """The secret, of the server's share.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         if self._kem is not None and self._x25519 is not None:
             ciphertext, point = _split(share, KEM_CIPHERTEXT_LEN, X25519_LEN)
@@ -142,7 +142,7 @@ class PrivateKeys:
         """The server's share and the secret, of the client's share.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         if self._x25519 is not None:
             key, point = _split(share, KEM_KEY_LEN, X25519_LEN)
@@ -169,4 +169,4 @@ def _check_kem_key(key: bytes) -> None:
     try:
         mlkem.MLKEM768PublicKey.from_public_bytes(key)
     except ValueError:
-        raise Refused("public_key_invalid", "share") from None
+        raise ProtocolError("public_key_invalid", "share") from None

@@ -13,9 +13,9 @@ import httpx
 from .. import check
 from ..client.options import origin_of
 from ..crypto.secret import Secret
-from ..errors import Refused, StoreFull, StoreUnavailable, UsageError
-from ..session.claim import Claim, Fresh, SessionRecord
-from ..session.three.message import AUTHS
+from ..errors import ProtocolError, StoreFull, StoreUnavailable, UsageError
+from ..session.claim import Admission, Claim, SessionRecord
+from ..session.native.message import AUTHS
 from ..wire.identifier import is_client_id, is_session_id
 from ..wire.members import Members, base64_bytes, parse_json, short, text, whole
 from .cache import BriefCache
@@ -84,12 +84,12 @@ class AuthorityStore:
             if status != 200:
                 raise StoreUnavailable(f"the authority answered {status}")
             record = _record(members)
-        except Refused:
+        except ProtocolError:
             raise StoreUnavailable("the authority's answer is not understood") from None
         self._cache.put(record, asked_sec)
         return record
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Asks for a claim, once."""
         key = claim.key.hex()
         body = {"key": key, "sealed": claim.is_sealed, "stamp_ms": claim.stamp_ms}
@@ -100,14 +100,14 @@ class AuthorityStore:
                 raise StoreFull("the authority holds as many claims as it may")
             if members.optional("key", _text) != key:
                 raise StoreUnavailable("the authority answered another question")
-        except Refused:
+        except ProtocolError:
             raise StoreUnavailable("the authority's answer is not understood") from None
         if status == 201 and error is None:
-            return Fresh(claim)
+            return Admission(claim)
         if status == 409 and error == "REPLAYED":
-            raise Refused("replayed")
+            raise ProtocolError("replayed")
         if status == 409 and error == "TIMESTAMP_OUTSIDE_WINDOW":
-            raise Refused("timestamp_outside_window")
+            raise ProtocolError("timestamp_outside_window")
         raise StoreUnavailable(f"the authority answered {status}")
 
     async def _ask(self, method: str, path: str, body: Any) -> tuple[int, Members]:
@@ -124,7 +124,7 @@ class AuthorityStore:
                     return response.status_code, Members(parse_json(bytes(data)))
         except (httpx.HTTPError, TimeoutError, OSError) as error:
             raise StoreUnavailable(f"the authority cannot be asked: {type(error).__name__}") from None
-        except Refused:
+        except ProtocolError:
             raise StoreUnavailable("the authority's answer is not understood") from None
 
     async def aclose(self) -> None:
@@ -145,7 +145,7 @@ def _record(members: Members) -> SessionRecord:
     key = members.required("key", base64_bytes)
     client_id = members.optional("client_id", lambda v: text(v, is_client_id))
     if wire == 0 or len(key) != 32 or (wire != 1 and client_id is None):
-        raise Refused("field_invalid")
+        raise ProtocolError("field_invalid")
     return SessionRecord(
         members.required("id", lambda v: text(v, is_session_id)),
         wire,

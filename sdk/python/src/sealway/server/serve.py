@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import anyio
 
-from ..errors import Refused, SealwayError, StoreUnavailable
+from ..errors import ProtocolError, SealwayError, StoreUnavailable
 from ..exchange.refusal import Refusal
 from ..exchange.reply import Reply
 from ..exchange.request import Exchange, wire_of
 from ..session.claim import SessionRecord
 from ..wire.header import Headers
 from ..wire.inner import InnerHeaders
-from .body import App, Body, Disconnected, Receive, Scope, Send
+from .body import App, Body, Disconnect, Receive, Scope, Send
 from .headers import identity_headers, unseal_inner, unseal_outer
 from .open import Reader
 from .reject import log, reject
@@ -64,7 +64,7 @@ async def serve(
         body = Body(receive, headers, holding)
         try:
             reader, inner, reply = await _open(settings, route, headers, scope, body, timing)
-        except Disconnected:
+        except Disconnect:
             return
         except SealwayError as error:
             await body.discard()
@@ -110,7 +110,7 @@ async def _open(
             raise Refusal("anonymous_path")
     # A coroutine, which is what `allow` returns where it is an async function, allows nothing.
     if settings.allow is not None and settings.allow(opening.record, scope["path"]) is not True:
-        raise Refused("policy")
+        raise ProtocolError("policy")
     timing.lap("session-get")
     body.limit(opening.body_max(min(route.body_max, settings.room.max), route.body_max))
     reader = Reader(body, stream)
@@ -169,7 +169,7 @@ async def _unless_over(
         while True:
             await anyio.sleep(LOOK_AGAIN_SEC)
             if not (sealing.is_done and reader.stream.is_done) and await is_over():
-                reader.fault = reader.fault or Refused("session_expired")
+                reader.fault = reader.fault or ProtocolError("session_expired")
                 asking.cancel()
                 return
 

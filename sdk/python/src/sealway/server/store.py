@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import check
-from ..errors import Refused, StoreFull
-from ..session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
+from ..errors import ProtocolError, StoreFull
+from ..session.claim import WINDOW_MS, Admission, Claim, SessionRecord
 from ..wire.identifier import check_window
 
 
@@ -29,11 +29,11 @@ class SessionStore(Protocol):
             StoreUnavailable
         """
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Admits a claim, once among all that ask, at whatever number of processes.
 
         Raises:
-            Refused: `replayed`, `timestamp_outside_window`.
+            ProtocolError: `replayed`, `timestamp_outside_window`.
             StoreFull: it holds as many as it may; it never evicts.
             StoreUnavailable
         """
@@ -89,7 +89,7 @@ class MemoryStore:
         with self._lock:
             return self._sessions.get(id)
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Admits a claim once."""
         with self._lock:
             now_ms = self._now_ms()
@@ -97,12 +97,12 @@ class MemoryStore:
             # By the very reading of the clock that claims are forgotten by, before or now.
             check_window(claim.stamp_ms, now_ms, self._window_ms)
             if claim.stamp_ms < self._latest_ms - self._window_ms:
-                raise Refused("timestamp_outside_window")
+                raise ProtocolError("timestamp_outside_window")
             while self._claims and next(iter(self._claims.values())) <= now_ms:
                 del self._claims[next(iter(self._claims))]
             if claim.key in self._claims:
-                raise Refused("replayed")
+                raise ProtocolError("replayed")
             if len(self._claims) >= self._claims_max:
                 raise StoreFull("the store holds as many claims as it may")
             self._claims[claim.key] = now_ms + 2 * self._window_ms + 1
-            return Fresh(claim)
+            return Admission(claim)

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from ..crypto.digest import sha256
 from ..crypto.secret import Secret
-from ..errors import Refused
+from ..errors import ProtocolError
 
 WINDOW_MS: Final = 300_000
 
@@ -77,7 +77,7 @@ def make_claim(tag: int, scope: str, nonce: str, stamp_ms: int, window_ms: int) 
     return Claim(key, tag == TAG_SEALED, stamp_ms, window_ms)
 
 
-class Fresh:
+class Admission:
     """A store's word that a claim was admitted, to it and to nobody before. Only stores make one."""
 
     __slots__ = ("key",)
@@ -89,7 +89,7 @@ class Fresh:
 T = TypeVar("T")
 
 
-class Unreplayed(Generic[T]):
+class ReplayGuard(Generic[T]):
     """What a message held, kept back until a store has admitted its claim."""
 
     __slots__ = ("_value", "claim")
@@ -98,12 +98,12 @@ class Unreplayed(Generic[T]):
         self.claim: Final = claim
         self._value = value
 
-    def release(self, fresh: Fresh) -> T:
+    def release(self, fresh: Admission) -> T:
         """The value.
 
         Raises:
-            Refused: `reservation_mismatch` for another claim's word.
+            ProtocolError: `reservation_mismatch` for another claim's word.
         """
         if fresh.key != self.claim.key:
-            raise Refused("reservation_mismatch")
+            raise ProtocolError("reservation_mismatch")
         return self._value

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import Refused, StoreUnavailable
+from ..errors import ProtocolError, StoreUnavailable
 from .claim import Claim
 
 #: Milliseconds that a stamp may be ahead of Redis's clock: what is further ahead a loss of memory could forget.
@@ -133,7 +133,7 @@ class Answer:
         """How long the request has to wait before it goes on, if it does; then the epoch is asked for again.
 
         Raises:
-            Refused: `replayed`.
+            ProtocolError: `replayed`.
             StoreUnavailable
         """
         if self.state == "FRESH":
@@ -144,5 +144,5 @@ class Answer:
                 raise StoreUnavailable("Redis: the stamp is too far ahead of its clock")
             return max(1, wait_ms)
         if self.state in ("REPLAYED", "FORGOTTEN") or (self.state == "FLOOR" and self.floor_ms < self.time_ms):
-            raise Refused("replayed")
+            raise ProtocolError("replayed")
         raise StoreUnavailable("Redis: it cannot say that the claim is new")

@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from ... import check, entropy
 from ...errors import StoreUnavailable, UsageError
-from ...session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
+from ...session.claim import WINDOW_MS, Admission, Claim, SessionRecord
 from ...session.epoch import AHEAD_MS, WAIT_MS_MAX, Answer, Epoch, claim_arguments, epoch_of
 from ...session.stored import REVOKED, decode_stored
 from ...wire.identifier import is_session_id
@@ -168,7 +168,7 @@ class RedisStore:
                         raise
         raise StoreUnavailable("Redis: it cannot be asked")
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Makes a claim, once. When its answer is lost it may have been made, so it is refused."""
         arguments = claim_arguments(claim, entropy.nonce_random()[:8], self._lifetime_ms)
         nonce = f"{{{self._prefix}:0}}:n:".encode("ascii") + claim.key
@@ -185,7 +185,7 @@ class RedisStore:
             if again.state != "OK":
                 raise StoreUnavailable("Redis: the epoch is not in force any more")
             wait_ms = claim.stamp_ms - AHEAD_MS - again.time_ms
-        return Fresh(claim)
+        return Admission(claim)
 
     def _key(self, name: str) -> bytes:
         return f"{{{self._prefix}:0}}:{name}".encode("ascii")

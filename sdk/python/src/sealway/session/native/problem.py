@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...crypto.digest import expand, hmac_sha256, is_equal
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import encode_base64, field, number
 from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
 from .call import WINDOW_MS_MAX
@@ -50,7 +50,7 @@ def parse_problem(body: bytes) -> dict[str, Any] | None:
     """The members of a problem; None for what is none."""
     try:
         value = parse_json(body, is_server=False)
-    except Refused:
+    except ProtocolError:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("code"), str) or len(value["code"]) > 64:
         return None

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from ..session.old.call import ClientSession
-from ..session.three.client import Session
+from ..session.compat.call import ClientSession
+from ..session.native.client import Session
 from .clock import Moment
 
 #: A session is renewed in the last tenth of its life, or in the last minute if that is shorter.
 RENEW_BEFORE_MAX_SEC: Final = 60.0
 
 
-class Agreed:
+class ActiveSession:
     """A session and the clock that its requests are stamped with: the server's time on wire 3, the client's own on wires
     1 and 2, taken once and carried on by a clock that never jumps. What of its life has passed is told
     by the clock of the day where that says more: a machine may have slept.
@@ -74,4 +74,4 @@ class Agreed:
                 self.session.wipe()
 
     def __repr__(self) -> str:
-        return f"Agreed({self.session!r})"
+        return f"ActiveSession({self.session!r})"
