@@ -110,9 +110,8 @@ class Driver:
                 "headers": headers,
                 "body_hex": body.hex(),
             }
-        family = next(family for family, path in compat_init.PATHS.items() if path == m["path"])
         compat = compat_init.ClientInit(
-            m["wire"], family, m["client_id"], m["ttl_sec"], entropy.key_pair(), m["now_ms"], entropy.nonce()
+            m["wire"], m["path"], m["client_id"], m["ttl_sec"], entropy.key_pair(), m["now_ms"], entropy.nonce()
         )
         headers = [*compat.headers, ("Content-Type", "application/json")]
         return {

@@ -23,8 +23,8 @@ from sealway.crypto.p256 import KeyPair
 from sealway.crypto.suite import Suite
 from sealway.session.claim import Admission, SessionRecord
 from sealway.session.compat.call import ClientSession
+from sealway.session.compat.init import PATHS, Family, parse_init
 from sealway.session.compat.init import ClientInit as CompatInit
-from sealway.session.compat.init import Family, parse_init
 from sealway.session.native import server
 from sealway.session.native.call import ParsedRequest
 from sealway.session.native.client import ClientInit, Session
@@ -57,7 +57,7 @@ def agree(suite: Suite) -> tuple[Session, SessionRecord]:
 
 
 def agree_compat() -> None:
-    init = CompatInit(2, Family.SESSION, "bench", None, entropy.key_pair(), NOW_MS, entropy.nonce())
+    init = CompatInit(2, PATHS[Family.SESSION], "bench", None, entropy.key_pair(), NOW_MS, entropy.nonce())
     pending = parse_init(Family.SESSION, Headers(init.headers), init.body, NOW_MS, 300_000)
     body, _ = pending.release(Admission(pending.claim)).accept(entropy.key_pair(), entropy.nonce_random(), NOW_MS)
     init.finish(body, NOW_MS)

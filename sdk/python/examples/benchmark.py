@@ -84,17 +84,15 @@ def percentiles(latencies: list[float]) -> dict[str, float | None]:
 
 async def run(n: int, is_json: bool) -> int:
     settings = Settings()
-    server_url, session_url = settings.checked()
     concurrency = whole("BENCHMARK_CONCURRENCY", 1, 1, 1000)
     warmup = min(max(n // 10, concurrency), 100)
     transport = sealway.AsyncTransport(
-        server_url,
+        settings.url,
         settings.options,
-        session_url=session_url,
         inner=httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=concurrency)),
     )
     async with httpx.AsyncClient(transport=transport) as client:
-        run = Run(client, server_url + PATH)
+        run = Run(client, settings.url + PATH)
         await run.measure(warmup, concurrency)
         warm_failed = run.failed
         run.latencies, run.failed = [], 0

@@ -23,8 +23,8 @@ from sealway.crypto.suite import Suite
 from sealway.server import MemoryStore
 from sealway.session.claim import Admission
 from sealway.session.compat.call import ClientSession
+from sealway.session.compat.init import PATHS, Family, parse_init
 from sealway.session.compat.init import ClientInit as CompatInit
-from sealway.session.compat.init import Family, parse_init
 from sealway.session.native import server
 from sealway.session.native.client import ClientInit, Session
 from sealway.wire.header import Headers
@@ -85,7 +85,7 @@ def agree_native(store: MemoryStore, *, ttl_sec: int = 600, who: server.Caller |
 def agree_compat(store: MemoryStore, wire: int, *, is_anonymous: bool = False) -> ClientSession:
     """A session of wire 1 or 2."""
     family = Family.ANONYMOUS if is_anonymous else Family.SESSION
-    init = CompatInit(wire, family, "tests", None, entropy.key_pair(), now_ms(), entropy.nonce())
+    init = CompatInit(wire, PATHS[family], "tests", None, entropy.key_pair(), now_ms(), entropy.nonce())
     pending = parse_init(family, Headers(init.headers), init.body, now_ms(), 300_000)
     call = pending.release(Admission(pending.claim))
     body, record = call.accept(entropy.key_pair(), entropy.nonce_random(), now_ms())

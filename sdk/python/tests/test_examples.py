@@ -168,4 +168,4 @@ def test_a_service_that_is_not_there_is_a_failure_with_exit_code_1() -> None:
     done = run("single.py", "--json", SESSION_URL="http://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "ConnectError" in done.stderr
+    assert "UnreachableError" in done.stderr

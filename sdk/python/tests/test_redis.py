@@ -57,8 +57,8 @@ class World:
                 return super().handle_request(request)
 
         trust = sealway.FirstUse() if wire == 3 else None
-        options = sealway.Options(trust=trust, wire=wire, client_id="tests")
-        transport = sealway.Transport(server_url, options, session_url=self.gateway.url, inner=Watching())
+        options = sealway.Options(trust=trust, wire=wire, client_id="tests", authority_url=self.gateway.url)
+        transport = sealway.Transport(server_url, options, inner=Watching())
         with httpx.Client(transport=transport) as client:
             response = client.post(server_url + TARGET, content=BODY, headers={"Content-Type": "application/json"})
         return response, sent[-1]
@@ -170,8 +170,8 @@ class Interceptor(httpx.HTTPTransport):
 
 @contextmanager
 def client_of(world: World, **more: Any) -> Iterator[tuple[sealway.Transport, Callable[[], httpx.Response]]]:
-    options = sealway.Options(trust=sealway.FirstUse(), **more)
-    transport = sealway.Transport(world.url, options, session_url=world.gateway.url)
+    options = sealway.Options(trust=sealway.FirstUse(), authority_url=world.gateway.url, **more)
+    transport = sealway.Transport(world.url, options)
     with httpx.Client(transport=transport) as client:
         yield transport, lambda: client.post(world.url + TARGET, content=BODY)
 

@@ -14,21 +14,21 @@ from sealway.errors import ProtocolError
 from sealway.exchange.request import PlainRequest
 from sealway.session.claim import Admission
 from sealway.session.compat.call import ClientSession, SealedCall
-from sealway.session.compat.init import ClientInit, Family, derive_key, parse_init
+from sealway.session.compat.init import PATHS, ClientInit, Family, derive_key, parse_init
 from vectors import COUNTED, Node, assert_claim, is_same, load, open_server, record_of, same_headers, scenarios
 
 RAN: Counter[str] = Counter()
 
 
-def family_of(wire: int, is_anonymous: bool) -> Family:
-    return Family.ANONYMOUS if is_anonymous else Family.SESSION
+def path_of(is_anonymous: bool) -> str:
+    return PATHS[Family.ANONYMOUS if is_anonymous else Family.SESSION]
 
 
 def client_session(node: Node) -> ClientSession:
     """Finishes the init that the scenario's client made."""
     init = ClientInit(
         node["wire"],
-        family_of(node["wire"], node["anonymous"]),
+        path_of(node["anonymous"]),
         node["client_id"],
         None,
         KeyPair(node.hex("scalar_hex")),
@@ -77,7 +77,7 @@ def run_client_init(s: Node) -> None:
     wire = s["wire"]
     init = ClientInit(
         wire,
-        family_of(wire, s["anonymous"]),
+        path_of(s["anonymous"]),
         s["client_id"],
         s["ttl_sec"],
         KeyPair(s.hex("scalar_hex")),
@@ -97,7 +97,7 @@ def run_client_init(s: Node) -> None:
 
 def run_client_init_refused(s: Node) -> None:
     init = ClientInit(
-        s["wire"], family_of(s["wire"], s["anonymous"]), s["client_id"], None, KeyPair(s.hex("scalar_hex")), 0, "0" * 32
+        s["wire"], path_of(s["anonymous"]), s["client_id"], None, KeyPair(s.hex("scalar_hex")), 0, "0" * 32
     )
     with pytest.raises(ProtocolError) as refused:
         init.finish(s.bytes("answer"), 0)

@@ -1,13 +1,14 @@
 """Sealed sessions between HTTP clients and services: wires 1, 2 and 3 of Sealway."""
 
 from .client.async_transport import AsyncTransport
+from .client.failure import NetworkError, TimeoutError, UnreachableError
 from .client.metrics import CallMetrics
 from .client.options import Options
 from .client.transport import Transport
 from .client.trust import FirstUse, Pins, Root, Trust
+from .client.trust_store import FileTrustStore, TrustStore
 from .crypto.suite import DEFAULT_SUITES, Suite
 from .errors import (
-    DeadlineExceeded,
     PlainAnswerError,
     ProblemError,
     ProtocolError,
@@ -22,8 +23,9 @@ __all__ = [
     "DEFAULT_SUITES",
     "AsyncTransport",
     "CallMetrics",
-    "DeadlineExceeded",
+    "FileTrustStore",
     "FirstUse",
+    "NetworkError",
     "Options",
     "Pins",
     "PlainAnswerError",
@@ -35,7 +37,10 @@ __all__ = [
     "StoreFull",
     "StoreUnavailable",
     "Suite",
+    "TimeoutError",
     "Transport",
     "Trust",
+    "TrustStore",
+    "UnreachableError",
     "UsageError",
 ]

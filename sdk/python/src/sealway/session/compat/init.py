@@ -174,12 +174,12 @@ class ClientInit:
         headers, body: what is sent, beside `Content-Type`.
     """
 
-    __slots__ = ("_client_id", "_family", "_keys", "_wire", "body", "headers", "path")
+    __slots__ = ("_client_id", "_keys", "_wire", "body", "headers", "path")
 
     def __init__(
         self,
         wire: int,
-        family: Family,
+        path: str,
         client_id: str | None,
         ttl_sec: int | None,
         keys: KeyPair,
@@ -188,9 +188,9 @@ class ClientInit:
     ) -> None:
         if wire == 2 and (client_id is None or not is_client_id(client_id)):
             raise ValueError("a client id is 1 to 256 characters of printable ASCII without a vertical bar")
-        self._wire, self._family, self._keys = wire, family, keys
+        self._wire, self._keys = wire, keys
         self._client_id = client_id if wire == 2 else None
-        self.path: Final = PATHS[family]
+        self.path: Final = path
         body: dict[str, Any] = {"clientPublicKey": encode_base64(keys.public)}
         if wire == 1:
             body["keyAgreement"] = KEY_AGREEMENT
