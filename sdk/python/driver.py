@@ -237,7 +237,7 @@ class Driver:
         return {"headers": shown(inner), "body_hex": b"".join(frames).hex()}
 
     def answer(self, line: bytes) -> Json:
-        """What one line gives."""
+        """Returns the answer to one line."""
         try:
             m = json.loads(line)
             operation: Callable[[Json], Json] | None = OPERATIONS.get(m["op"])
@@ -283,6 +283,6 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        # Whoever asked is gone; the interpreter would complain once more when it flushes at its end.
+        # The harness is gone; the interpreter would complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

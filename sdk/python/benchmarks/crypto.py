@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the SDK adds to bare cryptography: seal and open beside AES-256-GCM, inits beside ECDH and HKDF.
+"""The cost of the SDK beside bare cryptography: seal and open beside AES-256-GCM, inits beside ECDH and HKDF.
 
 Both sides of each comparison take turns in one run; medians are told. crypto.py [--rounds N]
 """
@@ -93,7 +93,7 @@ Opening = Callable[[], FrameOpener]
 
 
 def opening(record: SessionRecord, stamp: str, nonce: str) -> Opening:
-    """What makes openers of one request, again and again."""
+    """Returns a function that makes openers of one request."""
     request = ParsedRequest("POST", "/transaction/purchase", record.id, stamp, nonce, "application/octet-stream")
     return lambda: request.opener(record)
 

@@ -18,7 +18,7 @@ N_MAX = 10_000_000
 
 
 class Run:
-    """What was measured."""
+    """The measurements of a run."""
 
     def __init__(self, client: httpx.AsyncClient, url: str) -> None:
         self.client, self.url = client, url
@@ -27,7 +27,7 @@ class Run:
         self.error = ""
 
     async def call(self) -> bool:
-        """One purchase; whether it succeeded."""
+        """Makes one purchase. Returns True if it succeeded."""
         try:
             response = await self.client.post(self.url, json=PURCHASE)
             if response.status_code == 200 and response.json().get("status") == "SUCCESS":
@@ -38,7 +38,7 @@ class Run:
         return False
 
     async def measure(self, n: int, concurrency: int) -> float:
-        """`n` calls; how many seconds they took."""
+        """Makes `n` calls. Returns their time in seconds."""
         left, done, shown = n, 0, 0.0
 
         async def work() -> None:

@@ -1,4 +1,4 @@
-"""What the example clients read from the environment."""
+"""The environment of the example clients."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Settings:
                 refuse(f"SEALWAY_PINS: {error}")
         elif wire == 3:
             print(
-                "WARNING: SEALWAY_PINS is not set: whoever answers first is trusted, and could be anybody in between.",
+                "WARNING: SEALWAY_PINS is not set: the service that answers first is trusted, and may be an impostor.",
                 file=sys.stderr,
             )
             trust = sealway.FirstUse()

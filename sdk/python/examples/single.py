@@ -30,7 +30,7 @@ def narrate(metrics: sealway.CallMetrics) -> None:
 
 
 def timings(metrics: sealway.CallMetrics) -> dict[str, Any]:
-    """What agreeing the session took, and the call in it."""
+    """Returns the times of the agreement, and of the call."""
     call = metrics.as_json()
     call["round_trip_ms"] = round(call["round_trip_ms"] - call.pop("session_ms"), 3)
     del call["attempts"]

@@ -130,7 +130,7 @@ class Hostile:
                 await self.held()
             await self.expired(scope, send, False)
         elif mode == "served-lost" and is_first:
-            # Whoever ends TLS has it served, keeps the answer until the session is lost, and shows the same bytes again.
+            # A proxy has it served, keeps the answer until the session is lost, and sends the same bytes again.
             await self.inner(scope, receive, _to_nobody)
             self.store.delete(self.ids[-1])
             await self.expired(scope, send, True)

@@ -211,5 +211,5 @@ def application(seen: Seen) -> Starlette:
 
 def sealed_application(seen: Seen, store: Any, **more: Any) -> SealedApp:
     """The same behind a seal."""
-    routes = [Route("/open", "off"), Route("/either", "optional"), Route("/echo", body_max=200_000)]
+    routes = [Route("/open", "off"), Route("/either", "optional"), Route("/echo", body_max_bytes=200_000)]
     return SealedApp(application(seen), store=store, routes=routes, anonymous_paths=["/echo"], **more)

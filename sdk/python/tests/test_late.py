@@ -89,7 +89,7 @@ class World:
         return sent
 
     async def told(self, headers: Pairs, parts: list[bytes], change: Callable[[], object]) -> tuple[int, str]:
-        """What is told of a request during whose body something changes."""
+        """Returns status and code of a request during whose body something changes."""
         sent: list[dict[str, Any]] = []
 
         async def run() -> None:

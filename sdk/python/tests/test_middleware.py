@@ -229,7 +229,7 @@ ORIGIN = [
 @pytest.mark.parametrize("wire", [1, 2, 3])
 def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool, wire: int) -> None:
     store, seen = MemoryStore(), Seen()
-    with served(sealed_application(seen, store, trusts_origin=trusts)) as url, httpx.Client(base_url=url) as http:
+    with served(sealed_application(seen, store, trust_forwarded=trusts)) as url, httpx.Client(base_url=url) as http:
         if wire == 3:
             inner = [(name.lower().encode(), b"7.7.7.7") for name, _ in ORIGIN]
             _, headers, stream = seal_native(agree_native(store), "POST", "/echo", b"x", inner=inner)

@@ -105,7 +105,9 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
             "anonymous_paths": [None, 1, "/x", [1]],
             "allow": FUNCTIONS,
             "window_ms": [None, 0, *NUMBERS],
-            "buffered_bytes_max": [None, 0, *NUMBERS, (1 << 20) - 1, 2.0**21],
+            "buffered_max_bytes": [None, 0, *NUMBERS, (1 << 20) - 1, 2.0**21],
+            "body_max_bytes": [None, *NUMBERS],
+            "on_refusal": FUNCTIONS,
             "now_ms": [None, *FUNCTIONS],
         },
     ),
@@ -114,9 +116,9 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
         lambda **more: Route(**{"path": "/x", **more}),
         {
             "path": [None, *TEXTS],
-            "sealed": [None, "", "on", 1],
-            "body_max": [None, *NUMBERS],
-            "answer_max": [None, *NUMBERS],
+            "mode": [None, "", "on", 1],
+            "body_max_bytes": NUMBERS,
+            "answer_max_bytes": [None, *NUMBERS],
             "content_type": [None, "", *TEXTS],
         },
     ),
@@ -136,7 +138,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
         {
             "url": [*WRONG_URLS, "http://shop.test"],
             "secret": [None, "", *TEXTS, "short"],
-            "deadline_sec": [None, 0, *NUMBERS],
+            "timeout_sec": [None, 0, *NUMBERS],
         },
     ),
     (
@@ -151,7 +153,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
             "password": ["", *TEXTS],
             "window_ms": [None, 0, *NUMBERS],
             "nonce_lifetime_ms": [None, *NUMBERS],
-            "deadline_sec": [None, 0, *NUMBERS],
+            "timeout_sec": [None, 0, *NUMBERS],
             "accept_unauthenticated_rows_until": [1, "2030-01-01"],
         },
     ),
@@ -199,6 +201,13 @@ FORMER: list[tuple[Make, str, str]] = [
     (lambda **given: transport(sealway.AsyncTransport, **given), "session_url", "Options.authority_url"),
     (lambda **given: sealway.Root("x", **given), "state", "FileTrustStore"),
     (sealway.FirstUse, "file", "FileTrustStore"),
+    (sealed, "trusts_origin", "trust_forwarded"),
+    (sealed, "buffered_bytes_max", "buffered_max_bytes"),
+    (lambda **given: Route("/x", **given), "sealed", "mode"),
+    (lambda **given: Route("/x", **given), "body_max", "body_max_bytes"),
+    (lambda **given: Route("/x", **given), "answer_max", "answer_max_bytes"),
+    (authority, "deadline_sec", "timeout_sec"),
+    (redis, "deadline_sec", "timeout_sec"),
 ]
 
 

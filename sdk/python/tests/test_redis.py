@@ -272,7 +272,7 @@ def test_a_redis_that_lost_its_memory_lets_no_request_be_served_twice(tmp_path: 
         until(lambda: world.admin.hget("{sealway:0}:epoch", "gen") not in (None, generation))
         time.sleep(1)
         assert told(world.again(request, world.url)) == AWAY
-        # Even if whoever began the new epoch knew nothing of the old one.
+        # Even if the gateway that began the new epoch knew nothing of the earlier one.
         world.admin.hset("{sealway:0}:epoch", "floor", "0")
         assert told(world.again(request, world.url)) == AWAY
         assert len(world.seen.requests) == 1

@@ -244,3 +244,32 @@ def test_nothing_that_an_application_sends_behind_its_answer_is_sealed(wire: int
     sent = service.call(headers, [sealed])
     assert len(sent) == 2 and not sent[1]["more_body"]
     assert wire == 3 or opened(sent) == b"bought"
+
+
+@WIRES
+def test_each_rejected_request_is_reported_once_with_its_code(wire: int) -> None:
+    reported: list[tuple[str, int]] = []
+    routes = [Route("/open/", "off"), Route("/", body_max_bytes=90)]
+    service = Service(silent, routes=routes, on_refusal=lambda error, wire: reported.append((error.code, wire)))
+    headers, body, _ = service.seal(wire)
+    service.call(headers, [body])
+    service.call(headers, [body])
+    service.call(service.seal(wire)[0], [bytes(100)])
+    service.call(headers, [b""], path="/open/%2e%2e/order")
+    codes = ["unanswered", "replayed", "body_too_large", "disguised_path"]
+    assert reported == [(code, wire) for code in codes]
+
+
+def test_an_error_of_on_refusal_changes_no_answer() -> None:
+    def on_refusal(error: Exception, wire: int) -> None:
+        raise LookupError
+
+    assert told(Service(on_refusal=on_refusal).call([], [b""], "GET")) == (405, "METHOD_NOT_ALLOWED")
+
+
+@WIRES
+def test_a_route_has_the_applications_bound_of_bodies_or_its_own(wire: int) -> None:
+    for own, status in ((None, 413), (1000, 200)):
+        service = Service(body_max_bytes=60, routes=[Route("/order", body_max_bytes=own)])
+        headers, body, _ = service.seal(wire, b'"%s"' % (b"x" * 100))
+        assert service.call(headers, [body])[0]["status"] == status

@@ -112,7 +112,7 @@ class Service:
 @contextmanager
 def service(**more: Any) -> Iterator[Service]:
     store = MemoryStore()
-    app = SealedApp(handler, store=store, **{"buffered_bytes_max": 2 * MIB, **more})
+    app = SealedApp(handler, store=store, **{"buffered_max_bytes": 2 * MIB, **more})
     with served(app) as url:
         started = Service(url, app, store)
         try:
@@ -201,7 +201,7 @@ def test_what_came_behind_the_first_frame_is_given_back_when_a_handler_answers_w
 
 
 def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
-    with service(trusts_origin=True) as here:
+    with service(trust_forwarded=True) as here:
         slow = [here.begin(2) for _ in range(3)]
         for request in slow:
             here.all_but_one_byte(request)
@@ -212,7 +212,7 @@ def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
 
 
 def test_a_body_longer_than_the_room_is_too_long() -> None:
-    with service(buffered_bytes_max=MIB, routes=[Route("/", body_max=4 * MIB)]) as here:
+    with service(buffered_max_bytes=MIB, routes=[Route("/", body_max_bytes=4 * MIB)]) as here:
         with closing(here.begin(2, length=MIB).connection) as connection:
             assert connection.recv(12).endswith(b" 413")
         here.is_served(here.begin(3, length=2 * MIB))
@@ -223,9 +223,9 @@ def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_body_held_whole()
         return SealedApp(handler, store=MemoryStore(), **more)._settings.room.share
 
     assert share() == 4 * MIB
-    assert share(buffered_bytes_max=MIB) == MIB
-    assert share(routes=[Route("/", body_max=9 * MIB)]) == 9 * MIB
-    assert share(routes=[Route("/", body_max=1 << 40)]) == 64 * MIB
+    assert share(buffered_max_bytes=MIB) == MIB
+    assert share(routes=[Route("/", body_max_bytes=9 * MIB)]) == 9 * MIB
+    assert share(routes=[Route("/", body_max_bytes=1 << 40)]) == 64 * MIB
     assert Room(MIB, 0).share == 128 << 10
 
 

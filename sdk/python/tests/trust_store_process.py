@@ -4,7 +4,7 @@
     trust_store_process.py root FILE ORIGIN         the same, with a set of a root that was issued at each line's time
     trust_store_process.py many FILE PREFIX N       meets a key at each of N origins
 
-It says `ready` when it has read the file, and for each line what came of it.
+It says `ready` when it has read the file, and for each line the outcome.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class KeyPair:
 
 
 class Signer(Protocol):
-    """What signs for an identity; the private key may be elsewhere."""
+    """The signer of an identity; the private key may be elsewhere."""
 
     @property
     def public(self) -> bytes:
@@ -100,7 +100,7 @@ class Signer(Protocol):
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether this is the key's ES256 signature of the message."""
+    """Returns True for the key's ES256 signature of the message."""
     if len(signature) != SIGNATURE_LEN:
         return False
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")

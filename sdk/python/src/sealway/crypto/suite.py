@@ -19,14 +19,14 @@ X25519_LEN: Final = 32
 
 
 class Suite(StrEnum):
-    """How a key is agreed; each with HKDF-SHA256 and AES-256-GCM."""
+    """A key agreement, with HKDF-SHA256 and AES-256-GCM."""
 
     X25519MLKEM768 = "X25519MLKEM768"
     SECP256R1MLKEM768 = "SecP256r1MLKEM768"
     P256 = "P256"
 
 
-#: What a client offers unless told otherwise, the one it likes most first.
+#: The suites of a client by default, in order of preference.
 DEFAULT_SUITES: Final = (Suite.X25519MLKEM768, Suite.SECP256R1MLKEM768, Suite.P256)
 
 #: Makes ciphertext and secret for an encapsulation key that was checked; it draws, so its owner is outside of here.
@@ -62,7 +62,7 @@ class SeedKemKey:
 
 
 def is_supported(suite: Suite) -> bool:
-    """Whether the library below has what the suite needs; builds on an old OpenSSL have no ML-KEM."""
+    """Returns True if `cryptography` has the suite; builds on an older OpenSSL have no ML-KEM."""
     if suite is Suite.P256:
         return True
     try:
@@ -115,7 +115,7 @@ class PrivateKeys:
         self._kem = None if suite is Suite.P256 else kem
 
     def client_share(self) -> bytes:
-        """What the client sends."""
+        """The share of the client."""
         if self._kem is not None and self._x25519 is not None:
             return self._kem.public + self._x25519.public
         if self._p256 is None:

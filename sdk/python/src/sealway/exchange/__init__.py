@@ -6,6 +6,6 @@ variant of this package; its driver, and the application behind it, need not kno
     the session again - Opening.readmit; the store's Admission - ReplayGuard.release -> PlainRequest(inner, first, reply)
     the application's answer - Reply.answer -> AnswerSeal
 
-A refusal, at whichever step, is an error; `Rejection.answer` is all that the client is told of it. Pure: time and
+A refusal at any step is an error; `Rejection.answer` is all that the client receives of it. Pure: time and
 randomness come as arguments, and nothing here waits, draws or connects.
 """

@@ -63,7 +63,7 @@ class ErrorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A refusal, and what is told of it."""
+    """A refusal, and the answer to the client."""
 
     refusal: SealwayError
 

@@ -20,7 +20,7 @@ from ..wire.inner import InnerHeaders
 from .body import App, Body, Disconnect, Receive, Scope, Send
 from .headers import identity_headers, unseal_inner, unseal_outer
 from .open import Reader
-from .reject import log, reject
+from .reject import OnRefusal, log, reject
 from .room import Holding, Room
 from .route import Route, sent_path
 from .seal import Sealing
@@ -40,7 +40,7 @@ class Settings:
 
     Attributes:
         allow: returns True where a session's client may use a path; None allows all.
-        trusts_origin: True if a trusted proxy says where a request came from, and who its client is, in headers.
+        trust_forwarded: True if the peer in front is a trusted proxy, whose headers name the origin of a request.
         room: for sealed bodies that still arrive.
     """
 
@@ -48,9 +48,15 @@ class Settings:
     window_ms: int
     anonymous_paths: frozenset[str]
     allow: Callable[[SessionRecord, str], bool] | None
-    trusts_origin: bool
+    trust_forwarded: bool
     now_ms: Callable[[], int]
     room: Room
+    body_max: int
+    on_refusal: OnRefusal | None
+
+    def body_max_of(self, route: Route) -> int:
+        """Returns the longest body of a sealed request on a route, in bytes."""
+        return self.body_max if route.body_max_bytes is None else route.body_max_bytes
 
 
 async def serve(
@@ -59,7 +65,7 @@ async def serve(
     """Answers a sealed request: opens it, asks the application once at most, seals what that answers."""
     timing, wire = Timing(), wire_of(headers)
     # A trusted proxy's address is everybody's.
-    remote = None if settings.trusts_origin else (scope.get("client") or (None,))[0]
+    remote = None if settings.trust_forwarded else (scope.get("client") or (None,))[0]
     with closing(Holding(settings.room, remote)) as holding:
         body = Body(receive, headers, holding)
         try:
@@ -68,16 +74,17 @@ async def serve(
             return
         except SealwayError as error:
             await body.discard()
-            await reject(send, wire, error)
+            await reject(settings.on_refusal, send, wire, error)
             return
         if inner is None:
-            seen = unseal_outer(scope["headers"], route.content_type, settings.trusts_origin)
+            seen = unseal_outer(scope["headers"], route.content_type, settings.trust_forwarded)
         else:
-            seen = unseal_inner(scope["headers"], inner, settings.trusts_origin)
+            seen = unseal_inner(scope["headers"], inner, settings.trust_forwarded)
         if (length := reader.length()) is not None:
             seen.append((b"content-length", b"%d" % length))
         seen += identity_headers(reply.record)
-        sealing = Sealing(reply, reader, route.answer_max, settings.now_ms, timing, send)
+        most = route.answer_max_bytes
+        sealing = Sealing(reply, reader, most, settings.now_ms, timing, send, settings.on_refusal)
 
         async def ask() -> Exception | None:
             try:
@@ -112,7 +119,8 @@ async def _open(
     if settings.allow is not None and settings.allow(opening.record, scope["path"]) is not True:
         raise ProtocolError("policy")
     timing.lap("session-get")
-    body.limit(opening.body_max(min(route.body_max, settings.room.max), route.body_max))
+    most = settings.body_max_of(route)
+    body.limit(opening.body_max(min(most, settings.room.max), most))
     reader = Reader(body, stream)
     first = await reader.first()
     if opening.is_whole:
@@ -128,7 +136,11 @@ async def _open(
 
 
 async def _asked(ask: Callable[[Question], Awaitable[Answer]], question: Question) -> Answer:
-    """What a store answers. Whatever else it raises than errors of this package says that nobody can tell."""
+    """Returns the answer of a store.
+
+    Raises:
+        StoreUnavailable: for any exception that is not of this package.
+    """
     try:
         return await ask(question)
     except SealwayError:

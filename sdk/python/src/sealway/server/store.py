@@ -1,4 +1,4 @@
-"""Where sessions are kept and claims are admitted: `spec/session.md#nonces`, `#nonce-lifetime`."""
+"""Stores of sessions and claims: `spec/session.md#nonces`, `#nonce-lifetime`."""
 
 from __future__ import annotations
 
@@ -14,34 +14,33 @@ from ..wire.identifier import check_window
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds of the epoch."""
+    """Returns the time of day in milliseconds of the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class SessionStore(Protocol):
-    """What the middleware asks. Every answer comes within a deadline, or is `StoreUnavailable`; an exception
-    that is none of this package's counts as that."""
+    """Sessions and claims for the middleware. An implementation answers within a timeout of its own, or raises
+    `StoreUnavailable`. The middleware takes any exception that is not of this package for that."""
 
     async def session(self, id: str) -> SessionRecord | None:
-        """The session with this id, even one that is over; None if there is none.
+        """Returns the session with this id, even one that has ended; None if there is none.
 
         Raises:
             StoreUnavailable
         """
 
     async def admit(self, claim: Claim) -> Admission:
-        """Admits a claim, once among all that ask, at whatever number of processes.
+        """Admits a claim once, among all processes that share the store.
 
         Raises:
             ProtocolError: `replayed`, `timestamp_outside_window`.
-            StoreFull: it holds as many as it may; it never evicts.
+            StoreFull: it holds as many claims as it may; it never evicts one.
             StoreUnavailable
         """
 
 
 class MemoryStore:
-    """Sessions and claims in this process, for tests and for programs that agree their own sessions. Bounded: a full
-    store refuses. Safe to use from several threads."""
+    """Sessions and claims in this process, for tests. A full store rejects. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -80,12 +79,12 @@ class MemoryStore:
             self._sessions[record.id] = record
 
     def delete(self, id: str) -> bool:
-        """Forgets a session; whether it was there."""
+        """Removes a session. Returns True if it was there."""
         with self._lock:
             return self._sessions.pop(id, None) is not None
 
     async def session(self, id: str) -> SessionRecord | None:
-        """The session with this id."""
+        """Returns the session with this id."""
         with self._lock:
             return self._sessions.get(id)
 

@@ -50,7 +50,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is to be admitted once.
+    """A claim of a nonce, to be admitted once.
 
     Attributes:
         key: the claim key, 16 bytes.
@@ -65,7 +65,7 @@ class Claim:
     window_ms: int
 
     def expires_ms(self, now_ms: int, lifetime_ms: int = 0) -> int:
-        """When it may first be forgotten; a lifetime below twice the window is raised to it."""
+        """Returns the time from which a store may forget it. A lifetime below twice the window is raised to it."""
         return now_ms + max(lifetime_ms, 2 * self.window_ms) + 1
 
 
@@ -78,7 +78,7 @@ def make_claim(tag: int, scope: str, nonce: str, stamp_ms: int, window_ms: int) 
 
 
 class Admission:
-    """A store's word that a claim was admitted, to it and to nobody before. Only stores make one."""
+    """The admission of a claim, which was not admitted before. Only stores make one."""
 
     __slots__ = ("key",)
 
@@ -90,7 +90,7 @@ T = TypeVar("T")
 
 
 class ReplayGuard(Generic[T]):
-    """What a message held, kept back until a store has admitted its claim."""
+    """The content of a message, released when a store has admitted its claim."""
 
     __slots__ = ("_value", "claim")
 
@@ -99,10 +99,10 @@ class ReplayGuard(Generic[T]):
         self._value = value
 
     def release(self, fresh: Admission) -> T:
-        """The value.
+        """Returns the content.
 
         Raises:
-            ProtocolError: `reservation_mismatch` for another claim's word.
+            ProtocolError: `reservation_mismatch` for the admission of another claim.
         """
         if fresh.key != self.claim.key:
             raise ProtocolError("reservation_mismatch")

@@ -15,8 +15,8 @@ AHEAD_MS: Final = 500
 #: Milliseconds that a request waits for its own stamp.
 WAIT_MS_MAX: Final = 2_000
 
-# Redis has this very text, loaded by whoever began the epoch. That it knows it by its hash is the proof that it still has
-# the memory of that time; so it is never loaded from here.
+# Redis has this text from the gateway that began the epoch. Knowing its hash proves that Redis still has the memory of that
+# time, so this client never loads it.
 _SCRIPT = """\
 -- generation GENERATION
 local t = redis.call('TIME')
@@ -58,7 +58,7 @@ class Epoch:
     made_ms: int
 
     def script_sha1(self) -> str:
-        """What the epoch's script is called."""
+        """Returns the SHA-1 of the epoch's script, its name in Redis."""
         text = _SCRIPT.replace("GENERATION", self.generation)
         return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -102,7 +102,7 @@ def claim_arguments(claim: Claim, token: bytes, lifetime_ms: int) -> tuple[bytes
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the script says.
+    """The answer of the script.
 
     Attributes:
         state: as the table of the specification has it.
@@ -126,11 +126,11 @@ class Answer:
         raise StoreUnavailable("Redis: the answer is not understood")
 
     def is_lost(self) -> bool:
-        """Whether the memory is another one than that of the epoch."""
+        """Returns True if the memory is not that of the epoch."""
         return self.state in ("EPOCH", "CLOCK")
 
     def wait_ms(self, claim: Claim) -> int:
-        """How long the request has to wait before it goes on, if it does; then the epoch is asked for again.
+        """Returns the milliseconds that an admitted request has to wait; the epoch is read again then.
 
         Raises:
             ProtocolError: `replayed`.

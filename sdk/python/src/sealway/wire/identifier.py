@@ -20,17 +20,17 @@ _KEY_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def is_session_id(text: str) -> bool:
-    """Whether this is `S-` or `A-` and 32 lower-case hexadecimal digits."""
+    """Returns True for `S-` or `A-` and 32 lower-case hexadecimal digits."""
     return _SESSION_ID.fullmatch(text) is not None
 
 
 def is_client_id(text: str) -> bool:
-    """Whether this is 1 to 256 bytes of printable ASCII without the vertical bar."""
+    """Returns True for 1 to 256 bytes of printable ASCII without the vertical bar."""
     return _CLIENT_ID.fullmatch(text) is not None
 
 
 def is_key_id(text: str) -> bool:
-    """Whether this is an identity key's id: 32 lower-case hexadecimal digits."""
+    """Returns True for an identity key's id: 32 lower-case hexadecimal digits."""
     return _KEY_ID.fullmatch(text) is not None
 
 
@@ -42,7 +42,7 @@ def session_id(random: bytes, is_anonymous: bool = False) -> str:
 
 
 def session_of_kid(kid: str) -> str:
-    """What stands behind `session:`, of whatever form.
+    """Returns the text behind `session:`, of any form.
 
     Raises:
         ProtocolError: `kid_prefix`.

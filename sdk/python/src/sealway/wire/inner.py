@@ -26,7 +26,7 @@ InnerHeaders = list[tuple[bytes, bytes]]
 
 
 def may_be_inner(name: bytes) -> bool:
-    """Whether a header of this lower-case name may stand within a seal."""
+    """Returns True if a header of this lower-case name may be inside a seal."""
     return (
         _TOKEN.fullmatch(name) is not None
         and name not in _FORBIDDEN

@@ -42,7 +42,7 @@ def _integer(text: str) -> int | Number:
 
 
 def _depth_exceeds(text: str, most: int) -> bool:
-    """Whether brackets nest deeper, told without recursion. A broken text is the parser's to find."""
+    """Returns True if brackets nest deeper, without recursion. The parser finds malformed text."""
     depth = 0
     for token in _BRACKETS.finditer(text):
         first = token.group()[0]
@@ -203,5 +203,5 @@ class Members:
         return found
 
     def fault(self, name: str) -> ProtocolError:
-        """What a fault of this member is."""
+        """Returns the error of this member."""
         return ProtocolError(self._code) if self._code else ProtocolError("field_invalid", name)

@@ -58,7 +58,7 @@ def path_of(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What the headers of a message of wire 1 hold beside stamp and nonce."""
+    """The headers of a message of wire 1, beside stamp and nonce."""
 
     iv: bytes
     tag: bytes

@@ -33,7 +33,7 @@ NONCE_LEN_MIN: Final = 16
 #: The widest window that a server may keep, either way: what a client sends again rests on it.
 WINDOW_MS_MAX: Final = 300_000
 OCTETS: Final = "application/octet-stream"
-#: Methods whose requests without a body travel in `X-Sealed`: whoever is in between drops or refuses one.
+#: Methods whose requests without a body travel in `X-Sealed`, as proxies drop or reject their body.
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
 UNSEALED_METHODS: Final = frozenset({"CONNECT", "TRACE", "OPTIONS"})
 
@@ -45,7 +45,7 @@ Pairs = list[tuple[str, str]]
 
 
 def is_bodiless(method: str, status: int) -> bool:
-    """Whether an answer can have no body, so that its stream stands in `X-Sealed`."""
+    """Returns True for an answer that cannot have a body, so that its stream is in `X-Sealed`."""
     return method == "HEAD" or status in (204, 205, 304)
 
 
@@ -109,7 +109,7 @@ class PendingAnswer:
     _target: str
 
     def open(self, status: int, headers: Headers) -> tuple[FrameOpener, bytes | None]:
-        """What opens the answer with these headers, and its stream where that is not the body.
+        """Returns the opener of the answer with these headers, and its stream if that is not the body.
 
         Raises:
             ProtocolError: as `spec/session-3.md#sealed-answers` has it; `unsealed` for one that is none.
@@ -168,7 +168,7 @@ class ParsedRequest:
         check_window(int(self.stamp), now_ms, min(window_ms, WINDOW_MS_MAX))
 
     def opener(self, record: SessionRecord) -> FrameOpener:
-        """What opens the request's stream, in a session that was checked."""
+        """Returns the opener of the request's stream, in a session that was checked."""
         context = _request_context(
             self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )

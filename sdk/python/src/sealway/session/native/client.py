@@ -57,7 +57,7 @@ class Session:
         return bytes(self._s2c.reveal())
 
     def exporter(self) -> bytes:
-        """What a renewal mixes in."""
+        """Returns the secret for a renewal."""
         return exporter_of(self._prk.reveal())
 
     def prk_bytes(self) -> bytes:
@@ -75,7 +75,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedAnswer:
-    """An answer that says it is the service's: well-formed, of the right suite. Nothing is verified yet."""
+    """A well-formed answer of the right suite, whose signature is not verified yet."""
 
     answer: InitAnswer
     signature: bytes
@@ -114,11 +114,11 @@ class ClientInit:
         self.request = replace(self.request, proof=proof)
 
     def body(self) -> bytes:
-        """What is sent; of a renewal what is sealed."""
+        """Returns the body of the init; a renewal seals it."""
         return self.request.encode()
 
     def unverified(self, status: int, data: bytes) -> UnverifiedAnswer:
-        """The checks that need no key.
+        """Parses an answer and makes the checks that need no key.
 
         Raises:
             ProtocolError: `answer_mismatch`, `suite_downgraded`.
@@ -133,7 +133,8 @@ class ClientInit:
         return UnverifiedAnswer(answer, signature, confirm)
 
     def finish(self, unverified: UnverifiedAnswer, identity: bytes | None) -> Session:
-        """The session. `identity` is the trusted public key with the claimed id, None if there is none.
+        """Verifies the answer and returns the session. `identity` is the trusted public key
+        with the claimed id, None if there is none.
 
         Raises:
             ProtocolError: `key_untrusted`, `signature_invalid`, `public_key_invalid`, `unconfirmed`.

@@ -54,11 +54,11 @@ class KeySet:
         return None
 
     def signed_message(self) -> bytes:
-        """What a root signs."""
+        """Returns the message that a root signs."""
         return key_set_message(self.issued_ms, self.expires_ms, self.keys)
 
     def verify(self, root: bytes, now_ms: int, taken_issued_ms: int | None) -> None:
-        """What a client that pins `root` checks; `taken_issued_ms` is of the set that it took before.
+        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest set so far.
 
         Raises:
             ProtocolError: `key_untrusted`, `signature_invalid`.
@@ -72,7 +72,7 @@ class KeySet:
 
 
 def key_set_message(issued_ms: int, expires_ms: int, keys: Sequence[ListedKey]) -> bytes:
-    """What a root signs of a set."""
+    """Returns the message that a root signs for a set."""
     listed = (
         field(key.key_id) + field(key.public) + number(key.not_before_ms) + number(key.not_after_ms) for key in keys
     )

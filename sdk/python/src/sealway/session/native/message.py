@@ -39,7 +39,7 @@ def dump(members: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """What a client sends. `suites` and `suite` are names, known here or not."""
+    """The init of a client. `suites` and `suite` are names, known here or not."""
 
     suite: str
     suites: tuple[str, ...]
@@ -97,7 +97,7 @@ class InitRequest:
 
 @dataclass(frozen=True, slots=True)
 class InitAnswer:
-    """What a server answers, signature and confirmation aside. All of it is under the signature."""
+    """The answer of a server, without signature and confirmation. The signature covers all of it."""
 
     session_id: str
     suite: str
@@ -165,7 +165,7 @@ def credential_of(authorization: str | None) -> bytes:
 
 
 def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, renewed_id: str | None = None) -> bytes:
-    """All that both said; `renewed_id` is the session that a renewal is about."""
+    """Returns the transcript of both messages; `renewed_id` is the session that a renewal is about."""
     head = field("sealway/3 init") if renewed_id is None else field("sealway/3 renew") + field(renewed_id)
     return (
         head
@@ -192,5 +192,5 @@ def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, rene
 
 
 def signed_message(th: bytes) -> bytes:
-    """What the identity key signs."""
+    """Returns the message that the identity key signs."""
     return b"sealway/3 signature" + th

@@ -23,7 +23,7 @@ def s2c_of(prk: Bytes) -> bytes:
 
 
 def exporter_of(prk: Bytes) -> bytes:
-    """What a renewal mixes in."""
+    """Returns the secret for a renewal."""
     return expand(prk, b"sealway/3 exporter")
 
 

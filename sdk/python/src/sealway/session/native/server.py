@@ -30,13 +30,13 @@ class Identity:
         return key_id(self.signer.public)
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether it may sign now."""
+        """Returns True if the key may sign now."""
         return self.not_before_ms <= now_ms < self.not_after_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """How a client was recognised, and whom."""
+    """The authenticated client, and the kind of its proof."""
 
     auth: str = "none"
     subject: str | None = None
@@ -45,8 +45,8 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Draws:
-    """What a server draws for one init: a scalar of P-256 (32 bytes), a private key of X25519 (32), 16 bytes for the
-    id, and what makes an encapsulation."""
+    """The random values of a server for one init: a scalar of P-256 (32 bytes), a private key of X25519 (32), 16 bytes for
+    the id, and the function that encapsulates."""
 
     p256_scalar: bytes
     x25519_private: bytes

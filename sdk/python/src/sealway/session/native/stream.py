@@ -39,7 +39,7 @@ class StreamKeys:
 
 
 def stream_len(plaintext_len: int) -> int:
-    """How long the stream of so many bytes is, inner headers included, where no frame ends early."""
+    """Returns the length of a stream of so many bytes, inner headers included, if no frame ends early."""
     frames = max(1, -(-plaintext_len // FRAME_MAX))
     return COMMIT_LEN + plaintext_len + frames * (4 + TAG_LEN)
 
@@ -180,7 +180,7 @@ def open_whole(opener: FrameOpener, data: bytes) -> tuple[InnerHeaders, list[byt
     frames = opener.feed(data)
     inner: InnerHeaders = []
     if frames:
-        # Before the end is looked for: whoever reads a stream as it comes judges the first frame first.
+        # Before the check of the end: a reader of a stream in pieces checks the first frame first.
         inner, at = decode_inner(frames[0])
         frames[0] = frames[0][at:]
     opener.finish()
