@@ -54,14 +54,14 @@ pub(crate) fn run() -> anyhow::Result<()> {
         println!("| {name} | {} | {} | {ratio:.3} | {goal} | {} |", us(floor), us(ours), verdict(ratio, goal));
     };
     row("server side of init, wire 2, against P-256 keygen + ECDH + HKDF", init()?, 1.15);
-    row("open + seal 1 KiB, wire 2, against AES-256-GCM", open_and_seal(Wire::Two, 1024, 4000)?, 1.3);
-    row("open + seal 64 KiB, wire 2, against AES-256-GCM", open_and_seal(Wire::Two, 65_536, 300)?, 1.1);
+    row("open + seal 1 KiB, wire 2, against AES-256-GCM", open_and_seal(Wire::V2, 1024, 4000)?, 1.3);
+    row("open + seal 64 KiB, wire 2, against AES-256-GCM", open_and_seal(Wire::V2, 65_536, 300)?, 1.1);
     println!();
     println!("Wire 1 carries base64, which the floor does not have; no goal is set for it:\n");
     println!("| operation | floor µs | ours µs | ratio |");
     println!("| --- | ---: | ---: | ---: |");
     for (name, len, count) in [("1 KiB", 1024, 2000), ("64 KiB", 65_536, 100)] {
-        let (floor, ours) = open_and_seal(Wire::One, len, count)?;
+        let (floor, ours) = open_and_seal(Wire::V1, len, count)?;
         println!("| open + seal {name}, wire 1 | {} | {} | {:.3} |", us(floor), us(ours), ours / floor);
     }
     println!();
@@ -71,7 +71,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn init() -> anyhow::Result<(f64, f64)> {
     let provider = default_provider();
     let policy = ReplayPolicy::default();
-    let (_, request) = ClientInit::new(Wire::Two, false, "bench", None, provider.p256_generate()?, &[7; 16], NOW)?;
+    let (_, request) = ClientInit::new(Wire::V2, false, "bench", None, provider.p256_generate()?, &[7; 16], NOW)?;
     let peer = PrivateKey::generate(&ECDH_P256)?.compute_public_key()?;
     let floor = || {
         let private = PrivateKey::generate(&ECDH_P256).unwrap();

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 use sealway_proto::session::{ClientInit, ClientSession, SealBuffer, SealRandoms, SealedMessage};
 use sealway_proto::wire::Wire;
-use sealway_testkit::wire3_client::{self, Agreed};
+use sealway_testkit::native_client::{self, Agreed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -124,13 +124,12 @@ impl Connection {
             Kind::Bare(len) | Kind::Plain(len) => connection.plaintext = vec![b'a'; len],
             Kind::Init => {
                 // One key share for all inits: the server's work is the same, and the load's is small.
-                let (_, request) =
-                    ClientInit::new(Wire::Two, false, "x", None, provider.p256_generate()?, &[0; 16], 0)?;
+                let (_, request) = ClientInit::new(Wire::V2, false, "x", None, provider.p256_generate()?, &[0; 16], 0)?;
                 connection.share = Some(request.body);
             }
             Kind::Call(len) => {
                 let (init, request) = ClientInit::new(
-                    Wire::Two,
+                    Wire::V2,
                     false,
                     &connection.client_id,
                     None,
@@ -146,9 +145,9 @@ impl Connection {
             }
             Kind::Native(len) => {
                 let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-                let offer = wire3_client::offer(Suite::X25519MlKem768, &[]);
-                let trusted = wire3_client::key_set(to)?;
-                connection.native = Some(Agreed::open_as(&mut wire3_client::Link::new(to), &trusted, offer)?);
+                let offer = native_client::offer(Suite::X25519MlKem768, &[]);
+                let trusted = native_client::key_set(to)?;
+                connection.native = Some(Agreed::open_as(&mut native_client::Link::new(to), &trusted, offer)?);
                 connection.plaintext = purchase(len);
             }
         }

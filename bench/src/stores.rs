@@ -116,7 +116,7 @@ fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
     key[..16].copy_from_slice(&id);
     let record = SessionRecord {
         id: SessionId::from_random(&id, false),
-        wire: Wire::Two,
+        wire: Wire::V2,
         client_id: Some("bench-client".into()),
         subject: None,
         tenant: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, InitRequest, KeyId, Read, RequestLine, SealedRequest, ServerRandoms,
     ShareKey, Suite, Terms, agree,
 };

@@ -21,7 +21,7 @@ pub fn answer_open(data: &[u8]) {
     init_answer(input.body);
     let mut lines = input.lines.into_iter();
     let mut next = || lines.next().unwrap_or_default();
-    let wire = if next() == "1" { Wire::One } else { Wire::Two };
+    let wire = if next() == "1" { Wire::V1 } else { Wire::V2 };
     let (path, stamp, status) = (next(), next(), next());
     let Ok(stamp_ms) = stamp.parse::<u64>() else { return };
     let status = status.parse().unwrap_or(200);
@@ -54,21 +54,21 @@ pub fn answer_open(data: &[u8]) {
         return;
     };
     let (stamp, nonce) = match wire {
-        Wire::One => (got.header(X_TIMESTAMP), got.header(X_NONCE)),
-        Wire::Two | Wire::Three => got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split"),
+        Wire::V1 => (got.header(X_TIMESTAMP), got.header(X_NONCE)),
+        Wire::V2 | Wire::Native => got.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split"),
     };
     assert!(nonce.starts_with("r-"), "the nonce of a request opened as an answer");
     let stamp: u64 = stamp.parse().expect("digits");
     assert!(stamp.abs_diff(got.now_ms) <= policy.window_ms(), "opened outside the window");
     let sealed = |message: &Message| match wire {
-        Wire::One => (message.header(X_TAG).to_owned(), message.header(X_IV).to_owned(), message.body.clone()),
-        Wire::Two | Wire::Three => (String::new(), String::new(), message.body.clone()),
+        Wire::V1 => (message.header(X_TAG).to_owned(), message.header(X_IV).to_owned(), message.body.clone()),
+        Wire::V2 | Wire::Native => (String::new(), String::new(), message.body.clone()),
     };
     if sealed(&got) == sealed(&honest) {
         assert_eq!(read.as_slice(), input.body, "another plaintext");
         let context = |message: &Message| match wire {
-            Wire::One => (message.header(X_TIMESTAMP).to_owned(), message.header(X_NONCE).to_owned(), message.status),
-            Wire::Two | Wire::Three => (message.header(X_IDEMPOTENCY_KEY).to_owned(), String::new(), 0),
+            Wire::V1 => (message.header(X_TIMESTAMP).to_owned(), message.header(X_NONCE).to_owned(), message.status),
+            Wire::V2 | Wire::Native => (message.header(X_IDEMPOTENCY_KEY).to_owned(), String::new(), 0),
         };
         assert_eq!(context(&got), context(&honest), "opened in another context");
     }
@@ -77,7 +77,7 @@ pub fn answer_open(data: &[u8]) {
 /// Checks that an init answer that parses encodes to itself, and that completing the key agreement with it never panics.
 fn init_answer(body: &[u8]) {
     let parsed = InitAnswer::parse(body);
-    let (init, _) = client_init(Wire::Two, false);
+    let (init, _) = client_init(Wire::V2, false);
     let finished = init.finish(&NoSecurity, body, NOW_MS, &mut no_laps);
     match parsed {
         Err(err) => assert_eq!(finished.map(|_| ()), Err(err)),

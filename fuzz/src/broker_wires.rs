@@ -64,7 +64,7 @@ fn broker() -> Arc<Wires> {
     };
     Arc::new(Wires::new(
         Arc::new(service),
-        Options { has_old_wires: true, dev: None, calls_memory: Options::CALLS_MEMORY },
+        Options { has_earlier_wires: true, dev: None, calls_memory: Options::CALLS_MEMORY },
     ))
 }
 

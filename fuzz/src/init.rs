@@ -23,10 +23,10 @@ pub fn init_json(data: &[u8]) {
     let first = lines.next().unwrap_or_default();
     let (name, authenticated) = first.strip_suffix(" token").map_or((first, false), |name| (name, true));
     let (family, wire) = match name {
-        "session 1" => (Family::Session, Wire::One),
-        "session 2" => (Family::Session, Wire::Two),
-        "anon" => (Family::Anonymous, Wire::One),
-        "v1" => (Family::V1, Wire::Two),
+        "session 1" => (Family::Session, Wire::V1),
+        "session 2" => (Family::Session, Wire::V2),
+        "anon" => (Family::Anonymous, Wire::V1),
+        "v1" => (Family::V1, Wire::V2),
         _ => return,
     };
     ttl(input.body);
@@ -49,9 +49,9 @@ pub fn init_json(data: &[u8]) {
         return;
     };
     let nonce = match Wire::of(&sent.headers) {
-        Wire::One => sent.header(X_NONCE),
-        Wire::Two if family == Family::Anonymous => sent.header(X_NONCE),
-        Wire::Two | Wire::Three => sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1,
+        Wire::V1 => sent.header(X_NONCE),
+        Wire::V2 if family == Family::Anonymous => sent.header(X_NONCE),
+        Wire::V2 | Wire::Native => sent.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split").1,
     };
     assert!(!nonce.to_ascii_lowercase().starts_with("r-"), "a nonce of an answer on an init");
     assert!(!call.claim().is_sealed() && call.claim().expires_ms() > sent.now_ms);
@@ -67,14 +67,14 @@ pub fn init_json(data: &[u8]) {
     let record = session.record();
     assert_eq!((record.wire, record.id), (agreed_on, answer.session_id));
     assert_eq!(record.expires_ms, sent.now_ms.saturating_add(u64::from(answer.expires_in_sec) * 1000));
-    assert_eq!(record.client_id.is_some(), agreed_on == Wire::Two);
-    if agreed_on == Wire::Two {
+    assert_eq!(record.client_id.is_some(), agreed_on == Wire::V2);
+    if agreed_on == Wire::V2 {
         assert_eq!(record.client_id.as_deref(), Some(sent.header(X_CLIENT_ID)));
     }
 
     // If the client's key share arrived unchanged, the client derives the same key.
     let same_share = shares_key(&sent.body, request.body.as_bytes());
-    let same_client = agreed_on == Wire::One || sent.header(X_CLIENT_ID) == CLIENT_ID;
+    let same_client = agreed_on == Wire::V1 || sent.header(X_CLIENT_ID) == CLIENT_ID;
     if same_share && same_client && agreed_on == wire {
         let client = client.finish(&NoSecurity, answer.encode().as_bytes(), sent.now_ms, &mut no_laps);
         talk(&client.expect("an honest answer is taken"), session, sent.now_ms);

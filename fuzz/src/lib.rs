@@ -17,11 +17,11 @@ pub mod http1;
 pub mod init;
 mod input;
 pub mod kek;
+pub mod native;
 mod party;
 pub mod relay;
 pub mod route;
 pub mod sealed;
-pub mod three;
 pub mod wire;
 
 /// A fuzz target, which takes the bytes of an input.
@@ -50,6 +50,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("wire-parse", wire::wire_parse),
     ("wire1-open", sealed::wire1_open),
     ("wire2-open", sealed::wire2_open),
-    ("wire3-json", three::wire3_json),
-    ("wire3-open", three::wire3_open),
+    ("wire3-json", native::wire3_json),
+    ("wire3-open", native::wire3_open),
 ];

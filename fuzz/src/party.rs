@@ -35,8 +35,8 @@ pub(crate) fn party(wire: Wire) -> &'static Party {
     static ONE: OnceLock<Party> = OnceLock::new();
     static TWO: OnceLock<Party> = OnceLock::new();
     let cell = match wire {
-        Wire::One => &ONE,
-        Wire::Two | Wire::Three => &TWO,
+        Wire::V1 => &ONE,
+        Wire::V2 | Wire::Native => &TWO,
     };
     cell.get_or_init(|| {
         let (init, request) = client_init(wire, false);

@@ -15,12 +15,12 @@ use crate::party::{CLIENT_ID, NOW_MS, Party, no_laps, party};
 
 /// The fuzz target for sealed requests of wire 1.
 pub fn wire1_open(data: &[u8]) {
-    run(Wire::One, data);
+    run(Wire::V1, data);
 }
 
 /// The fuzz target for sealed requests of wire 2.
 pub fn wire2_open(data: &[u8]) {
-    run(Wire::Two, data);
+    run(Wire::V2, data);
 }
 
 fn run(wire: Wire, data: &[u8]) {
@@ -72,11 +72,11 @@ fn foreign_claim(party: &Party) -> Unreplayed<Opened> {
 /// The stamp, nonce and IV of an opened message.
 fn parts(wire: Wire, message: &Message) -> (&str, &str, [u8; 12]) {
     match wire {
-        Wire::One => {
+        Wire::V1 => {
             let iv = base64::decode_array(message.header(X_IV)).expect("the IV was read");
             (message.header(X_TIMESTAMP), message.header(X_NONCE), iv)
         }
-        Wire::Two | Wire::Three => {
+        Wire::V2 | Wire::Native => {
             let (stamp, nonce) = message.header(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split");
             (stamp, nonce, *message.body.first_chunk().expect("the IV was read"))
         }
@@ -102,13 +102,13 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
 
     // An unchanged body and tag open only in the context in which they were sealed.
     let detached = |message: &Message| match wire {
-        Wire::One => Some((message.header(X_TAG).to_owned(), message.header(X_IV).to_owned())),
-        Wire::Two | Wire::Three => None,
+        Wire::V1 => Some((message.header(X_TAG).to_owned(), message.header(X_IV).to_owned())),
+        Wire::V2 | Wire::Native => None,
     };
     if sent.body == honest.body && detached(sent) == detached(honest) {
         let context = |message: &Message| match wire {
-            Wire::One => Some((message.path.clone(), message.header(X_TIMESTAMP).to_owned())),
-            Wire::Two | Wire::Three => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
+            Wire::V1 => Some((message.path.clone(), message.header(X_TIMESTAMP).to_owned())),
+            Wire::V2 | Wire::Native => Some((String::new(), message.header(X_IDEMPOTENCY_KEY).to_owned())),
         };
         assert_eq!(context(sent), context(honest), "opened in another context");
     }
@@ -118,7 +118,7 @@ fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, ope
     let answer = opened.reply.seal(200, SealBuffer::from(plaintext), sent.now_ms, &randoms, &mut no_laps);
     let answer = answer.expect("sealing does not fail");
     let mut reflected = owned(&answer.headers);
-    if wire == Wire::Two {
+    if wire == Wire::V2 {
         reflected.push((X_CLIENT_ID.to_owned(), CLIENT_ID.to_owned()));
     }
     let back = SealedCall::parse(&reflected, &sent.path, sent.now_ms, policy);

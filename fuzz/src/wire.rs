@@ -100,11 +100,11 @@ fn together(headers: &[(&str, &str)]) {
     let kid = once(X_KID);
     assert_eq!(call.session_id().map(SessionId::kid).ok(), kid.strip_prefix("session:").and_then(kid_of));
     let (stamp, nonce) = if count(X_NONCE) > 0 && count(X_IDEMPOTENCY_KEY) == 0 {
-        assert_eq!(Wire::of(&headers), Wire::One);
+        assert_eq!(Wire::of(&headers), Wire::V1);
         assert_eq!(once(X_ENC_ALG), A256GCM);
         (once(X_TIMESTAMP), once(X_NONCE))
     } else {
-        assert_eq!(Wire::of(&headers), Wire::Two);
+        assert_eq!(Wire::of(&headers), Wire::V2);
         assert!(ClientId::parse(once(X_CLIENT_ID)).is_ok());
         once(X_IDEMPOTENCY_KEY).split_once('.').expect("the key was split")
     };

@@ -75,7 +75,7 @@ sessions:
     /// Opens a session at each gateway.
     fn agree(&mut self) {
         for gateway in &self.gateways {
-            self.sessions.push(Agreed::open(gateway.address(), Wire::Two, "/session/init").unwrap());
+            self.sessions.push(Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap());
         }
     }
 
@@ -150,17 +150,17 @@ fn while_the_broker_is_away_sessions_at_hand_go_on_and_the_rest_is_503_until_it_
     let mut fleet = Fleet::start(BROKER);
     fleet.works();
     // A session that the first gateway has never seen.
-    let unseen = Agreed::open(fleet.gateways[1].address(), Wire::Two, "/session/init").unwrap();
+    let unseen = Agreed::open(fleet.gateways[1].address(), Wire::V2, "/session/init").unwrap();
     fleet.broker.kill().unwrap();
     fleet.works();
     assert_eq!(call(&fleet.gateways[0], &unseen), 503, "a session that cannot be unwrapped now is not lost");
     assert_eq!(call(&fleet.gateways[1], &unseen), 200);
-    let refused = Agreed::open(fleet.gateways[0].address(), Wire::Two, "/session/init").err().unwrap().to_string();
+    let refused = Agreed::open(fleet.gateways[0].address(), Wire::V2, "/session/init").err().unwrap().to_string();
     assert!(refused.contains("503"), "{refused}");
     fleet.broker.start_again().unwrap();
     wait_for("the session is not read again", || call(&fleet.gateways[0], &unseen) == 200);
     wait_for("nothing is agreed again", || {
-        Agreed::open(fleet.gateways[0].address(), Wire::Two, "/session/init").is_ok()
+        Agreed::open(fleet.gateways[0].address(), Wire::V2, "/session/init").is_ok()
     });
     fleet.works();
 }

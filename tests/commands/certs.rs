@@ -276,8 +276,8 @@ fn a_new_authority_is_believed_by_those_who_know_only_the_old_one() {
     let old = ground.root.path().join("old.pem");
     std::fs::copy(ground.file("ca.cert.pem"), &old).unwrap();
     let old = old.to_str().unwrap();
-    let old_client = ground.root.path().join("client.pem");
-    std::fs::copy(ground.file("client.cert.pem"), &old_client).unwrap();
+    let client_before = ground.root.path().join("client.pem");
+    std::fs::copy(ground.file("client.cert.pem"), &client_before).unwrap();
     let said = ground.refused(&["rotate", &ground.path(), "--finish"]);
     assert!(said.contains("no earlier authority"), "{said}");
 
@@ -291,12 +291,12 @@ fn a_new_authority_is_believed_by_those_who_know_only_the_old_one() {
             openssl(&["pkcs12", "-in", &ground.file(&format!("{name}.pfx")), "-passin", "pass:changeit", "-nodes"]);
         assert_eq!(said.matches("BEGIN CERTIFICATE").count(), 3);
     }
-    openssl(&["verify", "-CAfile", &ca, old_client.to_str().unwrap()]);
+    openssl(&["verify", "-CAfile", &ca, client_before.to_str().unwrap()]);
     let said = ground.refused(&["rotate", &ground.path(), "--ca"]);
     assert!(said.contains("--finish"), "{said}");
     // The previous authority can still revoke the certificates that it issued.
-    ground.certs(&["revoke", &ground.path(), old_client.to_str().unwrap()]);
-    assert!(!asked(&["verify", "-CAfile", &ca, "-CRLfile", &crl, "-crl_check", old_client.to_str().unwrap()]).0);
+    ground.certs(&["revoke", &ground.path(), client_before.to_str().unwrap()]);
+    assert!(!asked(&["verify", "-CAfile", &ca, "-CRLfile", &crl, "-crl_check", client_before.to_str().unwrap()]).0);
     ground.certs(&["rotate", &ground.path()]);
 
     ground.certs(&["rotate", &ground.path(), "--finish"]);

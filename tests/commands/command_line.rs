@@ -325,7 +325,7 @@ fn completions_are_printed_for_every_shell_and_the_version_names_the_crypto_modu
 }
 
 #[test]
-fn a_store_of_the_old_environment_is_ignored_with_a_warning_where_the_configuration_names_one() {
+fn a_store_of_the_compat_environment_is_ignored_with_a_warning_where_the_configuration_names_one() {
     let folder = tempfile::tempdir().unwrap();
     let config = "listeners: [{ address: '127.0.0.1:0' }]\nroutes: [{ match: {}, sessions: {} }]\nsessions: { store: 'memory:' }\n";
     for name in ["DATABASE_URL", "POSTGRES_HOST", "DATABASE_HOST", "REDIS_URL", "REDIS_HOST"] {

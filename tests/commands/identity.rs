@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use sealway_client::broker::{Client, Options};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::KeySet;
+use sealway_proto::session::native::KeySet;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_sessions::identity::{BrokerAccess, Identity, SignError};
 use sealway_testkit::broker::{Broker, PROFILES};

@@ -109,15 +109,15 @@ async function theRest(page) {
   await page.getByRole("button", { name: "Reload configuration" }).click();
   await confirm(page, true);
   await page.getByText("Reloaded.").waitFor();
-  await page.getByLabel("Lines with").fill("no line has this");
+  await page.getByLabel("Filter").fill("no line has this");
   await page.waitForFunction(() => document.getElementById("log").childElementCount === 0);
-  await page.getByLabel("Lines with").fill("");
+  await page.getByLabel("Filter").fill("");
   const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
   assert.equal(file.suggestedFilename(), "sealway.log");
   // A token outlives a reload of the page, and not being forgotten.
   await page.reload();
   await page.getByText("connected", { exact: true }).waitFor();
-  await page.getByRole("button", { name: "Forget token" }).click();
+  await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByLabel("Admin token").waitFor();
   assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 }
@@ -147,7 +147,7 @@ async function tables(page) {
   const key = await row(page, "Identity keys", "active");
   assert.match(key[0], /^[0-9a-f]{32}$/);
   assert.match(key[2], /^20\d\d-\d\d-\d\d \d\d:\d\d$/);
-  const [part, code, count] = await row(page, "Refusals", "call");
+  const [part, code, count] = await row(page, "Rejections", "call");
   assert.ok(part === "call" && /^[a-z_]+$/.test(code) && Number(count) >= 3, `${part} ${code} ${count}`);
 }
 

@@ -102,10 +102,10 @@ fn a_browsers_question_is_answered_on_every_route_that_is_ours() {
 
 #[test]
 fn a_page_may_read_answers_and_errors_and_another_origin_none() {
-    let agreed = Agreed::open(server(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
     let requests = [
-        (200, init(Wire::Two, "/session/init", CLIENT_ID, None).1),
-        (200, init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1),
+        (200, init(Wire::V2, "/session/init", CLIENT_ID, None).1),
+        (200, init(Wire::V2, "/v1/session/init", CLIENT_ID, None).1),
         (200, agreed.seal(PURCHASE, ORDER).0),
         (200, Request::get("/health")),
         (200, Request::post("/plain/x", "x")),
@@ -115,7 +115,7 @@ fn a_page_may_read_answers_and_errors_and_another_origin_none() {
         (404, Request::get("/nowhere")),
         (405, Request::get(PURCHASE)),
         (413, Request::post("/session/init", vec![b' '; 70_000])),
-        (415, init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1.without("content-type")),
+        (415, init(Wire::V2, "/v1/session/init", CLIENT_ID, None).1.without("content-type")),
     ];
     for (status, request) in requests {
         let stranger = request.clone().header("Origin", "http://evil.example");
@@ -161,10 +161,10 @@ fn server_timing_names_the_steps_and_ends_in_total() {
     let steps_of_init =
         ["replay-protection", "validate-pubkey", "ecdh-keygen", "ecdh-compute", "hkdf", "session-store", "total"];
     for (wire, path) in [
-        (Wire::One, "/session/init"),
-        (Wire::Two, "/session/init"),
-        (Wire::Two, "/v1/session/init"),
-        (Wire::One, "/session/init/anon"),
+        (Wire::V1, "/session/init"),
+        (Wire::V2, "/session/init"),
+        (Wire::V2, "/v1/session/init"),
+        (Wire::V1, "/session/init/anon"),
     ] {
         let agreed = Agreed::open(server(), wire, path).unwrap();
         assert_eq!(timing(&agreed.answer), steps_of_init, "{path}");
@@ -194,14 +194,14 @@ fn server_timing_names_the_steps_and_ends_in_total() {
 
 #[test]
 fn a_post_that_offers_an_upgrade_to_h2c_is_answered() {
-    let agreed = Agreed::open(server(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
     let offer = |request: Request| {
         request
             .header("Connection", "Upgrade, HTTP2-Settings")
             .header("Upgrade", "h2c")
             .header("HTTP2-Settings", "AAMAAABkAAQBAAAAAAIAAAAA")
     };
-    let answer = offer(init(Wire::Two, "/session/init", CLIENT_ID, None).1).send(server()).unwrap();
+    let answer = offer(init(Wire::V2, "/session/init", CLIENT_ID, None).1).send(server()).unwrap();
     assert_eq!(answer.status, 200, "{}", answer.text());
     let (request, pending) = agreed.seal(PURCHASE, ORDER);
     let answer = offer(request).send(server()).unwrap();
@@ -211,7 +211,7 @@ fn a_post_that_offers_an_upgrade_to_h2c_is_answered() {
 
 #[tokio::test]
 async fn http_2_with_prior_knowledge_carries_inits_and_sealed_calls() {
-    let agreed = Agreed::open(server(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
     let stream = tokio::net::TcpStream::connect(server()).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
@@ -223,7 +223,7 @@ async fn http_2_with_prior_knowledge_carries_inits_and_sealed_calls() {
         }
         built.body(Full::new(Bytes::from(request.body_bytes().to_vec()))).unwrap()
     };
-    let (_, init) = init(Wire::Two, "/session/init", CLIENT_ID, None);
+    let (_, init) = init(Wire::V2, "/session/init", CLIENT_ID, None);
     let answer = sender.send_request(to_http2(&init, "/session/init")).await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.version()), (200, http::Version::HTTP_2));
     answer.into_body().collect().await.unwrap();
@@ -299,7 +299,7 @@ fn a_connection_is_kept_for_the_next_request_after_errors_too() {
         (Request::post("/session/init", vec![b' '; 1024 * 1024]), 413),
         (Request::post(PURCHASE, vec![b' '; 1024 * 1024]), 400),
         (Request::get("/nowhere"), 404),
-        (init(Wire::One, "/session/init", CLIENT_ID, None).1, 200),
+        (init(Wire::V1, "/session/init", CLIENT_ID, None).1, 200),
     ] {
         connection.write(&request.header("Connection", "keep-alive").bytes()).unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().status, status);

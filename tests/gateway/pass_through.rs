@@ -118,7 +118,7 @@ fn an_optional_route_takes_both_kinds_and_an_unsealed_header_makes_it_none() {
     assert_eq!((plain.status, plain.json()["body"].as_str()), (200, Some("in plain")));
     let seen = Request::get("/either/x").send(server()).unwrap().json();
     assert_eq!(seen["method"], "GET");
-    for wire in [Wire::One, Wire::Two] {
+    for wire in [Wire::V1, Wire::V2] {
         let agreed = Agreed::open(server(), wire, "/session/init").unwrap();
         let (answer, opened) = agreed.call("/either/x", b"sealed").unwrap();
         let seen: serde_json::Value = serde_json::from_slice(&opened).unwrap();
@@ -169,7 +169,7 @@ fn no_other_spelling_of_a_sealed_path_reaches_the_service_in_plain() {
     }
     let absolute = Request::post("http://localhost/transaction/purchase", ORDER).send(server()).unwrap();
     assert_eq!(absolute.status, 400, "{}", absolute.text());
-    let sealed = Agreed::open(server(), Wire::Two, "/session/init").unwrap();
+    let sealed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
     let (request, _) = sealed.seal(PURCHASE, ORDER);
     request.target("/x/../transaction/purchase").send(server()).unwrap().assert_error("sealed", 400, "CRYPTO_ERROR");
     for path in ["/transactions/x", "/x/transaction/purchase", "/x/TRANSACTION/purchase"] {

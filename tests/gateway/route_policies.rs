@@ -222,7 +222,7 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
     let Setup { server, certificates, .. } = setup();
     let anonymous = bridge(server.addresses[1], certificates.path(), false);
     let mtls = bridge(server.addresses[1], certificates.path(), true);
-    for wire in [Wire::One, Wire::Two] {
+    for wire in [Wire::V1, Wire::V2] {
         for to in [server.addresses[0], anonymous] {
             let (answer, _) = Agreed::open(to, wire, "/session/init").unwrap().call(PURCHASE, ORDER).unwrap();
             assert_eq!(answer.status, 200, "{wire:?} by {to}");
@@ -233,7 +233,7 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
         let own = Agreed::open_as(mtls, wire, "/session/init", "sealway-client", None).unwrap();
         let answer = own.seal(PURCHASE, ORDER).0.set("X-ClientId", "sealway-client").send(mtls).unwrap();
         // A session of wire 1 has no client id, whatever a header says.
-        assert_eq!(answer.status, if wire == Wire::Two { 200 } else { 403 }, "{wire:?}: {}", answer.text());
+        assert_eq!(answer.status, if wire == Wire::V2 { 200 } else { 403 }, "{wire:?}: {}", answer.text());
     }
 }
 
@@ -248,7 +248,7 @@ fn the_service_is_told_whose_a_sealed_call_is_and_no_clients_word_for_it() {
         let pairs = pairs.map(|pair| (pair[0].as_str().unwrap().to_owned(), pair[1].as_str().unwrap().to_owned()));
         pairs.filter(|(name, value)| name.replace('_', "-").starts_with("x-sealway") || value == "evil").collect()
     };
-    for (wire, client_id) in [(Wire::Two, Some(CLIENT_ID)), (Wire::One, None)] {
+    for (wire, client_id) in [(Wire::V2, Some(CLIENT_ID)), (Wire::V1, None)] {
         let agreed = Agreed::open(to, wire, "/session/init").unwrap();
         let (request, pending) = agreed.seal("/whose/call", ORDER);
         let answer = spoof(request).send(to).unwrap();

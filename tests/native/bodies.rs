@@ -10,11 +10,11 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use sealway_client::{Body, Client, Error, Trace, Trust};
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
+use sealway_testkit::native_client::{Agreed, Link, code, key_set};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http;
 use sealway_testkit::upstream::{Received, Upstream, answer};
-use sealway_testkit::wire3_client::{Agreed, Link, code, key_set};
 
 use crate::BINARY;
 

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{KeySet, Problem, Suite};
+use sealway_proto::session::native::{KeySet, Problem, Suite};
 use sealway_proto::wire::base64;
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::clock_library;
+use sealway_testkit::native_client::{Agreed, Link, WITH_KEY_FILE, key_set, offer, open};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Answer;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
-use sealway_testkit::wire3_client::{Agreed, Link, WITH_KEY_FILE, key_set, offer, open};
 
 use crate::BINARY;
 

@@ -2,10 +2,10 @@
 //! is rejected, and nothing of it reaches the service or the caller. `spec/session-3.md#sealed-requests`.
 
 use sealway_client::{Body, Client, Error, Trust};
-use sealway_proto::session::three::{PendingAnswer, Suite};
+use sealway_proto::session::native::{PendingAnswer, Suite};
 use sealway_proto::wire::base64;
+use sealway_testkit::native_client::{Agreed, open};
 use sealway_testkit::raw_http::{Answer, Request};
-use sealway_testkit::wire3_client::{Agreed, open};
 
 use crate::BINARY;
 use crate::ground::held::{Held, Loss};

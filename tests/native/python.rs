@@ -1,4 +1,4 @@
-//! Wire 3 from outside: `vectors/reference/client3.py`, written from the spec in another language and with another crypto
+//! Wire 3 from outside: `vectors/reference/native_client.py`, written from the spec in another language and with another crypto
 //! library, against the real gateway. It uses every feature of the wire, and breaks requests on purpose.
 
 use std::fmt::Write as _;

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{KeyId, KeySet, Problem, Suite};
+use sealway_proto::session::native::{KeyId, KeySet, Problem, Suite};
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::is_full;
+use sealway_testkit::native_client::{Agreed, Link, WITH_KEY_FILE, init, key_set, offer};
 use sealway_testkit::process::Launch;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
-use sealway_testkit::wire3_client::{Agreed, Link, WITH_KEY_FILE, init, key_set, offer};
 
 use crate::BINARY;
 

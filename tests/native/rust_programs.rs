@@ -9,10 +9,10 @@ use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::wire::base64;
 use sealway_sessions::identity::KeyFile;
+use sealway_testkit::native_client::key_set;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::wire_client::now_ms;
-use sealway_testkit::wire3_client::key_set;
 use serde_json::Value;
 
 use crate::BINARY;

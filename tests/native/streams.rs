@@ -1,10 +1,10 @@
 //! Streams of wire 3 that an attacker cuts, splices and continues. A service gets a prefix of the sent body, and never a complete
 //! body of a broken stream; the same holds for a caller and its answer. `spec/session-3.md#sealed-requests`.
 
-use sealway_proto::session::three::{InnerHeaders, PendingAnswer, Suite};
+use sealway_proto::session::native::{InnerHeaders, PendingAnswer, Suite};
+use sealway_testkit::native_client::{Agreed, code, open, read_frames};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::wire_client::random;
-use sealway_testkit::wire3_client::{Agreed, code, open, read_frames};
 
 use crate::BINARY;
 use crate::ground::recorder::{CHUNKS, FRAMES};

@@ -4,11 +4,11 @@
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
 use sealway_proto::session::Auth;
-use sealway_proto::session::three::{InitRequest, KeyId, ServerRandoms, ShareKey, Suite, Terms, agree};
+use sealway_proto::session::native::{InitRequest, KeyId, ServerRandoms, ShareKey, Suite, Terms, agree};
 use sealway_proto::wire::base64;
+use sealway_testkit::native_client::{code, finish, init, offer};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::wire_client::random;
-use sealway_testkit::wire3_client::{code, finish, init, offer};
 use serde_json::{Value, json};
 
 use crate::BINARY;
@@ -166,7 +166,7 @@ fn lists_forged_for_a_client_that_falls_back(lane: &mut Lane<'_>) {
         let mut fallen = offer(Suite::X25519MlKem768, &[]);
         let share = ShareKey::generate(default_agreement_provider(), Suite::P256).unwrap();
         fallen.suites = Suite::ALL.to_vec();
-        let init = sealway_proto::session::three::ClientInit::new(fallen, share, None).unwrap();
+        let init = sealway_proto::session::native::ClientInit::new(fallen, share, None).unwrap();
         let plain = lane.send_changed(&Request::post("/v3/sessions", init.body()), |request| request);
         lane.ground.refused("a forged suite_required, its list left", "", &code(&plain), &["suite_required"]);
         lane.middle.change_request(with_request(set("suites", json!([Suite::P256.name()]))));

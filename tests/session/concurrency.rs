@@ -84,7 +84,7 @@ fn of_64_equal_sealed_requests_exactly_one_wins() {
 fn of_64_equal_inits_exactly_one_wins() {
     for server in servers() {
         for (wire, path, refused) in
-            [(Wire::One, "/session/init", 400), (Wire::Two, "/session/init", 400), (Wire::Two, "/v1/session/init", 409)]
+            [(Wire::V1, "/session/init", 400), (Wire::V2, "/session/init", 400), (Wire::V2, "/v1/session/init", 409)]
         {
             let statuses = at_once(server, &init(wire, path, CLIENT_ID, None).1);
             assert_eq!((count(&statuses, 200), count(&statuses, refused)), (1, AT_ONCE - 1), "{statuses:?}");
@@ -174,7 +174,7 @@ async fn a_stop_answers_http_2_streams_in_flight() {
     });
     let config = config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.unwrap().address));
     let mut server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
@@ -212,7 +212,7 @@ fn draining_ends_at_its_bound_with_whoever_is_left() {
         config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.address))
     );
     let mut server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let mut stuck = Connection::open(server.address()).unwrap();
     stuck.write(&agreed.seal("/x", b"x").0.bytes()).unwrap();
     let _idle = Connection::open(server.address()).unwrap();
@@ -235,7 +235,7 @@ upstreams: { shop: { servers: ['demo:'] } }
 limits: { buffered_bytes_max: 134217728 }
 ";
     let server = Launch::new(BINARY, config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let large = || agreed.seal("/transaction/purchase", &vec![b'x'; LARGE]).0.send(server.address()).unwrap();
     let small = || agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status;
     // Announces 16 MiB and sends this much of it.

@@ -37,7 +37,7 @@ fn server() -> SocketAddr {
 }
 
 fn good() -> Request {
-    init(Wire::One, PATH, CLIENT_ID, None).1
+    init(Wire::V1, PATH, CLIENT_ID, None).1
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn an_anonymous_session_lasts_two_minutes_and_has_an_id_of_its_own_kind() {
 
 #[test]
 fn every_fault_is_the_same_400() {
-    let (_, wire_2) = init(Wire::Two, PATH, CLIENT_ID, None);
+    let (_, wire_2) = init(Wire::V2, PATH, CLIENT_ID, None);
     for (what, request) in [
         ("wire 2", wire_2),
         ("no nonce", good().without("X-Nonce")),
@@ -93,7 +93,7 @@ fn an_anonymous_init_has_4_kib() {
 
 #[test]
 fn an_anonymous_session_may_use_the_listed_paths_and_no_others() {
-    let agreed = Agreed::open(server(), Wire::One, PATH).unwrap();
+    let agreed = Agreed::open(server(), Wire::V1, PATH).unwrap();
     let (answer, plain) = agreed.call(PURCHASE, ORDER).unwrap();
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&plain));
     for path in
@@ -105,13 +105,13 @@ fn an_anonymous_session_may_use_the_listed_paths_and_no_others() {
     let (request, _) = agreed.seal(PURCHASE, ORDER);
     let answer = request.target(&format!("{PURCHASE}?a=1")).send(server()).unwrap();
     assert_eq!(answer.status, 200, "the query is no part of the path: {}", answer.text());
-    let full = Agreed::open(server(), Wire::One, "/session/init").unwrap();
+    let full = Agreed::open(server(), Wire::V1, "/session/init").unwrap();
     assert_eq!(full.call("/echo/other", b"x").unwrap().1, b"x", "other sessions are not bound by the list");
 }
 
 #[test]
 fn an_anonymous_sealed_body_has_4_kib() {
-    let agreed = Agreed::open(server(), Wire::One, PATH).unwrap();
+    let agreed = Agreed::open(server(), Wire::V1, PATH).unwrap();
     // 3072 bytes are 4096 characters of base64.
     let (request, pending) = agreed.seal("/echo", &[b'x'; 3072]);
     assert_eq!(request.body_bytes().len(), 4096);
@@ -134,7 +134,7 @@ fn an_address_makes_ten_anonymous_inits_a_minute_and_a_token_thirty() {
     assert!((1..=60).contains(&wait), "{wait}");
 
     let authenticated = |token: &str| {
-        let (_, request) = init(Wire::One, "/session/init", CLIENT_ID, None);
+        let (_, request) = init(Wire::V1, "/session/init", CLIENT_ID, None);
         request.header("Authorization", token).send(server.address()).unwrap()
     };
     for n in 0..30 {
@@ -142,6 +142,6 @@ fn an_address_makes_ten_anonymous_inits_a_minute_and_a_token_thirty() {
     }
     authenticated("Bearer one").assert_error("the thirty-first", 429, "RATE_LIMITED");
     assert_eq!(authenticated("Bearer two").status, 200, "another token is another matter");
-    let (_, plain) = init(Wire::One, "/session/init", CLIENT_ID, None);
+    let (_, plain) = init(Wire::V1, "/session/init", CLIENT_ID, None);
     assert_eq!(plain.send(server.address()).unwrap().status, 200);
 }

@@ -30,12 +30,12 @@ fn good(wire: Wire) -> Request {
 
 fn with_ttl(wire: Wire, ttl: &str) -> Request {
     let key = public_key();
-    let agreement = if wire == Wire::One { r#""keyAgreement":"ECDH_P256","# } else { "" };
+    let agreement = if wire == Wire::V1 { r#""keyAgreement":"ECDH_P256","# } else { "" };
     good(wire).body(format!(r#"{{{agreement}"clientPublicKey":"{key}","ttlSec":{ttl}}}"#))
 }
 
 fn with_key(wire: Wire, key: &str) -> Request {
-    let agreement = if wire == Wire::One { r#""keyAgreement":"ECDH_P256","# } else { "" };
+    let agreement = if wire == Wire::V1 { r#""keyAgreement":"ECDH_P256","# } else { "" };
     good(wire).body(format!(r#"{{{agreement}"clientPublicKey":{key}}}"#))
 }
 
@@ -51,8 +51,8 @@ fn accepted(what: &str, request: &Request) {
 /// Returns the valid request with another stamp and nonce.
 fn stamped(wire: Wire, stamp: &str, nonce: &str) -> Request {
     match wire {
-        Wire::One => good(wire).set("X-Timestamp", stamp).set("X-Nonce", nonce),
-        Wire::Two | Wire::Three => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
+        Wire::V1 => good(wire).set("X-Timestamp", stamp).set("X-Nonce", nonce),
+        Wire::V2 | Wire::Native => good(wire).set("X-Idempotency-Key", format!("{stamp}.{nonce}")),
     }
 }
 
@@ -94,11 +94,11 @@ fn wire_2_takes_integer_valued_ttls_alone_and_clamps_them() {
         ("4294967297", 3600),
         ("1e300", 3600),
     ] {
-        let answer = with_ttl(Wire::Two, ttl).send(server()).unwrap();
+        let answer = with_ttl(Wire::V2, ttl).send(server()).unwrap();
         assert_eq!(answer.json()["expiresInSec"], granted, "{ttl}: {}", answer.text());
     }
     for ttl in ["-1", "1.5", "-1e300", "\"1800\"", "true", "false", "[]", "{}", "[1800]", "\"\""] {
-        refused(ttl, &with_ttl(Wire::Two, ttl));
+        refused(ttl, &with_ttl(Wire::V2, ttl));
     }
 }
 
@@ -115,14 +115,14 @@ fn wire_1_clamps_ttls_without_looking_at_their_type() {
         ("0", 300),
         ("99999", 3600),
     ] {
-        let answer = with_ttl(Wire::One, ttl).send(server()).unwrap();
+        let answer = with_ttl(Wire::V1, ttl).send(server()).unwrap();
         assert_eq!(answer.json()["expiresInSec"], granted, "{ttl}: {}", answer.text());
     }
 }
 
 #[test]
 fn every_fault_of_a_wire_2_header_is_the_same_400() {
-    let good = || good(Wire::Two);
+    let good = || good(Wire::V2);
     let now = now_ms();
     for name in ["X-Idempotency-Key", "X-ClientId"] {
         refused(&format!("no {name}"), &good().without(name));
@@ -150,13 +150,13 @@ fn every_fault_of_a_wire_2_header_is_the_same_400() {
 #[test]
 fn every_fault_of_a_wire_1_header_is_the_same_400() {
     for name in ["X-Nonce", "X-Timestamp"] {
-        refused(&format!("no {name}"), &good(Wire::One).without(name));
-        refused(&format!("empty {name}"), &good(Wire::One).set(name, ""));
-        let value = good(Wire::One).value(name).unwrap().to_owned();
-        refused(&format!("{name} twice"), &good(Wire::One).set(name, value.clone()).header(name, value));
+        refused(&format!("no {name}"), &good(Wire::V1).without(name));
+        refused(&format!("empty {name}"), &good(Wire::V1).set(name, ""));
+        let value = good(Wire::V1).value(name).unwrap().to_owned();
+        refused(&format!("{name} twice"), &good(Wire::V1).set(name, value.clone()).header(name, value));
     }
     // With X-Idempotency-Key it is a request of wire 2, and lacks a client id.
-    refused("both wires", &good(Wire::One).header("X-Idempotency-Key", format!("{}.{}", now_ms(), nonce())));
+    refused("both wires", &good(Wire::V1).header("X-Idempotency-Key", format!("{}.{}", now_ms(), nonce())));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn stamps_and_nonces_of_a_wrong_form_are_refused_on_both_wires() {
 fn stamps_and_nonces_at_the_edge_of_what_is_taken_are_taken() {
     let now = now_ms();
     for wire in BOTH {
-        let one = if wire == Wire::One { "1" } else { "2" };
+        let one = if wire == Wire::V1 { "1" } else { "2" };
         for stamp in [now - 295_000, now + 295_000] {
             accepted("a stamp near the edge", &stamped(wire, &stamp.to_string(), &nonce()));
         }
@@ -191,8 +191,8 @@ fn stamps_and_nonces_at_the_edge_of_what_is_taken_are_taken() {
         accepted("underscores", &stamped(wire, &now, &format!("_{}_-", nonce())));
         accepted("almost reserved", &stamped(wire, &now, &format!("r{}", nonce())));
     }
-    accepted("a client id with spaces", &good(Wire::Two).set("X-ClientId", "a client, of ours (v1)"));
-    accepted("a long client id", &good(Wire::Two).set("X-ClientId", "x".repeat(256)));
+    accepted("a client id with spaces", &good(Wire::V2).set("X-ClientId", "a client, of ours (v1)"));
+    accepted("a long client id", &good(Wire::V2).set("X-ClientId", "x".repeat(256)));
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn wire_1_needs_its_key_agreement_named() {
     let key = public_key();
     for agreement in ["", r#""keyAgreement":"X25519","#, r#""keyAgreement":null,"#, r#""keyAgreement":"ecdh_p256","#] {
         let body = format!(r#"{{{agreement}"clientPublicKey":"{key}"}}"#);
-        refused(agreement, &good(Wire::One).body(body));
+        refused(agreement, &good(Wire::V1).body(body));
     }
 }
 
@@ -280,7 +280,7 @@ fn any_content_type_any_case_and_any_framing_is_taken() {
 #[test]
 fn a_request_that_comes_a_byte_at_a_time_is_answered() {
     let mut connection = Connection::open(server()).unwrap();
-    for byte in good(Wire::Two).bytes() {
+    for byte in good(Wire::V2).bytes() {
         connection.write(&[byte]).unwrap();
         std::thread::sleep(Duration::from_micros(300));
     }
@@ -310,21 +310,21 @@ fn bodies_up_to_64_kib_are_taken_and_longer_ones_are_413_that_the_client_can_rea
 
 #[test]
 fn the_same_nonce_again_is_refused_in_the_scope_of_its_client_and_on_wire_1_in_one_scope() {
-    let request = good(Wire::Two);
+    let request = good(Wire::V2);
     accepted("first", &request);
     refused("again", &request);
-    let other_body = request.clone().body(good(Wire::Two).body_bytes());
+    let other_body = request.clone().body(good(Wire::V2).body_bytes());
     refused("again with another key", &other_body);
     let nonce_of = request.value("x-idempotency-key").unwrap().split_once('.').unwrap().1.to_owned();
-    refused("again with another stamp", &stamped(Wire::Two, &(now_ms() - 5).to_string(), &nonce_of));
+    refused("again with another stamp", &stamped(Wire::V2, &(now_ms() - 5).to_string(), &nonce_of));
     accepted("another client", &request.clone().set("X-ClientId", "someone-else"));
     let v1 = request.target("/v1/session/init").send(server()).unwrap();
     assert_eq!(v1.status, 409, "both families share the client's scope: {}", v1.text());
 
-    let request = good(Wire::One);
+    let request = good(Wire::V1);
     accepted("first", &request);
     refused("again", &request);
-    refused("again with another body", &request.body(good(Wire::One).body_bytes()));
+    refused("again with another body", &request.body(good(Wire::V1).body_bytes()));
 }
 
 #[test]
@@ -340,12 +340,12 @@ fn a_request_that_fails_its_form_burns_no_nonce() {
 #[test]
 fn other_methods_are_405_and_other_paths_404() {
     for method in ["GET", "PUT", "DELETE", "PATCH"] {
-        let answer = good(Wire::Two).method(method).send(server()).unwrap();
+        let answer = good(Wire::V2).method(method).send(server()).unwrap();
         answer.assert_error(method, 405, "METHOD_NOT_ALLOWED");
         assert_eq!(answer.header("allow"), Some("POST, OPTIONS"));
     }
     for path in ["/session/init/", "/session/init/x", "/session/inits", "/nowhere", "/"] {
-        good(Wire::Two).target(path).send(server()).unwrap().assert_error(path, 404, "NOT_FOUND");
+        good(Wire::V2).target(path).send(server()).unwrap().assert_error(path, 404, "NOT_FOUND");
     }
 }
 
@@ -359,10 +359,10 @@ fn junk_instead_of_http_closes_the_connection_and_harms_nobody() {
     }
     // A Content-Length below the length of the body, and two that differ.
     let mut connection = Connection::open(server()).unwrap();
-    connection.write(&good(Wire::Two).header("Content-Length", "3").bytes()).unwrap();
+    connection.write(&good(Wire::V2).header("Content-Length", "3").bytes()).unwrap();
     let answer = connection.read_answer("POST").unwrap();
     answer.assert_error("a body cut by its own length", 400, "CRYPTO_ERROR");
-    let answer = good(Wire::Two).header("Content-Length", "3").header("Content-Length", "4").send(server()).unwrap();
+    let answer = good(Wire::V2).header("Content-Length", "3").header("Content-Length", "4").send(server()).unwrap();
     assert_eq!(answer.status, 400);
-    accepted("afterwards", &good(Wire::Two));
+    accepted("afterwards", &good(Wire::V2));
 }

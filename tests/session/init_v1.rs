@@ -25,7 +25,7 @@ fn server() -> SocketAddr {
 }
 
 fn good() -> Request {
-    init(Wire::Two, PATH, CLIENT_ID, None).1
+    init(Wire::V2, PATH, CLIENT_ID, None).1
 }
 
 fn body(key: &str) -> String {

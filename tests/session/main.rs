@@ -19,5 +19,5 @@ use sealway_proto::wire::Wire;
 /// Path of the `sealway` binary under test.
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 /// The wires that these tests speak.
-const BOTH: [Wire; 2] = [Wire::One, Wire::Two];
+const BOTH: [Wire; 2] = [Wire::V1, Wire::V2];
 const MIB: usize = 1024 * 1024;

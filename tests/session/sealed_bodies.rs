@@ -67,7 +67,7 @@ fn received(request: &Request) -> (Received, Vec<u8>) {
 
 #[test]
 fn a_purchase_goes_through_on_every_family_and_wire() {
-    for (wire, path) in [(Wire::One, "/session/init"), (Wire::Two, "/session/init"), (Wire::Two, "/v1/session/init")] {
+    for (wire, path) in [(Wire::V1, "/session/init"), (Wire::V2, "/session/init"), (Wire::V2, "/v1/session/init")] {
         let agreed = Agreed::open(server(), wire, path).unwrap();
         let (answer, plain) = agreed.call(PURCHASE, ORDER).unwrap();
         assert_eq!(answer.status, 200);
@@ -110,7 +110,7 @@ fn a_plaintext_that_the_demo_service_does_not_take_is_400() {
 
 #[test]
 fn a_wire_2_answer_has_its_headers_and_a_fresh_key() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let before = now_ms();
     let (first, _) = agreed.call(PURCHASE, ORDER).unwrap();
     let (second, _) = agreed.call(PURCHASE, ORDER).unwrap();
@@ -128,7 +128,7 @@ fn a_wire_2_answer_has_its_headers_and_a_fresh_key() {
 
 #[test]
 fn a_wire_1_answer_has_the_seven_headers_and_text() {
-    let agreed = agreed(Wire::One);
+    let agreed = agreed(Wire::V1);
     let (answer, _) = agreed.call(PURCHASE, ORDER).unwrap();
     let header = |name| answer.header(name).unwrap();
     let aad = String::from_utf8(base64::decode(header("x-aad")).unwrap()).unwrap();
@@ -146,7 +146,7 @@ fn a_wire_1_answer_has_the_seven_headers_and_text() {
 
 #[test]
 fn wire_2_bodies_from_28_bytes_to_1_mib_are_taken() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let (request, _) = agreed.seal("/len", b"");
     assert_eq!(request.body_bytes().len(), 28);
     for len in [0, 1, 12, 27] {
@@ -170,7 +170,7 @@ fn wire_2_bodies_from_28_bytes_to_1_mib_are_taken() {
 
 #[test]
 fn wire_1_bodies_up_to_1_mib_of_text_are_taken() {
-    let agreed = agreed(Wire::One);
+    let agreed = agreed(Wire::V1);
     for (len, text) in [(0, 0), (1, 4), (MIB / 4 * 3 - 1, MIB), (MIB / 4 * 3, MIB)] {
         let (request, pending) = agreed.seal("/len", &vec![7; len]);
         assert_eq!(request.body_bytes().len(), text);
@@ -188,7 +188,7 @@ fn wire_1_bodies_up_to_1_mib_of_text_are_taken() {
 
 #[test]
 fn a_route_may_have_a_bound_of_its_own() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let (request, pending) = agreed.seal("/small/len", &[0; 72]);
     open(&pending, &request.send(server()).unwrap()).unwrap();
     let (request, _) = agreed.seal("/small/len", &[0; 73]);
@@ -241,7 +241,7 @@ fn the_service_receives_the_plaintext_as_json_and_no_trace_of_the_seal() {
             .header("X-Request-Id", "kept")
             .header("Authorization", "Bearer kept")
             .header("Cookie", "a=b");
-        let request = if wire == Wire::One { request.header("X-ClientId", CLIENT_ID) } else { request };
+        let request = if wire == Wire::V1 { request.header("X-ClientId", CLIENT_ID) } else { request };
         let (received, body) = received(&request);
         assert_eq!(received.method_and_target(), ("POST", format!("{path}?a=1&b=%2F&a=2").as_str()));
         assert_eq!(body, b"plain text");
@@ -287,14 +287,14 @@ fn the_service_receives_the_plaintext_as_json_and_no_trace_of_the_seal() {
 
 #[test]
 fn a_route_may_say_another_content_type() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let (seen, body) = received(&agreed.seal("/xml/a", b"<a/>").0.set("Content-Type", "text/plain"));
     assert_eq!((seen.header("content-type"), body.as_slice()), (Some("application/xml"), &b"<a/>"[..]));
 }
 
 #[test]
 fn conditions_and_ranges_on_the_sealed_body_do_not_reach_the_service() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let request = agreed.seal("/x", b"x").0;
     let request = request.header("Range", "bytes=0-1").header("If-None-Match", "*").header("Accept-Encoding", "gzip");
     let (seen, _) = received(&request.header("Content-Encoding", "identity"));

@@ -38,8 +38,8 @@ fn expired(what: &str, request: &Request) {
 
 fn headers_of(wire: Wire) -> &'static [&'static str] {
     match wire {
-        Wire::One => &["X-Kid", "X-Nonce", "X-Timestamp", "X-Enc-Alg", "X-IV", "X-Tag", "X-AAD"],
-        Wire::Two | Wire::Three => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
+        Wire::V1 => &["X-Kid", "X-Nonce", "X-Timestamp", "X-Enc-Alg", "X-IV", "X-Tag", "X-AAD"],
+        Wire::V2 | Wire::Native => &["X-Kid", "X-Idempotency-Key", "X-ClientId"],
     }
 }
 
@@ -125,7 +125,7 @@ fn the_session_is_looked_up_before_client_body_and_tag_and_after_all_headers() {
         refused("old and unknown", &stale);
         let reserved = agreed.seal_as(PURCHASE, ORDER, &now_ms().to_string(), "r-1").0.set("X-Kid", unknown.clone());
         refused("an answer's nonce and unknown", &reserved);
-        if wire == Wire::Two {
+        if wire == Wire::V2 {
             expired("another client", &lost().set("X-ClientId", "another"));
             refused("shape", &lost().set("X-Idempotency-Key", "x"));
         }
@@ -134,10 +134,10 @@ fn the_session_is_looked_up_before_client_body_and_tag_and_after_all_headers() {
 
 #[test]
 fn a_session_opens_for_its_own_client_and_wire_alone() {
-    let (one, two) = (agreed(Wire::One), agreed(Wire::Two));
+    let (one, two) = (agreed(Wire::V1), agreed(Wire::V2));
     refused("another client id", &two.seal(PURCHASE, ORDER).0.set("X-ClientId", "another"));
     refused("the id in another case", &two.seal(PURCHASE, ORDER).0.set("X-ClientId", CLIENT_ID.to_uppercase()));
-    let other = Agreed::open_as(server(), Wire::Two, "/session/init", "another", None).unwrap();
+    let other = Agreed::open_as(server(), Wire::V2, "/session/init", "another", None).unwrap();
     refused("another's session", &other.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", two.id())));
     refused("wire 1 on a wire 2 session", &one.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", two.id())));
     refused("wire 2 on a wire 1 session", &two.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", one.id())));
@@ -149,7 +149,7 @@ fn a_session_opens_for_its_own_client_and_wire_alone() {
 
 #[test]
 fn a_changed_bit_anywhere_is_400() {
-    let agreed = agreed(Wire::Two);
+    let agreed = agreed(Wire::V2);
     let (request, _) = agreed.seal(PURCHASE, ORDER);
     for at in [0, 11, 12, 20, request.body_bytes().len() - 16, request.body_bytes().len() - 1] {
         let mut body = request.body_bytes().to_vec();
@@ -169,7 +169,7 @@ fn a_changed_bit_anywhere_is_400() {
 
 #[test]
 fn wire_1_holds_every_header_to_what_was_sealed() {
-    let agreed = agreed(Wire::One);
+    let agreed = agreed(Wire::V1);
     let (request, _) = agreed.seal(PURCHASE, ORDER);
     let aad = String::from_utf8(base64::decode(request.value("x-aad").unwrap()).unwrap()).unwrap();
     let iv = base64::decode(request.value("x-iv").unwrap()).unwrap();
@@ -238,7 +238,7 @@ fn reflected(answer: &Answer, wire: Wire) -> Request {
             request = request.header(name, answer.header(name).unwrap());
         }
     }
-    if wire == Wire::Two { request.header("X-ClientId", CLIENT_ID) } else { request }
+    if wire == Wire::V2 { request.header("X-ClientId", CLIENT_ID) } else { request }
 }
 
 #[test]
@@ -283,21 +283,20 @@ fn other_methods_are_405_and_options_answers() {
 fn a_full_nonce_store_is_400_on_sealed_calls() {
     let config = format!("{CONFIG}replay: {{ nonces_max: 1000 }}\n");
     let server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
     let first = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(first.send(server.address()).unwrap().status, 200);
     // One session uses the rest of the first half, and then many use their share.
-    let others: Vec<_> =
-        (0..101).map(|_| Agreed::open(server.address(), Wire::Two, "/session/init").unwrap()).collect();
+    let others: Vec<_> = (0..101).map(|_| Agreed::open(server.address(), Wire::V2, "/session/init").unwrap()).collect();
     for n in 0..999 {
         let agreed = if n < 495 { &agreed } else { &others[(n - 495) / 5] };
         connection.write(&agreed.seal(PURCHASE, b"{}").0.header("Connection", "keep-alive").bytes()).unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().status, 400, "the demo service takes no such purchase");
     }
-    let last = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let last = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let refused = last.seal(PURCHASE, ORDER).0.send(server.address()).unwrap();
     refused.assert_error("full", 400, "CRYPTO_ERROR");
     first.send(server.address()).unwrap().assert_error("nothing was evicted", 400, "CRYPTO_ERROR");
-    assert_eq!(Agreed::open(server.address(), Wire::Two, "/session/init").unwrap().answer.status, 200, "inits go on");
+    assert_eq!(Agreed::open(server.address(), Wire::V2, "/session/init").unwrap().answer.status, 200, "inits go on");
 }

@@ -41,17 +41,17 @@ fn after_all_kinds_of_traffic_the_log_at_its_loudest_holds_nothing_secret() {
     let mut secrets: Vec<Vec<u8>> = [ASKED, TOLD, TOKEN, ADMIN_TOKEN].map(|text| text.as_bytes().to_vec()).into();
     let order = format!(r#"{{"schemeCode":"{ASKED}","amount":5000}}"#);
     for (wire, path) in [
-        (Wire::One, "/session/init"),
-        (Wire::Two, "/session/init"),
-        (Wire::Two, "/v1/session/init"),
-        (Wire::One, "/session/init/anon"),
+        (Wire::V1, "/session/init"),
+        (Wire::V2, "/session/init"),
+        (Wire::V2, "/v1/session/init"),
+        (Wire::V1, "/session/init/anon"),
     ] {
         let agreed = Agreed::open(to, wire, path).unwrap();
         let (finish, request) = init(wire, path, CLIENT_ID, None);
         let answer = request.header("Authorization", format!("Bearer {TOKEN}")).send(to).unwrap();
         assert_eq!(answer.status, 200);
         drop(finish);
-        if wire == Wire::Two {
+        if wire == Wire::V2 {
             let key = Request::get(&format!("/v1/session/{}", agreed.id())).header("X-ClientId", CLIENT_ID);
             let text = key.send(to).unwrap().json()["sessionKey"].as_str().unwrap().to_owned();
             let by_admin = key.header("Authorization", format!("Bearer {ADMIN_TOKEN}")).send(server.admin()).unwrap();
@@ -112,7 +112,7 @@ fn visible(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
 fn all_opening_failures_look_alike_from_outside_and_log_and_metrics_have_their_class() {
     let mut server = start("demo:", "info");
     let to = server.address();
-    let wire_2 = Agreed::open(to, Wire::Two, "/session/init").unwrap().id();
+    let wire_2 = Agreed::open(to, Wire::V2, "/session/init").unwrap().id();
     for wire in BOTH {
         let agreed = Agreed::open(to, wire, "/session/init").unwrap();
         let other = Agreed::open(to, wire, "/session/init").unwrap();
@@ -144,13 +144,13 @@ fn all_opening_failures_look_alike_from_outside_and_log_and_metrics_have_their_c
             ("header_invalid", good().header("X-Kid", format!("session:{}", agreed.id()))),
         ];
         match wire {
-            Wire::One => faults.extend([
+            Wire::V1 => faults.extend([
                 ("base64_invalid", good().body("*")),
                 ("aad_mismatch", good().set("X-AAD", wire_base64::encode(b"x"))),
                 ("wire_mismatch", good().set("X-Kid", format!("session:{wire_2}"))),
                 ("aad_mismatch", others().set("X-Kid", format!("session:{}", agreed.id()))),
             ]),
-            Wire::Two | Wire::Three => faults.extend([
+            Wire::V2 | Wire::Native => faults.extend([
                 ("unsealable", flipped(usize::MAX)),
                 ("unsealable", others().set("X-Kid", format!("session:{}", agreed.id()))),
                 ("body_too_short", good().body("x")),

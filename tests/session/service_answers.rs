@@ -146,7 +146,7 @@ fn any_other_status_is_kept_and_its_body_sealed() {
             assert_eq!(answer.status, status);
             assert_eq!(answer.header("x-kid"), Some(format!("session:{}", agreed.id()).as_str()), "{status}");
             assert_eq!(open(&pending, &answer).unwrap(), b"from the service", "{status}");
-            if wire == Wire::One {
+            if wire == Wire::V1 {
                 let mut other = answer.clone();
                 other.status = 200;
                 assert!(open(&pending, &other).is_err(), "wire 1 binds the status");

@@ -66,7 +66,7 @@ fn a_postmaster_killed_again_and_again_under_load_loses_no_acknowledged_session(
 
 fn refused_in_time(target: SocketAddr, path: &str) {
     let started = Instant::now();
-    let answer = init(Wire::Two, path, CLIENT_ID, None).1.send(target).unwrap();
+    let answer = init(Wire::V2, path, CLIENT_ID, None).1.send(target).unwrap();
     let took = started.elapsed();
     assert_eq!(answer.status, 503, "{path}: {}", answer.text());
     assert!(answer.header("retry-after").is_some() && took < REFUSAL_MAX, "{path}: {took:?}");
@@ -94,7 +94,7 @@ fn with_postgresql_out_of_reach_sessions_at_hand_work_and_inits_are_refused_in_t
     load.wait_for_purchases(100, SOON);
     let targets = fleet.addresses();
     let agreed: Vec<Agreed> =
-        targets.iter().map(|target| Agreed::open(*target, Wire::Two, "/session/init").unwrap()).collect();
+        targets.iter().map(|target| Agreed::open(*target, Wire::V2, "/session/init").unwrap()).collect();
     for fault in &FAULTS {
         println!("-- {}", fault.name);
         for agreed in &agreed {
@@ -128,7 +128,7 @@ fn with_postgresql_out_of_reach_sessions_at_hand_work_and_inits_are_refused_in_t
             assert_eq!((body["status"].as_str(), body["postgres"].as_str()), (Some("ok"), Some("ok")), "{body}");
         }
         for target in &targets {
-            Agreed::open(*target, Wire::Two, "/session/init").unwrap();
+            Agreed::open(*target, Wire::V2, "/session/init").unwrap();
         }
         load.run_for(Duration::from_secs(1));
         load.run_for(Duration::from_secs(1)).assert_calm("after", 50);

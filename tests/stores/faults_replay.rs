@@ -65,7 +65,7 @@ fn steps(fleet: &Fleet, ground: Option<&Ground>) {
     let targets = fleet.addresses();
     let stepped = targets.len() - 1;
     let mut finished = captured(fleet, 100);
-    let agreed = Agreed::open_as(targets[0], Wire::Two, "/session/init", "stepper", Some(3600)).unwrap();
+    let agreed = Agreed::open_as(targets[0], Wire::V2, "/session/init", "stepper", Some(3600)).unwrap();
     for edge in [WINDOW_MS / 2, WINDOW_MS - 1000, WINDOW_MS + 1000, 2 * WINDOW_MS - 1000, 2 * WINDOW_MS + 1000, HOUR_MS]
     {
         for offset_ms in [edge, -edge, 0] {

@@ -9,7 +9,7 @@ use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, non
 
 use crate::BINARY;
 
-const BOTH: [Wire; 2] = [Wire::One, Wire::Two];
+const BOTH: [Wire; 2] = [Wire::V1, Wire::V2];
 const CONFIG: &str = "
 routes:
   - { match: { path_prefix: [/session/, /v1/session/], path: [/health, /ready] }, sessions: {} }
@@ -88,7 +88,7 @@ fn a_session_survives_a_restart_and_no_replay_is_readmitted() {
 fn a_revoked_session_stays_revoked_over_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path());
-    let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     let delete = Request::new("DELETE", &format!("/admin/sessions/{}", agreed.id()));
     let delete = delete.header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     assert_eq!(delete.send(server.admin()).unwrap().status, 200);
@@ -111,7 +111,7 @@ fn no_file_of_the_store_holds_a_session_key_in_any_spelling() {
     let mut server = start(folder.path());
     let mut keys = Vec::new();
     for _ in 0..5 {
-        let agreed = Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+        let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
         agreed.call(PURCHASE, ORDER).unwrap();
         let key = Request::get(&format!("/v1/session/{}", agreed.id())).header("X-ClientId", CLIENT_ID);
         let key = key.send(server.address()).unwrap().json()["sessionKey"].as_str().unwrap().to_owned();
@@ -146,7 +146,7 @@ fn the_key_file_that_is_made_is_for_its_owner_alone_and_without_it_nothing_start
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path());
-    Agreed::open(server.address(), Wire::Two, "/session/init").unwrap();
+    Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
     end(&mut server, End::Term);
     let kek = folder.path().join("sessions.kek");
     assert_eq!(std::fs::metadata(&kek).unwrap().permissions().mode() & 0o777, 0o600);
@@ -181,7 +181,7 @@ fn a_store_that_cannot_write_refuses_with_503_and_health_says_so() {
         let answer = init(wire, "/session/init", CLIENT_ID, None).1.send(server.address()).unwrap();
         answer.assert_error("init", 503, "SERVICE_UNAVAILABLE");
     }
-    let answer = init(Wire::Two, "/v1/session/init", CLIENT_ID, None).1.send(server.address()).unwrap();
+    let answer = init(Wire::V2, "/v1/session/init", CLIENT_ID, None).1.send(server.address()).unwrap();
     assert_eq!((answer.status, answer.json()["error"].as_str()), (503, Some("Service Unavailable")));
     for agreed in &agreed {
         // A stamp in the future must be on disk before the nonce is granted.
@@ -220,7 +220,7 @@ fn many_sessions_survive_a_kill_in_the_middle_of_inits() {
         .map(|_| {
             std::thread::spawn(move || {
                 let mut agreed = Vec::new();
-                while let Ok(session) = Agreed::open(address, Wire::Two, "/session/init") {
+                while let Ok(session) = Agreed::open(address, Wire::V2, "/session/init") {
                     agreed.push(session);
                 }
                 agreed

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use sealway_proto::crypto::{RandomPool, default_provider};
-use sealway_proto::session::three::{ClientSession, InnerHeaders, Read, RequestLine, SealedRequest};
+use sealway_proto::session::native::{ClientSession, InnerHeaders, Read, RequestLine, SealedRequest};
 use sealway_proto::session::{Fresh, SealBuffer, SealRandoms, SealedCall, Session};
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
@@ -20,7 +20,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     println!("| plaintext | wire 1 µs | wire 2 µs | wire 3 µs | to wire 2 | goal | |");
     println!("| --- | ---: | ---: | ---: | ---: | ---: | --- |");
     for (name, len, count) in [("256 B", 256, 2000), ("1 KiB", 1024, 2000), ("64 KiB", 65_536, 200)] {
-        let (mut one, mut two, mut three) = (old(Wire::One, len)?, old(Wire::Two, len)?, native(len)?);
+        let (mut one, mut two, mut three) = (old(Wire::V1, len)?, old(Wire::V2, len)?, native(len)?);
         let ([one, two, three], _) = compare(count, [&mut one, &mut two, &mut three]);
         let (more, ratio) = ((three - two) / 1000.0, three / two);
         let (goal, met) = match len {
@@ -78,7 +78,7 @@ fn serve(
     session: &Arc<Session>,
     outer: &Vec<(String, String)>,
     mut input: &[u8],
-) -> sealway_proto::session::three::Reply {
+) -> sealway_proto::session::native::Reply {
     let line = RequestLine { method: "POST", target: TARGET };
     let request = SealedRequest::parse(outer, line).unwrap();
     let policy = ReplayPolicy::default();
@@ -98,7 +98,7 @@ fn serve(
 }
 
 fn answer(
-    reply: sealway_proto::session::three::Reply,
+    reply: sealway_proto::session::native::Reply,
     inner: &InnerHeaders,
     body: &[u8],
     pool: &mut RandomPool,

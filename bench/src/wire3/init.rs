@@ -8,7 +8,7 @@ use aws_lc_rs::kem::{DecapsulationKey, EncapsulationKey, ML_KEM_768};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
 use sealway_proto::crypto::agreement::Curve;
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 
 use super::{Service, client_init, compare};
 use crate::table::{us, verdict};

@@ -15,7 +15,7 @@ use sealway_proto::crypto::rust_crypto::RustCrypto;
 use sealway_proto::crypto::{AeadKey, MacKey};
 use sealway_proto::session::Auth;
 use sealway_proto::session::Session;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, FrameSealer, InitRequest, KeyId, Read, RequestLine, SealedRequest,
     ServerRandoms, ShareKey, Suite, Terms, agree,
 };

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use sealway_proto::session::three::{FrameOpener, Read, RequestLine, SealedRequest};
+use sealway_proto::session::native::{FrameOpener, Read, RequestLine, SealedRequest};
 use sealway_proto::wire::ReplayPolicy;
 
 use super::{NOW, agreed, compare, provider};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sealway_proto::Error;
 use sealway_proto::session::Session;
-use sealway_proto::session::three::{Read, RequestLine, SealedRequest};
+use sealway_proto::session::native::{Read, RequestLine, SealedRequest};
 use sealway_proto::wire::ReplayPolicy;
 
 use super::calls::request;

@@ -79,7 +79,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     wrap_anew(&service);
     let dev = settings.is_dev.then(|| Inputs::load(&settings.benchmark)).transpose().map_err(Failure::wrong)?;
     let calls_memory = settings.calls_memory;
-    let options = Options { has_old_wires: settings.has_old_wires, dev, calls_memory };
+    let options = Options { has_earlier_wires: settings.has_earlier_wires, dev, calls_memory };
     let wires = Wires::new(service.clone(), options);
     let path = socket.path().to_owned();
     let server = Server::start(socket, Arc::new(wires), settings.limits, shutdown).map_err(Failure::other)?;

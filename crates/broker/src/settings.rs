@@ -74,7 +74,7 @@ pub struct Settings {
     /// Address of the metrics endpoint; `None` for no endpoint.
     pub metrics: Option<SocketAddr>,
     /// True if the wires W0 to W2 are served.
-    pub has_old_wires: bool,
+    pub has_earlier_wires: bool,
     /// True if Benchmark and FakeEndpoint are served.
     pub is_dev: bool,
     /// Bounds on connections and their calls.
@@ -164,7 +164,7 @@ impl Settings {
             durability,
             callers,
             metrics,
-            has_old_wires: has_compat,
+            has_earlier_wires: has_compat,
             is_dev,
             limits,
             calls_memory,

@@ -53,7 +53,7 @@ fn wires_with(calls_memory: usize, dev: Option<Inputs>) -> (TempDir, Arc<Wires>)
         owner: Callers::only(uid()),
         is_fips: false,
     };
-    let options = Options { has_old_wires: true, dev, calls_memory };
+    let options = Options { has_earlier_wires: true, dev, calls_memory };
     (ground, Arc::new(Wires::new(Arc::new(service), options)))
 }
 

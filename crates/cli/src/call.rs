@@ -24,13 +24,13 @@ const ROOT_LEN_MAX: u64 = 1024;
 
 /// Makes the call: prints the opened answer on standard output, and requested details on standard error.
 pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
-    let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::Two } else { Wire::Three });
+    let wire = args.wire.unwrap_or(if args.init.is_some() { Wire::V2 } else { Wire::Native });
     let (method, url) = target(&args, wire)?;
     let mut headers = headers(&args.headers)?;
-    if wire != Wire::Three {
+    if wire != Wire::Native {
         refuse_new(&args)?;
     }
-    let trust = if wire == Wire::Three { trust(&args)? } else { Trust::Keys(Vec::new()) };
+    let trust = if wire == Wire::Native { trust(&args)? } else { Trust::Keys(Vec::new()) };
     let init = init_path(args.init, wire)?;
     let mut settings = Client::builder(url.clone()).wire(wire).init_path(init).client_id(&args.client_id);
     settings = settings.timeout(Duration::from_millis(args.timeout_ms)).trust(trust.clone());
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
         settings = settings.key_log(file.clone());
     }
     let data = args.data.as_deref().map_or(Ok(Vec::new()), data)?;
-    if wire == Wire::Three && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
+    if wire == Wire::Native && serde_json::from_slice::<serde::de::IgnoredAny>(&data).is_ok() {
         headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
     }
     let client = settings.connect().await?;
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, path.parse()?, headers);
     let (status, timings) = exchange(&args, wire, &client, request).await?;
     if args.verbose {
-        let init = if wire == Wire::Three { INIT_PATH } else { init };
+        let init = if wire == Wire::Native { INIT_PATH } else { init };
         tell(format_args!("{}", summary::lay_out(&[(init, &session.timings), (path, &timings)])));
     }
     // The session would expire by itself; an error here does not matter, as the answer is complete.
@@ -102,7 +102,7 @@ async fn exchange(
     let trace = head.extensions.get::<Trace>().context("an exchange without a trace")?;
     if args.verbose {
         tell(format_args!("{}", shown(&method, &path, head.status, trace)));
-        for (name, value) in head.headers.iter().filter(|_| wire == Wire::Three) {
+        for (name, value) in head.headers.iter().filter(|_| wire == Wire::Native) {
             tell(format_args!("< sealed: {name}: {}", String::from_utf8_lossy(value.as_bytes())));
         }
     }
@@ -159,13 +159,13 @@ impl<'a> Out<'a> {
 fn target(args: &Call, wire: Wire) -> anyhow::Result<(Method, Uri)> {
     let (method, url) = match args.target.as_slice() {
         [method, url] => (method.to_ascii_uppercase(), url),
-        [url] if args.data.is_none() && wire == Wire::Three => ("GET".into(), url),
+        [url] if args.data.is_none() && wire == Wire::Native => ("GET".into(), url),
         [url] => ("POST".into(), url),
         _ => bail!("expected METHOD and URL"),
     };
     let method: Method =
         method.parse().with_context(|| format!("METHOD: \"{method}\" is no HTTP method, such as POST"))?;
-    if wire != Wire::Three && method != Method::POST {
+    if wire != Wire::Native && method != Method::POST {
         bail!("METHOD: wires 1 and 2 seal POST alone, not {method}");
     }
     let parsed: Option<Uri> = url.parse().ok();
@@ -177,10 +177,10 @@ fn target(args: &Call, wire: Wire) -> anyhow::Result<(Method, Uri)> {
 
 fn init_path(init: Option<Family>, wire: Wire) -> anyhow::Result<&'static str> {
     Ok(match (init.unwrap_or(Family::Session), wire) {
-        (_, Wire::Three) if init.is_some() => bail!("--init is of wires 1 and 2: wire 3 has one way"),
+        (_, Wire::Native) if init.is_some() => bail!("--init is of wires 1 and 2: wire 3 has one way"),
         (Family::Session, _) => "/session/init",
-        (Family::V1, Wire::Two) => "/v1/session/init",
-        (Family::Anon, Wire::One) => "/session/init/anon",
+        (Family::V1, Wire::V2) => "/v1/session/init",
+        (Family::Anon, Wire::V1) => "/session/init/anon",
         (Family::V1, _) => bail!("--init v1: wire 2 alone has it"),
         (Family::Anon, _) => bail!("--init anon: wire 1 alone has it"),
     })

@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow, bail};
 use http::Request;
 use sealway_client::native::INIT_PATH;
 use sealway_client::{Body, Builder, Client, Error, Pin, Trace, Trust};
-use sealway_proto::session::three::KeyId;
+use sealway_proto::session::native::KeyId;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{Clock, SystemClock, iso8601};
 use sealway_sessions::identity::{

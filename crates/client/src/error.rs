@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use sealway_proto::session::three::problem::PROBLEMS;
+use sealway_proto::session::native::problem::PROBLEMS;
 use serde_json::{Map, Value};
 
 /// Failure of a call, or of the agreement of its session.

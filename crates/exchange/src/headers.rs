@@ -2,7 +2,7 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::session::SessionRecord;
-use sealway_proto::session::three::{InnerHeaders, may_be_inner};
+use sealway_proto::session::native::{InnerHeaders, may_be_inner};
 use sealway_proto::wire::header::SEALING;
 use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_claimed, is_forged, is_of_way};
 use sealway_proto::wire::{Field, stripped};
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_service_receives_the_headers_of_each_vector() {
-        let vectors = sealway_testkit::session3_vectors::load_headers3().unwrap();
+        let vectors = sealway_testkit::native_vectors::load_native_headers().unwrap();
         assert!(vectors.len() >= 100);
         for (name, vector) in vectors {
             let (mut inner, mut headers) = (InnerHeaders::new(), HeaderMap::new());
@@ -301,7 +301,7 @@ mod tests {
     fn a_service_is_told_who_its_client_is_in_headers_that_two_clients_never_share() {
         let record = |subject: &str, tenant: Option<&str>| SessionRecord {
             id: SessionId::from_random(&[1; 16], false),
-            wire: Wire::Three,
+            wire: Wire::Native,
             client_id: Some(" web 100%".into()),
             subject: Some(subject.into()),
             tenant: tenant.map(Into::into),

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::limits::FRAME_LEN_MAX;
-use sealway_proto::session::three::{FrameSealer, InnerHeaders};
+use sealway_proto::session::native::{FrameSealer, InnerHeaders};
 
 use crate::body::{Body, BoxError};
 

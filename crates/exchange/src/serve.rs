@@ -18,7 +18,7 @@ use sealway_proto::exchange::{
     unadmitted, wire_of,
 };
 use sealway_proto::limits::FRAME_LEN_MAX;
-use sealway_proto::session::three::{InnerHeaders, RequestLine};
+use sealway_proto::session::native::{InnerHeaders, RequestLine};
 use sealway_proto::session::{SealBuffer, Session};
 use sealway_proto::wire::header::X_SEALED;
 
@@ -246,7 +246,8 @@ async fn open<S: Sessions, B: Incoming>(
     let kept = rules.kept.and_then(|kept| Some((kept, opening.fingerprint(provider, &first)?)));
     let opened = opening.open(provider, first, &mut |step| timing.lap(step.name()))?;
     // A stamp that left the window while the body arrived is answered with the server's time, as one outside it at first.
-    let unadmitted = |refusal| unadmitted(provider, &session, &headers, request_line(parts), sessions.now_ms(), refusal);
+    let unadmitted =
+        |refusal| unadmitted(provider, &session, &headers, request_line(parts), sessions.now_ms(), refusal);
     let fresh = match (admit(&**sessions, &session, opened.claim()).await, &kept) {
         (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
             drop(reader);

@@ -11,12 +11,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ground::{DATA, Ground, HEADERS, PATIENCE, RST_STREAM, SETTINGS, frame, until};
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 use sealway_proto::wire::{SessionId, Wire};
+use sealway_testkit::native_client::{code, init, offer};
 use sealway_testkit::raw_http::{Connection, Request, find};
 use sealway_testkit::upstream::{Upstream, answer};
 use sealway_testkit::wire_client::Agreed as AgreedOld;
-use sealway_testkit::wire3_client::{code, init, offer};
 use serde_json::json;
 
 fn answering() -> Upstream {
@@ -94,10 +94,10 @@ fn a_session_and_a_stamp_are_looked_at_again_when_the_body_is_there() {
     let upstream = answering();
     let mut told = Vec::new();
     for late in ["revoked", "too old"] {
-        for wire in [Wire::One, Wire::Two, Wire::Three] {
+        for wire in [Wire::V1, Wire::V2, Wire::Native] {
             let ground = Ground::before(upstream.address, "required", "auto");
             let (id, request) = match wire {
-                Wire::Three => {
+                Wire::Native => {
                     let agreed = ground.agree();
                     (agreed.session.agreed().session_id, agreed.seal("POST", "/x", &[b"late"]).0)
                 }
@@ -205,7 +205,7 @@ fn interim_answers_never_leave_a_seal_and_follow_the_rules_of_headers_elsewhere(
     assert!(line.starts_with("HTTP/1.1 103"), "{line}");
     assert_eq!((find(&headers, "link"), find(&headers, "x-edge")), (Some("</x>"), Some("1")));
     assert_eq!(find(&headers, "x-internal"), None, "{headers:?}");
-    let (agreed, old) = (ground.agree(), AgreedOld::open(ground.address, Wire::Two, "/session/init").unwrap());
+    let (agreed, old) = (ground.agree(), AgreedOld::open(ground.address, Wire::V2, "/session/init").unwrap());
     for request in [agreed.seal("GET", "/sealed/x", &[]).0, old.seal("/sealed/x", b"{}").0] {
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&request.bytes()).unwrap();

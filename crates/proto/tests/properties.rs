@@ -30,10 +30,10 @@ fn provider() -> &'static dyn Provider {
 struct Kind(Wire, Family);
 
 const KINDS: [Kind; 4] = [
-    Kind(Wire::One, Family::Session),
-    Kind(Wire::One, Family::Anonymous),
-    Kind(Wire::Two, Family::Session),
-    Kind(Wire::Two, Family::V1),
+    Kind(Wire::V1, Family::Session),
+    Kind(Wire::V1, Family::Anonymous),
+    Kind(Wire::V2, Family::Session),
+    Kind(Wire::V2, Family::V1),
 ];
 
 fn kinds() -> impl Strategy<Value = Kind> {
@@ -164,7 +164,7 @@ proptest! {
         let (sealed, pending) = client.seal(PATH, buffer(b"{}"), NOW, &parts.randoms(), &mut |_| ()).unwrap();
         let opened =
             pending.open(&sealed.headers, status, sealed.body, NOW, &ReplayPolicy::default(), &mut |_| ()).map(|_| ());
-        let want = if kind.0 == Wire::One { Error::AadMismatch } else { Error::AnswerMismatch };
+        let want = if kind.0 == Wire::V1 { Error::AadMismatch } else { Error::AnswerMismatch };
         prop_assert_eq!(opened, Err(want));
     }
 

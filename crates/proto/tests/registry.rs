@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sealway_proto::exchange::{Form, Rejection};
-use sealway_proto::session::three::problem::{PROBLEM_URN, PROBLEMS};
+use sealway_proto::session::native::problem::{PROBLEM_URN, PROBLEMS};
 use sealway_proto::wire::header::{SEALING, X_KID};
 use sealway_proto::wire::stripped::{CLAIMED_PREFIXES, ORIGIN, ORIGIN_PREFIXES, WAY};
 use sealway_proto::{Blame, Error};
@@ -152,7 +152,9 @@ fn a_server_answers_each_error_as_the_registry_says() {
 
 #[test]
 fn every_code_and_every_public_error_has_a_remedy() {
-    for section in ["errors", "public", "problems", "channel_errors", "channel_client_errors", "rpc_errors"] {
+    for section in
+        ["errors", "public", "problems", "client_errors", "channel_errors", "channel_client_errors", "rpc_errors"]
+    {
         for (code, entry) in registry(section) {
             let remedy = entry.get("remedy").and_then(Value::as_str).unwrap_or_default();
             assert!(remedy.ends_with('.'), "{section}.{code}: remedy");

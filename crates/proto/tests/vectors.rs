@@ -16,7 +16,7 @@ use sealway_proto::session::{
     SealRandoms, SealedCall, SealedMessage, Session, SessionKey, SessionRecord, TtlPolicy, Unreplayed,
 };
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
-use sealway_testkit::session3_vectors::load_session3;
+use sealway_testkit::native_vectors::load_native;
 use sealway_testkit::vectors::{self, Bytes, HeaderList, Hex, Message, Scenario, Sealed};
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ fn policy(window_ms: u64) -> ReplayPolicy {
 
 fn wire(number: u8) -> Wire {
     match number {
-        1 => Wire::One,
-        2 => Wire::Two,
+        1 => Wire::V1,
+        2 => Wire::V2,
         other => panic!("wire {other}"),
     }
 }
@@ -304,9 +304,9 @@ fn a_client_refuses_every_faulty_answer_with_its_code() {
 fn every_code_that_bytes_alone_can_cause_has_a_vector() {
     // These need a store, a caller's mistake, a failing module, or the client's identity.
     let elsewhere = ["replayed", "reservation_mismatch", "provider", "policy", "unauthenticated"];
-    let (all, all3) = (vectors::load_session().unwrap(), load_session3().unwrap());
-    let of_wire3 = all3.iter().filter_map(|vector| vector.scenario.code());
-    let seen: BTreeSet<&str> = all.iter().filter_map(|vector| code(&vector.scenario)).chain(of_wire3).collect();
+    let (all, all_native) = (vectors::load_session().unwrap(), load_native().unwrap());
+    let of_native = all_native.iter().filter_map(|vector| vector.scenario.code());
+    let seen: BTreeSet<&str> = all.iter().filter_map(|vector| code(&vector.scenario)).chain(of_native).collect();
     let want: BTreeSet<&str> = Error::CODES.iter().copied().filter(|code| !elsewhere.contains(code)).collect();
     assert_eq!(seen, want);
 }

@@ -23,12 +23,12 @@ use crate::answer::{Refusal, report};
 use crate::authentication::{Authentication, Presented};
 use crate::identity::Identity;
 use crate::limit::PerMinute;
+use crate::native::Wire3Policy;
 use crate::peer::PeerSecret;
 use crate::policies::{PolicyTable, Wires};
 use crate::random;
 use crate::share::{Holder, Shares};
 use crate::store::{Part, Store, StoreError};
-use crate::three::Wire3Policy;
 use crate::usage::{Usage, WireUse};
 
 /// Stored keys that are rewrapped per batch, and batches per maintenance run.
@@ -128,7 +128,7 @@ pub struct Authority {
     clock: Arc<dyn Clock>,
     anonymous: PerMinute<IpAddr>,
     authenticated: PerMinute<[u8; 32]>,
-    pub(crate) inits3: PerMinute<IpAddr>,
+    pub(crate) native_inits: PerMinute<IpAddr>,
     pub(crate) shares: Shares,
     counters: Counters,
     usage: Usage,
@@ -152,7 +152,7 @@ impl Authority {
         Authority {
             anonymous: PerMinute::new(policy.anonymous_inits_per_minute),
             authenticated: PerMinute::new(policy.authenticated_inits_per_minute),
-            inits3: PerMinute::new(policy.wire3.inits_per_minute),
+            native_inits: PerMinute::new(policy.wire3.inits_per_minute),
             shares: Shares::new(store.status().nonces_max, &policy.replay),
             policy,
             provider,
@@ -208,8 +208,8 @@ impl Authority {
         let now_ms = self.now_ms();
         self.check_wire(match family {
             Family::Session => Wire::of(&HttpHeaders(headers)),
-            Family::Anonymous => Wire::One,
-            Family::V1 => Wire::Two,
+            Family::Anonymous => Wire::V1,
+            Family::V1 => Wire::V2,
         })?;
         let parsed = InitCall::parse(self.provider, family, &HttpHeaders(headers), body, now_ms, &self.policy.replay)?;
         let Presented { accepted, who } = self.authenticate(family, headers).await?;
@@ -284,7 +284,7 @@ impl Authority {
     pub async fn revoke(&self, id: &SessionId) -> Result<bool, Refusal> {
         // A session that cannot be read can still be ended.
         let found = self.find(id).await.ok().flatten();
-        if found.as_ref().is_none_or(|session| session.record().wire == Wire::Three) {
+        if found.as_ref().is_none_or(|session| session.record().wire == Wire::Native) {
             let root = found.as_ref().map_or(*id, |session| *session.record().root());
             // Longer than the lifetime of any session in the chain, including one whose renewal is in progress.
             let longest_sec = self.policies().longest_ttl_sec(self.policy.ttl.max_sec).saturating_add(RENEWAL_SEC);
@@ -314,7 +314,7 @@ impl Authority {
         self.rewrap().await;
         self.anonymous.sweep();
         self.authenticated.sweep();
-        self.inits3.sweep();
+        self.native_inits.sweep();
         self.shares.sweep(self.now_ms());
         if let Some(tokens) = &self.policy.authentication.tokens {
             tokens.reload_if_changed();

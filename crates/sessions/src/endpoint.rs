@@ -13,7 +13,7 @@ use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::limits::{ANON_BODY_MAX, INIT_BODY_MAX, INIT_V1_BODY_MAX};
 use sealway_proto::session::Family;
-use sealway_proto::session::three::Problem;
+use sealway_proto::session::native::Problem;
 use sealway_proto::wire::header::X_CLIENT_ID;
 use sealway_proto::wire::{Field, Headers, SessionId, Wire, base64};
 use sealway_runtime::clock::iso8601;
@@ -25,9 +25,9 @@ use crate::answer::{
     ErrorAnswer, Form, Refusal, body_fault, json, method_not_allowed, plain_error, rejected, report, told, v1_error,
 };
 use crate::authority::{Authority, KeyEndpoint};
+use crate::native;
 use crate::peer;
 use crate::store::{Part, Pool};
-use crate::three;
 
 pub(crate) const KEY_PREFIX: &str = "/v1/session/";
 /// Path of the key set of wire 3.
@@ -57,10 +57,10 @@ where
         return init(authority, family, &parts.headers, body, peer, timing).await;
     }
     if path == "/v3/sessions" {
-        return three::handle_init(authority, &parts, body, timing).await;
+        return native::handle_init(authority, &parts, body, timing).await;
     }
-    if three::is_managed(path) {
-        return three::handle_managed(authority, parts, body, timing).await;
+    if native::is_managed(path) {
+        return native::handle_managed(authority, parts, body, timing).await;
     }
     if path.starts_with(peer::PREFIX) {
         return peer::handle(authority, &parts, body).await;
@@ -175,7 +175,7 @@ pub(crate) async fn key(authority: &Authority, id: &str, headers: &HeaderMap) ->
     let session = match authority.find(&id).await {
         // Keys of wire 3 are never returned: they prove the service's identity, and no other process may act in its
         // place.
-        Ok(Some(session)) if session.record().wire != Wire::Three => session,
+        Ok(Some(session)) if session.record().wire != Wire::Native => session,
         Ok(_) => return v1_error(StatusCode::NOT_FOUND, "Session not found"),
         Err(refusal) => return rejected(refusal, Form::V1),
     };

@@ -14,12 +14,12 @@ pub mod identity;
 pub mod kek;
 pub mod limit;
 mod metrics_help;
+pub mod native;
 pub mod peer;
 pub mod policies;
 mod random;
 mod share;
 pub mod store;
-pub mod three;
 pub mod token;
 mod usage;
 

@@ -239,9 +239,9 @@ mod tests {
             ClientMatch { client_id, tenant, subject }
         };
         let table = PolicyTable::new(vec![
-            (whom(Some("app-7"), None, None), only(Wire::One)),
-            (whom(Some("app-*"), None, Some("acme")), only(Wire::Two)),
-            (whom(None, Some("alice"), None), only(Wire::Three)),
+            (whom(Some("app-7"), None, None), only(Wire::V1)),
+            (whom(Some("app-*"), None, Some("acme")), only(Wire::V2)),
+            (whom(None, Some("alice"), None), only(Wire::Native)),
         ]);
         let found =
             |client_id, subject, tenant| Wire::ALL.map(|w| table.find(client_id, subject, tenant).allows_wire(w));

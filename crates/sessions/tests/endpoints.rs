@@ -18,10 +18,10 @@ fn desk() -> Desk {
 async fn an_init_is_answered_with_four_members_and_its_session_opens_calls() {
     let desk = Desk::new(Policy { anonymous_paths: vec![PATH.into()], ..Policy::default() });
     for (path, wire, ttl_sec, id, alg) in [
-        (SESSION, Wire::Two, 1800, "S-", "A256GCM"),
-        (V1, Wire::Two, 1800, "S-", "aes-256-gcm"),
-        (SESSION, Wire::One, 1800, "S-", "A256GCM"),
-        (ANON, Wire::One, 120, "A-", "A256GCM"),
+        (SESSION, Wire::V2, 1800, "S-", "A256GCM"),
+        (V1, Wire::V2, 1800, "S-", "aes-256-gcm"),
+        (SESSION, Wire::V1, 1800, "S-", "A256GCM"),
+        (ANON, Wire::V1, 120, "A-", "A256GCM"),
     ] {
         let ephemeral = provider().p256_generate().unwrap();
         let (client, request) =
@@ -45,7 +45,7 @@ async fn an_init_is_answered_with_four_members_and_its_session_opens_calls() {
         // A call is accepted once only.
         assert_eq!(call(PATH).await.unwrap(), "hello");
         assert_eq!(call(PATH).await, Err(Refusal::Wire(sealway_proto::Error::Replayed)));
-        if wire == Wire::One {
+        if wire == Wire::V1 {
             // The allow-list has whole paths.
             for other in ["/orders/1", "/order", "/ordersx"] {
                 assert_eq!(call(other).await == Err(Refusal::Forbidden), path == ANON, "{other}");

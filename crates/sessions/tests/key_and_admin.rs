@@ -76,7 +76,7 @@ async fn a_session_of_wire_3_is_unknown_to_every_key_endpoint() {
     let desk = desk(KeyEndpoint::Open);
     let record = SessionRecord {
         id: SessionId::from_random(&random(), false),
-        wire: Wire::Three,
+        wire: Wire::Native,
         client_id: Some("web".into()),
         subject: None,
         tenant: None,
@@ -105,7 +105,7 @@ async fn revoking_any_session_of_a_chain_ends_all_of_it_also_when_its_first_is_l
     let put = async |lineage: Option<SessionId>| {
         let record = SessionRecord {
             id: SessionId::from_random(&random(), false),
-            wire: Wire::Three,
+            wire: Wire::Native,
             client_id: Some("web".into()),
             subject: None,
             tenant: None,

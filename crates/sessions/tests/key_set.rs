@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use desk::{Call, Desk};
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::KeySet;
+use sealway_proto::session::native::KeySet;
 use sealway_sessions::Policy;
 use sealway_sessions::endpoint::KEY_SET_PATH;
 use sealway_sessions::identity::{Identity, KeyFile, Root};

@@ -342,22 +342,22 @@ fn a_changed_file_is_read_again_and_a_broken_one_leaves_the_old_keys() {
     let (old, new) = (Signer::es256(), Signer::es256());
     let file = Keys::new(json!([old.jwk("old")]));
     let verifier = file.load();
-    let (with_old, with_new) = (old.bearer("old", &good()), new.bearer("new", &good()));
-    verify(&verifier, &with_old).unwrap();
+    let (with_former, with_new) = (old.bearer("old", &good()), new.bearer("new", &good()));
+    verify(&verifier, &with_former).unwrap();
     refused(&verifier, &with_new);
 
     let whole = json!({"keys": [new.jwk("new")]}).to_string();
     for (age_sec, broken) in [(1, &whole[..whole.len() / 2]), (2, ""), (3, "{\"keys\":[]}")] {
         file.rewrite(broken, age_sec);
         verifier.reload_if_changed();
-        verify(&verifier, &with_old).unwrap();
+        verify(&verifier, &with_former).unwrap();
     }
     std::fs::remove_file(file.path()).unwrap();
     verifier.reload_if_changed();
-    verify(&verifier, &with_old).unwrap();
+    verify(&verifier, &with_former).unwrap();
 
     file.rewrite(&whole, 4);
     verifier.reload_if_changed();
     verify(&verifier, &with_new).unwrap();
-    assert_eq!(refused(&verifier, &with_old), "no key for it");
+    assert_eq!(refused(&verifier, &with_former), "no key for it");
 }

@@ -40,17 +40,17 @@ async fn keep(desk: &Desk, agreed: Agreed, tenant: Option<&str>) -> Agreed {
 
 #[tokio::test]
 async fn a_wire_that_is_off_agrees_nothing_and_opens_nothing() {
-    let desk = Desk::new(Policy { wires: Wires::of([Wire::Two, Wire::Three]), ..Policy::default() });
+    let desk = Desk::new(Policy { wires: Wires::of([Wire::V2, Wire::Native]), ..Policy::default() });
     desk.send(Call::wire1(SESSION)).await.is("wire 1", 403, OFF);
     desk.send(Call::init(ANON)).await.is("anonymous, wire 1", 403, OFF);
     desk.send(Call::init(SESSION)).await.agreed();
     // Sessions that were agreed before the wire was disabled.
     let (one, two) = (agree(None, 600, START_MS), agree(Some("web"), 600, START_MS));
     let (one, two) = (keep(&desk, one, None).await, keep(&desk, two, None).await);
-    assert_eq!(call(&desk, &one, "/orders").await, Err(Refusal::WireOff(Wire::One)));
+    assert_eq!(call(&desk, &one, "/orders").await, Err(Refusal::WireOff(Wire::V1)));
     assert_eq!(call(&desk, &two, "/orders").await, Ok(()));
 
-    let desk = Desk::new(Policy { wires: Wires::of([Wire::One]), ..Policy::default() });
+    let desk = Desk::new(Policy { wires: Wires::of([Wire::V1]), ..Policy::default() });
     desk.send(Call::init(SESSION)).await.is("wire 2", 403, OFF);
     desk.send(Call::init(V1)).await.is_v1("wire 2", (403, "Forbidden", "This wire is disabled"));
     desk.send(Call::wire1(SESSION)).await.agreed();
@@ -66,7 +66,7 @@ async fn the_use_of_each_wire_is_counted_and_dated() {
     desk.send(Call::init(SESSION)).await.agreed();
     desk.clock.set(START_MS + 5000);
     desk.send(Call::wire1(SESSION)).await.agreed();
-    desk.authority.admitted(Wire::Three);
+    desk.authority.admitted(Wire::Native);
     desk.authority.maintain().await;
     let text = handle.render();
     for line in [
@@ -81,7 +81,7 @@ async fn the_use_of_each_wire_is_counted_and_dated() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\n{text}");
     }
-    let used = desk.authority.wire_use(Wire::One);
+    let used = desk.authority.wire_use(Wire::V1);
     assert_eq!((used.inits, used.calls, used.last_init_ms, used.last_call_ms), (1, 0, START_MS + 5000, 0));
 }
 
@@ -95,7 +95,7 @@ async fn a_policy_bounds_lives_wires_and_paths_of_those_that_it_matches() {
     let pay = ClientPolicy {
         ttl_max_sec: Some(400),
         routes: Some(vec!["/pay".into()]),
-        wires: Wires::of([Wire::Two]),
+        wires: Wires::of([Wire::V2]),
         ..ClientPolicy::OPEN
     };
     let none = ClientPolicy { wires: Wires::of([]), ..ClientPolicy::OPEN };

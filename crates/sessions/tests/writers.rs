@@ -70,7 +70,7 @@ fn forgeries(session: &Session, row: &[u8]) -> Vec<(&'static str, u64, Vec<u8>)>
             (record.subject, record.tenant, record.auth) = (Some("alice".into()), Some("bank-a".into()), Auth::Dpop);
         }),
         ("client id", &|record| record.client_id = Some("admin".into())),
-        ("wire", &|record| record.wire = Wire::Two),
+        ("wire", &|record| record.wire = Wire::V2),
         ("lineage", &|record| record.lineage = Some(other)),
         ("time of its init", &|record| record.created_ms += 1),
         ("end", &|record| record.expires_ms += 3_600_000),
@@ -103,7 +103,7 @@ async fn a_writer_of_redis_cannot_change_a_field_of_a_session() {
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).patient();
     let (writer, reader) = (desk.open().await, desk.open().await);
-    let session = anonymous(Wire::Three, desk.clock.now_ms());
+    let session = anonymous(Wire::Native, desk.clock.now_ms());
     writer.put(session.clone()).await.unwrap();
     let mut redis = connection(&server).await;
     let key = format!("sealway:s:{}", session.id());
@@ -115,7 +115,7 @@ async fn a_writer_of_redis_cannot_change_a_field_of_a_session() {
         assert!(!matches!(read, Ok(Some(_))), "another {name} was taken for true: {read:?}");
     }
     // A writer cannot move a row to another session.
-    let other = anonymous(Wire::Three, desk.clock.now_ms());
+    let other = anonymous(Wire::Native, desk.clock.now_ms());
     let () = redis.set(format!("sealway:s:{}", other.id()), &value).await.unwrap();
     assert!(reader.get(other.id()).await.is_err());
     let () = redis.set(&key, value).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_writer_of_redis_can_end_a_session_and_bring_back_one_that_a_process_d
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).patient();
     let store = desk.open().await;
-    let session = anonymous(Wire::Three, desk.clock.now_ms());
+    let session = anonymous(Wire::Native, desk.clock.now_ms());
     store.put(session.clone()).await.unwrap();
     let mut redis = connection(&server).await;
     let key = format!("sealway:s:{}", session.id());
@@ -187,7 +187,7 @@ async fn a_writer_of_postgres_cannot_change_a_field_of_a_session() {
     let config = || postgres_place::config(&url);
     let (writer, reader) =
         (postgres_place::open(config()).await.unwrap(), postgres_place::open(config()).await.unwrap());
-    let session = anonymous(Wire::Three, START_MS);
+    let session = anonymous(Wire::Native, START_MS);
     writer.put(session.clone()).await.unwrap();
     let other = SessionId::from_random(&random(), false);
     server.psql_in(&url, "CREATE TABLE kept AS SELECT * FROM sealway.sessions").unwrap();
@@ -242,7 +242,7 @@ async fn a_writer_of_postgres_can_end_a_session_put_a_revoked_one_back_and_readm
 #[tokio::test]
 async fn a_writer_of_the_embedded_stores_file_cannot_change_a_field_of_a_session() {
     let place = Place::new();
-    let session = anonymous(Wire::Three, START_MS);
+    let session = anonymous(Wire::Native, START_MS);
     let store = place.open(START_MS);
     store.put(session.clone()).await.unwrap();
     drop(store);
@@ -258,7 +258,7 @@ async fn a_writer_of_the_embedded_stores_file_cannot_change_a_field_of_a_session
 }
 
 /// Encodes a row of version 2, as the previous release did, of a session on this wire.
-fn old_row(place: &Place, wire: Wire, subject: &str) -> (SessionId, (Vec<u8>, Vec<u8>)) {
+fn row_before(place: &Place, wire: Wire, subject: &str) -> (SessionId, (Vec<u8>, Vec<u8>)) {
     let keys = sealway_sessions::kek::KeyRing::load(provider(), &place.kek()).unwrap();
     let id = SessionId::from_random(&random(), false);
     let wrapped = keys.wrap(id.as_str().as_bytes(), &SessionKey::from_bytes([7; 32])).unwrap();
@@ -277,9 +277,9 @@ fn old_row(place: &Place, wire: Wire, subject: &str) -> (SessionId, (Vec<u8>, Ve
 async fn rows_of_an_earlier_release_are_no_sessions_unless_accepted_and_never_those_that_could_be_renewed() {
     let place = Place::new();
     drop(place.open(START_MS));
-    let (old, old_row_of) = old_row(&place, Wire::Two, "alice");
-    let (native, native_row) = old_row(&place, Wire::Three, "alice");
-    place.edit(|rows| *rows = vec![old_row_of, native_row]);
+    let (old, compat_row) = row_before(&place, Wire::V2, "alice");
+    let (native, native_row) = row_before(&place, Wire::Native, "alice");
+    place.edit(|rows| *rows = vec![compat_row, native_row]);
     let open = async |until_ms: u64| {
         let keys = sealway_sessions::kek::KeyRing::load(provider(), &place.kek()).unwrap();
         let keys = Arc::new(UnauthenticatedUntil::new(Arc::new(keys), until_ms));

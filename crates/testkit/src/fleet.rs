@@ -214,7 +214,7 @@ impl Fleet {
         let started = Instant::now();
         for (index, address) in self.addresses().into_iter().enumerate() {
             loop {
-                let said = Agreed::open(address, Wire::Two, "/session/init")
+                let said = Agreed::open(address, Wire::V2, "/session/init")
                     .and_then(|agreed| Ok(agreed.seal(PURCHASE, ORDER).0.send(address)?.status));
                 if said.as_ref().is_ok_and(|status| *status == 200) {
                     break;

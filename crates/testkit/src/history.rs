@@ -72,7 +72,7 @@ pub struct Recorder {
     started: Instant,
     records: Mutex<Vec<Record>>,
     sessions: Mutex<Vec<Arc<Key>>>,
-    old_sessions: Mutex<Vec<Arc<Key>>>,
+    sessions_before: Mutex<Vec<Arc<Key>>>,
     nonces: Mutex<Vec<Nonce>>,
     old: Mutex<Vec<Nonce>>,
     /// The session whose nonces are reserved.
@@ -97,7 +97,7 @@ impl Recorder {
             started: Instant::now(),
             records: Mutex::default(),
             sessions: Mutex::default(),
-            old_sessions: Mutex::default(),
+            sessions_before: Mutex::default(),
             nonces: Mutex::default(),
             old: Mutex::default(),
             scope: agree(Some("recorder"), TTL_SEC, now_ms()),
@@ -163,7 +163,7 @@ impl Recorder {
     /// Returns one of the sessions in use; now and then a new one.
     fn session(&self) -> Arc<Key> {
         let mut sessions = lock(&self.sessions);
-        let mut old = lock(&self.old_sessions);
+        let mut old = lock(&self.sessions_before);
         let (gone, kept) = sessions.drain(..).partition(|key| key.since.elapsed() > KEY_LIFE * 4);
         *sessions = kept;
         old.extend(gone);

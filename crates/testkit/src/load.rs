@@ -75,7 +75,7 @@ impl Load {
     pub fn start(plan: Plan) -> Self {
         let ledger = Arc::new(Ledger::default());
         let buyers = (0..plan.buyers).map(|index| {
-            let wire = if index % 3 == 2 { Wire::One } else { Wire::Two };
+            let wire = if index % 3 == 2 { Wire::V1 } else { Wire::V2 };
             let mut buyer = Buyer::new(index, wire, plan.clone(), ledger.clone());
             std::thread::spawn(move || {
                 buyer.run();

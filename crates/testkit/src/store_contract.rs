@@ -127,17 +127,17 @@ pub async fn a_session_that_was_put_is_got_with_the_same_record_and_key(fixture:
 pub async fn a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised(fixture: &impl Fixture) {
     let store = empty(fixture).await;
     for (wire, auth, subject, tenant) in [
-        (Wire::One, Auth::None, None, None),
-        (Wire::Two, Auth::Bearer, None, Some("acme")),
-        (Wire::Three, Auth::None, None, None),
-        (Wire::Three, Auth::Bearer, Some("alice"), Some("\u{e9}'\"\\")),
-        (Wire::Three, Auth::Dpop, Some("alice"), None),
-        (Wire::Three, Auth::Certificate, None, Some("acme")),
+        (Wire::V1, Auth::None, None, None),
+        (Wire::V2, Auth::Bearer, None, Some("acme")),
+        (Wire::Native, Auth::None, None, None),
+        (Wire::Native, Auth::Bearer, Some("alice"), Some("\u{e9}'\"\\")),
+        (Wire::Native, Auth::Dpop, Some("alice"), None),
+        (Wire::Native, Auth::Certificate, None, Some("acme")),
     ] {
         let record = SessionRecord {
             id: SessionId::from_random(&claims::random(), false),
             wire,
-            client_id: (wire != Wire::One).then(|| "web".into()),
+            client_id: (wire != Wire::V1).then(|| "web".into()),
             subject: subject.map(Into::into),
             tenant: tenant.map(Into::into),
             auth,
@@ -168,7 +168,7 @@ pub async fn an_unknown_session_is_none(fixture: &impl Fixture) {
 fn renewed(lineage: Option<SessionId>) -> Arc<Session> {
     let record = SessionRecord {
         id: SessionId::from_random(&claims::random(), false),
-        wire: Wire::Three,
+        wire: Wire::Native,
         client_id: Some("web".into()),
         subject: None,
         tenant: None,

@@ -90,7 +90,7 @@ async fn a_session_of_the_authority_is_found_until_it_or_its_chain_is_revoked() 
     // A session that was renewed from another one ends with it.
     let root = SessionId::from_random(&random(), false);
     let mut record = agree(Some("web"), 600, now()).server.record().clone();
-    (record.wire, record.lineage) = (Wire::Three, Some(root));
+    (record.wire, record.lineage) = (Wire::Native, Some(root));
     let renewed = Arc::new(Session::new(provider(), record).unwrap());
     ground.authority.put(renewed.clone()).await.unwrap();
     assert!(ground.store().get(renewed.id()).await.unwrap().is_some());

@@ -35,7 +35,7 @@ const SECRET_STRINGS: &[&str] = &["caPrivateKey"];
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let scratch = shell::target_dir().join("codegen");
     let mut stale = Vec::new();
-    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?).chain([errors::generate()?]) {
+    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?).chain(errors::generate()?) {
         let file = shell::root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|there| there == text) {
             continue;

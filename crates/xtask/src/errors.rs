@@ -1,9 +1,10 @@
-//! `docs/reference/errors.md`, generated from `spec/registry.toml`: each error code with its cause, the answer to the client,
-//! and the remedy.
+//! Explanations of errors, generated from `spec/registry.toml`: `docs/reference/errors.md` has each error code with its cause, the
+//! answer to the client and the remedy, and each SDK a table of the remedies.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use toml::{Table, Value};
 
 use crate::shell;
@@ -32,21 +33,108 @@ others. `blame` says which side can mend it: `peer` (the one that sent the messa
 
 ";
 
-/// Generates the page, and returns it with its path.
+/// Generates the page and the tables of the SDKs, and returns their texts by their paths.
 ///
 /// # Errors
-/// If the registry is missing a member that the page needs.
-pub(crate) fn generate() -> anyhow::Result<(String, String)> {
+/// If the registry is missing a member that one of them needs.
+pub(crate) fn generate() -> anyhow::Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(shell::root().join("spec/registry.toml")).context("spec/registry.toml")?;
     let registry: Table = text.parse().context("spec/registry.toml")?;
+    let remedies = remedies(&registry)?;
+    let tables = LANGUAGES.iter().map(|language| (language.path.to_owned(), language.table(&remedies)));
+    Ok(tables.chain([(PAGE.to_owned(), page(&registry)?)]).collect())
+}
+
+fn page(registry: &Table) -> anyhow::Result<String> {
     let mut page = HEAD.to_owned();
-    public(&mut page, table(&registry, "public")?)?;
-    problems(&mut page, table(&registry, "problems")?)?;
-    sessions(&mut page, table(&registry, "errors")?)?;
-    staged(&mut page, "Channels", table(&registry, "channel_errors")?)?;
-    staged(&mut page, "Clients of channels", table(&registry, "channel_client_errors")?)?;
-    calls(&mut page, table(&registry, "rpc_errors")?)?;
-    Ok((PAGE.to_owned(), format!("{}\n", page.trim_end())))
+    public(&mut page, table(registry, "public")?)?;
+    problems(&mut page, table(registry, "problems")?)?;
+    sessions(&mut page, table(registry, "errors")?)?;
+    let text = "Failures that an SDK names and no message on the wire has: the same codes in each language.";
+    section(&mut page, "Clients of sessions", text, &["code", "cause", "what to do"]);
+    meanings(&mut page, table(registry, "client_errors")?)?;
+    staged(&mut page, "Channels", table(registry, "channel_errors")?)?;
+    staged(&mut page, "Clients of channels", table(registry, "channel_client_errors")?)?;
+    section(&mut page, "Remote calls", "Codes of a call without a response.", &["code", "cause", "what to do"]);
+    meanings(&mut page, table(registry, "rpc_errors")?)?;
+    Ok(format!("{}\n", page.trim_end()))
+}
+
+/// Returns the remedy of each code that a client of sessions can meet. If several sections have a code, the text of the answer
+/// that the client receives counts.
+fn remedies(registry: &Table) -> anyhow::Result<BTreeMap<&str, &str>> {
+    let mut remedies = BTreeMap::new();
+    for section in ["errors", "public", "problems", "client_errors"] {
+        for (code, entry) in table(registry, section)? {
+            let remedy = entry.get("remedy").and_then(Value::as_str);
+            let remedy = remedy.with_context(|| format!("spec/registry.toml: {section}.{code} has no `remedy`"))?;
+            ensure!(
+                !remedy.contains(['"', '\\']),
+                "spec/registry.toml: {section}.{code}: `remedy` has a quote or a backslash"
+            );
+            remedies.insert(code.as_str(), remedy);
+        }
+    }
+    Ok(remedies)
+}
+
+/// The form of one SDK's table of remedies.
+struct Language {
+    /// Path of the file from the root.
+    path: &'static str,
+    head: &'static str,
+    /// Text of one entry, with `CODE` and `REMEDY` in it.
+    entry: &'static str,
+    tail: &'static str,
+}
+
+const LANGUAGES: [Language; 5] = [
+    Language {
+        path: "sdk/typescript/src/errors/remedies.ts",
+        head: "// Generated from spec/registry.toml by `cargo xtask codegen`.\n\n/** The remedy of each error code. */\n\
+               export const REMEDIES: Readonly<Record<string, string>> = {\n",
+        entry: "  CODE: \"REMEDY\",\n",
+        tail: "};\n",
+    },
+    Language {
+        path: "sdk/go/remedies.go",
+        head: "// Code generated from spec/registry.toml by cargo xtask codegen. DO NOT EDIT.\n\npackage sealway\n\n\
+               // remedyOf returns the remedy of an error code, or an empty string.\n\
+               func remedyOf(code string) string {\n\tswitch code {\n",
+        entry: "\tcase \"CODE\":\n\t\treturn \"REMEDY\"\n",
+        tail: "\t}\n\treturn \"\"\n}\n",
+    },
+    Language {
+        path: "sdk/java/sealway-session/src/main/java/dev/sealway/wire/Remedies.java",
+        head: "// Generated from spec/registry.toml by `cargo xtask codegen`.\npackage dev.sealway.wire;\n\n\
+               /** The remedy of each error code. */\npublic final class Remedies {\n    private Remedies() {}\n\n    \
+               /** Returns the remedy of a code, or an empty string. */\n    public static String of(String code) {\n        \
+               return switch (code) {\n",
+        entry: "            case \"CODE\" -> \"REMEDY\";\n",
+        tail: "            default -> \"\";\n        };\n    }\n}\n",
+    },
+    Language {
+        path: "sdk/python/src/sealway/remedies.py",
+        head: "\"\"\"The remedy of each error code. Generated from spec/registry.toml by `cargo xtask codegen`.\"\"\"\n\
+               # ruff: noqa: E501\n\nfrom typing import Final\n\nREMEDIES: Final[dict[str, str]] = {\n",
+        entry: "    \"CODE\": \"REMEDY\",\n",
+        tail: "}\n",
+    },
+    Language {
+        path: "crates/client/src/remedies.rs",
+        head: "//! The remedy of each error code. Generated from `spec/registry.toml` by `cargo xtask codegen`.\n\n\
+               /// Returns the remedy of an error code.\n#[rustfmt::skip]\npub(crate) fn remedy(code: &str) -> Option<&'static str> {\n    \
+               Some(match code {\n",
+        entry: "        \"CODE\" => \"REMEDY\",\n",
+        tail: "        _ => return None,\n    })\n}\n",
+    },
+];
+
+impl Language {
+    fn table(&self, remedies: &BTreeMap<&str, &str>) -> String {
+        let entries = remedies.iter().map(|(code, remedy)| self.entry.replace("CODE", code).replace("REMEDY", remedy));
+        std::iter::once(self.head.to_owned()).chain(entries).chain([self.tail.to_owned()]).collect()
+    }
 }
 
 fn table<'a>(registry: &'a Table, name: &str) -> anyhow::Result<&'a Table> {
@@ -136,11 +224,11 @@ fn staged(page: &mut String, title: &str, entries: &Table) -> anyhow::Result<()>
     Ok(())
 }
 
-fn calls(page: &mut String, entries: &Table) -> anyhow::Result<()> {
-    section(page, "Remote calls", "Codes of a call without a response.", &["code", "cause", "what to do"]);
+fn meanings(page: &mut String, entries: &Table) -> anyhow::Result<()> {
     for (code, entry) in entries {
         row(page, &[format!("`{code}`"), cell(entry, code, "meaning")?, cell(entry, code, "remedy")?]);
     }
+    page.push('\n');
     Ok(())
 }
 
@@ -150,14 +238,23 @@ mod tests {
 
     #[test]
     fn each_code_of_the_registry_has_a_row() {
-        let (_, page) = generate().unwrap();
+        let files = generate().unwrap();
+        let page = &files[PAGE];
         for row in [
             "| `unsealable` | The authentication",
             "| `clock_skew` | 400 |",
             "| `CRYPTO_ERROR` | 400 |",
             "| `record_missing` | record |",
+            "| `unreachable` | No connection",
         ] {
             assert!(page.contains(row), "{row}");
+        }
+        for language in LANGUAGES {
+            let table = &files[language.path];
+            for code in ["unsealable", "CRYPTO_ERROR", "suite_required", "unreachable"] {
+                assert!(table.contains(code), "{}: {code}", language.path);
+            }
+            assert!(!table.contains("CODE") && !table.contains("REMEDY:"), "{}", language.path);
         }
     }
 

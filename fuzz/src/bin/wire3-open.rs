@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| sealway_fuzz::three::wire3_open(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| sealway_fuzz::native::wire3_open(data));

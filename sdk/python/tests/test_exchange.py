@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sealway.errors import BLAMES, ProtocolError
+from sealway.errors import CODES, ProtocolError
 from sealway.exchange.refusal import Refusal
 from sealway.exchange.rejection import Form, Rejection
 from sealway.exchange.request import Exchange, looks_sealed, wire_of
@@ -206,7 +206,7 @@ def test_a_request_speaks_one_wire() -> None:
 @pytest.mark.parametrize(("place", "form"), [("sealed", Form.PLAIN), ("sealed3", Form.PROBLEM)])
 def test_what_is_told_of_each_code_is_what_the_registry_says(place: str, form: Form) -> None:
     told = {code: entry[place] for code, entry in REGISTRY["errors"].items() if place in entry}
-    assert len(told) > 15 and set(told) <= set(BLAMES)
+    assert len(told) > 15 and set(told) <= set(CODES)
     for code, entry in told.items():
         answer = Rejection(ProtocolError(code)).answer(form)
         value = json.loads(answer.body)

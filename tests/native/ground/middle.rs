@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
+use sealway_testkit::native_client::Link;
 use sealway_testkit::raw_http::{Answer, Connection, Request};
-use sealway_testkit::wire3_client::Link;
 
 type OnRequest = Box<dyn FnOnce(Request) -> Request + Send>;
 type OnAnswer = Box<dyn FnOnce(Answer) -> Answer + Send>;

@@ -12,11 +12,11 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::sync::Mutex;
 
-use sealway_proto::session::three::{KeySet, PendingAnswer, Suite};
+use sealway_proto::session::native::{KeySet, PendingAnswer, Suite};
+use sealway_testkit::native_client::{Agreed, Link, code, key_set};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::wire_client::nonce;
-use sealway_testkit::wire3_client::{Agreed, Link, code, key_set};
 
 use middle::Middle;
 use recorder::{CASE, Recorder};

@@ -11,7 +11,7 @@ fn without_anything_said_it_is_the_broker_that_clients_expect() {
     let settings = read(&[]).unwrap();
     assert_eq!(settings.place.path, Path::new("/tmp/open-crypto-broker/crypto-broker-server.sock"));
     assert_eq!(settings.place.link.as_deref(), Some(Path::new("/tmp/cryptobroker.sock")));
-    assert_eq!((settings.limits.streams_max, settings.is_dev, settings.has_old_wires), (1024, false, true));
+    assert_eq!((settings.limits.streams_max, settings.is_dev, settings.has_earlier_wires), (1024, false, true));
     assert_eq!(settings.service, "crypto-broker-server");
     assert_eq!(settings.log, Slog { level: "info".into(), is_json: true, is_on_stderr: false });
     assert_eq!(settings.exports.traces, []);

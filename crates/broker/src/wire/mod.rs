@@ -41,7 +41,7 @@ const MAKING_MAX: usize = 2;
 #[derive(Clone, Debug)]
 pub struct Options {
     /// True if the wires W0 to W2 are served.
-    pub has_old_wires: bool,
+    pub has_earlier_wires: bool,
     /// Inputs of Benchmark; `None` if the development service is off.
     pub dev: Option<Inputs>,
     /// Memory of all running calls, in bytes; calls beyond it are rejected.
@@ -59,7 +59,7 @@ pub struct Wires {
     service: Arc<Service>,
     health: Health,
     dev: Option<Dev>,
-    has_old_wires: bool,
+    has_earlier_wires: bool,
     /// Turns for generating keys. An RSA key takes a processor for up to a minute: many at once would leave none for
     /// other calls.
     making: Semaphore,
@@ -123,7 +123,7 @@ macro_rules! methods {
             {
                 match (call.method.service, call.method.name) {
                     ("CryptoBroker.CryptoGrpcDev", _) if self.dev.is_none() => Box::pin(unknown(call.method)),
-                    ("protobuf.CryptoBroker", _) if !self.has_old_wires => Box::pin(unknown(call.method)),
+                    ("protobuf.CryptoBroker", _) if !self.has_earlier_wires => Box::pin(unknown(call.method)),
                     $($(($service, $name) => {
                         Box::pin($kind(request, move |message| $handler(self, call, message)))
                     })*)*
@@ -195,13 +195,13 @@ impl Wires {
     pub fn new(service: Arc<Service>, options: Options) -> Wires {
         let dev = options.dev.map(Dev::new);
         let mut services = vec!["CryptoBroker.CryptoGrpc", "sealway.broker.v1.Broker", "sealway.broker.v1.Keys"];
-        services.extend(options.has_old_wires.then_some("protobuf.CryptoBroker"));
+        services.extend(options.has_earlier_wires.then_some("protobuf.CryptoBroker"));
         services.extend(dev.as_ref().map(|_| "CryptoBroker.CryptoGrpcDev"));
         Wires {
             service,
             health: Health::new(services),
             dev,
-            has_old_wires: options.has_old_wires,
+            has_earlier_wires: options.has_earlier_wires,
             making: Semaphore::new(MAKING_MAX),
             memory: Shares::bytes(options.calls_memory),
         }

@@ -163,9 +163,9 @@ pub(crate) struct Inspect {
 
 fn parse_wire(text: &str) -> Result<Wire, String> {
     match text {
-        "1" => Ok(Wire::One),
-        "2" => Ok(Wire::Two),
-        "3" => Ok(Wire::Three),
+        "1" => Ok(Wire::V1),
+        "2" => Ok(Wire::V2),
+        "3" => Ok(Wire::Native),
         _ => Err("expected 1, 2 or 3".into()),
     }
 }

@@ -1,8 +1,8 @@
 //! Configuration of `serve`, merged from file, environment and flags.
 
 mod check;
+mod compat_environment;
 mod litegateway;
-mod old_environment;
 mod operators;
 #[cfg(test)]
 mod schema_tests;
@@ -120,7 +120,7 @@ pub(crate) fn load(source: &Source) -> anyhow::Result<(RawServe, Vec<String>)> {
         Source::LiteGateway { echo } => return load_litegateway(*echo),
     };
     check::refuse_misspelt(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()))?;
-    let old = old_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
+    let old = compat_environment::read(|name| std::env::var(name).ok()).map_err(|err| anyhow!(err))?;
     let layers = layers.values(old.settings);
     let mut raw: RawServe = layers.clone().env(PREFIX).extract()?;
     let mut warnings = old.warnings;
@@ -229,7 +229,7 @@ fn with_sources(raw: &RawServe, problems: &str) -> String {
     let source = |line: &str| {
         let (path, _) = line.trim_start().split_once(": ")?;
         let store = raw.store_from.clone().filter(|_| path == "sessions.store");
-        store.or_else(|| old_environment::source_of(path, |name| std::env::var(name).ok()))
+        store.or_else(|| compat_environment::source_of(path, |name| std::env::var(name).ok()))
     };
     let named = problems.lines().map(|line| match source(line) {
         Some(name) => format!("{line} (from the environment variable {name}, not from the file)"),

@@ -59,7 +59,7 @@ impl Setup {
             Some(Ok(pins)) => Trust::Keys(pins),
             Some(Err(err)) => return Err(format!("SEALWAY_PINS: {err}")),
             None => {
-                if wire == Wire::Three {
+                if wire == Wire::Native {
                     warn(
                         "SEALWAY_PINS is not set: WHOEVER ANSWERS FIRST IS TRUSTED. Pin the service's keys before you rely on it.",
                     );
@@ -83,7 +83,7 @@ impl Setup {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = Uri::from_static(PATH);
         // Wires 1 and 2 seal no headers; their services assume JSON.
-        if self.wire == Wire::Three {
+        if self.wire == Wire::Native {
             request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
         client.send(request).await

@@ -87,7 +87,7 @@ pub struct Builder {
 impl Builder {
     pub(super) fn new<U: TryInto<Uri, Error: Display>>(url: U) -> Self {
         let settings = Settings {
-            wire: Wire::Three,
+            wire: Wire::Native,
             session_url: None,
             init_path: "/session/init".into(),
             offer: Offer::default(),

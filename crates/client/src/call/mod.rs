@@ -133,7 +133,7 @@ impl Client {
             Some(url) if *url != service.base => Transport::new(url.clone(), settings.timeout)?,
             _ => service.clone(),
         };
-        let is_native = settings.wire == Wire::Three;
+        let is_native = settings.wire == Wire::Native;
         if let Some(file) = settings.key_log.as_deref().filter(|_| is_native) {
             key_log::check(file)?;
         }
@@ -199,7 +199,7 @@ impl Client {
         let (head, body) = request.into_parts();
         self.0.service.check_origin(&head.uri)?;
         let line = Line { method: &head.method, path: path(&head.uri), headers: &head.headers };
-        let payload = if self.0.settings.wire == Wire::Three {
+        let payload = if self.0.settings.wire == Wire::Native {
             Payload::new(body, self.0.settings.retry_body_max).await?
         } else {
             compat::check(&line)?;
@@ -287,7 +287,7 @@ impl Calls {
 
     async fn agree(&self, old: Option<&native::Session>) -> Result<Active, Error> {
         let meter = Meter::new();
-        let (session, headers) = if self.settings.wire == Wire::Three {
+        let (session, headers) = if self.settings.wire == Wire::Native {
             let (session, headers) = native::agree(self, old, &meter).await?;
             (Session::Native(Box::new(session)), headers)
         } else {

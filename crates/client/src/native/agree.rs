@@ -7,8 +7,8 @@ use http::header::{HeaderMap, TRANSFER_ENCODING};
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use sealway_proto::session::Step;
-use sealway_proto::session::three::client::Claimed;
-use sealway_proto::session::three::problem::PROBLEM_LEN_MAX;
+use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::problem::PROBLEM_LEN_MAX;
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
 

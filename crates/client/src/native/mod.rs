@@ -21,7 +21,7 @@ pub(crate) mod stream;
 mod trust;
 
 pub(crate) use agree::{agree, call, end};
-pub use sealway_proto::session::three::{InitAnswer, KeyId, Suite};
+pub use sealway_proto::session::native::{InitAnswer, KeyId, Suite};
 pub use session::{Agreement, DpopKey, INIT_PATH, Pending, Session, suite_required};
 pub use trust::{
     KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, forget_service, known_services, origin, public_key,

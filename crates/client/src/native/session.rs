@@ -9,8 +9,8 @@ use http::{Method, StatusCode};
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::crypto::{agreement::default_agreement_provider, default_provider};
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
-use sealway_proto::session::three::client::Claimed;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::{
     self, ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, InitAnswer, InnerHeaders, KeyId, Problem,
     Read, Refused, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
 };
@@ -48,7 +48,7 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Pending<'a> {
     pub(super) session: &'a Session,
-    pub(super) answer: three::call::PendingAnswer<'a>,
+    pub(super) answer: native::call::PendingAnswer<'a>,
     method: Method,
     /// Taken before the request is sealed, and so not later than it was sent.
     sent: SentAt,

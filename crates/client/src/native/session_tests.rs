@@ -6,7 +6,7 @@ use http::StatusCode;
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::session::Auth;
-use sealway_proto::session::three::{InitRequest, KeyId, ServerRandoms, Suite, Terms, agree};
+use sealway_proto::session::native::{InitRequest, KeyId, ServerRandoms, Suite, Terms, agree};
 
 use super::session::{Agreement, Session};
 use crate::call::Offer;

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use hyper::body::{Body, Frame, Incoming};
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::Step;
-use sealway_proto::session::three::{FrameOpener, FrameSealer, Read};
+use sealway_proto::session::native::{FrameOpener, FrameSealer, Read};
 use tokio::time::{Sleep, sleep};
 
 use super::session::outer_headers;

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
-use sealway_proto::session::three::client::Claimed;
-use sealway_proto::session::three::{InitAnswer, KeyId, KeySet};
+use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::{InitAnswer, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use serde_json::Value;
 

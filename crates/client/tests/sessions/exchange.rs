@@ -171,7 +171,7 @@ async fn serve(service: Arc<Service>, stream: TcpStream) {
 }
 
 async fn settings(service: &Arc<Service>) -> Builder {
-    Client::builder(service.listen().await).wire(Wire::Two)
+    Client::builder(service.listen().await).wire(Wire::V2)
 }
 
 async fn client(service: &Arc<Service>) -> Client {
@@ -189,10 +189,10 @@ fn said(answer: &Response<Bytes>) -> String {
 #[tokio::test]
 async fn a_session_is_agreed_once_and_calls_are_sealed_on_every_family_and_wire() {
     for (wire, init_path) in [
-        (Wire::Two, "/session/init"),
-        (Wire::One, "/session/init"),
-        (Wire::One, "/session/init/anon"),
-        (Wire::Two, "/v1/session/init"),
+        (Wire::V2, "/session/init"),
+        (Wire::V1, "/session/init"),
+        (Wire::V1, "/session/init/anon"),
+        (Wire::V2, "/v1/session/init"),
     ] {
         let service = Service::with(&[]);
         let settings = settings(&service).await.wire(wire).init_path(init_path).token("the token");
@@ -267,7 +267,7 @@ async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text
 
 #[tokio::test]
 async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
-    for wire in [Wire::One, Wire::Two] {
+    for wire in [Wire::V1, Wire::V2] {
         for act in [Act::Altered, Act::Twice] {
             let service = Service::with(&[Act::Serve, act]);
             let client = settings(&service).await.wire(wire).build().unwrap();
@@ -310,7 +310,7 @@ async fn no_answer_is_told_with_the_url_and_in_time() {
     assert!(matches!(err, Error::Transport { .. }), "{err}");
     // The port of a listener that was closed.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let nobody = Client::builder(format!("http://{gone}")).wire(Wire::Two).build().unwrap();
+    let nobody = Client::builder(format!("http://{gone}")).wire(Wire::V2).build().unwrap();
     let err = nobody.session().await.unwrap_err().to_string();
     assert!(err.contains(&gone.to_string()) && err.contains("refused") && !err.contains('\n'), "{err}");
 }
@@ -318,11 +318,11 @@ async fn no_answer_is_told_with_the_url_and_in_time() {
 #[tokio::test]
 async fn what_cannot_be_used_is_said_before_anything_is_sent() {
     for url in ["/path/alone", "ftp://h/", "h:80", "no url"] {
-        let err = Client::builder(url).wire(Wire::Two).build().unwrap_err();
+        let err = Client::builder(url).wire(Wire::V2).build().unwrap_err();
         assert!(matches!(err, Error::Usage(_)), "{err}");
     }
     let good = Client::builder("https://localhost");
-    good.clone().wire(Wire::Two).build().unwrap();
+    good.clone().wire(Wire::V2).build().unwrap();
     for bad in [
         good.clone().timeout(Duration::ZERO),
         good.clone().idle_timeout(Duration::MAX),
@@ -352,7 +352,7 @@ async fn nothing_that_is_shown_has_a_key_or_a_token() {
     let offer = Offer { token: Some("the token".into()), ..Offer::default() };
     let shown = format!("{offer:?}");
     assert!(shown.contains("redacted") && !shown.contains("the token"), "{shown}");
-    let (agreement, outgoing) = Agreement::begin(Wire::Two, "/session/init", &offer, &mut no_laps).unwrap();
+    let (agreement, outgoing) = Agreement::begin(Wire::V2, "/session/init", &offer, &mut no_laps).unwrap();
     let shown = format!("{agreement:?} {outgoing:?}");
     assert!(
         shown.starts_with("Agreement(ClientInit { wire: Two, .. }) Message { len: ") && !shown.contains("the token"),

@@ -87,18 +87,18 @@ function fill(id, rows, none) {
     lines.push(row([cell]));
   }
   body.replaceChildren(...lines);
-  // A row that was made anew under the reader's hands keeps the focus.
+  // A replaced row keeps the focus.
   if (focused) [...body.querySelectorAll("button")].find((one) => one.getAttribute("aria-label") === focused)?.focus();
 }
 
 /** `2026-11-23 01:41`, in UTC. */
 const minute = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
 
-/** Which requests a route is for, as its configuration says it. */
+/** Returns the match of a route as text. */
 function matched(match) {
-  if (match === null) return "requests that no route matches";
+  if (match === null) return "unmatched requests";
   const parts = Object.entries(match).filter(([, values]) => values.length > 0);
-  return parts.map(([name, values]) => `${name} ${values.join(", ")}`).join("; ") || "every request";
+  return parts.map(([name, values]) => `${name} ${values.join(", ")}`).join("; ") || "all requests";
 }
 
 const number = (value) => [value === undefined ? "–" : whole.format(value), "number"];
@@ -108,26 +108,26 @@ function show(status) {
   const { health, requests, process, sessions } = status;
   put("version", `${status.version}, up ${span(status.uptime_s)}`);
   put("health", health.is_ready ? "ready" : "not ready", `figure ${health.is_ready ? "good" : "bad"}`);
-  put("health-why", health.why ?? "takes sessions and sealed calls");
+  put("health-why", health.why ?? "accepts sessions and sealed requests");
   put("rate", requests.per_second < 10 ? exact.format(requests.per_second) : whole.format(requests.per_second));
   const classes = Object.entries(requests.by_class).filter(([name, count]) => count > 0 || name === "2xx");
   put("classes", classes.map(([name, count]) => `${name} ${whole.format(count)}`).join(", "));
   const latency = requests.latency_us;
   put("p50", duration(latency?.p50));
-  put("p90", latency ? `90 % in ${duration(latency.p90)}` : `none in ${requests.window_s} s`);
+  put("p90", latency ? `p90 ${duration(latency.p90)}` : `no requests in ${requests.window_s} s`);
   put("p99", duration(latency?.p99));
-  put("slowest", latency ? `slowest ${duration(latency.max)}` : `none in ${requests.window_s} s`);
+  put("slowest", latency ? `max ${duration(latency.max)}` : `no requests in ${requests.window_s} s`);
   put("cpu", exact.format(process.cpu_percent));
-  put("cores", `of one of ${process.cores} processors`);
+  put("cores", `of one core; ${process.cores} cores`);
   put("memory", bytes(process.resident_bytes));
   const limit = process.descriptors_max === null ? "" : ` of ${whole.format(process.descriptors_max)}`;
   put("descriptors", process.descriptors === null ? "" : `${whole.format(process.descriptors)}${limit} descriptors`);
   const sum = (name) => status.listeners.reduce((sum, one) => sum + (one[name] ?? 0), 0);
   put("open", whole.format(sum("connections")));
-  put("accepted", `${whole.format(sum("accepted"))} accepted, ${whole.format(sum("refused"))} refused`);
+  put("accepted", `${whole.format(sum("accepted"))} accepted, ${whole.format(sum("refused"))} rejected`);
   put("sessions", whole.format(sessions.count));
-  put("replays", `${whole.format(sessions.replays_refused)} replays refused`);
-  put("store", `Store: ${sessions.store}, ${sessions.is_up ? "up" : "down"}. ${whole.format(sessions.nonces)} nonces held.`);
+  put("replays", `${whole.format(sessions.replays_refused)} replays rejected`);
+  put("store", `Store: ${sessions.store}, ${sessions.is_up ? "up" : "down"}. ${whole.format(sessions.nonces)} nonces stored.`);
   const used = sessions.wires.filter((one) => one.inits + one.calls > 0 || !one.is_served);
   const last = (one) => new Date(Math.max(one.last_init_ms ?? 0, one.last_call_ms ?? 0)).toLocaleString();
   const told = (one) => (one.inits + one.calls > 0 ? `${whole.format(one.inits)} inits, ${whole.format(one.calls)} calls, last ${last(one)}` : "unused");
@@ -138,7 +138,7 @@ function show(status) {
 
 function tables(status) {
   fill("listeners", status.listeners.map((one) => [
-    [one.name, "tight"], [one.addresses.join(", "), "tight"], [{ none: "yes", optional: "clients may", required: "clients must" }[one.tls] ?? "no", "tight"], number(one.connections), number(one.accepted),
+    [one.name, "tight"], [one.addresses.join(", "), "tight"], [{ none: "yes", optional: "client certificate optional", required: "client certificate required" }[one.tls] ?? "no", "tight"], number(one.connections), number(one.accepted),
     number(one.refused), one.is_serving ? ["serving", "good"] : ["stopped", "bad"],
     one.is_serving
       ? button("Stop", `Stop the listener ${one.name}`, () => stopListener(one.name))
@@ -225,7 +225,7 @@ const headers = () => ({ Authorization: `Bearer ${state.token}` });
 
 async function ask(method, path) {
   const answer = await fetch(path, { method, headers: headers(), cache: "no-store", redirect: "error" });
-  if (answer.status === 401) leave("The token is not the one of this process.");
+  if (answer.status === 401) leave("Wrong token for this process.");
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(said.message ?? said.error ?? `${answer.status}`);
   return said;
@@ -244,11 +244,11 @@ async function watch() {
       await follow(stream);
     } catch (error) {
       if (stream.signal.aborted) return;
-      console.debug("the stream of events broke off", error);
+      console.debug("the event stream was interrupted", error);
     }
     if (stream.signal.aborted) return;
     const wait = Math.min(10, 2 ** state.tries++ / 2);
-    linked(`disconnected, again in ${exact.format(wait)} s`, "bad");
+    linked(`disconnected, retrying in ${exact.format(wait)} s`, "bad");
     await new Promise((done) => setTimeout(done, wait * 1000));
   }
 }
@@ -256,10 +256,10 @@ async function watch() {
 async function follow(stream) {
   const from = state.nextLine === null ? "" : `?from=${state.nextLine}`;
   const answer = await fetch(`/admin/events${from}`, { headers: headers(), cache: "no-store", signal: stream.signal });
-  if (answer.status === 401) return leave("The token is not the one of this process.");
+  if (answer.status === 401) return leave("Wrong token for this process.");
   if (!answer.ok) throw new Error(`${answer.status}`);
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  // A stream that stands still is one that broke without a word: events come each second.
+  // The server sends an event each second, so a silent stream is broken.
   let timer;
   const alive = () => {
     clearTimeout(timer);
@@ -312,7 +312,7 @@ async function connections() {
       whole.format(one.id), [one.peer, "tight"], one.protocol, number(one.requests), [span(one.open_for_s), "number"],
       [one.subject ?? "", "wide"], button("Close", `Close connection ${one.id}`, () => closeConnection(name, one)),
     ]);
-    fill("connections", rows, "None is open.");
+    fill("connections", rows, "No open connections.");
     put("connections-note", all.length < CONNECTIONS_MAX ? "" : `the oldest ${CONNECTIONS_MAX}`);
   } catch (error) {
     put("connections-note", error.message);
@@ -350,25 +350,25 @@ async function act(title, text, yes, method, path, words) {
 
 const part = encodeURIComponent;
 
-const stopListener = (name) => act(`Stop ${name}?`, "It accepts nothing new, and its connections end after what is in flight. The others go on.",
+const stopListener = (name) => act(`Stop ${name}?`, "The listener stops accepting connections and closes its own after the requests in flight. Other listeners continue.",
   "Stop", "POST", `/admin/listeners/${part(name)}/stop`, () => `${name} is stopped.`);
-const startListener = (name) => act(`Start ${name}?`, "It is bound again and accepts connections.", "Start", "POST",
+const startListener = (name) => act(`Start ${name}?`, "The listener binds its address again and accepts connections.", "Start", "POST",
   `/admin/listeners/${part(name)}/start`, () => `${name} serves again.`);
 const closeConnection = (name, one) => act(`Close connection ${one.id}?`, `From ${one.peer}. It ends after what is in flight.`, "Close",
   "DELETE", `/admin/connections/${one.id}?listener=${part(name)}`, () => `Connection ${one.id} is told to close.`);
 
 function reloaded(done) {
   const parts = ["added", "removed", "changed"].filter((name) => done[name].length > 0);
-  const listeners = parts.map((name) => `${name} ${done[name].join(", ")}`).join("; ") || "as they were";
+  const listeners = parts.map((name) => `${name} ${done[name].join(", ")}`).join("; ") || "unchanged";
   const restart = done.needs_restart.length > 0 ? ` Needs a restart: ${done.needs_restart.join(", ")}.` : "";
   return `Reloaded. Listeners: ${listeners}.${restart}`;
 }
 
-by("reload").addEventListener("click", () => act("Reload the configuration?", "It is checked first, and applies whole or not at all.",
+by("reload").addEventListener("click", () => act("Reload the configuration?", "The configuration is checked first. It applies completely or not at all.",
   "Reload", "POST", "/admin/reload", reloaded));
-by("drain").addEventListener("click", () => act("Drain and stop this process?", "It accepts nothing new, answers what is in flight, and ends, as by SIGTERM. This page ends with it.",
-  "Drain and stop", "POST", "/admin/drain", () => "The process drains and ends."));
-by("rotate").addEventListener("click", () => act("Renew the server's certificate?", "A new key and certificate under the same authority; connections go on.",
+by("drain").addEventListener("click", () => act("Drain and stop this process?", "The process stops accepting connections, answers the requests in flight and exits, as on SIGTERM. This page stops with it.",
+  "Drain and stop", "POST", "/admin/drain", () => "The process drains and exits."));
+by("rotate").addEventListener("click", () => act("Renew the server's certificate?", "The authority issues a new key and certificate. Open connections continue.",
   "Renew", "POST", "/admin/certificates/rotate", (done) => `Renewed: ${done.renewed.map((one) => one.subject).join(", ")}.`));
 by("revoke").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -379,7 +379,7 @@ by("revoke").addEventListener("submit", (event) => {
 by("pause").addEventListener("click", () => {
   state.paused = !state.paused;
   by("pause").setAttribute("aria-pressed", `${state.paused}`);
-  put("pause", state.paused ? "Go on" : "Pause");
+  put("pause", state.paused ? "Resume" : "Pause");
   if (!state.paused) lay();
 });
 by("filter").addEventListener("input", () => lay());

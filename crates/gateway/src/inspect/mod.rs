@@ -21,7 +21,7 @@ use http::{Request, Response};
 use http_body_util::BodyExt;
 use sealway_exchange::headers::{HttpHeaders, remove_hop_by_hop};
 use sealway_proto::crypto::default_provider;
-use sealway_proto::session::three::{Inspector, RequestLine, SealedRequest};
+use sealway_proto::session::native::{Inspector, RequestLine, SealedRequest};
 use sealway_proto::wire::header::{X_KID, X_SEAL};
 use sealway_proto::wire::{Headers, SessionId};
 use sealway_runtime::http::{Body, HttpLimits, Listening, RequestBody, full, serve};

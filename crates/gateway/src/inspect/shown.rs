@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sealway_proto::session::three::InnerHeaders;
+use sealway_proto::session::native::InnerHeaders;
 
 /// Maximum number of bytes of a body that are shown.
 pub(super) const BODY_SHOWN_MAX: usize = 16 * 1024;

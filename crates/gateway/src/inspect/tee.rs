@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use sealway_proto::session::three::{FrameOpener, InnerHeaders, Read};
+use sealway_proto::session::native::{FrameOpener, InnerHeaders, Read};
 
 use super::shown::Shown;
 

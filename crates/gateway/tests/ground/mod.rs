@@ -12,7 +12,7 @@ use sealway_gateway::config::{RawGateway, resolve};
 use sealway_gateway::{Gateway, GatewayService};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{KeySet, Suite};
+use sealway_proto::session::native::{KeySet, Suite};
 use sealway_proto::wire::SessionId;
 use sealway_runtime::clock::{Clock, ManualClock, SystemClock};
 use sealway_runtime::config::Problems;
@@ -22,7 +22,7 @@ use sealway_runtime::shutdown::Shutdown;
 use sealway_sessions::identity::Identity;
 use sealway_sessions::store::{Memory, MemoryLimits};
 use sealway_sessions::{Authority, Policy};
-use sealway_testkit::wire3_client::{Agreed, Link, key_set};
+use sealway_testkit::native_client::{Agreed, Link, key_set};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 

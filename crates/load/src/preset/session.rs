@@ -144,7 +144,7 @@ pub(crate) async fn run(
 }
 
 fn client(benchmark: &Benchmark) -> Result<Client, String> {
-    let settings = Client::builder(benchmark.url.clone()).wire(Wire::Two).init_path(INIT_PATH);
+    let settings = Client::builder(benchmark.url.clone()).wire(Wire::V2).init_path(INIT_PATH);
     settings.timeout(benchmark.timeout).build().map_err(|err| err.to_string())
 }
 

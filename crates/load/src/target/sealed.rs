@@ -29,12 +29,12 @@ pub(crate) struct Seals {
     offer: Arc<Offer>,
     init_path: PathAndQuery,
     agree: Agree,
-    three: Option<Arc<Three>>,
+    service: Option<Arc<NativeService>>,
 }
 
 /// Knowledge about a service of wire 3, shared by all workers.
 #[derive(Debug)]
-struct Three {
+struct NativeService {
     keyring: Keyring,
     /// Index of the offered suite that the service accepts.
     suite: AtomicUsize,
@@ -45,14 +45,14 @@ struct Three {
 #[derive(Debug)]
 pub(crate) enum Agreed {
     Old(Session),
-    Three(Box<native::Session>),
+    Native(Box<native::Session>),
 }
 
 impl Agreed {
     fn is_usable(&self) -> bool {
         match self {
             Agreed::Old(session) => session.is_usable(),
-            Agreed::Three(session) => session.is_usable(),
+            Agreed::Native(session) => session.is_usable(),
         }
     }
 }
@@ -64,9 +64,9 @@ impl Seals {
     /// A one-line message if an init message cannot be built from the plan, or the token file cannot be read.
     pub(crate) fn new(sealed: &plan::Sealed, url: &Uri) -> Result<Self, String> {
         let wire = match sealed.wire {
-            1 => Wire::One,
-            2 => Wire::Two,
-            3 => Wire::Three,
+            1 => Wire::V1,
+            2 => Wire::V2,
+            3 => Wire::Native,
             other => return Err(format!("wire {other} is not spoken here; 1, 2 and 3 are")),
         };
         let init_path: PathAndQuery =
@@ -75,8 +75,8 @@ impl Seals {
         let offer =
             Offer { client_id: sealed.client_id.clone(), token, suites: sealed.suites.clone(), ..Offer::default() };
         // Settings that allow no init message fail here instead of in each request.
-        let three = match offer.suites.first() {
-            _ if wire != Wire::Three => {
+        let service = match offer.suites.first() {
+            _ if wire != Wire::Native => {
                 Agreement::begin(wire, init_path.path(), &offer, &mut |_| ()).map_err(|err| err.to_string())?;
                 None
             }
@@ -87,10 +87,10 @@ impl Seals {
                 let url = format!("{origin}{init_path}");
                 native::Agreement::begin(&offer, *suite, keyring.pinned(), &url, None)
                     .map_err(|err| err.to_string())?;
-                Some(Arc::new(Three { keyring, suite: 0.into(), url }))
+                Some(Arc::new(NativeService { keyring, suite: 0.into(), url }))
             }
         };
-        Ok(Seals { wire, offer: Arc::new(offer), init_path, agree: sealed.agree, three })
+        Ok(Seals { wire, offer: Arc::new(offer), init_path, agree: sealed.agree, service })
     }
 }
 
@@ -174,8 +174,8 @@ impl Sealed {
 
     async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<Agreed, Fault> {
         let before = Instant::now();
-        let agreed = match self.seals.three.clone() {
-            Some(three) => Agreed::Three(Box::new(self.agree_three(&three, sample, is_last).await?)),
+        let agreed = match self.seals.service.clone() {
+            Some(service) => Agreed::Native(Box::new(self.agree_native(&service, sample, is_last).await?)),
             None => {
                 let Seals { wire, offer, init_path, .. } = &self.seals;
                 let begun = Agreement::begin(*wire, init_path.path(), offer, &mut |_| ());
@@ -190,17 +190,17 @@ impl Sealed {
         Ok(agreed)
     }
 
-    async fn agree_three(
+    async fn agree_native(
         &mut self,
-        three: &Three,
+        service: &NativeService,
         sample: &mut Sample,
         is_last: bool,
     ) -> Result<native::Session, Fault> {
         let offer = self.seals.offer.clone();
         let mut may_change = true;
         loop {
-            let suite = offer.suites.get(three.suite.load(Ordering::Relaxed)).copied().unwrap_or(offer.suites[0]);
-            let begun = native::Agreement::begin(&offer, suite, three.keyring.pinned(), &three.url, None);
+            let suite = offer.suites.get(service.suite.load(Ordering::Relaxed)).copied().unwrap_or(offer.suites[0]);
+            let begun = native::Agreement::begin(&offer, suite, service.keyring.pinned(), &service.url, None);
             let (agreement, message) = begun.map_err(not_agreed)?;
             let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
             let (status, _, body) = self.send(raw, sample).await?;
@@ -210,19 +210,19 @@ impl Sealed {
                 Err(err) => {
                     let wanted = suite_required(&err, &offer.suites).filter(|_| std::mem::take(&mut may_change));
                     let index = offer.suites.iter().position(|suite| Some(*suite) == wanted);
-                    three.suite.store(index.ok_or_else(|| not_agreed(err))?, Ordering::Relaxed);
+                    service.suite.store(index.ok_or_else(|| not_agreed(err))?, Ordering::Relaxed);
                     continue;
                 }
             };
-            let key = match three.keyring.key(&signer).map_err(not_agreed)? {
+            let key = match service.keyring.key(&signer).map_err(not_agreed)? {
                 Some(key) => key,
                 None => {
                     let set = self.key_set(sample, is_last).await?;
-                    three.keyring.look_up(&signer, &set).map_err(not_agreed)?
+                    service.keyring.look_up(&signer, &set).map_err(not_agreed)?
                 }
             };
             let session = agreement.finish(&key, &body, arrived).map_err(not_agreed)?;
-            three.keyring.remember(session.agreed()).map_err(not_agreed)?;
+            service.keyring.remember(session.agreed()).map_err(not_agreed)?;
             sample.status = status.as_u16();
             sample.suite = Some(suite);
             return Ok(session);
@@ -241,12 +241,12 @@ impl Sealed {
 
     async fn call(&mut self, session: &Agreed, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
         match session {
-            Agreed::Old(session) => self.call_old(session, prepared, sample).await,
-            Agreed::Three(session) => self.call_three(session, prepared, sample).await,
+            Agreed::Old(session) => self.call_compat(session, prepared, sample).await,
+            Agreed::Native(session) => self.call_native(session, prepared, sample).await,
         }
     }
 
-    async fn call_three(
+    async fn call_native(
         &mut self,
         session: &native::Session,
         prepared: &Prepared,
@@ -278,7 +278,12 @@ impl Sealed {
         Ok(())
     }
 
-    async fn call_old(&mut self, session: &Session, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
+    async fn call_compat(
+        &mut self,
+        session: &Session,
+        prepared: &Prepared,
+        sample: &mut Sample,
+    ) -> Result<(), Refusal> {
         let path = prepared.path()?;
         let body = prepared.sent();
         let before = Instant::now();

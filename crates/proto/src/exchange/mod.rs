@@ -26,8 +26,8 @@ use serde_json::Value;
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::{ANON_BODY_MAX, WINDOW3_MS_MAX};
-use crate::session::three::problem::prove_clock;
-use crate::session::three::{self, Fields, InnerHeaders, RequestLine, SealedRequest};
+use crate::session::native::problem::prove_clock;
+use crate::session::native::{self, Fields, InnerHeaders, RequestLine, SealedRequest};
 use crate::session::{Claim, Laps, Plaintext, SealedCall, Session, Step, Unreplayed};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
@@ -66,7 +66,7 @@ pub fn looks_sealed(headers: &impl Headers) -> bool {
 
 /// Returns the protocol that the headers of a request name.
 pub fn wire_of(headers: &impl Headers) -> Wire {
-    if headers.field(X_SEAL) == Field::Absent { Wire::of(headers) } else { Wire::Three }
+    if headers.field(X_SEAL) == Field::Absent { Wire::of(headers) } else { Wire::Native }
 }
 
 impl<'a> Exchange<'a> {
@@ -84,10 +84,10 @@ impl<'a> Exchange<'a> {
     ) -> Result<Self, Refusal> {
         let wire = wire_of(headers);
         served(wire)?;
-        if wire != Wire::Three && line.method != "POST" {
+        if wire != Wire::Native && line.method != "POST" {
             return Err(Refusal::Method("POST, OPTIONS"));
         }
-        let call = if wire == Wire::Three {
+        let call = if wire == Wire::Native {
             Call::Native(SealedRequest::parse(headers, line)?)
         } else {
             // The path of an absolute-form target without one is `/` (RFC 9110 section 4.2.3).
@@ -154,7 +154,7 @@ pub fn unadmitted(
     refusal: Refusal,
 ) -> Rejection {
     if refusal == Refusal::Wire(Error::TimestampOutsideWindow)
-        && wire_of(headers) == Wire::Three
+        && wire_of(headers) == Wire::Native
         && let Ok(request) = SealedRequest::parse(headers, line)
     {
         return skewed(provider, session, &request, now_ms);
@@ -172,7 +172,7 @@ pub struct Opening<'a> {
 #[derive(Debug)]
 enum OpeningKind<'a> {
     Compat(SealedCall<'a>),
-    Native(three::Opening),
+    Native(native::Opening),
 }
 
 impl Opening<'_> {
@@ -263,7 +263,7 @@ pub fn readmit(found: Option<&Session>, claim: &Claim, now_ms: u64, policy: &Rep
     if found.is_expired(now_ms) {
         return Err(Error::SessionExpired);
     }
-    let window = if found.record().wire == Wire::Three { policy.within(WINDOW3_MS_MAX) } else { *policy };
+    let window = if found.record().wire == Wire::Native { policy.within(WINDOW3_MS_MAX) } else { *policy };
     window.check_ms(claim.stamp_ms(), now_ms)?;
     Claim::passed_on(claim.key(), claim.is_sealed(), claim.stamp_ms(), now_ms, policy)
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::refusal::{BodyFault, Refusal};
 use crate::error::Error;
-use crate::session::three::Problem;
-use crate::session::three::problem::PROBLEM_TYPE;
+use crate::session::native::Problem;
+use crate::session::native::problem::PROBLEM_TYPE;
 use crate::wire::Wire;
 
 /// The form of an error's body.
@@ -26,7 +26,7 @@ pub enum Form {
 impl Form {
     /// Returns the form in which clients of a protocol read the rejection of a sealed request.
     pub fn of(wire: Wire) -> Self {
-        if wire == Wire::Three { Form::Problem } else { Form::Plain }
+        if wire == Wire::Native { Form::Problem } else { Form::Plain }
     }
 }
 

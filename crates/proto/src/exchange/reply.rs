@@ -9,8 +9,8 @@ use super::rejection::ErrorAnswer;
 use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::X_SEALED_LEN_MAX;
-use crate::session::three::{FrameSealer, InnerHeaders, SealHeaders};
-use crate::session::{self, Laps, SealBuffer, SealRandoms, SealedMessage, Session, three};
+use crate::session::native::{FrameSealer, InnerHeaders, SealHeaders};
+use crate::session::{self, Laps, SealBuffer, SealRandoms, SealedMessage, Session, native};
 use crate::wire::base64;
 
 /// The state of a request that sealing its answer needs.
@@ -19,7 +19,7 @@ pub enum Reply {
     /// A request of `v1` or `v2`.
     Compat(session::Reply),
     /// A request of the native protocol.
-    Native(three::Reply),
+    Native(native::Reply),
 }
 
 /// The way in which an answer is sealed.
@@ -43,7 +43,7 @@ pub struct WholeSeal<'a> {
 /// Seals an answer of the native protocol frame by frame.
 #[derive(Debug)]
 pub struct FrameSeal<'a> {
-    reply: &'a three::Reply,
+    reply: &'a native::Reply,
     status: u16,
     is_bodyless: bool,
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::error::Error;
-use crate::session::three::{FrameOpener, Read};
+use crate::session::native::{FrameOpener, Read};
 
 /// Reads the body of a sealed request from chunks of any length. It returns the last piece only after the end of the body.
 pub struct Stream {

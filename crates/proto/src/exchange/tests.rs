@@ -6,14 +6,14 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::*;
-use crate::session::three::tests::{LINE, NOW_MS, agreed, headers, provider, stream};
-use crate::session::three::{ClientSession, SealedCall as Sealed3, Suite};
+use crate::session::native::tests::{LINE, NOW_MS, agreed, headers, provider, stream};
+use crate::session::native::{ClientSession, SealedCall as NativeSealed, Suite};
 use crate::session::{Fresh, SealRandoms};
 
 type Sent = (Vec<(String, String)>, Vec<u8>);
 
 fn sent(client: &ClientSession, parts: &[&[u8]], stamp_ms: u64) -> Sent {
-    let Sealed3 { headers: list, sealer, .. } = client.seal(provider(), LINE, "x/y", stamp_ms, &[1; 16]).unwrap();
+    let NativeSealed { headers: list, sealer, .. } = client.seal(provider(), LINE, "x/y", stamp_ms, &[1; 16]).unwrap();
     (headers(&list, "x/y"), stream(sealer, &InnerHeaders::new(), parts))
 }
 
@@ -123,8 +123,8 @@ fn a_wire_that_is_not_served_and_a_method_that_may_not_be_are_refused_first() {
         let served = |wire| if served { Ok(()) } else { Err(Refusal::WireOff(wire)) };
         Exchange::begin(&headers, line, NOW_MS, &ReplayPolicy::default(), served).map(drop)
     };
-    assert_eq!(begin("GET", false), Err(Refusal::WireOff(Wire::Two)));
-    assert_eq!(begin("POST", false), Err(Refusal::WireOff(Wire::Two)));
+    assert_eq!(begin("GET", false), Err(Refusal::WireOff(Wire::V2)));
+    assert_eq!(begin("POST", false), Err(Refusal::WireOff(Wire::V2)));
     assert_eq!(begin("GET", true), Err(Refusal::Method("POST, OPTIONS")));
     assert_eq!(begin("POST", true), Err(Error::HeaderMissing(X_KID).into()));
     let allow = Rejection::from(Refusal::Method("POST")).answer(Form::Plain).headers;

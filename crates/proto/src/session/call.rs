@@ -45,11 +45,11 @@ impl<'a> SealedCall<'a> {
     pub fn parse(headers: &'a impl Headers, path: &'a str, now_ms: u64, policy: &ReplayPolicy) -> Result<Self, Error> {
         let kid = headers.field(X_KID).required(X_KID)?;
         let (stamp, nonce, wire) = match Wire::of(headers) {
-            Wire::One => {
+            Wire::V1 => {
                 let (stamp, nonce, rest) = wire1::RequestHeaders::parse(headers, path)?;
                 (stamp, nonce, WireHeaders::One(rest))
             }
-            Wire::Two | Wire::Three => {
+            Wire::V2 | Wire::Native => {
                 let (stamp, nonce, client_id) = wire2::parse_headers(headers)?;
                 (stamp, nonce, WireHeaders::Two { client_id })
             }
@@ -85,8 +85,8 @@ impl<'a> SealedCall<'a> {
         }
         let record = session.record();
         match &self.wire {
-            WireHeaders::One(_) if record.wire == Wire::One => Ok(()),
-            WireHeaders::Two { client_id } if record.wire == Wire::Two => {
+            WireHeaders::One(_) if record.wire == Wire::V1 => Ok(()),
+            WireHeaders::Two { client_id } if record.wire == Wire::V2 => {
                 if record.client_id.as_deref() == Some(*client_id) { Ok(()) } else { Err(Error::ClientMismatch) }
             }
             _ => Err(Error::WireMismatch),

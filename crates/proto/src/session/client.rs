@@ -54,13 +54,13 @@ impl ClientInit {
         let mut nonce_hex = String::new();
         push_hex(&mut nonce_hex, nonce);
         let ttl = ttl_sec.map_or_else(String::new, |sec| format!(r#","ttlSec":{sec}"#));
-        let agreement = if wire == Wire::One { r#","keyAgreement":"ECDH_P256""# } else { "" };
+        let agreement = if wire == Wire::V1 { r#","keyAgreement":"ECDH_P256""# } else { "" };
         let share = base64::encode(ephemeral.public());
         let body = format!(r#"{{"clientPublicKey":"{share}"{agreement}{ttl}}}"#);
         let headers = match wire {
-            Wire::One => alloc::vec![(X_NONCE, nonce_hex), (X_TIMESTAMP, stamp)],
-            Wire::Three => return Err(Error::WireMismatch),
-            Wire::Two => {
+            Wire::V1 => alloc::vec![(X_NONCE, nonce_hex), (X_TIMESTAMP, stamp)],
+            Wire::Native => return Err(Error::WireMismatch),
+            Wire::V2 => {
                 let client_id = ClientId::parse(client_id)?.as_str();
                 alloc::vec![(X_IDEMPOTENCY_KEY, format!("{stamp}.{nonce_hex}")), (X_CLIENT_ID, client_id.into())]
             }
@@ -156,11 +156,11 @@ impl ClientSession {
     ) -> Result<(SealedMessage, PendingAnswer<'_>), Error> {
         let kid = self.id.kid();
         let message = match self.wire {
-            Wire::One => {
+            Wire::V1 => {
                 let subject = wire1::Subject::Request;
                 wire1::seal(self.aead.as_ref(), subject, path, stamp.into(), nonce.into(), kid, iv, plaintext)?
             }
-            Wire::Two | Wire::Three => {
+            Wire::V2 | Wire::Native => {
                 let mut message = wire2::seal(self.aead.as_ref(), stamp, nonce, kid, &self.client_id, iv, plaintext)?;
                 message.headers.push((X_CLIENT_ID, self.client_id.clone()));
                 message
@@ -194,8 +194,8 @@ impl PendingAnswer<'_> {
         }
         let aead = session.aead.as_ref();
         let (stamp, nonce, plaintext) = match session.wire {
-            Wire::One => wire1::open_answer(aead, headers, status, &self.path, kid, &body)?,
-            Wire::Two | Wire::Three => {
+            Wire::V1 => wire1::open_answer(aead, headers, status, &self.path, kid, &body)?,
+            Wire::V2 | Wire::Native => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY)?;
                 let (stamp, nonce) = idempotency::split(key)?;
                 let context = wire2::Context { stamp, nonce, kid, client_id: &session.client_id };

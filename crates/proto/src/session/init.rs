@@ -106,19 +106,19 @@ impl InitCall {
     ) -> Result<Unreplayed<InitCall>, Error> {
         let wire = match family {
             Family::Session => Wire::of(headers),
-            Family::Anonymous => Wire::One,
-            Family::V1 => Wire::Two,
+            Family::Anonymous => Wire::V1,
+            Family::V1 => Wire::V2,
         };
         let body = InitBody::parse(body)?;
         let (stamp, nonce, client_id) = match wire {
-            Wire::One => {
+            Wire::V1 => {
                 let nonce = headers.field(X_NONCE).required(X_NONCE)?;
                 let stamp = headers.field(X_TIMESTAMP).required(X_TIMESTAMP)?;
                 body.check_key_agreement()?;
                 body.client_public_key()?;
                 (stamp, nonce, None)
             }
-            Wire::Two | Wire::Three => {
+            Wire::V2 | Wire::Native => {
                 let key = headers.field(X_IDEMPOTENCY_KEY).required(X_IDEMPOTENCY_KEY);
                 // A repeated header is present, and malformed.
                 let key = match key {
@@ -136,8 +136,8 @@ impl InitCall {
         let stamp = Timestamp::parse(stamp)?;
         policy.check(&stamp, now_ms)?;
         let ttl_sec = match (family, wire) {
-            (Family::Session, Wire::One) => body.ttl_lax(),
-            (Family::Session, Wire::Two | Wire::Three) => body.ttl_strict()?,
+            (Family::Session, Wire::V1) => body.ttl_lax(),
+            (Family::Session, Wire::V2 | Wire::Native) => body.ttl_strict()?,
             (Family::Anonymous | Family::V1, _) => None,
         };
         let scope = client_id.map_or(Scope::Wire1Init, Scope::Client);

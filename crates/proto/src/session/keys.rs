@@ -45,9 +45,9 @@ impl fmt::Debug for SessionKey {
 /// schedule of its own.
 pub(crate) fn info(wire: Wire, anonymous: bool, client_id: &str) -> Vec<&[u8]> {
     let tail = match wire {
-        Wire::One if anonymous => "ANON",
-        Wire::One => "AUTH",
-        Wire::Two | Wire::Three => client_id,
+        Wire::V1 if anonymous => "ANON",
+        Wire::V1 => "AUTH",
+        Wire::V2 | Wire::Native => client_id,
     };
     [b"SESSION|A256GCM|".as_slice(), tail.as_bytes()].into()
 }

@@ -16,9 +16,9 @@ pub mod call;
 pub mod client;
 pub mod init;
 pub mod keys;
+pub mod native;
 pub mod record;
 pub mod replay;
-pub mod three;
 mod wire1;
 mod wire2;
 

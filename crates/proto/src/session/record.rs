@@ -8,7 +8,7 @@ use core::fmt;
 use crate::crypto::{AeadKey, Provider};
 use crate::error::Error;
 use crate::session::keys::SessionKey;
-use crate::session::three;
+use crate::session::native;
 use crate::wire::{SessionId, Wire};
 
 /// The record of a session in a store.
@@ -118,7 +118,7 @@ enum Expanded {
     /// Keys of wires 1 and 2: one key for all messages.
     Shared(Box<dyn AeadKey>),
     /// Keys of wire 3, one schedule a session.
-    Three(three::schedule::Keys),
+    Native(native::schedule::Keys),
 }
 
 impl Session {
@@ -128,8 +128,8 @@ impl Session {
     /// [`Error::Provider`].
     pub fn new(provider: &dyn Provider, record: SessionRecord) -> Result<Self, Error> {
         let keys = match record.wire {
-            Wire::One | Wire::Two => Expanded::Shared(provider.aes256_gcm(record.key.expose())?),
-            Wire::Three => Expanded::Three(three::schedule::Keys::new(provider, &record.key)),
+            Wire::V1 | Wire::V2 => Expanded::Shared(provider.aes256_gcm(record.key.expose())?),
+            Wire::Native => Expanded::Native(native::schedule::Keys::new(provider, &record.key)),
         };
         Ok(Session { record, keys })
     }
@@ -160,15 +160,15 @@ impl Session {
     pub(crate) fn aead(&self) -> Result<&dyn AeadKey, Error> {
         match &self.keys {
             Expanded::Shared(aead) => Ok(aead.as_ref()),
-            Expanded::Three(_) => Err(Error::WireMismatch),
+            Expanded::Native(_) => Err(Error::WireMismatch),
         }
     }
 
     /// Returns the keys of a session of wire 3.
-    pub(crate) fn keys3(&self) -> Result<&three::schedule::Keys, Error> {
+    pub(crate) fn native_keys(&self) -> Result<&native::schedule::Keys, Error> {
         match &self.keys {
             Expanded::Shared(_) => Err(Error::WireMismatch),
-            Expanded::Three(keys) => Ok(keys),
+            Expanded::Native(keys) => Ok(keys),
         }
     }
 }

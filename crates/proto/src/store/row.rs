@@ -150,7 +150,7 @@ impl Row {
         }
         // Stores wrap a well-known key under the id of zeros, to detect a wrong key-encryption key.
         let is_known_key = self.facts.id == SessionId::from_random(&[0; 16], self.facts.id.is_anonymous());
-        if self.facts.expires_ms > unauthenticated_until_ms || self.facts.wire == Wire::Three || is_known_key {
+        if self.facts.expires_ms > unauthenticated_until_ms || self.facts.wire == Wire::Native || is_known_key {
             return Err(RowFault::Unauthenticated(self.version));
         }
         Ok(self.facts.id.as_str().as_bytes().to_vec())

@@ -20,30 +20,30 @@ pub use stamp::{ReplayPolicy, Timestamp};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wire {
     /// `X-Nonce`, `X-Timestamp`, detached IV and tag in headers.
-    One,
+    V1,
     /// `X-Idempotency-Key`, `X-ClientId`, IV and tag in the body.
-    Two,
+    V2,
     /// `X-Seal: 3`, the native wire: `spec/session-3.md`.
-    Three,
+    Native,
 }
 
 impl Wire {
     /// All wires, in the order of their numbers.
-    pub const ALL: [Wire; 3] = [Wire::One, Wire::Two, Wire::Three];
+    pub const ALL: [Wire; 3] = [Wire::V1, Wire::V2, Wire::Native];
 
     /// Returns the compatibility wire of a request: wire 1 if `X-Nonce` is present and `X-Idempotency-Key` is not, otherwise
     /// wire 2.
     pub fn of(headers: &impl Headers) -> Wire {
         let has = |name| !matches!(headers.field(name), Field::Absent);
-        if has(header::X_NONCE) && !has(header::X_IDEMPOTENCY_KEY) { Wire::One } else { Wire::Two }
+        if has(header::X_NONCE) && !has(header::X_IDEMPOTENCY_KEY) { Wire::V1 } else { Wire::V2 }
     }
 
     /// Returns its number: 1 to 3, as in stored rows.
     pub fn number(self) -> u8 {
         match self {
-            Wire::One => 1,
-            Wire::Two => 2,
-            Wire::Three => 3,
+            Wire::V1 => 1,
+            Wire::V2 => 2,
+            Wire::Native => 3,
         }
     }
 
@@ -55,9 +55,9 @@ impl Wire {
     /// Returns a short name for logs, metrics and stored rows.
     pub fn name(self) -> &'static str {
         match self {
-            Wire::One => "1",
-            Wire::Two => "2",
-            Wire::Three => "3",
+            Wire::V1 => "1",
+            Wire::V2 => "2",
+            Wire::Native => "3",
         }
     }
 }

@@ -111,13 +111,13 @@ pub fn rotate_authority(
     }
     let new = new_authority(now_ms)?;
     let cross = cross(&new, &old, now_ms)?;
-    let old_key = old.key_pem();
+    let key_before = old.key_pem();
     let authorities = Authorities { current: new, before: Some(old), cross: Some(cross.clone()) };
     let mut changes = Changes::default();
     // The trusted certificates precede those that rely on them.
     changes.public(CA_CERT, authorities.pem());
     authorities.sign_lists(&Lists::load(&folder)?, &[], now_ms, &mut changes)?;
-    changes.secret(CA_BEFORE_KEY, old_key.as_bytes());
+    changes.secret(CA_BEFORE_KEY, key_before.as_bytes());
     changes.public(CA_CROSS, pem(&cross));
     changes.secret(CA_KEY, authorities.current.key_pem().as_bytes());
     let renewed = renew(&folder, &authorities, &Leaf::ALL, password, now_ms, &mut changes)?;

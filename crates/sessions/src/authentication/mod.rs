@@ -225,7 +225,7 @@ impl Authority {
             Field::Malformed => return Err(Refusal::Token("repeated or not ASCII")),
             Field::Value(value) => value,
         };
-        if family == Family::Session && Wire::of(&headers) == Wire::One {
+        if family == Family::Session && Wire::of(&headers) == Wire::V1 {
             self.take_authenticated(authorization)?;
         }
         if !authentication.takes_tokens() {

@@ -94,7 +94,7 @@ impl SessionsConfig {
         }
         // With a store that several processes share, sessions may be agreed at another process.
         let is_alone = matches!(self.store, StoreUrl::Memory | StoreUrl::File(_));
-        if is_alone && self.identity.is_asked_for() && self.wires.has(Wire::Three) {
+        if is_alone && self.identity.is_asked_for() && self.wires.has(Wire::Native) {
             needed.push(("sessions.identity", "/v3/sessions", "clients of the native protocol agree sessions there"));
         }
         needed

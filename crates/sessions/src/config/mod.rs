@@ -25,11 +25,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::authority::{Authority, KeyEndpoint, Policy};
 use crate::kek::KeyWrap;
+use crate::native::Wire3Policy;
 use crate::peer::PeerSecret;
 use crate::policies::{PolicyTable, Wires};
 use crate::store::remote::{self, RemoteConfig};
 use crate::store::{MemoryLimits, Store};
-use crate::three::Wire3Policy;
 pub use compat::RawCompat;
 use identity::IdentityConfig;
 pub use kek::KekBroker;
@@ -93,7 +93,7 @@ pub struct RawSessions {
     /// - default: all
     wires: Option<Vec<u8>>,
     /// Sessions of wire 3.
-    wire3: Option<wire3::RawWire3>,
+    wire3: Option<wire3::RawNative>,
     /// Permissions of clients; [Policies](#policies).
     policies: Option<Vec<policies::RawPolicy>>,
     /// One line of at least 16 visible ASCII characters: `GET /v1/session/{id}` is served to callers that present it as

@@ -156,10 +156,10 @@ mod tests {
         assert!(app.allows_suite("P256") && !app.allows_suite("X25519MLKEM768"));
         assert_eq!((app.clamp_ttl(1), app.clamp_ttl(9999)), (60, 600));
         assert!(app.allows_path("/pay/1") && !app.allows_path("/payments"));
-        assert!(app.allows_wire(Wire::Three) && !app.allows_wire(Wire::Two));
+        assert!(app.allows_wire(Wire::Native) && !app.allows_wire(Wire::V2));
         let alice = table.find(Some("web"), Some("alice"), None);
-        assert!(!alice.allows_path("/") && alice.allows_wire(Wire::One));
-        assert!(!table.find(None, None, None).allows_wire(Wire::One));
+        assert!(!alice.allows_path("/") && alice.allows_wire(Wire::V1));
+        assert!(!table.find(None, None, None).allows_wire(Wire::V1));
     }
 
     #[test]

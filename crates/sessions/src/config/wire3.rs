@@ -1,10 +1,10 @@
 //! `sessions.wire3` of the configuration: as written, then checked.
 
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 use sealway_runtime::config::{Number, Problems};
 use serde::{Deserialize, Serialize};
 
-use crate::three::Wire3Policy;
+use crate::native::Wire3Policy;
 
 /// Longest chain of renewals that may be configured, in seconds: a year.
 const RENEW_SEC_MAX: u64 = 366 * 86_400;
@@ -12,7 +12,7 @@ const RENEW_SEC_MAX: u64 = 366 * 86_400;
 /// Section `sessions.wire3` as written in the configuration file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawWire3 {
+pub(super) struct RawNative {
     /// Suites that may be agreed: `X25519MLKEM768`, `SecP256r1MLKEM768`, `P256`; the order does not matter.
     /// - default: all
     suites: Option<Vec<String>>,
@@ -22,7 +22,7 @@ pub(super) struct RawWire3 {
     inits_per_minute: Number<u32, 0, 0, { u32::MAX as u64 }>,
 }
 
-pub(super) fn resolve(raw: &RawWire3, problems: &mut Problems) -> Wire3Policy {
+pub(super) fn resolve(raw: &RawNative, problems: &mut Problems) -> Wire3Policy {
     let suites = match &raw.suites {
         None => Wire3Policy::default().suites,
         Some(names) => {
@@ -56,7 +56,7 @@ mod tests {
         let resolved = |suites: &[&str]| {
             let suites = Some(suites.iter().map(|name| (*name).to_owned()).collect());
             let mut problems = Problems::default();
-            let policy = resolve(&RawWire3 { suites, ..RawWire3::default() }, &mut problems);
+            let policy = resolve(&RawNative { suites, ..RawNative::default() }, &mut problems);
             (policy.suites, problems.into_result().is_ok())
         };
         assert_eq!(resolved(&["P256", "X25519MLKEM768", "P256"]), (vec![Suite::X25519MlKem768, Suite::P256], true));

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::Es256;
-use sealway_proto::session::three::KeySet;
-use sealway_proto::session::three::key_set::KEY_SET_LEN_MAX;
+use sealway_proto::session::native::KeySet;
+use sealway_proto::session::native::key_set::KEY_SET_LEN_MAX;
 use sealway_runtime::config::{ConfigError, read_bounded};
 
 use super::{KeyFile, Root};

@@ -13,7 +13,7 @@ use std::path::Path;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::{Es256, Es256Key};
 use sealway_proto::limits::P256_PUBLIC_LEN;
-use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{iso8601, parse_iso8601};
 use sealway_runtime::config::{ConfigError, read_bounded};

@@ -3,8 +3,8 @@
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::Es256;
 use sealway_proto::limits::P256_PUBLIC_LEN;
-use sealway_proto::session::three::key_set::{KEYS_MAX, TIME_MS_MAX};
-use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_proto::session::native::key_set::{KEYS_MAX, TIME_MS_MAX};
+use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;

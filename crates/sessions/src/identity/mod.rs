@@ -23,7 +23,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256};
-use sealway_proto::session::three::{IdentityKey, KeyId, KeySet};
+use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_runtime::clock::iso8601;
 use sealway_runtime::config::ConfigError;
 

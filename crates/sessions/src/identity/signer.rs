@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use sealway_client::broker::{Client, Error, Options, RetryOptions};
 use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256Key, Es256Public};
 use sealway_proto::limits::P256_PUBLIC_LEN;
-use sealway_proto::session::three::KeyId;
+use sealway_proto::session::native::KeyId;
 use sealway_runtime::config::ConfigError;
 
 /// Maximum time that a start waits for the broker.

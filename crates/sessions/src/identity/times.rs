@@ -1,6 +1,6 @@
 //! Times as an operator writes them: RFC 3339 in UTC, or a span from now.
 
-use sealway_proto::session::three::key_set::TIME_MS_MAX;
+use sealway_proto::session::native::key_set::TIME_MS_MAX;
 use sealway_runtime::clock::parse_iso8601;
 
 /// Parses a length of time, a number and `d`, `h`, `m` or `s`, such as `90d` or `12h`. Returns milliseconds, at least

@@ -81,7 +81,7 @@ impl Memory {
     pub(crate) fn find(&self, id: &SessionId) -> Option<Arc<Session>> {
         let session = self.sessions.get(id).map(|session| session.clone())?;
         let record = session.record();
-        let is_ended = record.wire == Wire::Three && self.ended.contains_key(record.root());
+        let is_ended = record.wire == Wire::Native && self.ended.contains_key(record.root());
         (!is_ended).then_some(session)
     }
 

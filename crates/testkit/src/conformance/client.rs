@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use sealway_proto::Error;
-use sealway_proto::session::three::{self, ClientOffer, InnerHeaders, KeyId, RequestLine, ShareKey};
+use sealway_proto::session::native::{self, ClientOffer, InnerHeaders, KeyId, RequestLine, ShareKey};
 use sealway_proto::session::{self, SealBuffer, SealRandoms};
 use sealway_proto::wire::{ReplayPolicy, Wire};
 use serde_json::{Value, json};
@@ -17,14 +17,14 @@ type PublicKey = [u8; 65];
 /// An init or a renewal without its answer.
 pub(super) enum Init {
     Old(session::ClientInit),
-    Three(Box<three::ClientInit>, Vec<PublicKey>),
+    Native(Box<native::ClientInit>, Vec<PublicKey>),
 }
 
 /// An agreed session, of any wire.
 #[derive(Clone)]
 pub(super) enum Session {
     Old(Rc<session::ClientSession>),
-    Three(Rc<three::ClientSession>, Vec<PublicKey>),
+    Native(Rc<native::ClientSession>, Vec<PublicKey>),
 }
 
 /// A request without its answer.
@@ -65,17 +65,17 @@ pub(super) fn init(inits: &mut Handles<Init>, members: &Members<'_>) -> Outcome 
     let wire = u8::try_from(members.number("wire")?).ok().and_then(Wire::from_number);
     let wire = wire.ok_or_else(|| Refusal::fault("wire: expected 1, 2 or 3"))?;
     let (path, ttl_sec, now_ms) = (members.text("path")?, members.optional_u32("ttl_sec")?, members.number("now_ms")?);
-    if wire == Wire::Three {
+    if wire == Wire::Native {
         let trusted = members.arrays("trusted_hex")?;
         let client_id = members.text("client_id")?;
-        let (init, body) = begin3(members, client_id, ttl_sec, trusted, None)?;
+        let (init, body) = begin_native(members, client_id, ttl_sec, trusted, None)?;
         let headers = [["content-type", "application/json"]];
         return Ok(json!({
             "handle": inits.put(init), "method": "POST", "headers": headers, "body_hex": hex(body.as_bytes()),
         }));
     }
     let anonymous = path.split('?').next().is_some_and(|path| path.ends_with("/anon"));
-    let client_id = if wire == Wire::One { "" } else { members.text("client_id")? };
+    let client_id = if wire == Wire::V1 { "" } else { members.text("client_id")? };
     let ephemeral = provider().p256_generate()?;
     let begun = session::ClientInit::new(wire, anonymous, client_id, ttl_sec, ephemeral, &random()?, now_ms);
     let (init, request) = begun?;
@@ -86,12 +86,12 @@ pub(super) fn init(inits: &mut Handles<Init>, members: &Members<'_>) -> Outcome 
     }))
 }
 
-fn begin3(
+fn begin_native(
     members: &Members<'_>,
     client_id: &str,
     ttl_sec: Option<u32>,
     trusted: Vec<PublicKey>,
-    renewed: Option<&three::ClientSession>,
+    renewed: Option<&native::ClientSession>,
 ) -> Result<(Init, String), Refusal> {
     let share = ShareKey::generate(provider(), members.suite("suite")?)?;
     let offer = ClientOffer {
@@ -101,16 +101,16 @@ fn begin3(
         pinned_key_ids: trusted.iter().map(|key| KeyId::of(provider(), key)).collect(),
         credential: None,
     };
-    let init = three::ClientInit::new(offer, share, renewed)?;
+    let init = native::ClientInit::new(offer, share, renewed)?;
     let body = init.body();
-    Ok((Init::Three(Box::new(init), trusted), body))
+    Ok((Init::Native(Box::new(init), trusted), body))
 }
 
 pub(super) fn renew(inits: &mut Handles<Init>, sessions: &Handles<Session>, members: &Members<'_>) -> Outcome {
-    let Session::Three(old, trusted) = sessions.get(members, "session")? else {
+    let Session::Native(old, trusted) = sessions.get(members, "session")? else {
         return Err(Error::WireMismatch.into());
     };
-    let (init, body) = begin3(members, old.client_id(), None, trusted.clone(), Some(old))?;
+    let (init, body) = begin_native(members, old.client_id(), None, trusted.clone(), Some(old))?;
     Ok(json!({"handle": inits.put(init), "body_hex": hex(body.as_bytes())}))
 }
 
@@ -124,8 +124,8 @@ pub(super) fn finish(inits: &mut Handles<Init>, sessions: &mut Handles<Session>,
             let id = session.id().to_string();
             (Session::Old(Rc::new(session)), id)
         }
-        Init::Three(..) if status != 201 => return Err(Error::AnswerMismatch.into()),
-        Init::Three(init, trusted) => {
+        Init::Native(..) if status != 201 => return Err(Error::AnswerMismatch.into()),
+        Init::Native(init, trusted) => {
             let claimed = init.claimed(&body)?.key_id;
             let key = trusted.iter().find(|key| KeyId::of(provider(), key) == claimed);
             let key = match key {
@@ -134,7 +134,7 @@ pub(super) fn finish(inits: &mut Handles<Init>, sessions: &mut Handles<Session>,
             };
             let session = init.finish(provider(), key.as_deref(), &body)?;
             let id = session.id().to_string();
-            (Session::Three(Rc::new(session), trusted), id)
+            (Session::Native(Rc::new(session), trusted), id)
         }
     };
     Ok(json!({"session": sessions.put(session), "session_id": id}))
@@ -154,7 +154,7 @@ pub(super) fn seal(sessions: &Handles<Session>, calls: &mut Handles<ClientCall>,
             headers.push(json!(["content-type", message.content_type]));
             (headers, hex(&message.body), String::new(), String::new())
         }
-        Session::Three(session, _) => {
+        Session::Native(session, _) => {
             let inner = members.inner_headers()?;
             let is_bodyless = body.is_empty() && ["GET", "HEAD", "DELETE"].contains(&method.as_str());
             let content_type = if is_bodyless { "" } else { stream::OCTETS };
@@ -176,10 +176,10 @@ pub(super) fn open(calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Ou
     match &call.session {
         Session::Old(session) => {
             let now_ms = members.number("now_ms")?;
-            let body = open_old(session, path_of(&call.target), status, &headers, body, now_ms)?;
+            let body = open_compat(session, path_of(&call.target), status, &headers, body, now_ms)?;
             Ok(json!({"headers": [], "body_hex": hex(&body)}))
         }
-        Session::Three(session, _) => {
+        Session::Native(session, _) => {
             let line = RequestLine { method: &call.method, target: &call.target };
             // A pending answer borrows its session; it is created anew from the stored request.
             let pending = session.seal_as(provider(), line, "", &call.stamp, &call.nonce)?.pending;
@@ -192,7 +192,7 @@ pub(super) fn open(calls: &mut Handles<ClientCall>, members: &Members<'_>) -> Ou
     }
 }
 
-fn open_old(
+fn open_compat(
     session: &session::ClientSession,
     path: &str,
     status: u16,

@@ -1,6 +1,6 @@
 //! The members of a line, and the form of bytes and headers in them.
 
-use sealway_proto::session::three::{InnerHeaders, Suite};
+use sealway_proto::session::native::{InnerHeaders, Suite};
 use serde_json::{Map, Value, json};
 
 use super::Refusal;

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::{AgreementProvider, default_agreement_provider};
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 use serde_json::{Value, json};
 
 use client::{ClientCall, Init, Session};

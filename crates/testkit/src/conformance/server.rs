@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::Curve;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     self, InitRequest, KeyId, OpenedRequest, RequestLine, SealedRequest, ServerRandoms, Terms, agree, choose,
 };
 use sealway_proto::session::{
@@ -27,7 +27,7 @@ const CHAIN_MS_MAX: u64 = 86_400_000;
 /// A request without its answer.
 pub(super) enum ServerCall {
     Old(sealway_proto::session::Reply),
-    Three { reply: three::Reply, is_head: bool },
+    Native { reply: native::Reply, is_head: bool },
 }
 
 impl std::fmt::Debug for ServerCall {
@@ -54,7 +54,7 @@ pub(super) fn init(members: &Members<'_>) -> Outcome {
                 Field::Value(value) if !value.is_empty() => Some(provider().sha256(&[value.as_bytes()])),
                 _ => None,
             };
-            let (answer, session) = agree3(members, &request, credential.as_ref(), None, now_ms)?;
+            let (answer, session) = agree_native(members, &request, credential.as_ref(), None, now_ms)?;
             return Ok(json!({
                 "status": 201,
                 "headers": [["content-type", "application/json"], ["cache-control", "no-store"]],
@@ -82,7 +82,7 @@ pub(super) fn init(members: &Members<'_>) -> Outcome {
 pub(super) fn renew(members: &Members<'_>) -> Outcome {
     let (old, now_ms) = (session(members.get("session")?)?, members.number("now_ms")?);
     let request = InitRequest::parse(&members.bytes("body_hex")?)?;
-    if old.record().wire != Wire::Three {
+    if old.record().wire != Wire::Native {
         return Err(Error::WireMismatch.into());
     }
     if old.record().client_id.as_deref() != Some(&*request.client_id) {
@@ -91,11 +91,11 @@ pub(super) fn renew(members: &Members<'_>) -> Outcome {
     if request.proof.is_some() {
         return Err(Error::FieldInvalid("proof").into());
     }
-    let (answer, session) = agree3(members, &request, None, Some(&old), now_ms)?;
+    let (answer, session) = agree_native(members, &request, None, Some(&old), now_ms)?;
     Ok(json!({"status": 201, "body_hex": hex(answer.as_bytes()), "session": of_session(&session)}))
 }
 
-fn agree3(
+fn agree_native(
     members: &Members<'_>,
     request: &InitRequest,
     credential: Option<&[u8; 32]>,
@@ -165,7 +165,7 @@ pub(super) fn open(calls: &mut Handles<ServerCall>, members: &Members<'_>) -> Ou
         let claim = claim_hex(opened.claim());
         let OpenedRequest { headers: inner, first: (frame, len), reply } = release(opened)?;
         let body = [frame.get(len..).unwrap_or_default(), &rest].concat();
-        let call = calls.put(ServerCall::Three { reply, is_head: method == "HEAD" });
+        let call = calls.put(ServerCall::Native { reply, is_head: method == "HEAD" });
         return Ok(json!({"call": call, "headers": pairs(&inner), "body_hex": hex(&body), "claim_hex": claim}));
     }
     if method != "POST" {
@@ -192,7 +192,7 @@ pub(super) fn seal(calls: &mut Handles<ServerCall>, members: &Members<'_>) -> Ou
             headers.push(json!(["content-type", message.content_type]));
             (headers, hex(&message.body))
         }
-        ServerCall::Three { reply, is_head } => {
+        ServerCall::Native { reply, is_head } => {
             let inner = members.inner_headers()?;
             let is_bodyless = is_head || matches!(status, 204 | 205 | 304);
             if is_bodyless && !body.is_empty() {

@@ -2,7 +2,7 @@
 
 use sealway_proto::Error;
 use sealway_proto::limits::FRAME_LEN_MAX;
-use sealway_proto::session::three::{FrameOpener, FrameSealer, InnerHeaders, Read, SealHeaders};
+use sealway_proto::session::native::{FrameOpener, FrameSealer, InnerHeaders, Read, SealHeaders};
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::X_SEALED;
 use serde_json::{Value, json};

@@ -56,7 +56,7 @@ pub struct Agreed {
 /// Agrees a session of `ttl_sec` seconds at `now_ms`; on wire 1 if `client_id` is `None`.
 pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
     let provider = provider();
-    let wire = if client_id.is_some() { Wire::Two } else { Wire::One };
+    let wire = if client_id.is_some() { Wire::V2 } else { Wire::V1 };
     let ephemeral = provider.p256_generate().expect("a key pair");
     let (client, request) =
         ClientInit::new(wire, false, client_id.unwrap_or_default(), Some(ttl_sec), ephemeral, &random(), now_ms)

@@ -61,7 +61,7 @@ pub(super) fn session(bytes: &[u8]) -> Result<SessionRecord, String> {
     let Ok(id) = SessionId::parse(&raw.id) else { return fault("id") };
     let Some(wire) = Wire::from_number(raw.wire) else { return fault("wire") };
     let is_named = raw.client_id.as_deref().is_some_and(|id| ClientId::parse(id).is_ok());
-    if if wire == Wire::One { raw.client_id.is_some() } else { !is_named || id.is_anonymous() } {
+    if if wire == Wire::V1 { raw.client_id.is_some() } else { !is_named || id.is_anonymous() } {
         return fault("client_id");
     }
     let is_text =

@@ -12,7 +12,7 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Response, StatusCode};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     self, InitRequest, InnerHeaders, KeyId, PendingAnswer, RequestLine, SealedCall, ServerRandoms, Suite, Terms, agree,
 };
 use sealway_proto::session::{
@@ -20,8 +20,8 @@ use sealway_proto::session::{
     Session, TtlPolicy,
 };
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire, base64};
+use sealway_testkit::native_client::{OCTETS, offer};
 use sealway_testkit::raw_http::{Answer, Request as Raw};
-use sealway_testkit::wire3_client::{OCTETS, offer};
 use sealway_tower::{Clock, Memory, ReserveError, SealLayer, Settings, Store, StoreError};
 
 pub(crate) const NOW_MS: u64 = 1_750_000_000_000;
@@ -227,9 +227,9 @@ impl Ground {
     }
 
     /// Creates a session of wire 3.
-    pub(crate) fn three(&self) -> three::ClientSession {
+    pub(crate) fn native(&self) -> native::ClientSession {
         let (provider, now_ms) = (default_agreement_provider(), NOW_MS);
-        let (init, request) = sealway_testkit::wire3_client::init(offer(Suite::P256, &[]));
+        let (init, request) = sealway_testkit::native_client::init(offer(Suite::P256, &[]));
         let request = InitRequest::parse(request.body_bytes()).unwrap();
         let (_, key) = default_es256().generate().unwrap();
         let key_id = KeyId::of(provider, key.public());
@@ -264,7 +264,7 @@ pub(crate) fn random<const N: usize>() -> [u8; N] {
 }
 
 /// Seals a `POST` of wire 1 or 2; also returns the value that opens its answer.
-pub(crate) fn old_request<'a>(
+pub(crate) fn compat_request<'a>(
     session: &'a ClientSession,
     path: &str,
     body: &[u8],
@@ -279,7 +279,7 @@ pub(crate) fn old_request<'a>(
 }
 
 /// Opens the answer of wire 1 or 2.
-pub(crate) fn open_old(
+pub(crate) fn open_compat(
     pending: &sealway_proto::session::PendingAnswer<'_>,
     answer: &Answer,
 ) -> Result<Vec<u8>, sealway_proto::Error> {
@@ -289,19 +289,19 @@ pub(crate) fn open_old(
 }
 
 /// Seals a request of wire 3 whose body has these frames; without any, in `X-Sealed`.
-pub(crate) fn request3<'a>(
-    session: &'a three::ClientSession,
+pub(crate) fn native_request<'a>(
+    session: &'a native::ClientSession,
     method: &str,
     target: &str,
     inner: &[(&str, &str)],
     frames: &[&[u8]],
 ) -> (Raw, PendingAnswer<'a>) {
-    request3_at(session, method, target, inner, frames, NOW_MS)
+    native_request_at(session, method, target, inner, frames, NOW_MS)
 }
 
-/// Seals a request as `request3` does, with another stamp.
-pub(crate) fn request3_at<'a>(
-    session: &'a three::ClientSession,
+/// Seals a request as `native_request` does, with another stamp.
+pub(crate) fn native_request_at<'a>(
+    session: &'a native::ClientSession,
     method: &str,
     target: &str,
     inner: &[(&str, &str)],

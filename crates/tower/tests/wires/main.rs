@@ -2,6 +2,6 @@
 //! answers.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+mod compat;
 mod ground;
-mod old;
-mod three;
+mod native;

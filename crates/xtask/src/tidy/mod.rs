@@ -51,7 +51,7 @@ impl fmt::Display for Finding {
 fn stale_references() -> anyhow::Result<Vec<Finding>> {
     let stale = settings::generate()?
         .into_iter()
-        .chain([errors::generate()?])
+        .chain(errors::generate()?)
         .filter(|(path, text)| !std::fs::read_to_string(shell::root().join(path)).is_ok_and(|there| there == *text));
     let message = "differs from its source: run `cargo xtask codegen`";
     Ok(stale.map(|(path, _)| Finding::new(path, message)).collect())

@@ -7,44 +7,47 @@ from typing import Any, Final
 
 from .remedies import REMEDIES
 
-#: The party that causes each error of `spec/registry.toml`.
-BLAMES: Final[Mapping[str, str]] = {
-    "header_missing": "peer",
-    "header_invalid": "peer",
-    "idempotency_key_shape": "peer",
-    "nonce_invalid": "peer",
-    "nonce_reserved": "peer",
-    "timestamp_invalid": "peer",
-    "timestamp_outside_window": "expiry",
-    "kid_prefix": "peer",
-    "session_unknown": "peer",
-    "session_expired": "expiry",
-    "client_mismatch": "peer",
-    "wire_mismatch": "peer",
-    "body_too_short": "peer",
-    "body_too_large": "limit",
-    "base64_invalid": "peer",
-    "aad_mismatch": "peer",
-    "unsealable": "crypto",
-    "replayed": "peer",
-    "json_invalid": "peer",
-    "field_invalid": "peer",
-    "public_key_invalid": "crypto",
-    "answer_mismatch": "peer",
-    "reservation_mismatch": "caller",
-    "suite_required": "peer",
-    "suite_downgraded": "crypto",
-    "key_retired": "expiry",
-    "key_untrusted": "crypto",
-    "signature_invalid": "crypto",
-    "unconfirmed": "crypto",
-    "stream_truncated": "peer",
-    "frame_invalid": "peer",
-    "inner_headers_invalid": "peer",
-    "unsealed": "peer",
-    "policy": "peer",
-    "unauthenticated": "peer",
-    "provider": "crypto",
+#: The party that causes each error of `spec/registry.toml`, and its meaning.
+CODES: Final[Mapping[str, tuple[str, str]]] = {
+    "header_missing": ("peer", "a header that the wire needs is absent or empty"),
+    "header_invalid": ("peer", "a header is repeated, holds bytes beyond ASCII, or breaks its own form"),
+    "idempotency_key_shape": ("peer", "X-Idempotency-Key is not timestamp.nonce"),
+    "nonce_invalid": ("peer", "a nonce has a wrong length or alphabet"),
+    "nonce_reserved": ("peer", "a request carries a nonce of the kind that only answers carry"),
+    "timestamp_invalid": ("peer", "a timestamp is not 1 to 15 decimal digits"),
+    "timestamp_outside_window": ("expiry", "a timestamp is too far from the reader's clock"),
+    "kid_prefix": ("peer", "X-Kid does not begin with session:"),
+    "session_unknown": ("peer", "X-Kid names no session that is known"),
+    "session_expired": ("expiry", "the session's time is over"),
+    "client_mismatch": ("peer", "the session belongs to another client id"),
+    "wire_mismatch": ("peer", "the session was agreed on another wire"),
+    "body_too_short": ("peer", "a sealed body is shorter than an empty message"),
+    "body_too_large": ("limit", "a body or a path is over its bound"),
+    "base64_invalid": ("peer", "a sealed body is not the base64 that the wire asks for"),
+    "aad_mismatch": ("peer", "X-AAD is not what the message itself gives"),
+    "unsealable": ("crypto", "the tag does not verify: wrong key, changed bytes or changed context"),
+    "replayed": ("peer", "the nonce was seen before"),
+    "json_invalid": ("peer", "a body is not JSON, or is nested too deep"),
+    "field_invalid": ("peer", "a member of a JSON body is absent or of a wrong type"),
+    "public_key_invalid": ("crypto", "a public key is not one of its suite"),
+    "answer_mismatch": ("peer", "an answer is of another session, or carries the nonce of a request"),
+    "reservation_mismatch": ("caller", "a reservation was presented for another nonce than its own"),
+    "suite_required": ("peer", "the suite of the share is not the first of the client's list that the server takes"),
+    "suite_downgraded": (
+        "crypto",
+        "the suite of an answer is not the first of the client's list that is in the server's",
+    ),
+    "key_retired": ("expiry", "none of the identity keys that the client pinned is live"),
+    "key_untrusted": ("crypto", "an answer is signed by a key that the client does not trust"),
+    "signature_invalid": ("crypto", "a signature is not of the key that it should be of"),
+    "unconfirmed": ("crypto", "the server's confirmation is not what the agreed keys give"),
+    "stream_truncated": ("peer", "a sealed stream ends without its last frame"),
+    "frame_invalid": ("peer", "a frame has a wrong length, is empty and not the last, or stands behind the last one"),
+    "inner_headers_invalid": ("peer", "the headers within a seal are malformed, too many, or may not be there"),
+    "unsealed": ("peer", "an answer to a sealed request is not sealed"),
+    "policy": ("peer", "the client's policy does not allow it"),
+    "unauthenticated": ("peer", "the client did not prove who it is"),
+    "provider": ("crypto", "the crypto module failed"),
 }
 
 
@@ -69,7 +72,7 @@ class SealwayError(Exception):
     @property
     def remedy(self) -> str:
         """A sentence that says what to do; empty if the code is not in the table of remedies."""
-        return REMEDIES.get(self.code, ("", ""))[1]
+        return REMEDIES.get(self.code, "")
 
 
 class ProtocolError(SealwayError):
@@ -81,9 +84,8 @@ class ProtocolError(SealwayError):
     """
 
     def __init__(self, code: str, field: str | None = None, proof: Mapping[str, Any] | None = None) -> None:
-        self.blame = BLAMES[code]
+        self.blame, meaning = CODES[code]
         self.code, self.field, self.proof = code, field, proof or {}
-        meaning = REMEDIES[code][0].rstrip(".")
         super().__init__(f"{code}: {meaning}" if field is None else f"{code}: {meaning} ({field})")
 
 
@@ -116,19 +118,19 @@ class ProblemError(SealwayError):
 
 class PlainAnswerError(SealwayError):
     """An answer without a seal to a sealed request: a rejection of wires 1 and 2, or the answer of a machine on the path.
-    `code` is `unsealed`, or the code of the public error where the registry has a problem of the same name.
+    `code` is the public error of `spec/registry.toml`, such as `RATE_LIMITED`, if the answer has one; else `unsealed`.
 
     Attributes:
         status: the HTTP status.
-        error: the public error of `spec/registry.toml`, if the answer has one.
+        error: the member `error` of the answer, if it has one.
     """
 
     code, blame = "unsealed", "service"
 
     def __init__(self, status: int, error: str | None, content_type: str = "") -> None:
         self.status, self.error = status, error
-        if error is not None and error.lower() in REMEDIES:
-            self.code = error.lower()
+        if error in REMEDIES and error.isupper():
+            self.code = error
         super().__init__(f"the answer is not sealed: {status} {error or content_type or 'without a type'}")
 
 

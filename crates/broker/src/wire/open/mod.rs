@@ -35,7 +35,7 @@ fn failed(doing: &str, refusal: Refusal) -> Refusal {
 }
 
 /// Rejects a method of the older wires if it is off.
-fn check_old(is_there: bool, method: &str) -> Result<(), Refusal> {
+fn check_earlier(is_there: bool, method: &str) -> Result<(), Refusal> {
     let text = || format!("unknown method {method} for service CryptoBroker.CryptoGrpc");
     if is_there { Ok(()) } else { Err(Refusal::new(Code::Unimplemented, text())) }
 }
@@ -107,7 +107,7 @@ pub(super) async fn hash_data(
 }
 
 pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse, Refusal> {
-    check_old(wires.has_old_wires, "Hash")?;
+    check_earlier(wires.has_earlier_wires, "Hash")?;
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata_w1(request.metadata.as_ref()));
     let trace = trace_w1(request.metadata.as_ref(), &fits);
@@ -165,7 +165,7 @@ pub(super) async fn sign_certificate(
 }
 
 pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse, Refusal> {
-    check_old(wires.has_old_wires, "Sign")?;
+    check_earlier(wires.has_earlier_wires, "Sign")?;
     let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
     let certificate = certificate!(wires, request, key);
     let fits =
@@ -182,7 +182,7 @@ pub(super) async fn benchmark(
     call: &Call,
     request: BenchmarkRequest,
 ) -> Result<BenchmarkResponse, Refusal> {
-    check_old(wires.has_old_wires && wires.dev.is_some(), "Benchmark")?;
+    check_earlier(wires.has_earlier_wires && wires.dev.is_some(), "Benchmark")?;
     dev::benchmark(wires, call, request).await
 }
 
@@ -191,6 +191,6 @@ pub(super) async fn fake_endpoint(
     call: &Call,
     request: FakeEndpointRequest,
 ) -> Result<FakeEndpointResponse, Refusal> {
-    check_old(wires.has_old_wires && wires.dev.is_some(), "FakeEndpoint")?;
+    check_earlier(wires.has_earlier_wires && wires.dev.is_some(), "FakeEndpoint")?;
     dev::fake_endpoint(wires, call, request).await
 }

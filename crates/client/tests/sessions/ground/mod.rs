@@ -25,7 +25,7 @@ use sealway_client::{Pin as KeyPin, Suite};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     FrameSealer, IdentityKey, InitRequest, InnerHeaders, KeyId, KeySet, Problem, Read, Reply, RequestLine,
     SealedRequest, ServerRandoms, Terms, agree, problem,
 };
@@ -418,7 +418,7 @@ impl Service {
         &self,
         reply: &Reply,
         begin: Vec<u8>,
-        mut opener: sealway_proto::session::three::FrameOpener,
+        mut opener: sealway_proto::session::native::FrameOpener,
         mut buffer: Vec<u8>,
         mut body: Incoming,
         mut is_last: bool,

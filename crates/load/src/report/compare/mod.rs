@@ -69,7 +69,7 @@ pub(crate) struct Change {
     /// Value in the new run; null if it was not measured.
     pub(crate) new: Option<f64>,
     /// 95 % confidence interval of the old value; its upper end is null if the samples do not reach that far.
-    pub(crate) old_interval: Option<(f64, Option<f64>)>,
+    pub(crate) base_interval: Option<(f64, Option<f64>)>,
     /// 95 % confidence interval of the new value, likewise.
     pub(crate) new_interval: Option<(f64, Option<f64>)>,
     /// Relative change from old to new: 0.05 is 5 % more. Null if the old value is missing or not above zero.
@@ -197,7 +197,7 @@ fn change(
     unit: Unit,
     more_is_better: bool,
     [old, new]: [Option<f64>; 2],
-    [old_interval, new_interval]: [Option<(f64, Option<f64>)>; 2],
+    [base_interval, new_interval]: [Option<(f64, Option<f64>)>; 2],
     significant: Option<bool>,
 ) -> Change {
     let both = old.zip(new);
@@ -206,7 +206,7 @@ fn change(
         unit,
         old: old.map(finite),
         new: new.map(finite),
-        old_interval,
+        base_interval,
         new_interval,
         change: both.filter(|(old, _)| *old > 0.0).map(|(old, new)| finite((new - old) / old)),
         significant,

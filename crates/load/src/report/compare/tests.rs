@@ -50,7 +50,7 @@ fn runs_that_stall_now_and_then_widen_the_interval_of_their_percentiles() {
     let width = |shape| {
         let run = report(&sample::outcome(1, shape, 30, 1.0));
         let comparison = compare(&run, &run);
-        let (low, high) = figure(&comparison, "response_p90").old_interval.unwrap();
+        let (low, high) = figure(&comparison, "response_p90").base_interval.unwrap();
         (high.unwrap_or(f64::INFINITY) - low) / figure(&comparison, "response_p90").old.unwrap()
     };
     assert!(width(Shape::Stalled) > 5.0 * width(Shape::Usual));

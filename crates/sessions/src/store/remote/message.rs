@@ -189,14 +189,14 @@ pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
     };
     let client_id = members.optional_text("client_id")?;
     match (wire, &client_id) {
-        (Wire::One, None) => {}
-        (Wire::Two | Wire::Three, Some(text)) if ClientId::parse(text).is_ok() => {}
-        (Wire::One, Some(_)) => return malformed("client_id", "a session of wire 1 has none"),
-        (Wire::Two | Wire::Three, _) => {
+        (Wire::V1, None) => {}
+        (Wire::V2 | Wire::Native, Some(text)) if ClientId::parse(text).is_ok() => {}
+        (Wire::V1, Some(_)) => return malformed("client_id", "a session of wire 1 has none"),
+        (Wire::V2 | Wire::Native, _) => {
             return malformed("client_id", "expected 1 to 256 characters of printable ASCII without |");
         }
     }
-    if wire != Wire::One && id.is_anonymous() {
+    if wire != Wire::V1 && id.is_anonymous() {
         return malformed("id", "only a session of wire 1 is anonymous");
     }
     let subject = members.optional_text("subject")?;
@@ -355,14 +355,14 @@ mod tests {
     #[test]
     fn a_session_comes_back_as_it_was_sent() {
         for (wire, client_id, subject, tenant, auth) in [
-            (Wire::One, None, Some("\u{e9}\"\\\u{1}"), None, Auth::None),
-            (Wire::Two, Some("a\"b\\c"), None, None, Auth::Bearer),
-            (Wire::Two, Some("web"), Some("x"), Some("\u{e9}\"\\\u{1}"), Auth::None),
-            (Wire::Three, Some("web"), Some("x"), Some("acme"), Auth::Dpop),
-            (Wire::Three, Some("web"), None, None, Auth::Certificate),
+            (Wire::V1, None, Some("\u{e9}\"\\\u{1}"), None, Auth::None),
+            (Wire::V2, Some("a\"b\\c"), None, None, Auth::Bearer),
+            (Wire::V2, Some("web"), Some("x"), Some("\u{e9}\"\\\u{1}"), Auth::None),
+            (Wire::Native, Some("web"), Some("x"), Some("acme"), Auth::Dpop),
+            (Wire::Native, Some("web"), None, None, Auth::Certificate),
         ] {
             let record = SessionRecord {
-                id: SessionId::from_random(&[3; 16], wire == Wire::One),
+                id: SessionId::from_random(&[3; 16], wire == Wire::V1),
                 wire,
                 client_id: client_id.map(Into::into),
                 subject: subject.map(Into::into),

@@ -26,7 +26,7 @@ fn ring() -> KeyRing {
 
 fn record(wire: Wire, client_id: Option<&str>, subject: Option<&str>) -> SessionRecord {
     SessionRecord {
-        id: SessionId::from_random(&[3; 16], wire == Wire::One),
+        id: SessionId::from_random(&[3; 16], wire == Wire::V1),
         wire,
         client_id: client_id.map(Into::into),
         subject: subject.map(Into::into),
@@ -49,23 +49,23 @@ fn a_row_comes_back_as_it_was_written() {
     let keys = ring();
     let long = "é".repeat(128);
     for record in [
-        record(Wire::One, None, None),
-        record(Wire::Two, Some("web"), None),
-        record(Wire::Two, Some(""), Some(&long)),
-        record(Wire::One, None, Some("alice")),
-        SessionRecord { auth: Auth::Bearer, ..record(Wire::Two, Some("web"), None) },
-        SessionRecord { tenant: Some("".into()), ..record(Wire::One, None, None) },
+        record(Wire::V1, None, None),
+        record(Wire::V2, Some("web"), None),
+        record(Wire::V2, Some(""), Some(&long)),
+        record(Wire::V1, None, Some("alice")),
+        SessionRecord { auth: Auth::Bearer, ..record(Wire::V2, Some("web"), None) },
+        SessionRecord { tenant: Some("".into()), ..record(Wire::V1, None, None) },
         SessionRecord {
             auth: Auth::Dpop,
             tenant: Some("acme".into()),
-            ..record(Wire::Three, Some("app"), Some("bob"))
+            ..record(Wire::Native, Some("app"), Some("bob"))
         },
-        SessionRecord { auth: Auth::Certificate, ..record(Wire::Three, Some("app"), Some("bob")) },
+        SessionRecord { auth: Auth::Certificate, ..record(Wire::Native, Some("app"), Some("bob")) },
         SessionRecord {
             lineage: Some(SessionId::from_random(&[4; 16], false)),
-            ..record(Wire::Three, Some("app"), Some("bob"))
+            ..record(Wire::Native, Some("app"), Some("bob"))
         },
-        record(Wire::Three, Some("app"), None),
+        record(Wire::Native, Some("app"), None),
     ] {
         let (key, row) = written(&record, &keys);
         let back = decode(&key, &row, &keys).unwrap();
@@ -80,8 +80,8 @@ fn a_row_comes_back_as_it_was_written() {
 #[test]
 fn every_truncation_and_every_addition_is_malformed() {
     let keys = ring();
-    let plain = record(Wire::Two, Some("web"), Some("alice"));
-    let full = SessionRecord { tenant: Some("acme".into()), ..record(Wire::Three, Some("web"), Some("alice")) };
+    let plain = record(Wire::V2, Some("web"), Some("alice"));
+    let full = SessionRecord { tenant: Some("acme".into()), ..record(Wire::Native, Some("web"), Some("alice")) };
     for record in [plain, full] {
         let (key, mut row) = written(&record, &keys);
         for len in 0..row.len() {
@@ -110,7 +110,7 @@ fn no_bit_of_a_row_can_be_changed() {
         tenant: Some("acme".into()),
         lineage: Some(SessionId::from_random(&[4; 16], false)),
         expires_ms: 9,
-        ..record(Wire::Three, Some("web"), Some("alice"))
+        ..record(Wire::Native, Some("web"), Some("alice"))
     };
     let (key, row) = written(&record, &keys);
     for bit in 0..8 {
@@ -203,7 +203,7 @@ fn keks(keks: &serde_json::Value) -> Arc<KeyRing> {
 #[test]
 fn a_row_under_another_key_says_which() {
     let (keys, others) = (ring(), ring());
-    let (key, row) = written(&record(Wire::Two, Some("web"), None), &keys);
+    let (key, row) = written(&record(Wire::V2, Some("web"), None), &keys);
     let missing = UnwrapError::UnknownKek(keys.active_id());
     assert_eq!(decode(&key, &row, &others).unwrap_err(), RowError::Key(missing));
 }

@@ -50,6 +50,7 @@ _TRANSIENT: Final = frozenset(
         "timeout",
         "network",
         "rate_limited",
+        "RATE_LIMITED",
         "store_unavailable",
         "upstream_unreachable",
         "upstream_timeout",

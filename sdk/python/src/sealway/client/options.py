@@ -53,10 +53,10 @@ def origin_of(url: Any, name: str = "url") -> str:
 class Options:
     """Options of a client.
 
-    Attributes:
+    Attributes (None switches a timeout off):
         trust: verification of the service's identity: `Pins`, `Root` or `FirstUse`; needed on wire 3.
         authority_url: where sessions are agreed and identity keys published; by default the service's URL.
-        connect_timeout_sec: seconds to connect, TCP and TLS. None switches a timeout off.
+        connect_timeout_sec: seconds to connect, TCP and TLS.
         head_timeout_sec: seconds from the last sent part of the request to the answer's head, its first frame included.
         total_timeout_sec: seconds for the whole call: agreement, retries, request and the answer's body. None for a stream
             without an end.

@@ -149,7 +149,7 @@ impl<'a> SealedRequest<'a> {
         if session.is_expired(now_ms) {
             return Err(Error::SessionExpired);
         }
-        if session.record().wire != Wire::Three {
+        if session.record().wire != Wire::Native {
             return Err(Error::WireMismatch);
         }
         policy.within(WINDOW3_MS_MAX).check(&self.stamp, now_ms)
@@ -168,7 +168,7 @@ impl<'a> SealedRequest<'a> {
     ) -> Result<(FrameOpener, Opening), Error> {
         self.check(&session, now_ms, policy)?;
         let nonce = self.nonce.as_str();
-        let opener = self.opener(provider, session.keys3()?, session.id())?;
+        let opener = self.opener(provider, session.native_keys()?, session.id())?;
         let claim = Claim::new(provider, Scope::Session(session.id()), self.nonce, &self.stamp, now_ms, policy);
         let reply = Reply {
             session,
@@ -258,7 +258,7 @@ impl Reply {
         let id = self.session.id();
         let line = RequestLine { method: &self.method, target: &self.target };
         let context = answer_context(provider, status, line, content_type, &stamp, &text, id);
-        let sealer = FrameSealer::new(self.session.keys3()?.answer(provider, &self.nonce, &text)?, context);
+        let sealer = FrameSealer::new(self.session.native_keys()?.answer(provider, &self.nonce, &text)?, context);
         let key = [stamp.as_str(), &text].join(".");
         Ok((alloc::vec![(X_SEAL, SEAL.into()), (X_KID, id.kid()), (X_IDEMPOTENCY_KEY, key)], sealer))
     }

@@ -4,25 +4,25 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, request3, request3_at};
+use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, native_request, native_request_at};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
-use sealway_proto::session::three::{ClientSession, InnerHeaders, PendingAnswer, Read, RequestLine, SealedCall};
+use sealway_proto::session::native::{ClientSession, InnerHeaders, PendingAnswer, Read, RequestLine, SealedCall};
 use sealway_proto::wire::{ReplayPolicy, Wire, base64};
+use sealway_testkit::native_client::{code, open};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::vectors::HeaderList;
-use sealway_testkit::wire3_client::{code, open};
 use sealway_tower::Settings;
 
 #[test]
 fn any_method_goes_through_with_its_headers_within() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
+    let session = ground.native();
     let inner = [("content-type", "text/x-order"), ("x-in", "1"), ("forwarded", "for=6.6.6.6")];
     for (method, frames) in
         [("POST", &[&b"an order"[..]][..]), ("PUT", &[b""]), ("GET", &[]), ("DELETE", &[]), ("POST", &[b"one", b"two"])]
     {
-        let (request, pending) = request3(&session, method, "/echo?a=b", &inner, frames);
+        let (request, pending) = native_request(&session, method, "/echo?a=b", &inner, frames);
         let answer =
             ground.send(&request.header("Cookie", "outside").header("X-In", "outside").header("X-Sealway-Tenant", "t"));
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -38,13 +38,13 @@ fn any_method_goes_through_with_its_headers_within() {
         assert_eq!((header("x-sealway-subject"), header("x-sealway-auth")), (Some("alice"), Some("bearer")));
         assert_eq!((header("x-sealway-tenant"), header("forwarded"), header("x-seal")), (None, None, None));
     }
-    let (request, pending) = request3(&session, "HEAD", "/echo", &[], &[]);
+    let (request, pending) = native_request(&session, "HEAD", "/echo", &[], &[]);
     let answer = ground.send(&request);
     assert!(answer.header("x-sealed").is_some() && open(&pending, &answer).unwrap().body.is_empty());
-    let (request, pending) = request3(&session, "POST", "/status/204", &[], &[b"x"]);
+    let (request, pending) = native_request(&session, "POST", "/status/204", &[], &[b"x"]);
     let answer = ground.send(&request);
     assert_eq!((answer.status, open(&pending, &answer).unwrap().body), (204, Vec::new()));
-    let (request, pending) = request3(&session, "POST", "/status/422", &[], &[b"x"]);
+    let (request, pending) = native_request(&session, "POST", "/status/422", &[], &[b"x"]);
     let answer = ground.send(&request);
     assert_eq!((answer.status, open(&pending, &answer).unwrap().body), (422, b"told".to_vec()));
 }
@@ -53,11 +53,11 @@ fn any_method_goes_through_with_its_headers_within() {
 fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_within_a_seal() {
     for trusts_origin in [false, true] {
         let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
-        let session = ground.three();
+        let session = ground.native();
         let within: Vec<(&str, &str)> = ORIGIN.iter().map(|name| (*name, "within")).collect();
-        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        let (request, _) = native_request(&session, "POST", "/echo", &within, &[b"an order"]);
         assert_eq!(ground.send(&request).status, 200);
-        let (request, _) = request3(&session, "POST", "/echo", &within, &[b"an order"]);
+        let (request, _) = native_request(&session, "POST", "/echo", &within, &[b"an order"]);
         let request = ORIGIN.iter().fold(request, |request, name| request.header(name, "outside"));
         assert_eq!(ground.send(&request.header("Traceparent", "00-1-2-01")).status, 200);
         let seen = ground.seen.lock().unwrap();
@@ -76,9 +76,9 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_wit
 fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
     for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
         let ground = Ground::new(Settings { store_deadline: Duration::from_millis(200), ..Settings::default() });
-        let session = ground.three();
+        let session = ground.native();
         for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
-            let (request, _) = request3(&session, "POST", "/echo", &[], frames);
+            let (request, _) = native_request(&session, "POST", "/echo", &[], frames);
             ground.breaks(broken);
             let began = std::time::Instant::now();
             let answer = ground.send(&request);
@@ -93,9 +93,9 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
 #[test]
 fn long_bodies_flow_both_ways() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
+    let session = ground.native();
     let frame = vec![b'y'; 60_000];
-    let (request, pending) = request3(&session, "POST", "/long", &[], &[&frame, &frame, &frame]);
+    let (request, pending) = native_request(&session, "POST", "/long", &[], &[&frame, &frame, &frame]);
     let answer = ground.send(&request.chunked(1000));
     let opened = open(&pending, &answer).unwrap();
     assert!(opened.body.len() == 300_000 && opened.frames > 4);
@@ -124,8 +124,8 @@ fn chunk(stream: &mut TcpStream, read: &mut Vec<u8>) -> Vec<u8> {
 #[test]
 fn a_piece_is_handed_on_before_the_rest_is_there_both_ways() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
-    let (request, pending) = request3(&session, "POST", "/flow", &[], &[b"one", b"two"]);
+    let session = ground.native();
+    let (request, pending) = native_request(&session, "POST", "/flow", &[], &[b"one", b"two"]);
     let bytes = request.bytes();
     // The second frame is its length, three bytes and a tag.
     let (begin, rest) = bytes.split_at(bytes.len() - (4 + 3 + 16));
@@ -164,8 +164,8 @@ fn a_piece_is_handed_on_before_the_rest_is_there_both_ways() {
 #[test]
 fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
     let ground = Ground::new(Settings { body_max: 100_000, ..Settings::default() });
-    let session = ground.three();
-    let fresh = || request3(&session, "POST", "/echo", &[], &[b"an order"]).0;
+    let session = ground.native();
+    let fresh = || native_request(&session, "POST", "/echo", &[], &[b"an order"]).0;
     let bent = |at: usize| {
         let mut body = fresh().body_bytes().to_vec();
         body[at] ^= 1;
@@ -192,7 +192,7 @@ fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
         assert_eq!((code(&answer).as_str(), answer.status), (told, status), "{what}");
         assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{what}");
     }
-    let old = ground.old(Family::Session, Wire::Two);
+    let old = ground.old(Family::Session, Wire::V2);
     let answer = ground.send(&fresh().set("x-kid", old.id().kid()));
     assert_eq!(code(&answer), "unsealable");
     assert_eq!(ground.served(), 0);
@@ -203,7 +203,7 @@ fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
 #[test]
 fn a_header_with_a_frame_that_is_not_the_last_is_rejected_before_the_handler_runs() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
+    let session = ground.native();
     let line = RequestLine { method: "GET", target: "/echo" };
     let SealedCall { headers, mut sealer, .. } =
         session.seal(default_agreement_provider(), line, "", NOW_MS, &[9; 16]).unwrap();
@@ -220,9 +220,9 @@ fn a_header_with_a_frame_that_is_not_the_last_is_rejected_before_the_handler_run
 #[test]
 fn a_wrong_clock_is_told_the_time_with_proof() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
+    let session = ground.native();
     ground.set_clock(NOW_MS + 300_001);
-    let (request, pending) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+    let (request, pending) = native_request(&session, "POST", "/echo", &[], &[b"an order"]);
     let answer = ground.send(&request);
     assert_eq!(proven_time(&pending, &session, &answer), NOW_MS + 300_001);
 }
@@ -240,8 +240,8 @@ fn proven_time(pending: &PendingAnswer<'_>, session: &ClientSession, answer: &An
 #[test]
 fn a_request_is_served_once_however_many_send_it() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
-    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+    let session = ground.native();
+    let (request, _) = native_request(&session, "POST", "/echo", &[], &[b"an order"]);
     let codes: Vec<String> = std::thread::scope(|scope| {
         let sending: Vec<_> = (0..8).map(|_| scope.spawn(|| code(&ground.send(&request)))).collect();
         sending.into_iter().map(|sent| sent.join().unwrap()).collect()
@@ -253,8 +253,8 @@ fn a_request_is_served_once_however_many_send_it() {
 #[test]
 fn a_stream_that_breaks_behind_its_first_frame_is_no_whole_body_for_the_handler() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
-    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
+    let session = ground.native();
+    let (request, _) = native_request(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
     let whole = request.body_bytes().to_vec();
     let mut bent = whole.clone();
     *bent.last_mut().unwrap() ^= 1;
@@ -262,7 +262,7 @@ fn a_stream_that_breaks_behind_its_first_frame_is_no_whole_body_for_the_handler(
     assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
     assert!(ground.seen.lock().unwrap().pop().unwrap().body.is_err());
 
-    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
+    let (request, _) = native_request(&session, "POST", "/echo", &[], &[b"one", b"two", b"three"]);
     let cut = request.body_bytes()[..whole.len() - 20].to_vec();
     let answer = ground.send(&request.body(cut));
     assert_eq!((answer.status, code(&answer).as_str()), (400, "unsealable"));
@@ -272,10 +272,10 @@ fn a_stream_that_breaks_behind_its_first_frame_is_no_whole_body_for_the_handler(
 #[test]
 fn a_stream_that_breaks_while_its_answer_is_read_is_its_clients_fault() {
     let ground = Ground::new(Settings::default());
-    let session = ground.three();
-    let (request, pending) = request3(&session, "POST", "/early", &[], &[b"one", b"two"]);
+    let session = ground.native();
+    let (request, pending) = native_request(&session, "POST", "/early", &[], &[b"one", b"two"]);
     assert_eq!(open(&pending, &ground.send(&request)).unwrap().body, b"all");
-    let (request, _) = request3(&session, "POST", "/early", &[], &[b"one", b"two"]);
+    let (request, _) = native_request(&session, "POST", "/early", &[], &[b"one", b"two"]);
     let mut bent = request.body_bytes().to_vec();
     *bent.last_mut().unwrap() ^= 1;
     let answer = ground.send(&request.body(bent));
@@ -290,11 +290,11 @@ fn a_request_whose_first_frame_takes_longer_than_its_stamp_or_its_session_lasts_
         ("its end", "session_expired"),
     ] {
         let ground = Ground::new(Settings::default());
-        let session = ground.three();
+        let session = ground.native();
         if what == "its end" {
             ground.set_clock(NOW_MS + 299_999);
         }
-        let (request, pending) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+        let (request, pending) = native_request(&session, "POST", "/echo", &[], &[b"an order"]);
         let bytes = request.bytes();
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&bytes[..bytes.len() - 4]).unwrap();
@@ -318,19 +318,19 @@ fn a_request_whose_first_frame_takes_longer_than_its_stamp_or_its_session_lasts_
 fn a_request_is_not_served_again_when_its_claim_was_forgotten_while_its_first_frame_came() {
     let settings = Settings { replay: ReplayPolicy::new(10_000, 0), ..Settings::default() };
     let ground = Ground::with_entries(settings, 2);
-    let session = ground.three();
-    let (request, _) = request3(&session, "POST", "/echo", &[], &[b"an order"]);
+    let session = ground.native();
+    let (request, _) = native_request(&session, "POST", "/echo", &[], &[b"an order"]);
     let bytes = request.bytes();
     let mut slow = Connection::open(ground.address).unwrap();
     slow.write(&bytes[..bytes.len() - 4]).unwrap();
     ground.wait_until_asked();
-    for request in [request, request3(&session, "POST", "/echo", &[], &[b"another"]).0] {
+    for request in [request, native_request(&session, "POST", "/echo", &[], &[b"another"]).0] {
         assert_eq!(ground.send(&request).status, 200);
     }
     // Twice the window later a full store removes both claims in favour of a third.
     let later_ms = NOW_MS + 20_001;
     ground.set_clock(later_ms);
-    let (third, _) = request3_at(&session, "POST", "/echo", &[], &[b"a third"], later_ms);
+    let (third, _) = native_request_at(&session, "POST", "/echo", &[], &[b"a third"], later_ms);
     assert_eq!(ground.send(&third).status, 200);
     slow.write(&bytes[bytes.len() - 4..]).unwrap();
     assert_eq!(code(&slow.read_answer("POST").unwrap()), "clock_skew");
@@ -340,8 +340,8 @@ fn a_request_is_not_served_again_when_its_claim_was_forgotten_while_its_first_fr
 #[test]
 fn a_first_frame_has_one_deadline_however_regularly_its_bytes_come() {
     let ground = Ground::new(Settings { first_frame_time: Duration::from_millis(500), ..Settings::default() });
-    let session = ground.three();
-    let (request, _) = request3(&session, "POST", "/echo", &[], &[&[b'x'; 2000]]);
+    let session = ground.native();
+    let (request, _) = native_request(&session, "POST", "/echo", &[], &[&[b'x'; 2000]]);
     let bytes = request.bytes();
     let head = bytes.len() - request.body_bytes().len();
     let mut writer = TcpStream::connect(ground.address).unwrap();
@@ -366,8 +366,8 @@ fn a_first_frame_has_one_deadline_however_regularly_its_bytes_come() {
 fn what_is_under_way_in_a_session_is_cut_when_the_session_ends() {
     for is_revoked in [true, false] {
         let ground = Ground::new(Settings::default());
-        let session = ground.three();
-        let (request, _) = request3(&session, "POST", "/flow", &[], &[b"one", b"two"]);
+        let session = ground.native();
+        let (request, _) = native_request(&session, "POST", "/flow", &[], &[b"one", b"two"]);
         let bytes = request.bytes();
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&bytes[..bytes.len() - (4 + 3 + 16)]).unwrap();
@@ -390,9 +390,9 @@ fn what_is_under_way_in_a_session_is_cut_when_the_session_ends() {
 #[test]
 fn a_body_that_comes_too_slowly_ends_the_request_in_time() {
     let ground = Ground::new(Settings { body_idle: Duration::from_millis(200), ..Settings::default() });
-    let session = ground.three();
+    let session = ground.native();
     for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
-        let (request, _) = request3(&session, "POST", "/echo", &[], frames);
+        let (request, _) = native_request(&session, "POST", "/echo", &[], frames);
         let bytes = request.bytes();
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&bytes[..bytes.len() - 4]).unwrap();

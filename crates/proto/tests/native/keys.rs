@@ -1,10 +1,10 @@
 //! Key sets, and the proofs of problems.
 
-use sealway_proto::session::three::problem::prove_clock;
-use sealway_proto::session::three::{KeyId, KeySet, KeySetFault, Problem, Refused, sends_again};
+use sealway_proto::session::native::problem::prove_clock;
+use sealway_proto::session::native::{KeyId, KeySet, KeySetFault, Problem, Refused, sends_again};
 use sealway_proto::wire::base64;
 use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_alike};
-use sealway_testkit::session3_vectors::{Headers3, KeySet3, KeySet3Refused, Problem3};
+use sealway_testkit::native_vectors::{KeySet3Refused, NativeHeaders, NativeKeySet, NativeProblem};
 use sealway_testkit::vectors::Hex;
 
 use super::calls::session;
@@ -26,7 +26,7 @@ fn take(root: &Hex, body: &str, now_ms: u64, taken_issued_ms: Option<u64>) -> Re
     Ok(set)
 }
 
-pub(crate) fn key_set(v: &KeySet3) {
+pub(crate) fn key_set(v: &NativeKeySet) {
     let set = take(&v.root_public_hex, &v.body, v.now_ms, v.taken_issued_ms).unwrap();
     assert_eq!(set.issued_ms, v.issued_ms);
     assert_eq!(set.keys.len(), v.keys.len());
@@ -48,7 +48,7 @@ pub(crate) fn key_set_refused(v: &KeySet3Refused) -> &'static str {
 }
 
 /// Returns whether a client may accept the time in a problem.
-fn is_proven(v: &Problem3, problem: &Problem) -> bool {
+fn is_proven(v: &NativeProblem, problem: &Problem) -> bool {
     let client = client_session(&v.client);
     let mac = problem.more.get("mac").and_then(|mac| base64::decode_array(mac.as_str()?).ok());
     let time = problem.more.get("server_time_ms").and_then(|value| value.as_u64());
@@ -57,7 +57,7 @@ fn is_proven(v: &Problem3, problem: &Problem) -> bool {
     problem.code == "clock_skew" && time.zip(mac).is_some_and(verifies)
 }
 
-pub(crate) fn problem(v: &Problem3) {
+pub(crate) fn problem(v: &NativeProblem) {
     let status = if v.body.contains("clock_skew") { 400 } else { 401 };
     let problem = Problem::parse(status, v.body.as_bytes()).unwrap();
     assert_eq!(is_proven(v, &problem), v.proven);
@@ -76,7 +76,7 @@ pub(crate) fn problem(v: &Problem3) {
 }
 
 /// Checks each name by itself; the servers' tests run the whole scenario.
-pub(crate) fn headers(v: &Headers3) {
+pub(crate) fn headers(v: &NativeHeaders) {
     let received = |name: &str, value: &str| v.service.contains(&(name.to_lowercase(), value.to_owned()));
     for (name, value) in &v.inner {
         assert_eq!(crosses_from_within(name), received(name, value), "{name} within");

@@ -1,23 +1,22 @@
 //! Sealed calls of wires 1 and 2.
 
-use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, old_request, open_old};
+use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, compat_request, open_compat};
 use sealway_proto::session::Family;
 use sealway_proto::wire::Wire;
 use sealway_testkit::raw_http::{Connection, Request as Raw};
 use sealway_tower::{Routes, Sealed, Settings};
 
-const WIRES: [(Family, Wire); 3] =
-    [(Family::Session, Wire::One), (Family::Session, Wire::Two), (Family::V1, Wire::Two)];
+const WIRES: [(Family, Wire); 3] = [(Family::Session, Wire::V1), (Family::Session, Wire::V2), (Family::V1, Wire::V2)];
 
 #[test]
 fn a_handler_sees_the_plain_request_and_who_sends_it_and_its_answer_goes_back_sealed() {
     let ground = Ground::new(Settings::default());
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
-        let (request, pending) = old_request(&session, "/echo", b"an order");
+        let (request, pending) = compat_request(&session, "/echo", b"an order");
         let answer = ground.send(&request.header("X-Sealway-Subject", "root").header("X-Other", "1"));
         assert_eq!(answer.status, 200, "{}", answer.text());
-        assert_eq!(open_old(&pending, &answer).unwrap(), b"an order");
+        assert_eq!(open_compat(&pending, &answer).unwrap(), b"an order");
         assert_eq!((answer.header("x-from"), answer.header("etag")), (Some("the application"), None));
         assert!(answer.header("server-timing").unwrap().contains("aes-gcm-decrypt;dur="));
         let seen = ground.seen.lock().unwrap().pop().unwrap();
@@ -28,7 +27,7 @@ fn a_handler_sees_the_plain_request_and_who_sends_it_and_its_answer_goes_back_se
             (header("x-other"), header("x-sealway-auth"), header("x-sealway-subject")),
             (Some("1"), Some("none"), None)
         );
-        assert_eq!(header("x-sealway-client-id"), (wire == Wire::Two).then_some("demo-client"));
+        assert_eq!(header("x-sealway-client-id"), (wire == Wire::V2).then_some("demo-client"));
         assert!(
             ["x-kid", "x-idempotency-key", "x-clientid", "x-nonce", "x-aad"].iter().all(|name| header(name).is_none())
         );
@@ -41,14 +40,14 @@ fn a_services_status_is_told_as_the_spec_has_it() {
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
         for (status, told) in [(201, 200), (404, 404), (500, 500)] {
-            let (request, pending) = old_request(&session, &format!("/status/{status}"), b"");
+            let (request, pending) = compat_request(&session, &format!("/status/{status}"), b"");
             let answer = ground.send(&request);
-            assert_eq!((answer.status, open_old(&pending, &answer)), (told, Ok(b"told".to_vec())));
+            assert_eq!((answer.status, open_compat(&pending, &answer)), (told, Ok(b"told".to_vec())));
         }
         for (status, told, code) in
             [(400, 400, "CRYPTO_ERROR"), (422, 400, "CRYPTO_ERROR"), (304, 502, "SERVICE_UNAVAILABLE")]
         {
-            let answer = ground.send(&old_request(&session, &format!("/status/{status}"), b"").0);
+            let answer = ground.send(&compat_request(&session, &format!("/status/{status}"), b"").0);
             answer.assert_error("in plain", told, code);
         }
     }
@@ -60,7 +59,7 @@ fn a_call_that_its_handler_has_begun_is_not_told_to_be_sent_again_when_its_sessi
         let ground = Ground::new(Settings::default());
         let session = ground.old(family, wire);
         let mut connection = Connection::open(ground.address).unwrap();
-        connection.write(&old_request(&session, "/never", b"an order").0.bytes()).unwrap();
+        connection.write(&compat_request(&session, "/never", b"an order").0.bytes()).unwrap();
         let began = std::time::Instant::now();
         while ground.served() == 0 {
             assert!(began.elapsed() < std::time::Duration::from_secs(30), "the handler did not begin");
@@ -76,10 +75,10 @@ fn what_does_not_open_is_told_in_one_word_and_reaches_nobody() {
     let ground = Ground::new(Settings::default());
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
-        let fresh = || old_request(&session, "/echo", b"an order").0;
+        let fresh = || compat_request(&session, "/echo", b"an order").0;
         let mut bent = fresh().body_bytes().to_vec();
         bent[3] ^= 1;
-        let header = if wire == Wire::One { "x-tag" } else { "x-clientid" };
+        let header = if wire == Wire::V1 { "x-tag" } else { "x-clientid" };
         let missing = fresh().without(header);
         let twice = fresh().header(header, fresh().value(header).unwrap().to_owned());
         let cut = fresh().body(fresh().body_bytes()[..10].to_vec());
@@ -109,7 +108,7 @@ fn a_request_is_served_once_however_many_send_it() {
     let ground = Ground::new(Settings::default());
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
-        let (request, _) = old_request(&session, "/echo", b"an order");
+        let (request, _) = compat_request(&session, "/echo", b"an order");
         let before = ground.served();
         let answers: Vec<u16> = std::thread::scope(|scope| {
             let sending: Vec<_> = (0..8).map(|_| scope.spawn(|| ground.send(&request).status)).collect();
@@ -129,7 +128,7 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts() {
             let session = ground.old(family, wire);
             let request = ORIGIN
                 .iter()
-                .fold(old_request(&session, "/echo", b"1").0, |request, name| request.header(name, "6.6.6.6"));
+                .fold(compat_request(&session, "/echo", b"1").0, |request, name| request.header(name, "6.6.6.6"));
             assert_eq!(ground.send(&request).status, 200);
             let seen = ground.seen.lock().unwrap().pop().unwrap();
             for name in ORIGIN {
@@ -157,7 +156,7 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
             Ground::new(Settings { store_deadline: std::time::Duration::from_millis(200), ..Settings::default() });
         for (family, wire) in WIRES {
             let session = ground.old(family, wire);
-            let (request, pending) = old_request(&session, "/echo", b"an order");
+            let (request, pending) = compat_request(&session, "/echo", b"an order");
             ground.breaks(broken);
             let answer = ground.send(&request);
             answer.assert_error("broken", 503, "SERVICE_UNAVAILABLE");
@@ -165,7 +164,7 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
             ground.breaks(Broken::Not);
             assert_eq!(ground.served(), 0);
             // A request rejected like this was not served, and its nonce is still free.
-            assert_eq!(open_old(&pending, &ground.send(&request)).unwrap(), b"an order");
+            assert_eq!(open_compat(&pending, &ground.send(&request)).unwrap(), b"an order");
             ground.seen.lock().unwrap().clear();
         }
     }
@@ -174,8 +173,8 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
 #[test]
 fn an_answer_sent_back_is_no_request() {
     let ground = Ground::new(Settings::default());
-    let session = ground.old(Family::Session, Wire::Two);
-    let answer = ground.send(&old_request(&session, "/echo", b"an order").0);
+    let session = ground.old(Family::Session, Wire::V2);
+    let answer = ground.send(&compat_request(&session, "/echo", b"an order").0);
     let mut reflected = Raw::post("/echo", answer.body.clone()).header("X-ClientId", "demo-client");
     for name in ["x-kid", "x-idempotency-key"] {
         reflected = reflected.header(name, answer.header(name).unwrap());
@@ -187,24 +186,24 @@ fn an_answer_sent_back_is_no_request() {
 #[test]
 fn anonymous_sessions_have_their_paths_and_their_bound() {
     let ground = Ground::new(Settings { anonymous_paths: vec!["/open".into()], ..Settings::default() });
-    let session = ground.old(Family::Anonymous, Wire::One);
-    assert_eq!(ground.send(&old_request(&session, "/open", b"1").0).status, 200);
-    ground.send(&old_request(&session, "/open/below", b"1").0).assert_error("below", 403, "SESSION_FORBIDDEN");
-    ground.send(&old_request(&session, "/open", &[b'a'; 4096]).0).assert_error("long", 413, "PAYLOAD_TOO_LARGE");
+    let session = ground.old(Family::Anonymous, Wire::V1);
+    assert_eq!(ground.send(&compat_request(&session, "/open", b"1").0).status, 200);
+    ground.send(&compat_request(&session, "/open/below", b"1").0).assert_error("below", 403, "SESSION_FORBIDDEN");
+    ground.send(&compat_request(&session, "/open", &[b'a'; 4096]).0).assert_error("long", 413, "PAYLOAD_TOO_LARGE");
 }
 
 #[test]
 fn routes_say_what_is_sealed_and_a_wire_that_is_off_is_refused() {
     let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).unwrap();
     let routes = routes.prefix("/mixed/", Sealed::Optional).unwrap();
-    let ground = Ground::new(Settings { routes, wires: vec![Wire::Two, Wire::Three], ..Settings::default() });
+    let ground = Ground::new(Settings { routes, wires: vec![Wire::V2, Wire::Native], ..Settings::default() });
     let plain = ground.send(&Raw::post("/other", "plain").header("X-Sealway-Subject", "root"));
     assert_eq!((plain.status, plain.text().as_str()), (200, "plain"));
     assert!(ground.seen.lock().unwrap()[0].headers.get("x-sealway-subject").is_none());
     assert_eq!(ground.send(&Raw::post("/mixed/a", "plain")).text(), "plain");
-    let session = ground.old(Family::Session, Wire::Two);
-    let (request, pending) = old_request(&session, "/mixed/a", b"sealed");
-    assert_eq!(open_old(&pending, &ground.send(&request)).unwrap(), b"sealed");
+    let session = ground.old(Family::Session, Wire::V2);
+    let (request, pending) = compat_request(&session, "/mixed/a", b"sealed");
+    assert_eq!(open_compat(&pending, &ground.send(&request)).unwrap(), b"sealed");
     ground.send(&Raw::post("/pay", "plain")).assert_error("plain", 400, "CRYPTO_ERROR");
     ground.send(&Raw::post("//pay", "plain")).assert_error("disguised", 400, "CRYPTO_ERROR");
     let before = ground.served();
@@ -213,6 +212,6 @@ fn routes_say_what_is_sealed_and_a_wire_that_is_off_is_refused() {
         assert_eq!((answer.status, answer.header("allow")), (204, Some("POST, OPTIONS")));
     }
     assert_eq!(ground.served(), before, "the browser's question reaches no handler");
-    let off = ground.old(Family::Session, Wire::One);
-    ground.send(&old_request(&off, "/pay", b"1").0).assert_error("off", 403, "WIRE_DISABLED");
+    let off = ground.old(Family::Session, Wire::V1);
+    ground.send(&compat_request(&off, "/pay", b"1").0).assert_error("off", 403, "WIRE_DISABLED");
 }

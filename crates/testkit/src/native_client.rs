@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use sealway_proto::Error;
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::crypto::es256::default_es256;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, FrameOpener, InnerHeaders, KeyId, KeySet, PendingAnswer, Problem, Read,
     RequestLine, SealedCall, ShareKey, Suite,
 };

@@ -5,7 +5,7 @@
 mod init;
 mod manage;
 
-use sealway_proto::session::three::Suite;
+use sealway_proto::session::native::Suite;
 
 pub(crate) use init::handle as handle_init;
 pub(crate) use manage::{handle as handle_managed, is_managed};

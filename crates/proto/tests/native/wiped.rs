@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use sealway_proto::session::SessionKey;
-use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
+use sealway_testkit::native_vectors::{NativeScenario, load_native};
 
 use super::calls::session;
 use super::inits::client_session;
@@ -32,8 +32,8 @@ fn assert_wiped<T>(owner: T, key: impl Fn(&T) -> &SessionKey) {
 
 #[test]
 fn the_place_of_a_sessions_key_holds_nothing_of_it_once_the_session_is_gone() {
-    let request = load_session3().unwrap().into_iter().find_map(|vector| match vector.scenario {
-        Session3Scenario::Request(request) => Some(request),
+    let request = load_native().unwrap().into_iter().find_map(|vector| match vector.scenario {
+        NativeScenario::Request(request) => Some(request),
         _ => None,
     });
     let request = request.unwrap();

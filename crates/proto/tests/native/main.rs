@@ -1,4 +1,4 @@
-//! Every scenario of `vectors/session3`, in both directions: this crate produces the scenario's bytes, accepts its messages,
+//! Every scenario of `vectors/native`, in both directions: this crate produces the scenario's bytes, accepts its messages,
 //! and rejects with the scenario's code. The generator of the vectors shares nothing with this crate but `spec/session-3.md`.
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 
@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use providers::{es256, provider};
 use sealway_proto::Error;
-use sealway_testkit::session3_vectors::{Session3Scenario, load_session3};
+use sealway_testkit::native_vectors::{NativeScenario, load_native};
 
 /// Checks that a rejection has this code, and names this member if one is given.
 fn assert_refused(refused: Result<(), Error>, code: &str, field: Option<&str>) {
@@ -27,37 +27,37 @@ fn assert_refused(refused: Result<(), Error>, code: &str, field: Option<&str>) {
     }
 }
 
-fn play(scenario: &Session3Scenario) {
+fn play(scenario: &NativeScenario) {
     match scenario {
-        Session3Scenario::Init(v) => inits::init(v, None),
-        Session3Scenario::Renew(v) => inits::init(&v.init, Some(&v.old)),
-        Session3Scenario::InitRefused(v) => assert_refused(inits::answered(v), &v.code, None),
-        Session3Scenario::InitRequestRefused(v) => assert_refused(inits::asked(v), &v.code, v.field.as_deref()),
-        Session3Scenario::Request(v) => calls::request(v),
-        Session3Scenario::RequestRefused(v) => assert_refused(calls::request_refused(v), &v.code, None),
-        Session3Scenario::Answer(v) => calls::answer(v),
-        Session3Scenario::AnswerRefused(v) => assert_refused(calls::answer_refused(v), &v.code, None),
-        Session3Scenario::KeySet(v) => keys::key_set(v),
-        Session3Scenario::KeySetRefused(v) => assert_eq!(keys::key_set_refused(v), v.code),
-        Session3Scenario::Problem(v) => keys::problem(v),
-        Session3Scenario::Headers(v) => keys::headers(v),
+        NativeScenario::Init(v) => inits::init(v, None),
+        NativeScenario::Renew(v) => inits::init(&v.init, Some(&v.old)),
+        NativeScenario::InitRefused(v) => assert_refused(inits::answered(v), &v.code, None),
+        NativeScenario::InitRequestRefused(v) => assert_refused(inits::asked(v), &v.code, v.field.as_deref()),
+        NativeScenario::Request(v) => calls::request(v),
+        NativeScenario::RequestRefused(v) => assert_refused(calls::request_refused(v), &v.code, None),
+        NativeScenario::Answer(v) => calls::answer(v),
+        NativeScenario::AnswerRefused(v) => assert_refused(calls::answer_refused(v), &v.code, None),
+        NativeScenario::KeySet(v) => keys::key_set(v),
+        NativeScenario::KeySetRefused(v) => assert_eq!(keys::key_set_refused(v), v.code),
+        NativeScenario::Problem(v) => keys::problem(v),
+        NativeScenario::Headers(v) => keys::headers(v),
     }
 }
 
-fn kind(scenario: &Session3Scenario) -> &'static str {
+fn kind(scenario: &NativeScenario) -> &'static str {
     match scenario {
-        Session3Scenario::Init(_) => "init3",
-        Session3Scenario::Renew(_) => "renew3",
-        Session3Scenario::InitRefused(_) => "init3-refused",
-        Session3Scenario::InitRequestRefused(_) => "init3-request-refused",
-        Session3Scenario::Request(_) => "request3",
-        Session3Scenario::RequestRefused(_) => "request3-refused",
-        Session3Scenario::Answer(_) => "answer3",
-        Session3Scenario::AnswerRefused(_) => "answer3-refused",
-        Session3Scenario::KeySet(_) => "key-set3",
-        Session3Scenario::KeySetRefused(_) => "key-set3-refused",
-        Session3Scenario::Problem(_) => "problem3",
-        Session3Scenario::Headers(_) => "headers3",
+        NativeScenario::Init(_) => "init3",
+        NativeScenario::Renew(_) => "renew3",
+        NativeScenario::InitRefused(_) => "init3-refused",
+        NativeScenario::InitRequestRefused(_) => "init3-request-refused",
+        NativeScenario::Request(_) => "request3",
+        NativeScenario::RequestRefused(_) => "request3-refused",
+        NativeScenario::Answer(_) => "answer3",
+        NativeScenario::AnswerRefused(_) => "answer3-refused",
+        NativeScenario::KeySet(_) => "key-set3",
+        NativeScenario::KeySetRefused(_) => "key-set3-refused",
+        NativeScenario::Problem(_) => "problem3",
+        NativeScenario::Headers(_) => "headers3",
     }
 }
 
@@ -65,7 +65,7 @@ fn kind(scenario: &Session3Scenario) -> &'static str {
 fn play_all(least: &[(&str, usize)]) {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let failed = RefCell::new(Vec::new());
-    for vector in load_session3().unwrap() {
+    for vector in load_native().unwrap() {
         let kind = kind(&vector.scenario);
         if !least.iter().any(|(wanted, _)| *wanted == kind) {
             continue;

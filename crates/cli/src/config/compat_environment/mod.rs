@@ -9,13 +9,13 @@ type Setting = (String, Value);
 
 /// Settings read from the old servers' variables.
 #[derive(Debug, Default)]
-pub(crate) struct OldEnvironment {
+pub(crate) struct CompatEnvironment {
     /// Settings by their dotted paths.
     pub(crate) settings: Vec<Setting>,
     /// Value of `PORT`, for a configuration with one listener.
     pub(crate) port: Option<u16>,
     /// Stores in PostgreSQL and Redis.
-    pub(crate) stores: Option<stores::OldStores>,
+    pub(crate) stores: Option<stores::CompatStores>,
     /// Warnings for the operator, one sentence each.
     pub(crate) warnings: Vec<String>,
 }
@@ -64,8 +64,8 @@ pub(crate) fn source_of(path: &str, var: impl Fn(&str) -> Option<String>) -> Opt
 }
 
 /// Reads the old variables. All defects are reported at once.
-pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEnvironment, ConfigError> {
-    let mut old = OldEnvironment::default();
+pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<CompatEnvironment, ConfigError> {
+    let mut old = CompatEnvironment::default();
     let mut wrong = Vec::new();
     let mut integers: Vec<(&str, &str, u64)> = Vec::new();
     let mut integer = |name: &'static str, least: u64, most: u64| {
@@ -131,7 +131,7 @@ pub(crate) fn read(var: impl Fn(&'static str) -> Option<String>) -> Result<OldEn
 mod tests {
     use super::*;
 
-    fn with(vars: &[(&'static str, &str)]) -> Result<OldEnvironment, ConfigError> {
+    fn with(vars: &[(&'static str, &str)]) -> Result<CompatEnvironment, ConfigError> {
         let vars: Vec<(&str, String)> = vars.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         read(move |name| vars.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone()))
     }

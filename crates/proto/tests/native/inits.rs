@@ -4,15 +4,16 @@ use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
 use sealway_proto::crypto::agreement::Curve;
 use sealway_proto::crypto::es256::Es256Public;
-use sealway_proto::session::three::message::transcript;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::message::transcript;
+use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, IdentityKey, InitAnswer, InitRequest, InitSurroundings, KeyId,
     ServerRandoms, ShareKey, Suite, Terms, agree, choose,
 };
 use sealway_proto::session::{Auth, Session, SessionKey, SessionRecord};
 use sealway_proto::wire::{SessionId, Wire};
-use sealway_testkit::session3_vectors::{
-    Client3, ClientKeys, Identity, Init3, Init3Refused, Init3RequestRefused, OldSession, ServerKeys,
+use sealway_testkit::native_vectors::{
+    ClientKeys, EarlierSession, Identity, NativeClient, NativeInit, NativeInitRefused, NativeInitRequestRefused,
+    ServerKeys,
 };
 use sealway_testkit::vectors::Hex;
 use serde_json::Value;
@@ -81,7 +82,7 @@ fn finish(init: ClientInit, keys: &[Hex], status: u16, answer: &[u8]) -> Result<
 }
 
 /// Creates the client's side of an agreed session.
-pub(crate) fn client_session(of: &Client3) -> ClientSession {
+pub(crate) fn client_session(of: &NativeClient) -> ClientSession {
     let keys = ClientKeys {
         p256_scalar_hex: of.p256_scalar_hex.clone(),
         x25519_hex: Hex(Vec::new()),
@@ -114,7 +115,7 @@ fn randoms(suite: Suite, of: &ServerKeys) -> ServerRandoms {
     ServerRandoms::Given(curve.array().into(), kem)
 }
 
-pub(crate) fn init(v: &Init3, old: Option<&OldSession>) {
+pub(crate) fn init(v: &NativeInit, old: Option<&EarlierSession>) {
     server(v, old);
     if let Some(keys) = &v.client {
         let old = old.map(|old| client_session(&old.client));
@@ -124,7 +125,7 @@ pub(crate) fn init(v: &Init3, old: Option<&OldSession>) {
     }
 }
 
-fn server(v: &Init3, old: Option<&OldSession>) {
+fn server(v: &NativeInit, old: Option<&EarlierSession>) {
     let request = InitRequest::parse(v.body.as_slice()).unwrap();
     assert_eq!(request.init_hash(provider()), v.init_hash_hex.array());
     let (key_id, key_ids) = signer(&request, &v.server.identities, v.now_ms).unwrap();
@@ -140,7 +141,7 @@ fn server(v: &Init3, old: Option<&OldSession>) {
         tenant: v.server.tenant.as_deref().map(Box::from),
         credential: credential.as_ref(),
     };
-    let old = old.map(|old| server_session(&old.session_id, Wire::Three, &old.prk_hex, v.now_ms, v.now_ms + 1000));
+    let old = old.map(|old| server_session(&old.session_id, Wire::Native, &old.prk_hex, v.now_ms, v.now_ms + 1000));
     let given = randoms(Suite::from_name(&request.suite).unwrap(), &v.server);
     let id = v.server.session_id_random_hex.array();
     let agreed = agree(provider(), &request, terms, old.as_ref(), &id, given, v.now_ms, &mut |_| ()).unwrap();
@@ -157,13 +158,13 @@ fn server(v: &Init3, old: Option<&OldSession>) {
     assert_eq!(record.expires_ms, v.now_ms + u64::from(v.server.expires_in_sec) * 1000);
 }
 
-pub(crate) fn answered(v: &Init3Refused) -> Result<(), Error> {
+pub(crate) fn answered(v: &NativeInitRefused) -> Result<(), Error> {
     let old = v.old.as_ref().map(|old| client_session(&old.client));
     let init = begun(&v.client, v.authorization.as_deref(), v.body.as_slice(), old.as_ref());
     finish(init, &v.trusted_hex, v.status, v.answer.as_slice()).map(drop)
 }
 
-pub(crate) fn asked(v: &Init3RequestRefused) -> Result<(), Error> {
+pub(crate) fn asked(v: &NativeInitRequestRefused) -> Result<(), Error> {
     let request = InitRequest::parse(v.body.as_slice())?;
     let suites = suites(&v.server.suites);
     // The suite goes before the keys, and both before the share.

@@ -97,7 +97,7 @@ pub fn agree(
     let confirm = *schedule::confirm(provider, &key, &th);
     let record = SessionRecord {
         id: answer.session_id,
-        wire: Wire::Three,
+        wire: Wire::Native,
         client_id: Some(request.client_id.clone()),
         subject: answer.subject.clone(),
         tenant: answer.tenant.clone(),

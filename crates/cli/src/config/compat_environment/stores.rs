@@ -8,7 +8,7 @@ use super::Setting;
 
 /// Stores that the old variables configure.
 #[derive(Debug)]
-pub(crate) struct OldStores {
+pub(crate) struct CompatStores {
     /// First variable that configures a store.
     pub(crate) name: &'static str,
     /// All variables that configure stores, joined by ` and `.
@@ -20,7 +20,7 @@ pub(crate) struct OldStores {
 }
 
 /// Reads the variables; `None` if none configures a store.
-pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Option<OldStores>, ConfigError> {
+pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Option<CompatStores>, ConfigError> {
     let first = |names: &[&'static str]| {
         names.iter().find_map(|name| var(name).filter(|text| !text.is_empty()).map(|text| (*name, text)))
     };
@@ -55,7 +55,7 @@ pub(super) fn read(var: &impl Fn(&'static str) -> Option<String>) -> Result<Opti
             settings.push(("sessions.redis.deadline_ms".into(), ms.into()));
         }
     }
-    Ok(Some(OldStores { name, names, settings, warnings }))
+    Ok(Some(CompatStores { name, names, settings, warnings }))
 }
 
 type First<'a> = dyn Fn(&[&'static str]) -> Option<(&'static str, String)> + 'a;
@@ -160,7 +160,7 @@ fn encode(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn with(vars: &[(&'static str, &str)]) -> Result<Option<OldStores>, String> {
+    fn with(vars: &[(&'static str, &str)]) -> Result<Option<CompatStores>, String> {
         let var =
             |name: &'static str| vars.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
         read(&var).map_err(|err| err.0)

@@ -137,5 +137,5 @@ pub fn prove_clock(
     nonce: &str,
     server_time_ms: u64,
 ) -> Result<[u8; 32], Error> {
-    Ok(*clock_mac(provider, session.keys3()?, stamp, nonce, server_time_ms))
+    Ok(*clock_mac(provider, session.native_keys()?, stamp, nonce, server_time_ms))
 }

@@ -1,4 +1,4 @@
-//! Both ends together; other tests compare the bytes of each with `vectors/session3`.
+//! Both ends together; other tests compare the bytes of each with `vectors/native`.
 
 #![allow(clippy::unwrap_used, reason = "a test that fails says where")]
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::es256::{ES256_SIGNATURE_LEN, Es256Public};
 use sealway_proto::crypto::no_security::NoSecurity;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     ClientInit, ClientOffer, ClientSession, InitAnswer, InitProofs, InitRequest, InnerHeaders, KeyId, KeySet, Opening,
     Problem, Read, RequestLine, SealedRequest, ServerRandoms, ShareKey, Suite, Terms, agree,
 };

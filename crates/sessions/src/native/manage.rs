@@ -17,7 +17,7 @@ use sealway_proto::Error;
 use sealway_proto::exchange::BodyBounds;
 use sealway_proto::limits::{FRAME_LEN_MAX, INIT_V3_BODY_MAX};
 use sealway_proto::session::Session;
-use sealway_proto::session::three::InitRequest;
+use sealway_proto::session::native::InitRequest;
 use sealway_proto::wire::Wire;
 use sealway_proto::wire::header::X_SEAL;
 use sealway_runtime::http::{Body, discard, refusal_of};
@@ -63,7 +63,7 @@ where
         discard(body).await;
         return method_not_allowed(allow, Form::Problem);
     }
-    let is_served = authority.check_wire(Wire::Three);
+    let is_served = authority.check_wire(Wire::Native);
     let is_sealed = parts.headers.get(X_SEAL).map(drop).ok_or(Error::HeaderMissing(X_SEAL).into());
     if let Err(refusal) = is_served.and(is_sealed) {
         discard(body).await;
@@ -138,7 +138,7 @@ async fn renew(authority: &Authority, session: &Session, plaintext: &[u8]) -> Re
         tenant: record.tenant.clone(),
         ttl_max_sec: None,
     };
-    authority.agree3(&request, recognised, None, Some(session), &mut ServerTiming::start()).await
+    authority.agree_native(&request, recognised, None, Some(session), &mut ServerTiming::start()).await
 }
 
 impl Managed {

@@ -11,7 +11,7 @@ use sealway_exchange::timing::ServerTiming;
 use sealway_proto::Error;
 use sealway_proto::limits::INIT_V3_BODY_MAX;
 use sealway_proto::session::Session;
-use sealway_proto::session::three::{Agreed, InitRequest, ServerRandoms, Suite, Terms, agree, choose};
+use sealway_proto::session::native::{Agreed, InitRequest, ServerRandoms, Suite, Terms, agree, choose};
 use sealway_proto::wire::{Field, Headers, Wire};
 use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
@@ -56,8 +56,8 @@ where
 {
     let origin = parts.extensions.get::<Origin>();
     let peer = origin.and_then(|origin| origin.client).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-    let admitted = authority.check_wire(Wire::Three);
-    let admitted = admitted.and_then(|()| authority.inits3.take(&network(peer)).map_err(Refusal::RateLimited));
+    let admitted = authority.check_wire(Wire::Native);
+    let admitted = admitted.and_then(|()| authority.native_inits.take(&network(peer)).map_err(Refusal::RateLimited));
     if let Err(refusal) = admitted {
         discard(body).await;
         return Err(refusal.into());
@@ -65,24 +65,24 @@ where
     let body = read_body(body, INIT_V3_BODY_MAX, authority.body_deadline()).await.map_err(body_fault)?;
     timing.skip();
     let request = InitRequest::parse(&body)?;
-    let recognised = authority.recognise3(parts, &request).await?;
+    let recognised = authority.recognise_native(parts, &request).await?;
     let headers = HttpHeaders(&parts.headers);
     let credential = match headers.field("authorization") {
         Field::Value(value) if !value.is_empty() => Some(authority.provider().sha256(&[value.as_bytes()])),
         _ => None,
     };
-    authority.agree3(&request, recognised, credential.as_ref(), None, timing).await
+    authority.agree_native(&request, recognised, credential.as_ref(), None, timing).await
 }
 
 impl Authority {
-    async fn recognise3(&self, parts: &Parts, request: &InitRequest) -> Result<Recognised, Refusal> {
+    async fn recognise_native(&self, parts: &Parts, request: &InitRequest) -> Result<Recognised, Refusal> {
         let init_hash = request.init_hash(self.provider());
         let asked = Asked::of(parts, request.proof.as_deref(), init_hash, self.now_ms());
         self.recognise(&asked).await
     }
 
     /// Agrees a session, or its renewal, and stores it; returns the body of the answer.
-    pub(super) async fn agree3(
+    pub(super) async fn agree_native(
         &self,
         request: &InitRequest,
         recognised: Recognised,
@@ -93,17 +93,17 @@ impl Authority {
         let now_ms = self.now_ms();
         let (subject, tenant) = (recognised.subject.as_deref(), recognised.tenant.as_deref());
         let policy = self.policies().find(Some(&request.client_id), subject, tenant);
-        if !policy.allows_wire(Wire::Three) {
+        if !policy.allows_wire(Wire::Native) {
             return Err(Error::Policy.into());
         }
-        let suites = self.suites3(policy);
+        let suites = self.native_suites(policy);
         self.check_suite(request, &suites)?;
-        let identity = self.identity().ok_or(Refusal::WireOff(Wire::Three))?;
+        let identity = self.identity().ok_or(Refusal::WireOff(Wire::Native))?;
         let Some(key) = identity.signer_for(now_ms, &request.pinned_key_ids) else {
             let key_set = serde_json::from_slice::<serde_json::Value>(&identity.key_set(now_ms)).unwrap_or_default();
             return Err(Rejection::from(Error::KeyRetired).with("key_set", key_set));
         };
-        let ttl_sec = self.ttl3(request, policy, &recognised, renewed, now_ms)?;
+        let ttl_sec = self.native_ttl(request, policy, &recognised, renewed, now_ms)?;
         let terms = Terms {
             suites,
             expires_in_sec: ttl_sec,
@@ -128,11 +128,11 @@ impl Authority {
         let (answer, session) = agreed.signed(self.provider(), signature)?;
         self.keep(session).await?;
         timing.lap("session-store");
-        self.note_init(Wire::Three);
+        self.note_init(Wire::Native);
         Ok(answer)
     }
 
-    fn suites3(&self, policy: &ClientPolicy) -> Vec<Suite> {
+    fn native_suites(&self, policy: &ClientPolicy) -> Vec<Suite> {
         let suites = self.policy.wire3.suites.iter().copied();
         suites.filter(|suite| policy.allows_suite(suite.name())).collect()
     }
@@ -152,7 +152,7 @@ impl Authority {
 
     /// Returns a session's lifetime in seconds: as requested, within the bounds of the server, the client, the token
     /// and the chain.
-    fn ttl3(
+    fn native_ttl(
         &self,
         request: &InitRequest,
         policy: &ClientPolicy,

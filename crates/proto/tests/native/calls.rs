@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
-use sealway_proto::session::three::{
+use sealway_proto::session::native::{
     FrameOpener, FrameSealer, InnerHeaders, OpenedRequest, Read, RequestLine, SealedCall, SealedRequest,
 };
 use sealway_proto::session::{Fresh, Session, Unreplayed};
 use sealway_proto::wire::{ReplayPolicy, Wire, base64};
-use sealway_testkit::session3_vectors::{
-    Answer3, Answer3Refused, HashedBytes, LongBytes, Request3, Request3Refused, Sealed3, Session3,
+use sealway_testkit::native_vectors::{
+    Answer3Refused, HashedBytes, LongBytes, NativeAnswer, NativeRequest, NativeSealed, NativeSession, Request3Refused,
 };
 use sealway_testkit::vectors::HeaderList;
 
@@ -20,11 +20,11 @@ use super::provider;
 /// Lengths of a stream's pieces: byte by byte, in between, and all at once.
 const PIECES: [usize; 3] = [1, 97, 1 << 20];
 
-pub(crate) fn session(of: &Session3) -> Arc<Session> {
+pub(crate) fn session(of: &NativeSession) -> Arc<Session> {
     let wire = match of.wire {
-        1 => Wire::One,
-        2 => Wire::Two,
-        3 => Wire::Three,
+        1 => Wire::V1,
+        2 => Wire::V2,
+        3 => Wire::Native,
         other => panic!("wire {other}"),
     };
     Arc::new(server_session(&of.id, wire, &of.prk_hex, of.created_ms, of.expires_ms))
@@ -98,7 +98,7 @@ fn plaintexts(inner: &InnerHeaders, frames: &[LongBytes]) -> Vec<Vec<u8>> {
 }
 
 /// Checks that the produced stream is the scenario's, if that has it, and that the headers are.
-fn assert_sealed(made: &[(&'static str, String)], stream: &[u8], content_type: Option<&str>, want: &Sealed3) {
+fn assert_sealed(made: &[(&'static str, String)], stream: &[u8], content_type: Option<&str>, want: &NativeSealed) {
     let mut made: Vec<(String, String)> =
         made.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     made.extend(content_type.map(|value| ("content-type".to_owned(), value.to_owned())));
@@ -144,7 +144,7 @@ fn open_request(
     Ok((unreplayed.unwrap(), frames))
 }
 
-pub(crate) fn request(v: &Request3) {
+pub(crate) fn request(v: &NativeRequest) {
     let (client, server) = (client_session(&v.client), session(&v.session));
     let line = RequestLine { method: &v.method, target: &v.path };
     let inner = inner_headers(&v.inner);
@@ -188,7 +188,7 @@ fn random_of(nonce: &str) -> Option<[u8; 16]> {
     (0..32).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?.try_into().ok()
 }
 
-pub(crate) fn answer(v: &Answer3) {
+pub(crate) fn answer(v: &NativeAnswer) {
     let (client, server) = (client_session(&v.client), session(&v.session));
     let line = RequestLine { method: &v.request.method, target: &v.request.path };
     let (inner, content_type) = (inner_headers(&v.inner), v.content_type.as_deref());
