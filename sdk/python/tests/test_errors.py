@@ -198,6 +198,11 @@ def test_a_proven_rejection_of_a_stream_is_retryable(kind: str, hostile: Hostile
     assert facts(error.value) == ("call", "clock_skew", True)
     assert "unknown" not in str(error.value)
     assert len(hostile.seen.requests) == 1
+    # `session_expired` has no proof, whatever the method.
+    hostile.mode, hostile.calls = "expired", 0
+    with calling(kind, url) as (_, send), pytest.raises(sealway.ProblemError) as error:
+        send("GET", content=iter([b"x"]) if kind == "sync" else chunks())
+    assert facts(error.value) == ("call", "session_expired", False)
 
 
 @BOTH
