@@ -13,15 +13,15 @@ from sealway import entropy
 from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import DEFAULT_SUITES, Suite
-from sealway.errors import Refused
+from sealway.errors import ProtocolError
 from sealway.exchange.reply import Reply
 from sealway.exchange.request import Exchange
-from sealway.session.claim import WINDOW_MS, Fresh, SessionRecord
-from sealway.session.old import call as old_call
-from sealway.session.old import init as old_init
-from sealway.session.three import call as call3
-from sealway.session.three import client, message, server
-from sealway.session.three.stream import open_whole
+from sealway.session.claim import WINDOW_MS, Admission, SessionRecord
+from sealway.session.compat import call as compat_call
+from sealway.session.compat import init as compat_init
+from sealway.session.native import call as native_call
+from sealway.session.native import client, message, server
+from sealway.session.native.stream import open_whole
 from sealway.wire.encoding import decode_base64, encode_base64
 from sealway.wire.header import X_SEALED, Headers
 from sealway.wire.inner import InnerHeaders, encode_inner
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def by_nature(method: str, body: bytes) -> bool:
-    return not body and method in call3.BODILESS_METHODS
+    return not body and method in native_call.BODILESS_METHODS
 
 
 def inner_of(pairs: list[list[str]]) -> InnerHeaders:
@@ -110,19 +110,18 @@ class Driver:
                 "headers": headers,
                 "body_hex": body.hex(),
             }
-        family = next(family for family, path in old_init.PATHS.items() if path == m["path"])
-        old = old_init.ClientInit(
-            m["wire"], family, m["client_id"], m["ttl_sec"], entropy.key_pair(), m["now_ms"], entropy.nonce()
+        compat = compat_init.ClientInit(
+            m["wire"], m["path"], m["client_id"], m["ttl_sec"], entropy.key_pair(), m["now_ms"], entropy.nonce()
         )
-        headers = [*old.headers, ("Content-Type", "application/json")]
+        headers = [*compat.headers, ("Content-Type", "application/json")]
         return {
-            "handle": self.keep((old, None)),
+            "handle": self.keep((compat, None)),
             "method": "POST",
             "headers": headers,
-            "body_hex": old.body.hex(),
+            "body_hex": compat.body.hex(),
         }
 
-    def accept3(self, m: Json, body: bytes, credential: bytes, renewed: SessionRecord | None) -> Json:
+    def accept_native(self, m: Json, body: bytes, credential: bytes, renewed: SessionRecord | None) -> Json:
         request = message.InitRequest.parse(body)
         ttl_sec = TTL_SEC if request.ttl_sec is None else min(max(request.ttl_sec, TTL_SEC_MIN), TTL_SEC_MAX)
         identity = server.Identity(KeyPair(bytes.fromhex(m["identity_hex"])), 0, 2**53)
@@ -134,7 +133,7 @@ class Driver:
             entropy.server_draws(),
             m["now_ms"],
             ttl_sec,
-            server.Who(),
+            server.Caller(),
             renewed,
         )
         return {
@@ -147,24 +146,24 @@ class Driver:
     def server_init(self, m: Json) -> Json:
         headers, body = Headers((name, value) for name, value in m["headers"]), bytes.fromhex(m["body_hex"])
         if m["path"] == message.INIT_PATH:
-            return self.accept3(m, body, message.credential_of(headers.first("Authorization")), None)
-        family = next(family for family, path in old_init.PATHS.items() if path == m["path"])
+            return self.accept_native(m, body, message.credential_of(headers.first("Authorization")), None)
+        family = next(family for family, path in compat_init.PATHS.items() if path == m["path"])
         is_authenticated = bool(headers.first("Authorization"))
-        pending = old_init.parse_init(family, headers, body, m["now_ms"], WINDOW_MS, is_authenticated)
-        init = pending.release(Fresh(pending.claim))
+        pending = compat_init.parse_init(family, headers, body, m["now_ms"], WINDOW_MS, is_authenticated)
+        init = pending.release(Admission(pending.claim))
         answer, record = init.accept(entropy.key_pair(), entropy.nonce_random(), m["now_ms"])
         told = [["Content-Type", "application/json"]]
-        if family is old_init.Family.V1:
+        if family is compat_init.Family.V1:
             told.append(["X-Kid", record.id])
         return {"status": 200, "headers": told, "body_hex": answer.hex(), "session": json_of(record)}
 
     def client_finish(self, m: Json) -> Json:
         init, trusted = self.handles[m["handle"]]
         body = bytes.fromhex(m["body_hex"])
-        session: client.Session | old_call.ClientSession
+        session: client.Session | compat_call.ClientSession
         if isinstance(init, client.ClientInit):
-            claimed = init.claimed(m["status"], body)
-            session = init.finish(claimed, trusted.get(claimed.answer.key_id))
+            unverified = init.unverified(m["status"], body)
+            session = init.finish(unverified, trusted.get(unverified.answer.key_id))
         else:
             session = init.finish(body, m["now_ms"])
         del self.handles[m["handle"]]
@@ -177,7 +176,7 @@ class Driver:
         return {"handle": self.keep((init, trusted)), "body_hex": init.body().hex()}
 
     def server_renew(self, m: Json) -> Json:
-        told = self.accept3(m, bytes.fromhex(m["body_hex"]), b"", record_of(m["session"]))
+        told = self.accept_native(m, bytes.fromhex(m["body_hex"]), b"", record_of(m["session"]))
         del told["headers"]
         return told
 
@@ -186,12 +185,12 @@ class Driver:
     def client_seal(self, m: Json) -> Json:
         session, _ = self.handles[m["session"]]
         body, stamp = bytes.fromhex(m["body_hex"]), str(m["now_ms"])
-        if isinstance(session, old_call.ClientSession):
+        if isinstance(session, compat_call.ClientSession):
             sealed = session.seal(m["target"], body, stamp, entropy.nonce(), entropy.iv())
             headers = [*sealed.headers, ("Content-Type", sealed.content_type)]
             return {"call": self.keep(sealed), "headers": headers, "body_hex": sealed.body.hex()}
         is_bodiless = by_nature(m["method"], body)
-        content_type = "" if is_bodiless else call3.OCTETS
+        content_type = "" if is_bodiless else native_call.OCTETS
         pending = session.seal(m["method"], m["target"], content_type, stamp, entropy.nonce())
         stream = pending.sealer.seal_all(encode_inner(inner_of(m["headers"])), body)
         headers = list(pending.headers)
@@ -208,7 +207,7 @@ class Driver:
         opening, stream = exchange.session(record_of(m["session"]))
         pieces = stream.read(bytes.fromhex(m["body_hex"])) + stream.end()
         pending = opening.open(pieces[0])
-        plain = pending.release(Fresh(pending.claim))
+        plain = pending.release(Admission(pending.claim))
         return {
             "call": self.keep(plain.reply),
             "headers": shown(plain.inner or []),
@@ -226,26 +225,26 @@ class Driver:
     def client_open(self, m: Json) -> Json:
         call, body, status = self.handles[m["call"]], bytes.fromhex(m["body_hex"]), m["status"]
         headers = Headers((name, value) for name, value in m["headers"])
-        if isinstance(call, old_call.SealedCall):
+        if isinstance(call, compat_call.SealedCall):
             plaintext = call.open(status, headers, body, m["now_ms"], WINDOW_MS)
             del self.handles[m["call"]]
             return {"headers": [], "body_hex": plaintext.hex()}
         opener, sealed = call.open(status, headers)
         if sealed is not None and body:
-            raise Refused("header_invalid", X_SEALED)
+            raise ProtocolError("header_invalid", X_SEALED)
         inner, frames = open_whole(opener, body if sealed is None else sealed)
         del self.handles[m["call"]]
         return {"headers": shown(inner), "body_hex": b"".join(frames).hex()}
 
     def answer(self, line: bytes) -> Json:
-        """What one line gives."""
+        """Returns the answer to one line."""
         try:
             m = json.loads(line)
             operation: Callable[[Json], Json] | None = OPERATIONS.get(m["op"])
             if operation is None:
                 return {"fault": "no such op"}
             return {"ok": operation(self, m)}  # type: ignore[call-arg,arg-type]
-        except Refused as refused:
+        except ProtocolError as refused:
             return {"error": refused.code}
         except Exception as error:
             # What it says may hold what was sent; its kind does not.
@@ -284,6 +283,6 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:
-        # Whoever asked is gone; the interpreter would complain once more when it flushes at its end.
+        # The harness is gone; the interpreter would complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

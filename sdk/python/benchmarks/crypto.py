@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the SDK adds to bare cryptography: seal and open beside AES-256-GCM, inits beside ECDH and HKDF.
+"""The cost of the SDK beside bare cryptography: seal and open beside AES-256-GCM, inits beside ECDH and HKDF.
 
 Both sides of each comparison take turns in one run; medians are told. crypto.py [--rounds N]
 """
@@ -21,14 +21,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sealway import entropy
 from sealway.crypto.p256 import KeyPair
 from sealway.crypto.suite import Suite
-from sealway.session.claim import Fresh, SessionRecord
-from sealway.session.old.call import ClientSession
-from sealway.session.old.init import ClientInit as OldInit
-from sealway.session.old.init import Family, parse_init
-from sealway.session.three import server
-from sealway.session.three.call import ParsedRequest
-from sealway.session.three.client import ClientInit, Session
-from sealway.session.three.stream import FrameOpener, open_whole
+from sealway.session.claim import Admission, SessionRecord
+from sealway.session.compat.call import ClientSession
+from sealway.session.compat.init import PATHS, Family, parse_init
+from sealway.session.compat.init import ClientInit as CompatInit
+from sealway.session.native import server
+from sealway.session.native.call import ParsedRequest
+from sealway.session.native.client import ClientInit, Session
+from sealway.session.native.stream import FrameOpener, open_whole
 from sealway.wire.header import Headers
 from sealway.wire.inner import encode_inner
 
@@ -51,15 +51,15 @@ def compare(name: str, rounds: int, ours: Callable[[], object], bare: Callable[[
 def agree(suite: Suite) -> tuple[Session, SessionRecord]:
     init = ClientInit(entropy.private_keys(suite), (suite.value,), "bench")
     body, record = server.accept(
-        init.request, b"", [suite], [IDENTITY], entropy.server_draws(), NOW_MS, 600, server.Who()
+        init.request, b"", [suite], [IDENTITY], entropy.server_draws(), NOW_MS, 600, server.Caller()
     )
-    return init.finish(init.claimed(201, body), IDENTITY.signer.public), record
+    return init.finish(init.unverified(201, body), IDENTITY.signer.public), record
 
 
-def agree_old() -> None:
-    init = OldInit(2, Family.SESSION, "bench", None, entropy.key_pair(), NOW_MS, entropy.nonce())
+def agree_compat() -> None:
+    init = CompatInit(2, PATHS[Family.SESSION], "bench", None, entropy.key_pair(), NOW_MS, entropy.nonce())
     pending = parse_init(Family.SESSION, Headers(init.headers), init.body, NOW_MS, 300_000)
-    body, _ = pending.release(Fresh(pending.claim)).accept(entropy.key_pair(), entropy.nonce_random(), NOW_MS)
+    body, _ = pending.release(Admission(pending.claim)).accept(entropy.key_pair(), entropy.nonce_random(), NOW_MS)
     init.finish(body, NOW_MS)
 
 
@@ -93,7 +93,7 @@ Opening = Callable[[], FrameOpener]
 
 
 def opening(record: SessionRecord, stamp: str, nonce: str) -> Opening:
-    """What makes openers of one request, again and again."""
+    """Returns a function that makes openers of one request."""
     request = ParsedRequest("POST", "/transaction/purchase", record.id, stamp, nonce, "application/octet-stream")
     return lambda: request.opener(record)
 
@@ -102,38 +102,38 @@ def main() -> None:
     rounds = int(sys.argv[2]) if sys.argv[1:2] == ["--rounds"] else 2000
     print(f"{'':<34}{'ours':>13}{'bare':>13}{'ratio':>9}")
     session, record = agree(Suite.P256)
-    old = ClientSession("S-" + "0" * 32, 2, "bench", os.urandom(32), 2**50)
+    compat = ClientSession("S-" + "0" * 32, 2, "bench", os.urandom(32), 2**50)
     gcm, iv, aad = AESGCM(os.urandom(32)), os.urandom(12), os.urandom(32)
     inner = encode_inner([])
     for size in SIZES:
         data = os.urandom(size)
         sealed_bare = gcm.encrypt(iv, data, aad)
 
-        def seal_three(data: bytes = data) -> tuple[str, str, bytes]:
+        def seal_native(data: bytes = data) -> tuple[str, str, bytes]:
             stamp, nonce = str(NOW_MS), entropy.nonce()
             pending = session.seal("POST", "/transaction/purchase", "application/octet-stream", stamp, nonce)
             return stamp, nonce, pending.sealer.seal_all(inner, data)
 
-        stamp, nonce, stream = seal_three()
+        stamp, nonce, stream = seal_native()
         parsed = opening(record, stamp, nonce)
 
         def seal_bare(data: bytes = data) -> bytes:
             return gcm.encrypt(os.urandom(12), data, aad)
 
-        def open_three(stream: bytes = stream, parsed: Opening = parsed) -> object:
+        def open_native(stream: bytes = stream, parsed: Opening = parsed) -> object:
             return open_whole(parsed(), stream)
 
         def open_bare(sealed: bytes = sealed_bare) -> bytes:
             return gcm.decrypt(iv, sealed, aad)
 
-        def seal_old(data: bytes = data) -> object:
-            return old.seal("/transaction/purchase", data, str(NOW_MS), entropy.nonce(), entropy.iv())
+        def seal_compat(data: bytes = data) -> object:
+            return compat.seal("/transaction/purchase", data, str(NOW_MS), entropy.nonce(), entropy.iv())
 
-        compare(f"wire 3 seal {size} B", rounds, seal_three, seal_bare)
-        compare(f"wire 3 open {size} B", rounds, open_three, open_bare)
-        compare(f"wire 2 seal {size} B", rounds, seal_old, seal_bare)
+        compare(f"wire 3 seal {size} B", rounds, seal_native, seal_bare)
+        compare(f"wire 3 open {size} B", rounds, open_native, open_bare)
+        compare(f"wire 2 seal {size} B", rounds, seal_compat, seal_bare)
     few = max(50, rounds // 10)
-    compare("wire 2 init, both sides", few, agree_old, bare_ecdh)
+    compare("wire 2 init, both sides", few, agree_compat, bare_ecdh)
     for suite in (Suite.P256, Suite.X25519MLKEM768):
         compare(f"wire 3 init {suite.value}", few, partial(agree, suite), partial(bare_signed, suite))
 

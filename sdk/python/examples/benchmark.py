@@ -18,7 +18,7 @@ N_MAX = 10_000_000
 
 
 class Run:
-    """What was measured."""
+    """The measurements of a run."""
 
     def __init__(self, client: httpx.AsyncClient, url: str) -> None:
         self.client, self.url = client, url
@@ -27,7 +27,7 @@ class Run:
         self.error = ""
 
     async def call(self) -> bool:
-        """One purchase; whether it succeeded."""
+        """Makes one purchase. Returns True if it succeeded."""
         try:
             response = await self.client.post(self.url, json=PURCHASE)
             if response.status_code == 200 and response.json().get("status") == "SUCCESS":
@@ -38,7 +38,7 @@ class Run:
         return False
 
     async def measure(self, n: int, concurrency: int) -> float:
-        """`n` calls; how many seconds they took."""
+        """Makes `n` calls. Returns their time in seconds."""
         left, done, shown = n, 0, 0.0
 
         async def work() -> None:
@@ -84,17 +84,15 @@ def percentiles(latencies: list[float]) -> dict[str, float | None]:
 
 async def run(n: int, is_json: bool) -> int:
     settings = Settings()
-    server_url, session_url = settings.checked()
     concurrency = whole("BENCHMARK_CONCURRENCY", 1, 1, 1000)
     warmup = min(max(n // 10, concurrency), 100)
     transport = sealway.AsyncTransport(
-        server_url,
+        settings.url,
         settings.options,
-        session_url=session_url,
         inner=httpx.AsyncHTTPTransport(limits=httpx.Limits(max_connections=concurrency)),
     )
     async with httpx.AsyncClient(transport=transport) as client:
-        run = Run(client, server_url + PATH)
+        run = Run(client, settings.url + PATH)
         await run.measure(warmup, concurrency)
         warm_failed = run.failed
         run.latencies, run.failed = [], 0

@@ -25,7 +25,7 @@ from sealway.server.body import Receive, Scope, Send
 
 
 def purchase(data: bytes) -> dict[str, Any] | None:
-    """What a purchase is answered; None for what is none."""
+    """Returns the answer to a purchase; None for a malformed one."""
     try:
         asked = json.loads(data)
         scheme, amount = asked["schemeCode"], asked["amount"]

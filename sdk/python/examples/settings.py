@@ -1,4 +1,4 @@
-"""What the example clients read from the environment."""
+"""The environment of the example clients."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Settings:
     """`SESSION_URL`, `SERVER_URL`, `SEALWAY_PINS`, `SEALWAY_WIRE`, `SEALWAY_CLIENT_ID`."""
 
     def __init__(self) -> None:
-        self.session_url = variable("SESSION_URL", "http://localhost:3000").rstrip("/")
-        self.server_url = variable("SERVER_URL", self.session_url).rstrip("/")
+        self.authority_url = variable("SESSION_URL", "http://localhost:3000").rstrip("/")
+        self.url = variable("SERVER_URL", self.authority_url).rstrip("/")
         wire = whole("SEALWAY_WIRE", 3, 1, 3)
         pins = variable("SEALWAY_PINS", "")
         trust: sealway.Trust | None = None
@@ -48,20 +48,15 @@ class Settings:
                 refuse(f"SEALWAY_PINS: {error}")
         elif wire == 3:
             print(
-                "WARNING: SEALWAY_PINS is not set: whoever answers first is trusted, and could be anybody in between.",
+                "WARNING: SEALWAY_PINS is not set: the service that answers first is trusted, and may be an impostor.",
                 file=sys.stderr,
             )
             trust = sealway.FirstUse()
         client_id = variable("SEALWAY_CLIENT_ID", f"sealway-{LANGUAGE}")
         try:
-            self.options = sealway.Options(trust=trust, wire=wire, client_id=client_id)
+            self.options = sealway.Options(
+                trust=trust, wire=wire, client_id=client_id, authority_url=self.authority_url
+            )
+            sealway.Transport(self.url, self.options).close()
         except sealway.UsageError as error:
-            refuse(f"SEALWAY_CLIENT_ID: {error}")
-
-    def checked(self) -> tuple[str, str]:
-        """The URLs, once a transport has taken them."""
-        try:
-            sealway.Transport(self.server_url, self.options, session_url=self.session_url).close()
-        except sealway.UsageError as error:
-            refuse(f"SESSION_URL or SERVER_URL: {error}")
-        return self.server_url, self.session_url
+            refuse(f"SESSION_URL, SERVER_URL or SEALWAY_CLIENT_ID: {error}")

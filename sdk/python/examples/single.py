@@ -30,7 +30,7 @@ def narrate(metrics: sealway.CallMetrics) -> None:
 
 
 def timings(metrics: sealway.CallMetrics) -> dict[str, Any]:
-    """What agreeing the session took, and the call in it."""
+    """Returns the times of the agreement, and of the call."""
     call = metrics.as_json()
     call["round_trip_ms"] = round(call["round_trip_ms"] - call.pop("session_ms"), 3)
     del call["attempts"]
@@ -43,14 +43,13 @@ def main() -> int:
         refuse("usage: single.py [--json]")
     is_json = bool(arguments)
     settings = Settings()
-    server_url, session_url = settings.checked()
     say = (lambda text: print(text, file=sys.stderr)) if is_json else print
-    say(f"1. A client of wire {settings.options.wire} agrees a session at {session_url} when it is first needed.")
-    transport = sealway.Transport(server_url, settings.options, session_url=session_url)
+    say(f"1. A client of wire {settings.options.wire} agrees a session at {settings.authority_url} for the first call.")
+    transport = sealway.Transport(settings.url, settings.options)
     with httpx.Client(transport=transport) as client:
-        say(f"2. It seals POST {PATH} with {json.dumps(PURCHASE)} and sends it to {server_url}.")
+        say(f"2. It seals POST {PATH} with {json.dumps(PURCHASE)} and sends it to {settings.url}.")
         try:
-            response = client.post(server_url + PATH, json=PURCHASE)
+            response = client.post(settings.url + PATH, json=PURCHASE)
             body = response.json()
         except (sealway.SealwayError, httpx.TransportError, ValueError) as error:
             print(f"It failed: {type(error).__name__}: {error}", file=sys.stderr)

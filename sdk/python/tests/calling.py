@@ -31,7 +31,7 @@ class Send:
 
 
 def options(**more: Any) -> sealway.Options:
-    given: dict[str, Any] = {"trust": sealway.Pins([PIN]), "client_id": "tests", "deadline_sec": 5.0}
+    given: dict[str, Any] = {"trust": sealway.Pins([PIN]), "client_id": "tests", "total_timeout_sec": 5.0}
     return sealway.Options(**{**given, **more})
 
 

@@ -13,10 +13,10 @@ from sealway.crypto.digest import sha256
 from sealway.crypto.p256 import key_id
 from sealway.crypto.suite import DEFAULT_SUITES
 from sealway.server import MemoryStore
-from sealway.session.claim import Fresh
-from sealway.session.old.init import PATHS, parse_init
-from sealway.session.three import message, problem, server
-from sealway.session.three.schedule import s2c_of
+from sealway.session.claim import Admission
+from sealway.session.compat.init import PATHS, parse_init
+from sealway.session.native import message, problem, server
+from sealway.session.native.schedule import s2c_of
 from sealway.wire.encoding import encode_base64, field, number
 from sealway.wire.header import Headers
 from serving import IDENTITY, Seen, now_ms, sealed_application
@@ -63,16 +63,16 @@ class Hostile:
         if path == "/.well-known/sealway-keys":
             await reply(send, 200, [], key_set())
         elif path == message.INIT_PATH:
-            await self.init_three(scope, receive, send)
+            await self.init_native(scope, receive, send)
         elif path in PATHS.values():
-            await self.init_old(scope, receive, send)
+            await self.init_compat(scope, receive, send)
         else:
             self.calls += 1
             headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
             self.ids.append((headers.first("X-Kid") or "").removeprefix("session:"))
             await self.call(scope, receive, send)
 
-    async def init_three(self, scope: Any, receive: Any, send: Any) -> None:
+    async def init_native(self, scope: Any, receive: Any, send: Any) -> None:
         self.inits += 1
         request = self.request = message.InitRequest.parse(await whole(receive))
         headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
@@ -89,19 +89,19 @@ class Hostile:
         identity = server.Identity(IDENTITY, 0, 2**53)
         credential, stamp_ms = message.credential_of(authorization), now_ms() + self.skew_ms
         body, record = server.accept(
-            request, credential, self.suites, [identity], entropy.server_draws(), stamp_ms, 600, server.Who()
+            request, credential, self.suites, [identity], entropy.server_draws(), stamp_ms, 600, server.Caller()
         )
         self.store.put(record)
         if self.mode == "init-forged":
             body = body.replace(b'"auth":"none"', b'"auth":"dpop"')
         await reply(send, 200 if self.mode == "init-status" else 201, [], body)
 
-    async def init_old(self, scope: Any, receive: Any, send: Any) -> None:
+    async def init_compat(self, scope: Any, receive: Any, send: Any) -> None:
         self.inits += 1
         headers = Headers((n.decode(), v.decode()) for n, v in scope["headers"])
         family = next(family for family, path in PATHS.items() if path == scope["path"])
         pending = parse_init(family, headers, await whole(receive), now_ms(), 300_000)
-        init = pending.release(Fresh(pending.claim))
+        init = pending.release(Admission(pending.claim))
         body, record = init.accept(entropy.key_pair(), entropy.nonce_random(), now_ms())
         self.store.put(record)
         await reply(send, 200, [], body)
@@ -130,7 +130,7 @@ class Hostile:
                 await self.held()
             await self.expired(scope, send, False)
         elif mode == "served-lost" and is_first:
-            # Whoever ends TLS has it served, keeps the answer until the session is lost, and shows the same bytes again.
+            # A proxy has it served, keeps the answer until the session is lost, and sends the same bytes again.
             await self.inner(scope, receive, _to_nobody)
             self.store.delete(self.ids[-1])
             await self.expired(scope, send, True)
@@ -183,13 +183,13 @@ class Hostile:
             await self.inner(scope, receive, send)
             return
         status, headers, body = await collect(self.inner, scope, receive)
-        self.kept, old = self.kept or (status, headers, body), self.kept
+        self.kept, earlier = self.kept or (status, headers, body), self.kept
         if mode == "wrong-tag":
             body = body[:-1] + bytes([body[-1] ^ 1])
         elif mode == "other-status":
             status = 203
-        elif mode == "replayed" and old is not None:
-            status, headers, body = old
+        elif mode == "replayed" and earlier is not None:
+            status, headers, body = earlier
         elif mode == "truncated":
             body = body[:-5]
         elif mode.startswith("missing "):

@@ -21,12 +21,12 @@ from sealway.asgi import Route, SealedApp
 from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.suite import Suite
 from sealway.server import MemoryStore
-from sealway.session.claim import Fresh
-from sealway.session.old.call import ClientSession
-from sealway.session.old.init import ClientInit as OldInit
-from sealway.session.old.init import Family, parse_init
-from sealway.session.three import server
-from sealway.session.three.client import ClientInit, Session
+from sealway.session.claim import Admission
+from sealway.session.compat.call import ClientSession
+from sealway.session.compat.init import PATHS, Family, parse_init
+from sealway.session.compat.init import ClientInit as CompatInit
+from sealway.session.native import server
+from sealway.session.native.client import ClientInit, Session
 from sealway.wire.header import Headers
 
 IDENTITY = KeyPair(bytes(31) + b"\7")
@@ -69,25 +69,25 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def agree_three(store: MemoryStore, *, ttl_sec: int = 600, who: server.Who | None = None) -> Session:
+def agree_native(store: MemoryStore, *, ttl_sec: int = 600, who: server.Caller | None = None) -> Session:
     """A session of wire 3, as an authority would have put it into the store."""
     init = ClientInit(entropy.private_keys(Suite.P256), ("P256",), "tests")
     identity = server.Identity(IDENTITY, 0, 2**53)
     body, record = server.accept(
-        init.request, b"", [Suite.P256], [identity], entropy.server_draws(), now_ms(), ttl_sec, who or server.Who()
+        init.request, b"", [Suite.P256], [identity], entropy.server_draws(), now_ms(), ttl_sec, who or server.Caller()
     )
     store.put(record)
-    claimed = init.claimed(201, body)
-    assert claimed.answer.key_id == key_id(IDENTITY.public)
-    return init.finish(claimed, IDENTITY.public)
+    unverified = init.unverified(201, body)
+    assert unverified.answer.key_id == key_id(IDENTITY.public)
+    return init.finish(unverified, IDENTITY.public)
 
 
-def agree_old(store: MemoryStore, wire: int, *, is_anonymous: bool = False) -> ClientSession:
+def agree_compat(store: MemoryStore, wire: int, *, is_anonymous: bool = False) -> ClientSession:
     """A session of wire 1 or 2."""
     family = Family.ANONYMOUS if is_anonymous else Family.SESSION
-    init = OldInit(wire, family, "tests", None, entropy.key_pair(), now_ms(), entropy.nonce())
+    init = CompatInit(wire, PATHS[family], "tests", None, entropy.key_pair(), now_ms(), entropy.nonce())
     pending = parse_init(family, Headers(init.headers), init.body, now_ms(), 300_000)
-    call = pending.release(Fresh(pending.claim))
+    call = pending.release(Admission(pending.claim))
     body, record = call.accept(entropy.key_pair(), entropy.nonce_random(), now_ms())
     store.put(record)
     return init.finish(body, now_ms())
@@ -211,5 +211,5 @@ def application(seen: Seen) -> Starlette:
 
 def sealed_application(seen: Seen, store: Any, **more: Any) -> SealedApp:
     """The same behind a seal."""
-    routes = [Route("/open", "off"), Route("/either", "optional"), Route("/echo", body_max=200_000)]
+    routes = [Route("/open", "off"), Route("/either", "optional"), Route("/echo", body_max_bytes=200_000)]
     return SealedApp(application(seen), store=store, routes=routes, anonymous_paths=["/echo"], **more)

@@ -96,7 +96,7 @@ def test_a_machine_that_slept_past_the_end_of_its_session_agrees_another_before_
     with calling(kind, url, wire=wire) as (transport, send):
         send(content=CONTENT)
         # By the clock of the day alone it is a day later.
-        transport._parts.agreed._born._day_ns -= 86_400_000_000_000
+        transport._parts.active._born._day_ns -= 86_400_000_000_000
         response = send(content=CONTENT)
     assert (response.content, response.extensions["sealway"].attempts) == (CONTENT, 1)
     assert (hostile.inits, hostile.calls, len(set(hostile.ids))) == (2, 2, 2)
@@ -137,8 +137,8 @@ def test_a_clock_skew_that_was_held_back_has_only_what_is_safe_sent_again(
 def test_a_purchase_of_a_machine_that_slept_is_sent_again(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url) as (transport, send):
         send("GET")
-        agreed = transport._parts.agreed
-        agreed._clock = (agreed._clock[0] - 700_000, agreed._clock[1])
+        active = transport._parts.active
+        active._clock = (active._clock[0] - 700_000, active._clock[1])
         response = send("POST", content=CONTENT)
     assert (response.content, response.extensions["sealway"].attempts) == (CONTENT, 2)
     assert (hostile.calls, len(hostile.seen.requests), hostile.inits) == (3, 2, 1)
@@ -150,8 +150,8 @@ def test_a_purchase_that_was_stamped_too_early_is_not_sent_again_and_the_next_on
 ) -> None:
     with calling(kind, url) as (transport, send):
         send("GET")
-        agreed = transport._parts.agreed
-        agreed._clock = (agreed._clock[0] + 400_000, agreed._clock[1])
+        active = transport._parts.active
+        active._clock = (active._clock[0] + 400_000, active._clock[1])
         with pytest.raises(sealway.ProblemError) as error:
             send("POST", content=CONTENT)
         assert (error.value.code, hostile.calls, len(hostile.seen.requests)) == ("clock_skew", 2, 1)
@@ -227,7 +227,7 @@ def test_a_call_under_way_finishes_with_the_keys_it_began_with(hostile: Hostile,
         thread = threading.Thread(target=lambda: results.extend(together(1, lambda: send(content=CONTENT))))
         thread.start()
         until(lambda: hostile.calls == 1)
-        session = transport._parts.agreed.session
+        session = transport._parts.active.session
         hostile.mode = ""
         send.end_session()
         assert session.prk_bytes()

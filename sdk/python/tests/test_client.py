@@ -12,8 +12,7 @@ import pytest
 import sealway
 from calling import CONTENT, KINDS, PIN, calls, options
 from hostile import Hostile
-from sealway.client.agreed import Agreed
-from sealway.client.kept import change, read
+from sealway.client.active import ActiveSession
 from sealway.crypto.secret import Secret
 from sealway.crypto.suite import Suite
 from sealway.wire.encoding import encode_base64
@@ -60,11 +59,11 @@ BROKEN = [
     ("missing x-tag", 1, "header_missing"),
     ("unsealed", 3, "unsealed"),
     ("unsealed", 2, "unsealed"),
-    ("503", 3, "unsealed"),
-    ("503", 1, "unsealed"),
+    ("503", 3, "SERVICE_UNAVAILABLE"),
+    ("503", 1, "SERVICE_UNAVAILABLE"),
     ("garbage", 3, "unsealed"),
-    ("redirect", 3, "unsealed"),
-    ("redirect", 2, "unsealed"),
+    ("redirect", 3, "redirected"),
+    ("redirect", 2, "redirected"),
 ]
 
 
@@ -80,22 +79,22 @@ def test_an_answer_that_is_not_the_services_is_an_error(
     assert "amount" not in str(error.value)
     assert hostile.calls == 1
     if mode == "redirect":
-        assert isinstance(error.value, sealway.RedirectRefused)
+        assert isinstance(error.value, sealway.RedirectError)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_to_another_request_does_not_open(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "replayed"
-    with pytest.raises(sealway.Refused) as error:
+    with pytest.raises(sealway.ProtocolError) as error:
         calls(kind, url, 2)
     assert error.value.code == "unsealable"
     assert hostile.calls == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_connection_that_is_cut_is_a_transport_error(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_connection_that_is_cut_is_an_error(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "cut"
-    with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError, sealway.Refused)):
+    with pytest.raises((sealway.NetworkError, sealway.ProtocolError)):
         calls(kind, url)
 
 
@@ -104,17 +103,17 @@ def test_a_connection_that_is_cut_is_a_transport_error(hostile: Hostile, url: st
 def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str, mode: str) -> None:
     hostile.mode = mode
     began = time.monotonic()
-    with pytest.raises(sealway.DeadlineExceeded):
-        calls(kind, url, deadline_sec=0.8)
+    with pytest.raises(sealway.TimeoutError):
+        calls(kind, url, total_timeout_sec=0.8)
     assert time.monotonic() - began < 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
-    with pytest.raises(sealway.Refused) as error:
-        calls(kind, url, content=b"", path="/large", answer_max=1_000_000)
+    with pytest.raises(sealway.ProtocolError) as error:
+        calls(kind, url, content=b"", path="/large", answer_max_bytes=1_000_000)
     assert error.value.code == "body_too_large"
-    [response] = calls(kind, url, content=b"", path="/large", answer_max=None)
+    [response] = calls(kind, url, content=b"", path="/large", answer_max_bytes=None)
     assert len(response.content) == 2_000_000
 
 
@@ -128,7 +127,7 @@ def test_an_init_that_was_changed_is_refused(hostile: Hostile, url: str, mode: s
 
 
 def test_a_service_with_another_key_is_not_trusted(hostile: Hostile, url: str) -> None:
-    with pytest.raises((sealway.Refused, sealway.ProblemError)) as error:
+    with pytest.raises((sealway.ProtocolError, sealway.ProblemError)) as error:
         calls("sync", url, trust=sealway.Pins(["0" * 32]))
     assert error.value.code in ("key_untrusted", "key_retired")
     assert hostile.calls == 0
@@ -141,7 +140,7 @@ def test_a_proof_is_made_for_the_share_that_is_sent(hostile: Hostile, url: str) 
         hashes.append(init_hash)
         return "a proof"
 
-    calls("sync", url, authorization="DPoP token", prove=prove)
+    calls("sync", url, authorization=lambda: "DPoP token", proof=prove)
     assert hostile.request is not None
     assert hostile.request.proof == "a proof"
     assert hashes == [hostile.request.proof_hash()]
@@ -153,25 +152,26 @@ def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
 
 def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
     file = tmp_path / "trust.json"
-    threads = [threading.Thread(target=change, args=(file, f"http://{n}", lambda _, n=n: {"n": n})) for n in range(16)]
+    store = sealway.FileTrustStore(file)
+    threads = [threading.Thread(target=store.change, args=(f"http://{n}", lambda _, n=n: {"n": n})) for n in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [read(file, f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
+    assert [store.read(f"http://{n}") for n in range(16)] == [{"n": n} for n in range(16)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
 def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path: Any) -> None:
     file = tmp_path / "trust.json"
-    calls("sync", url, trust=sealway.FirstUse(file))
+    calls("sync", url, trust=sealway.FirstUse(sealway.FileTrustStore(file)))
     assert PIN in file.read_text()
     file.write_text(file.read_text().replace(PIN, "0" * 32))
     with pytest.raises(sealway.UsageError):
-        calls("sync", url, trust=sealway.FirstUse(file))
+        calls("sync", url, trust=sealway.FirstUse(sealway.FileTrustStore(file)))
     file.write_text("nothing")
     with pytest.raises(sealway.UsageError):
-        calls("sync", url, trust=sealway.FirstUse(file))
+        calls("sync", url, trust=sealway.FirstUse(sealway.FileTrustStore(file)))
 
 
 def test_what_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) -> None:
@@ -197,11 +197,11 @@ def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
         transport = sealway.Transport(url, options(wire=wire))
         with httpx.Client(transport=transport) as client:
             client.post(url + "/echo")
-            agreed = transport._parts.agreed
-            assert isinstance(agreed, Agreed)
-            session: Any = agreed.session
+            active = transport._parts.active
+            assert isinstance(active, ActiveSession)
+            session: Any = active.session
             key = session.prk_bytes() if wire == 3 else session.key_bytes()
-            for shown in (repr(agreed), repr(session), str(session)):
+            for shown in (repr(active), repr(session), str(session)):
                 assert key.hex() not in shown
                 assert "redacted" in shown
         with pytest.raises(ValueError, match="wiped"):
@@ -231,5 +231,5 @@ def test_a_captive_portals_page_is_told_as_one_with_the_host(kind: str, wire: in
     with served(portal) as url, pytest.raises(sealway.PlainAnswerError) as error:
         calls(kind, url, wire=wire)
     host = url.removeprefix("http://")
-    assert f"{host} answered 200, text/html" in str(error.value)
-    assert "captive portal" in str(error.value)
+    assert f"{host}: the answer is not sealed: 200 text/html" in str(error.value)
+    assert "a proxy, not the service, answered" in str(error.value)

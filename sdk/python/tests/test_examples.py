@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from processes import EXAMPLES, SECRET, Gateway, example_server
-from sealway.session.three import schedule
+from sealway.session.native import schedule
 
 
 def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,8 +63,8 @@ def session_keys(gateway: Gateway, id: str, wire: int) -> list[bytes]:
     found = httpx.get(f"{gateway.url}/v1/authority/sessions/{id}", headers=headers).json()
     key = base64.b64decode(found["key"])
     assert (found["id"], found["wire"], len(key)) == (id, wire, 32)
-    of_three = (schedule.c2s_of, schedule.s2c_of, schedule.exporter_of, schedule.confirm_key_of)
-    return [key, *(make(key) for make in of_three)] if wire == 3 else [key]
+    derivations = (schedule.c2s_of, schedule.s2c_of, schedule.exporter_of, schedule.confirm_key_of)
+    return [key, *(make(key) for make in derivations)] if wire == 3 else [key]
 
 
 def spellings(key: bytes) -> list[str]:
@@ -168,4 +168,4 @@ def test_a_service_that_is_not_there_is_a_failure_with_exit_code_1() -> None:
     done = run("single.py", "--json", SESSION_URL="http://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "ConnectError" in done.stderr
+    assert "UnreachableError" in done.stderr

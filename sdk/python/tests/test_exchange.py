@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from sealway.errors import CODES, Refused
+from sealway.errors import CODES, ProtocolError
 from sealway.exchange.refusal import Refusal
 from sealway.exchange.rejection import Form, Rejection
 from sealway.exchange.request import Exchange, looks_sealed, wire_of
 from sealway.exchange.stream import Stream
 from sealway.server import MemoryStore
-from sealway.session.claim import Fresh, SessionRecord
-from sealway.session.three.client import Session
-from sealway.session.three.stream import open_whole
+from sealway.session.claim import Admission, SessionRecord
+from sealway.session.native.client import Session
+from sealway.session.native.stream import open_whole
 from sealway.wire.header import Headers
 from sealway.wire.inner import encode_inner
-from serving import agree_old, agree_three
+from serving import agree_compat, agree_native
 
 NOW_MS = 1_750_000_000_000
 TARGET = "/a?b=c"
@@ -28,9 +28,9 @@ WINDOW_MS = 300_000
 REGISTRY = tomllib.loads((Path(__file__).resolve().parents[3] / "spec" / "registry.toml").read_text("utf-8"))
 
 
-def agreed() -> tuple[Session, SessionRecord]:
+def active() -> tuple[Session, SessionRecord]:
     store = MemoryStore()
-    session = agree_three(store)
+    session = agree_native(store)
     return session, store._sessions[session.id]
 
 
@@ -53,14 +53,14 @@ def read(stream: Stream, body: bytes, step: int) -> tuple[list[bytes], str]:
         for at in range(0, len(body), step):
             pieces += stream.read(body[at : at + step])
         pieces += stream.end()
-    except Refused as refused:
+    except ProtocolError as refused:
         return pieces, refused.code
     return pieces, ""
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
 def test_the_last_piece_is_given_only_when_nothing_stands_behind_it(step: int) -> None:
-    session, record = agreed()
+    session, record = active()
     _, headers, body = sent(session, [b"one", b"two"])
 
     def shown(body: bytes) -> tuple[list[bytes], str, bool]:
@@ -76,24 +76,24 @@ def test_the_last_piece_is_given_only_when_nothing_stands_behind_it(step: int) -
 
 def test_a_body_of_wires_1_and_2_is_one_piece() -> None:
     store = MemoryStore()
-    old = agree_old(store, 2)
-    call = old.seal(TARGET, b"hello", str(NOW_MS), "n", bytes(12))
-    opening, stream = begun(Headers(call.headers)).session(store._sessions[old.id])
+    compat = agree_compat(store, 2)
+    call = compat.seal(TARGET, b"hello", str(NOW_MS), "n", bytes(12))
+    opening, stream = begun(Headers(call.headers)).session(store._sessions[compat.id])
     pieces, _ = read(stream, call.body, 5)
     assert (opening.is_whole, pieces) == (True, [call.body])
     pending = opening.open(pieces[0])
-    plain = pending.release(Fresh(pending.claim))
+    plain = pending.release(Admission(pending.claim))
     assert (plain.first, plain.inner) == (b"hello", None)
 
 
 @pytest.mark.parametrize(("status", "sealed_as"), [(201, 200), (404, 404), (400, None), (422, None), (304, None)])
 def test_an_answer_of_wires_1_and_2_is_sealed_as_a_whole_or_refused(status: int, sealed_as: int | None) -> None:
     store = MemoryStore()
-    old = agree_old(store, 2)
-    call = old.seal(TARGET, b"hello", str(NOW_MS), "n", bytes(12))
-    opening, _ = begun(Headers(call.headers)).session(store._sessions[old.id])
+    compat = agree_compat(store, 2)
+    call = compat.seal(TARGET, b"hello", str(NOW_MS), "n", bytes(12))
+    opening, _ = begun(Headers(call.headers)).session(store._sessions[compat.id])
     pending = opening.open(call.body)
-    seal = pending.release(Fresh(pending.claim)).reply.answer(status)
+    seal = pending.release(Admission(pending.claim)).reply.answer(status)
     assert seal.is_whole and not seal.is_bodyless
     if sealed_as is None:
         with pytest.raises(Refusal, match="unanswered" if status == 304 else "plaintext_rejected"):
@@ -109,22 +109,22 @@ def test_an_answer_of_wires_1_and_2_is_sealed_as_a_whole_or_refused(status: int,
 def test_an_anonymous_session_is_sent_no_more_than_its_bound() -> None:
     store = MemoryStore()
     for is_anonymous, most in ((True, 4096), (False, 9000)):
-        old = agree_old(store, 1, is_anonymous=is_anonymous)
-        call = old.seal(TARGET, b"", str(NOW_MS), "n", bytes(12))
-        opening, _ = begun(Headers(call.headers)).session(store._sessions[old.id])
+        compat = agree_compat(store, 1, is_anonymous=is_anonymous)
+        call = compat.seal(TARGET, b"", str(NOW_MS), "n", bytes(12))
+        opening, _ = begun(Headers(call.headers)).session(store._sessions[compat.id])
         assert opening.body_max(9000, 90_000) == most
 
 
 def test_a_request_is_opened_and_answered_and_shows_nothing_when_printed() -> None:
-    session, record = agreed()
+    session, record = active()
     answered, headers, body = sent(session, [b"hello"])
     opening, stream = begun(headers).session(record)
     assert opening.body_max(9000, 90_000) == 90_000
     [first], _ = read(stream, body, 9)
     pending = opening.open(first)
-    with pytest.raises(Refused, match="reservation_mismatch"):
-        pending.release(Fresh(type(pending.claim)(bytes(16), True, NOW_MS, WINDOW_MS)))
-    plain = pending.release(Fresh(pending.claim))
+    with pytest.raises(ProtocolError, match="reservation_mismatch"):
+        pending.release(Admission(type(pending.claim)(bytes(16), True, NOW_MS, WINDOW_MS)))
+    plain = pending.release(Admission(pending.claim))
     assert (plain.first, plain.inner) == (b"hello", [])
     assert not any("hello" in repr(value) for value in (stream, opening, pending, plain, plain.reply))
     seal = plain.reply.answer(200)
@@ -136,11 +136,11 @@ def test_a_request_is_opened_and_answered_and_shows_nothing_when_printed() -> No
 
 
 def test_an_answer_without_a_body_is_in_its_headers_and_refused_where_it_does_not_fit() -> None:
-    session, record = agreed()
+    session, record = active()
     answered, headers, body = sent(session, [b"x"])
     opening, stream = begun(headers).session(record)
     pending = opening.open(read(stream, body, 99)[0][0])
-    reply = pending.release(Fresh(pending.claim)).reply
+    reply = pending.release(Admission(pending.claim)).reply
     seal = reply.answer(204)
     assert seal.is_bodyless
     pairs, frames = seal.begin([], b"dropped", True, NOW_MS, bytes(16), bytes(12))
@@ -152,7 +152,7 @@ def test_an_answer_without_a_body_is_in_its_headers_and_refused_where_it_does_no
 
 
 def test_what_was_checked_before_the_body_came_is_checked_again_at_the_claim() -> None:
-    session, record = agreed()
+    session, record = active()
     _, headers, _ = sent(session, [b"x"])
     opening, _ = begun(headers, window_ms=86_400_000).session(record)
     endless = SessionRecord(record.id, 3, record.client_id, record.key, 0, 2**60)
@@ -160,7 +160,7 @@ def test_what_was_checked_before_the_body_came_is_checked_again_at_the_claim() -
     def admitted(found: SessionRecord | None, now_ms: int) -> str:
         try:
             opening.readmit(found, now_ms)
-        except Refused as refused:
+        except ProtocolError as refused:
             return refused.code
         return ""
 
@@ -174,9 +174,9 @@ def test_what_was_checked_before_the_body_came_is_checked_again_at_the_claim() -
 
 
 def test_a_stamp_that_is_off_is_refused_with_a_proof_of_the_time() -> None:
-    session, record = agreed()
+    session, record = active()
     _, headers, _ = sent(session, [b"x"], NOW_MS - WINDOW_MS - 1)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         begun(headers).session(record)
     rejection = Rejection(refused.value)
     told = json.loads(rejection.answer(Form.PROBLEM).body)
@@ -189,7 +189,7 @@ def test_a_method_that_may_not_be_is_refused_first() -> None:
         Exchange.begin("GET", "/", Headers([]), NOW_MS, WINDOW_MS)
     answer = Rejection(refusal.value).answer(Form.of(2))
     assert (answer.status, dict(answer.headers)[b"allow"]) == (405, b"POST, OPTIONS")
-    with pytest.raises(Refused, match="header_missing"):
+    with pytest.raises(ProtocolError, match="header_missing"):
         Exchange.begin("POST", "/", Headers([]), NOW_MS, WINDOW_MS)
     for method in ("CONNECT", "TRACE"):
         with pytest.raises(Refusal, match="method"):
@@ -208,7 +208,7 @@ def test_what_is_told_of_each_code_is_what_the_registry_says(place: str, form: F
     told = {code: entry[place] for code, entry in REGISTRY["errors"].items() if place in entry}
     assert len(told) > 15 and set(told) <= set(CODES)
     for code, entry in told.items():
-        answer = Rejection(Refused(code)).answer(form)
+        answer = Rejection(ProtocolError(code)).answer(form)
         value = json.loads(answer.body)
         assert (answer.status, value.get("code", value.get("error"))) == (entry["status"], entry["error"]), code
         headers = dict(answer.headers)

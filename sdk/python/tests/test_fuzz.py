@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from sealway.client.metrics import parse_server_timing
 from sealway.crypto.p256 import check_point, verify
 from sealway.crypto.suite import PrivateKeys, Suite
-from sealway.errors import Refused
-from sealway.session.old.call import parse_call
-from sealway.session.old.init import Family, parse_init
-from sealway.session.three.call import parse_request, sealed_header
-from sealway.session.three.key_set import parse_key_set
-from sealway.session.three.message import InitAnswer, InitRequest
-from sealway.session.three.problem import parse_problem, proven_clock
-from sealway.session.three.stream import FrameOpener, FrameSealer, StreamKeys, open_whole
+from sealway.errors import ProtocolError
+from sealway.session.compat.call import parse_call
+from sealway.session.compat.init import Family, parse_init
+from sealway.session.native.call import parse_request, sealed_header
+from sealway.session.native.key_set import parse_key_set
+from sealway.session.native.message import InitAnswer, InitRequest
+from sealway.session.native.problem import parse_problem, proven_clock
+from sealway.session.native.stream import FrameOpener, FrameSealer, StreamKeys, open_whole
 from sealway.wire.encoding import decode_base64, encode_base64
 from sealway.wire.header import SEALING, Headers
 from sealway.wire.inner import decode_inner, encode_inner, may_be_inner
@@ -50,7 +50,7 @@ KEYS = StreamKeys(bytes(32), b"label", "n", "0")
 @given(BODIES)
 def test_bodies_are_read_or_refused(data: bytes) -> None:
     for read in (InitRequest.parse, InitAnswer.parse, parse_key_set):
-        with suppress(Refused):
+        with suppress(ProtocolError):
             read(data)
     found = parse_problem(data)
     if found is not None:
@@ -59,26 +59,26 @@ def test_bodies_are_read_or_refused(data: bytes) -> None:
 
 @QUICK
 @given(st.sampled_from(list(Family)), HEADERS, BODIES)
-def test_old_inits_are_read_or_refused(family: Family, headers: Headers, data: bytes) -> None:
-    with suppress(Refused):
+def test_compat_inits_are_read_or_rejected(family: Family, headers: Headers, data: bytes) -> None:
+    with suppress(ProtocolError):
         parse_init(family, headers, data, 0, 300_000)
 
 
 @QUICK
 @given(HEADERS, st.text(max_size=30))
 def test_headers_of_calls_are_read_or_refused(headers: Headers, target: str) -> None:
-    with suppress(Refused):
+    with suppress(ProtocolError):
         parse_call(target, headers, 0, 300_000)
-    with suppress(Refused):
+    with suppress(ProtocolError):
         parse_request("GET", target, headers)
-    with suppress(Refused):
+    with suppress(ProtocolError):
         sealed_header(headers)
 
 
 @QUICK
 @given(st.binary(max_size=300))
 def test_inner_headers_are_read_or_refused_and_come_back(data: bytes) -> None:
-    with suppress(Refused):
+    with suppress(ProtocolError):
         inner, at = decode_inner(data)
         assert encode_inner(inner) == data[:at]
         assert all(may_be_inner(name) for name, _ in inner)
@@ -88,7 +88,7 @@ def test_inner_headers_are_read_or_refused_and_come_back(data: bytes) -> None:
 @given(st.binary(max_size=200), st.integers(1, 40))
 def test_streams_of_noise_do_not_open(data: bytes, step: int) -> None:
     opener = FrameOpener(KEYS, b"context")
-    with pytest.raises(Refused):
+    with pytest.raises(ProtocolError):
         for at in range(0, len(data), step):
             opener.feed(data[at : at + step])
         opener.finish()
@@ -109,7 +109,7 @@ def test_a_stream_opens_whatever_pieces_it_comes_in(parts: list[bytes], last: by
 @QUICK
 @given(st.binary(max_size=200_000), st.lists(st.tuples(st.just(b"x-a"), st.binary(max_size=9)), max_size=3))
 def test_what_is_sealed_whole_opens_whole(body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
-    with suppress(Refused):
+    with suppress(ProtocolError):
         inner = encode_inner(headers)
         stream = FrameSealer(KEYS, b"context").seal_all(inner, body)
         found, frames = open_whole(FrameOpener(KEYS, b"context"), stream)
@@ -131,9 +131,9 @@ def test_base64_has_one_spelling(data: bytes) -> None:
 @given(st.binary(max_size=1300))
 def test_shares_and_signatures_are_taken_or_refused(data: bytes) -> None:
     for suite in Suite:
-        with suppress(Refused):
+        with suppress(ProtocolError):
             PrivateKeys(suite, bytes(31) + b"\1", bytes(31) + b"\1").server_agree(data, lambda key: (b"", b""))
-    with suppress(Refused):
+    with suppress(ProtocolError):
         check_point(data)
     assert not verify(data, b"message", bytes(64))
 

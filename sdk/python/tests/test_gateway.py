@@ -34,26 +34,27 @@ def test_every_suite_agrees_with_the_gateway(gateway: Gateway, suite: sealway.Su
     transport = sealway.Transport(gateway.url, options(suites=(suite,)))
     with httpx.Client(transport=transport) as client:
         purchase(client, gateway.url)
-        agreed = transport._parts.agreed
-        assert agreed is not None
-        session: Any = agreed.session
+        active = transport._parts.active
+        assert active is not None
+        session: Any = active.session
         assert session.answer.suite == suite.value
         transport.end_session()
 
 
-@pytest.mark.parametrize("family", [{"wire": 1, "is_anonymous": True}, {"wire": 2, "is_v1": True}])
-def test_the_other_families_of_old_inits_work(gateway: Gateway, family: dict[str, Any]) -> None:
-    with httpx.Client(transport=sealway.Transport(gateway.url, options(trust=None, **family))) as client:
-        assert purchase(client, gateway.url).startswith("A-" if family["wire"] == 1 else "S-")
+@pytest.mark.parametrize(("wire", "init_path"), [(1, "/session/init/anon"), (2, "/v1/session/init")])
+def test_the_other_paths_of_inits_work(gateway: Gateway, wire: int, init_path: str) -> None:
+    given = options(trust=None, wire=wire, init_path=init_path)
+    with httpx.Client(transport=sealway.Transport(gateway.url, given)) as client:
+        assert purchase(client, gateway.url).startswith("A-" if wire == 1 else "S-")
 
 
-def test_a_session_is_renewed_before_its_end_and_the_old_exporter_is_in_it(gateway: Gateway) -> None:
+def test_a_session_is_renewed_before_its_end_and_the_previous_exporter_is_in_it(gateway: Gateway) -> None:
     transport = sealway.Transport(gateway.url, options())
     with httpx.Client(transport=transport) as client:
         first = purchase(client, gateway.url)
-        agreed = transport._parts.agreed
-        assert agreed is not None
-        agreed._born._day_ns -= int((agreed._life_sec - 5) * 1e9)
+        active = transport._parts.active
+        assert active is not None
+        active._born._day_ns -= int((active._life_sec - 5) * 1e9)
         carried: list[str] = []
         send = transport._inner.handle_request
 
@@ -89,9 +90,9 @@ def test_a_clock_that_is_far_off_heals_by_proof(gateway: Gateway) -> None:
     transport = sealway.Transport(gateway.url, options())
     with httpx.Client(transport=transport) as client:
         first = purchase(client, gateway.url)
-        agreed = transport._parts.agreed
-        assert agreed is not None
-        agreed.set_clock(1_000_000_000_000, agreed._born.monotonic_sec)
+        active = transport._parts.active
+        assert active is not None
+        active.set_clock(1_000_000_000_000, active._born.monotonic_sec)
         response = client.post(gateway.url + "/transaction/purchase", json=PURCHASE)
         assert response.extensions["sealway"].attempts == 2
         assert response.extensions["sealway"].session_id == first
@@ -111,7 +112,7 @@ def test_pins_are_what_the_gateway_publishes_and_no_other(gateway: Gateway) -> N
 
 
 def test_first_use_is_kept_over_restarts(gateway: Gateway, tmp_path: Path) -> None:
-    trust = sealway.FirstUse(tmp_path / "trust")
+    trust = sealway.FirstUse(sealway.FileTrustStore(tmp_path / "trust"))
     for _ in range(2):
         with httpx.Client(transport=sealway.Transport(gateway.url, options(trust=trust))) as client:
             purchase(client, gateway.url)
@@ -134,10 +135,10 @@ def test_an_authority_gives_sessions_and_each_claim_once(gateway: Gateway) -> No
         now_ms = record.created_ms
         claim = make_claim(3, id, "a-nonce-of-the-tests", now_ms, 300_000)
         assert (await store.admit(claim)).key == claim.key
-        with pytest.raises(sealway.Refused) as error:
+        with pytest.raises(sealway.ProtocolError) as error:
             await store.admit(claim)
         assert error.value.code == "replayed"
-        with pytest.raises(sealway.Refused) as error:
+        with pytest.raises(sealway.ProtocolError) as error:
             await store.admit(make_claim(3, id, "another", now_ms - 400_000, 300_000))
         assert error.value.code == "timestamp_outside_window"
         await store.aclose()

@@ -12,13 +12,13 @@ import pytest
 
 from sealway import entropy
 from sealway.asgi import SealedApp
-from sealway.errors import Refused, StoreUnavailable
+from sealway.errors import ProtocolError, StoreUnavailable
 from sealway.server import MemoryStore, body, serve
 from sealway.session.claim import Claim
-from sealway.session.old.call import ClientSession
-from sealway.session.three.client import Session
+from sealway.session.compat.call import ClientSession
+from sealway.session.native.client import Session
 from sealway.wire.inner import encode_inner
-from serving import agree_old, agree_three, now_ms
+from serving import agree_compat, agree_native, now_ms
 
 WINDOW_MS = 1000
 HTTP: dict[str, Any] = {"type": "http", "method": "POST", "path": "/order", "raw_path": b"/order", "query_string": b""}
@@ -37,8 +37,8 @@ class World:
         self.handler: Any = self.bought
         self.app = SealedApp(self._run, store=self.store, window_ms=WINDOW_MS, now_ms=lambda: self.clock_ms)
         self.asked, self.released = anyio.Event(), anyio.Event()
-        self.three: Session | None = None
-        self.old: ClientSession | None = None
+        self.native: Session | None = None
+        self.compat: ClientSession | None = None
 
     async def _run(self, scope: Any, receive: Any, send: Any) -> None:
         self.served += 1
@@ -51,19 +51,19 @@ class World:
         await send({"type": "http.response.body", "body": b"bought"})
 
     def id(self, wire: int) -> str:
-        session = self.three if wire == 3 else self.old
+        session = self.native if wire == 3 else self.compat
         assert session is not None
         return session.id
 
     def seal(self, wire: int, stamp_ms: int) -> tuple[Pairs, list[bytes]]:
         """A request of one frame, or of a frame and an end."""
         if wire == 3:
-            self.three = self.three or agree_three(self.store)
-            pending = self.three.seal("POST", "/order", "application/octet-stream", str(stamp_ms), entropy.nonce())
+            self.native = self.native or agree_native(self.store)
+            pending = self.native.seal("POST", "/order", "application/octet-stream", str(stamp_ms), entropy.nonce())
             frames = [pending.sealer.seal(encode_inner([]) + b"{}", False), pending.sealer.seal(b"", True)]
             return [*pending.headers, ("Content-Type", "application/octet-stream")], frames
-        self.old = self.old or agree_old(self.store, 2)
-        sealed = self.old.seal("/order", b"{}", str(stamp_ms), entropy.nonce(), entropy.iv())
+        self.compat = self.compat or agree_compat(self.store, 2)
+        sealed = self.compat.seal("/order", b"{}", str(stamp_ms), entropy.nonce(), entropy.iv())
         return [*sealed.headers, ("Content-Type", sealed.content_type)], [sealed.body]
 
     async def call(
@@ -89,7 +89,7 @@ class World:
         return sent
 
     async def told(self, headers: Pairs, parts: list[bytes], change: Callable[[], object]) -> tuple[int, str]:
-        """What is told of a request during whose body something changes."""
+        """Returns status and code of a request during whose body something changes."""
         sent: list[dict[str, Any]] = []
 
         async def run() -> None:
@@ -200,7 +200,7 @@ def test_the_store_takes_no_stamp_from_before_what_a_clock_that_was_set_back_had
         world.clock_ms = begin_ms + 3_600_000
         await admit(world.clock_ms, 2)
         world.clock_ms = begin_ms
-        with pytest.raises(Refused, match="timestamp_outside_window"):
+        with pytest.raises(ProtocolError, match="timestamp_outside_window"):
             await admit(begin_ms, 1)
 
     anyio.run(run)

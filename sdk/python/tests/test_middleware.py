@@ -12,18 +12,18 @@ import httpx
 import pytest
 
 from sealway import entropy
-from sealway.errors import Refused, StoreFull, StoreUnavailable
+from sealway.errors import ProtocolError, StoreFull, StoreUnavailable
 from sealway.server import MemoryStore, body
-from sealway.session.claim import Claim, Fresh, SessionRecord
-from sealway.session.old.call import ClientSession, SealedCall
-from sealway.session.three import server as three_server
-from sealway.session.three.client import Session
-from sealway.session.three.problem import clock_mac
-from sealway.session.three.stream import open_whole
+from sealway.session.claim import Admission, Claim, SessionRecord
+from sealway.session.compat.call import ClientSession, SealedCall
+from sealway.session.native import server as native_server
+from sealway.session.native.client import Session
+from sealway.session.native.problem import clock_mac
+from sealway.session.native.stream import open_whole
 from sealway.wire.encoding import encode_base64
 from sealway.wire.header import Headers
 from sealway.wire.inner import encode_inner
-from serving import Seen, agree_old, agree_three, now_ms, sealed_application, served
+from serving import Seen, agree_compat, agree_native, now_ms, sealed_application, served
 
 Pairs = list[tuple[str, str]]
 
@@ -48,7 +48,7 @@ def _forget(world: World) -> None:
     world.seen.requests.clear()
 
 
-def seal_three(
+def seal_native(
     session: Session,
     method: str,
     target: str,
@@ -68,19 +68,19 @@ def seal_three(
     return pending, [*headers, ("Content-Type", content_type)], stream
 
 
-def open_three(pending: Any, response: httpx.Response) -> tuple[dict[bytes, bytes], bytes]:
+def open_native(pending: Any, response: httpx.Response) -> tuple[dict[bytes, bytes], bytes]:
     headers = Headers((n.decode(), v.decode("latin-1")) for n, v in response.headers.raw)
     opener, sealed = pending.open(response.status_code, headers)
     inner, frames = open_whole(opener, response.content if sealed is None else sealed)
     return dict(inner), b"".join(frames)
 
 
-def seal_old(session: ClientSession, target: str, body: bytes, nonce: str | None = None) -> tuple[SealedCall, Pairs]:
+def seal_compat(session: ClientSession, target: str, body: bytes, nonce: str | None = None) -> tuple[SealedCall, Pairs]:
     sealed = session.seal(target, body, str(now_ms()), nonce or entropy.nonce(), entropy.iv())
     return sealed, [*sealed.headers, ("Content-Type", sealed.content_type)]
 
 
-def open_old(sealed: SealedCall, response: httpx.Response) -> bytes:
+def open_compat(sealed: SealedCall, response: httpx.Response) -> bytes:
     headers = Headers((n.decode(), v.decode("latin-1")) for n, v in response.headers.raw)
     return sealed.open(response.status_code, headers, response.content, now_ms(), 300_000)
 
@@ -97,17 +97,17 @@ def problem(response: httpx.Response) -> tuple[int, str]:
 
 
 def test_a_handler_sees_a_plain_request_and_who_sent_it(world: World) -> None:
-    session = agree_three(world.store, who=three_server.Who("bearer", "ann é", "acme"))
+    session = agree_native(world.store, who=native_server.Caller("bearer", "ann é", "acme"))
     inner = [
         (b"content-type", b"text/x"),
         (b"x-a", b"1"),
         (b"forwarded", b"for=1.2.3.4"),
         (b"x_sealway_subject", b"eve"),
     ]
-    pending, headers, body = seal_three(session, "PUT", "/echo?a=b%20c", b"hello", inner=inner)
+    pending, headers, body = seal_native(session, "PUT", "/echo?a=b%20c", b"hello", inner=inner)
     outside = [("X-Sealway-Subject", "eve"), ("X-Outer", "1"), ("X-Forwarded-For", "6.6.6.6"), ("User-Agent", "tests")]
     response = world.http.request("PUT", "/echo?a=b%20c", headers=[*headers, *outside], content=body)
-    told, answer = open_three(pending, response)
+    told, answer = open_native(pending, response)
     assert answer == b"hello"
     assert told[b"content-type"] == b"application/x-echo"
     assert (told[b"x-inside"], told[b"set-cookie"]) == (b"1", b"a=b")
@@ -125,12 +125,12 @@ def test_a_handler_sees_a_plain_request_and_who_sent_it(world: World) -> None:
 
 
 @pytest.mark.parametrize("wire", [1, 2])
-def test_an_old_call_is_opened_and_its_answer_sealed(world: World, wire: int) -> None:
-    session = agree_old(world.store, wire)
-    sealed, headers = seal_old(session, "/echo?q=1", b"plain")
+def test_a_compat_call_is_opened_and_its_answer_sealed(world: World, wire: int) -> None:
+    session = agree_compat(world.store, wire)
+    sealed, headers = seal_compat(session, "/echo?q=1", b"plain")
     response = world.http.post("/echo?q=1", headers=[*headers, ("X-Outer", "1")], content=sealed.body)
     assert response.status_code == 200
-    assert open_old(sealed, response) == b"plain"
+    assert open_compat(sealed, response) == b"plain"
     [(_, _, seen, data)] = world.seen.requests
     assert data == b"plain"
     assert seen["content-type"] == "application/json"
@@ -143,53 +143,55 @@ def test_an_old_call_is_opened_and_its_answer_sealed(world: World, wire: int) ->
     ("code", "told", "is_sealed"), [(201, 200, True), (400, 400, False), (422, 400, False), (304, 502, False),
                                     (404, 404, True), (500, 500, True)]
 )  # fmt: skip
-def test_an_old_answer_has_the_status_that_the_wire_knows(world: World, code: int, told: int, is_sealed: bool) -> None:
-    session = agree_old(world.store, 2)
-    sealed, headers = seal_old(session, f"/status/{code}", b"")
+def test_a_compat_answer_has_the_status_that_the_wire_knows(
+    world: World, code: int, told: int, is_sealed: bool
+) -> None:
+    session = agree_compat(world.store, 2)
+    sealed, headers = seal_compat(session, f"/status/{code}", b"")
     response = world.http.post(f"/status/{code}", headers=headers, content=sealed.body)
     assert response.status_code == told
     if is_sealed:
-        assert open_old(sealed, response) == b'{"code":%d}' % code
+        assert open_compat(sealed, response) == b'{"code":%d}' % code
     else:
         assert response.json() == {"error": "CRYPTO_ERROR" if told == 400 else "SERVICE_UNAVAILABLE"}
 
 
 @pytest.mark.parametrize("code", [200, 204, 304, 404, 503])
 def test_an_answer_of_wire_3_has_the_services_own_status(world: World, code: int) -> None:
-    session = agree_three(world.store)
-    pending, headers, _ = seal_three(session, "GET", f"/status/{code}", None)
+    session = agree_native(world.store)
+    pending, headers, _ = seal_native(session, "GET", f"/status/{code}", None)
     response = world.http.get(f"/status/{code}", headers=headers)
     assert response.status_code == code
-    _, body = open_three(pending, response)
+    _, body = open_native(pending, response)
     assert body == (b"" if code in (204, 304) else b'{"code":%d}' % code)
     assert ("x-sealed" in response.headers) is (code in (204, 304))
 
 
 def test_an_answer_to_head_is_in_a_header(world: World) -> None:
-    pending, headers, _ = seal_three(agree_three(world.store), "HEAD", "/status/200", None)
+    pending, headers, _ = seal_native(agree_native(world.store), "HEAD", "/status/200", None)
     response = world.http.head("/status/200", headers=headers)
-    assert open_three(pending, response)[1] == b""
+    assert open_native(pending, response)[1] == b""
 
 
 def test_a_large_body_goes_through_in_frames_both_ways(world: World) -> None:
-    session, body = agree_three(world.store), bytes(range(256)) * 700
-    pending, headers, stream = seal_three(session, "POST", "/echo", body)
+    session, body = agree_native(world.store), bytes(range(256)) * 700
+    pending, headers, stream = seal_native(session, "POST", "/echo", body)
     response = world.http.post("/echo", headers=headers, content=stream)
-    assert open_three(pending, response)[1] == body
+    assert open_native(pending, response)[1] == body
 
 
 def test_a_handler_that_fails_is_a_sealed_500(world: World) -> None:
-    pending, headers, stream = seal_three(agree_three(world.store), "POST", "/broken", b"x")
+    pending, headers, stream = seal_native(agree_native(world.store), "POST", "/broken", b"x")
     response = world.http.post("/broken", headers=headers, content=stream)
     assert response.status_code == 500
-    assert open_three(pending, response)[1] == b"Internal Server Error"
+    assert open_native(pending, response)[1] == b"Internal Server Error"
 
 
 def test_an_answer_that_cannot_be_sealed_is_none(world: World) -> None:
-    _, headers, stream = seal_three(agree_three(world.store), "POST", "/many", b"x")
+    _, headers, stream = seal_native(agree_native(world.store), "POST", "/many", b"x")
     assert problem(world.http.post("/many", headers=headers, content=stream)) == (502, "upstream_unreachable")
-    sealed, old = seal_old(agree_old(world.store, 2), "/large", b"x")
-    assert world.http.post("/large", headers=old, content=sealed.body).status_code == 502
+    sealed, compat = seal_compat(agree_compat(world.store, 2), "/large", b"x")
+    assert world.http.post("/large", headers=compat, content=sealed.body).status_code == 502
 
 
 def test_routes_say_what_is_sealed(world: World) -> None:
@@ -200,8 +202,8 @@ def test_routes_say_what_is_sealed(world: World) -> None:
     refused = world.http.post("/nowhere", content=b"1")
     assert (refused.status_code, refused.json()) == (400, {"error": "CRYPTO_ERROR"})
     assert world.http.get("/echo").json() == {"error": "METHOD_NOT_ALLOWED"}
-    pending, headers, stream = seal_three(agree_three(world.store), "POST", "/either", b"2")
-    assert open_three(pending, world.http.post("/either", headers=headers, content=stream))[1] == b"2"
+    pending, headers, stream = seal_native(agree_native(world.store), "POST", "/either", b"2")
+    assert open_native(pending, world.http.post("/either", headers=headers, content=stream))[1] == b"2"
 
 
 def test_a_path_that_no_route_names_is_sealed_and_its_question_reaches_no_handler(world: World) -> None:
@@ -227,12 +229,12 @@ ORIGIN = [
 @pytest.mark.parametrize("wire", [1, 2, 3])
 def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool, wire: int) -> None:
     store, seen = MemoryStore(), Seen()
-    with served(sealed_application(seen, store, trusts_origin=trusts)) as url, httpx.Client(base_url=url) as http:
+    with served(sealed_application(seen, store, trust_forwarded=trusts)) as url, httpx.Client(base_url=url) as http:
         if wire == 3:
             inner = [(name.lower().encode(), b"7.7.7.7") for name, _ in ORIGIN]
-            _, headers, stream = seal_three(agree_three(store), "POST", "/echo", b"x", inner=inner)
+            _, headers, stream = seal_native(agree_native(store), "POST", "/echo", b"x", inner=inner)
         else:
-            sealed, headers = seal_old(agree_old(store, wire), "/echo", b"x")
+            sealed, headers = seal_compat(agree_compat(store, wire), "/echo", b"x")
             stream = sealed.body
         assert http.post("/echo", headers=[*headers, *ORIGIN], content=stream).status_code == 200
     [(_, _, told, _)] = seen.requests
@@ -247,19 +249,19 @@ def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool,
 
 
 def test_a_replay_is_refused_and_reaches_no_handler(world: World) -> None:
-    _, headers, stream = seal_three(agree_three(world.store), "POST", "/echo", b"once")
+    _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"once")
     assert world.http.post("/echo", headers=headers, content=stream).status_code == 200
     assert problem(world.http.post("/echo", headers=headers, content=stream)) == (409, "replayed")
     for wire in (1, 2):
-        sealed, old = seal_old(agree_old(world.store, wire), "/echo", b"once")
-        assert world.http.post("/echo", headers=old, content=sealed.body).status_code == 200
-        again = world.http.post("/echo", headers=old, content=sealed.body)
+        sealed, compat = seal_compat(agree_compat(world.store, wire), "/echo", b"once")
+        assert world.http.post("/echo", headers=compat, content=sealed.body).status_code == 200
+        again = world.http.post("/echo", headers=compat, content=sealed.body)
         assert (again.status_code, again.json()) == (400, {"error": "CRYPTO_ERROR"})
     assert len(world.seen.requests) == 3
 
 
 def test_a_changed_byte_method_target_or_type_is_refused_and_burns_no_nonce(world: World) -> None:
-    _, headers, stream = seal_three(agree_three(world.store), "POST", "/echo?a=1", b"text")
+    _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo?a=1", b"text")
     for at in (0, 16, 20, len(stream) - 1):
         broken = stream[:at] + bytes([stream[at] ^ 1]) + stream[at + 1 :]
         assert problem(world.http.post("/echo?a=1", headers=headers, content=broken)) == (400, "unsealable")
@@ -274,7 +276,7 @@ def test_a_changed_byte_method_target_or_type_is_refused_and_burns_no_nonce(worl
 
 
 def test_an_answer_sent_back_is_no_request(world: World) -> None:
-    sealed, headers = seal_old(agree_old(world.store, 2), "/echo", b"x")
+    sealed, headers = seal_compat(agree_compat(world.store, 2), "/echo", b"x")
     answer = world.http.post("/echo", headers=headers, content=sealed.body)
     echoed = [("X-Kid", answer.headers["x-kid"]), ("X-Idempotency-Key", answer.headers["x-idempotency-key"])]
     back = world.http.post("/echo", headers=[*echoed, ("X-ClientId", "tests")], content=answer.content)
@@ -282,7 +284,7 @@ def test_an_answer_sent_back_is_no_request(world: World) -> None:
 
 
 def test_missing_repeated_and_malformed_headers_are_refused(world: World) -> None:
-    _, headers, stream = seal_three(agree_three(world.store), "POST", "/echo", b"x")
+    _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"x")
     for name in ("X-Kid", "X-Idempotency-Key"):
         without = [(n, v) for n, v in headers if n != name]
         assert problem(world.http.post("/echo", headers=without, content=stream)) == (400, "unsealable")
@@ -298,8 +300,8 @@ def test_missing_repeated_and_malformed_headers_are_refused(world: World) -> Non
 
 
 def test_a_clock_that_is_off_is_told_the_time_with_proof(world: World) -> None:
-    session = agree_three(world.store)
-    pending, headers, stream = seal_three(session, "POST", "/echo", b"x", stamp=str(now_ms() - 300_500))
+    session = agree_native(world.store)
+    pending, headers, stream = seal_native(session, "POST", "/echo", b"x", stamp=str(now_ms() - 300_500))
     response = world.http.post("/echo", headers=headers, content=stream)
     assert problem(response) == (400, "clock_skew")
     told = response.json()
@@ -308,51 +310,51 @@ def test_a_clock_that_is_off_is_told_the_time_with_proof(world: World) -> None:
 
 
 def test_a_session_that_is_unknown_or_over_is_told_so(world: World) -> None:
-    session = agree_three(world.store)
+    session = agree_native(world.store)
     world.store.delete(session.id)
-    _, headers, stream = seal_three(session, "POST", "/echo", b"x")
+    _, headers, stream = seal_native(session, "POST", "/echo", b"x")
     assert problem(world.http.post("/echo", headers=headers, content=stream)) == (401, "session_expired")
-    over = agree_three(world.store, ttl_sec=0)
-    _, headers, stream = seal_three(over, "POST", "/echo", b"x")
+    over = agree_native(world.store, ttl_sec=0)
+    _, headers, stream = seal_native(over, "POST", "/echo", b"x")
     assert problem(world.http.post("/echo", headers=headers, content=stream)) == (401, "session_expired")
-    old = agree_old(world.store, 2)
-    world.store.delete(old.id)
-    sealed, headers = seal_old(old, "/echo", b"x")
+    compat = agree_compat(world.store, 2)
+    world.store.delete(compat.id)
+    sealed, headers = seal_compat(compat, "/echo", b"x")
     refused = world.http.post("/echo", headers=headers, content=sealed.body)
     assert (refused.status_code, refused.json()) == (401, {"error": "SESSION_EXPIRED"})
 
 
 def test_a_session_of_another_wire_is_of_no_use(world: World) -> None:
-    three, old = agree_three(world.store), agree_old(world.store, 2)
-    as_old = ClientSession(three.id, 2, "tests", three.prk_bytes(), 2**50)
-    sealed, headers = seal_old(as_old, "/echo", b"x")
+    native, compat = agree_native(world.store), agree_compat(world.store, 2)
+    as_compat = ClientSession(native.id, 2, "tests", native.prk_bytes(), 2**50)
+    sealed, headers = seal_compat(as_compat, "/echo", b"x")
     assert world.http.post("/echo", headers=headers, content=sealed.body).json() == {"error": "CRYPTO_ERROR"}
-    _, headers, stream = seal_three(three, "POST", "/echo", b"x")
-    swapped = [(n, f"session:{old.id}" if n == "X-Kid" else v) for n, v in headers]
+    _, headers, stream = seal_native(native, "POST", "/echo", b"x")
+    swapped = [(n, f"session:{compat.id}" if n == "X-Kid" else v) for n, v in headers]
     assert problem(world.http.post("/echo", headers=swapped, content=stream)) == (400, "unsealable")
 
 
 def test_an_anonymous_session_keeps_to_its_paths(world: World) -> None:
-    session = agree_old(world.store, 1, is_anonymous=True)
-    sealed, headers = seal_old(session, "/echo", b"x")
+    session = agree_compat(world.store, 1, is_anonymous=True)
+    sealed, headers = seal_compat(session, "/echo", b"x")
     assert world.http.post("/echo", headers=headers, content=sealed.body).status_code == 200
-    sealed, headers = seal_old(session, "/status/200", b"x")
+    sealed, headers = seal_compat(session, "/status/200", b"x")
     refused = world.http.post("/status/200", headers=headers, content=sealed.body)
     assert (refused.status_code, refused.json()) == (403, {"error": "SESSION_FORBIDDEN"})
-    sealed, headers = seal_old(session, "/echo", bytes(5000))
+    sealed, headers = seal_compat(session, "/echo", bytes(5000))
     assert world.http.post("/echo", headers=headers, content=sealed.body).status_code == 413
 
 
 def test_ten_mebibytes_are_too_large(world: World) -> None:
-    session, body = agree_three(world.store), bytes(10 * 1024 * 1024)
-    _, headers, stream = seal_three(session, "POST", "/echo", body)
+    session, body = agree_native(world.store), bytes(10 * 1024 * 1024)
+    _, headers, stream = seal_native(session, "POST", "/echo", body)
     assert problem(world.http.post("/echo", headers=headers, content=stream)) == (413, "too_large")
-    sealed, old = seal_old(agree_old(world.store, 2), "/echo", bytes(1_100_000))
-    assert world.http.post("/echo", headers=old, content=sealed.body).json() == {"error": "PAYLOAD_TOO_LARGE"}
+    sealed, compat = seal_compat(agree_compat(world.store, 2), "/echo", bytes(1_100_000))
+    assert world.http.post("/echo", headers=compat, content=sealed.body).json() == {"error": "PAYLOAD_TOO_LARGE"}
 
 
 def test_a_stream_that_breaks_later_breaks_off_for_its_handler(world: World) -> None:
-    session = agree_three(world.store)
+    session = agree_native(world.store)
     pending = session.seal("POST", "/echo", "application/octet-stream", str(now_ms()), entropy.nonce())
     first = pending.sealer.seal(encode_inner([]) + b"first", False)
     second = bytearray(pending.sealer.seal(b"second", True))
@@ -377,26 +379,26 @@ class Failing:
     async def session(self, id: str) -> SessionRecord | None:
         return await self.store.session(id)
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         raise self.error
 
 
 @pytest.mark.parametrize(
-    ("error", "old", "three"),
+    ("error", "compat", "native"),
     [
         (StoreUnavailable("away"), (503, "SERVICE_UNAVAILABLE"), (503, "store_unavailable")),
         (StoreFull("full"), (400, "CRYPTO_ERROR"), (503, "store_unavailable")),
-        (Refused("replayed"), (400, "CRYPTO_ERROR"), (409, "replayed")),
+        (ProtocolError("replayed"), (400, "CRYPTO_ERROR"), (409, "replayed")),
     ],
 )
-def test_without_a_claim_nothing_is_served(error: Exception, old: tuple[int, str], three: tuple[int, str]) -> None:
+def test_without_a_claim_nothing_is_served(error: Exception, compat: tuple[int, str], native: tuple[int, str]) -> None:
     store, seen = MemoryStore(), Seen()
     with served(sealed_application(seen, Failing(store, error))) as url, httpx.Client(base_url=url) as http:
-        _, headers, stream = seal_three(agree_three(store), "POST", "/echo", b"x")
-        assert problem(http.post("/echo", headers=headers, content=stream)) == three
-        sealed, pairs = seal_old(agree_old(store, 2), "/echo", b"x")
+        _, headers, stream = seal_native(agree_native(store), "POST", "/echo", b"x")
+        assert problem(http.post("/echo", headers=headers, content=stream)) == native
+        sealed, pairs = seal_compat(agree_compat(store, 2), "/echo", b"x")
         response = http.post("/echo", headers=pairs, content=sealed.body)
-        assert (response.status_code, response.json()["error"]) == old
+        assert (response.status_code, response.json()["error"]) == compat
     assert seen.requests == []
 
 
@@ -404,9 +406,9 @@ def test_a_policy_may_refuse() -> None:
     store, seen = MemoryStore(), Seen()
     app = sealed_application(seen, store, allow=lambda record, path: path != "/echo")
     with served(app) as url, httpx.Client(base_url=url) as http:
-        _, headers, stream = seal_three(agree_three(store), "POST", "/echo", b"x")
+        _, headers, stream = seal_native(agree_native(store), "POST", "/echo", b"x")
         assert problem(http.post("/echo", headers=headers, content=stream)) == (403, "policy")
-        sealed, pairs = seal_old(agree_old(store, 1), "/echo", b"x")
+        sealed, pairs = seal_compat(agree_compat(store, 1), "/echo", b"x")
         assert http.post("/echo", headers=pairs, content=sealed.body).json() == {"error": "SESSION_FORBIDDEN"}
 
 
@@ -417,9 +419,9 @@ def test_a_policy_may_refuse() -> None:
 def test_a_body_that_does_not_come_is_refused_in_time(world: World, wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "BODY_SEC", 0.3)
     if wire == 3:
-        _, headers, stream = seal_three(agree_three(world.store), "POST", "/echo", b"text")
+        _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"text")
     else:
-        sealed, headers = seal_old(agree_old(world.store, 2), "/echo", b"text")
+        sealed, headers = seal_compat(agree_compat(world.store, 2), "/echo", b"text")
         stream = sealed.body
     head = "".join(f"{name}: {value}\r\n" for name, value in headers)
     request = f"POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: {len(stream)}\r\n{head}\r\n".encode()

@@ -32,8 +32,8 @@ def options(**more: Any) -> Any:
 
 
 def transport(kind: Any, **more: Any) -> Any:
-    given = {"server_url": URL, "options": options(), **more}
-    return kind(given.pop("server_url"), given.pop("options"), **given)
+    given = {"url": URL, "options": options(), **more}
+    return kind(given.pop("url"), given.pop("options"), **given)
 
 
 def redis(**more: Any) -> Any:
@@ -62,24 +62,30 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
             "client_id": [None, "", *TEXTS, "a|b", "x" * 257],
             "suites": [None, "", "P256", 1, [], ["P256"], (None,)],
             "ttl_sec": [*NUMBERS, 1.5],
-            "authorization": ["", *TEXTS],
-            "prove": FUNCTIONS,
-            "deadline_sec": [0, *NUMBERS],
-            "request_max": [None, *NUMBERS, 1.5],
-            "answer_max": [0, *NUMBERS, 1.5],
+            "authorization": ["Bearer x", *FUNCTIONS],
+            "proof": FUNCTIONS,
+            "on_metrics": FUNCTIONS,
+            "authority_url": WRONG_URLS[1:],
+            "init_path": [None, "", *TEXTS, "session/init", "/v1/session/init", "/session/init/anon"],
+            "connect_timeout_sec": [0, *NUMBERS],
+            "head_timeout_sec": [0, *NUMBERS],
+            "total_timeout_sec": [0, *NUMBERS],
+            "idle_timeout_sec": [0, *NUMBERS],
+            "request_max_bytes": [None, *NUMBERS, 1.5],
+            "answer_max_bytes": [0, *NUMBERS, 1.5],
             "window_ms": [None, 0, *NUMBERS],
         },
     ),
     ("pins", lambda pins: sealway.Pins(pins), {"pins": [None, 1, "", PIN, [], [None], [1], [""], ["x"], [PIN] * 0]}),
     ("root", lambda public_key: sealway.Root(public_key), {"public_key": [None, "", "x", *TEXTS]}),
-    ("root", lambda state: sealway.Root("x", state), {"state": ["", "root.json", 1]}),
-    ("first use", sealway.FirstUse, {"file": ["", "met.json", 1]}),
+    ("root", lambda store: sealway.Root("x", store), {"store": ["", "root.json", Path("root.json"), 1]}),
+    ("first use", sealway.FirstUse, {"store": ["", "met.json", Path("met.json"), 1]}),
+    ("trust store", sealway.FileTrustStore, {"file": [None, "", "met.json", 1]}),
     (
         "transport",
         lambda **more: transport(sealway.Transport, **more),
         {
-            "server_url": WRONG_URLS,
-            "session_url": WRONG_URLS[1:],
+            "url": WRONG_URLS,
             "options": [None, 1, "", {}],
             "inner": [1, "", {}],
         },
@@ -87,7 +93,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
     (
         "async transport",
         lambda **more: transport(sealway.AsyncTransport, **more),
-        {"server_url": WRONG_URLS, "session_url": WRONG_URLS[1:], "options": [None, {}], "inner": [1, "", {}]},
+        {"url": WRONG_URLS, "options": [None, {}], "inner": [1, "", {}]},
     ),
     (
         "middleware",
@@ -99,7 +105,9 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
             "anonymous_paths": [None, 1, "/x", [1]],
             "allow": FUNCTIONS,
             "window_ms": [None, 0, *NUMBERS],
-            "buffered_bytes_max": [None, 0, *NUMBERS, (1 << 20) - 1, 2.0**21],
+            "buffered_max_bytes": [None, 0, *NUMBERS, (1 << 20) - 1, 2.0**21],
+            "body_max_bytes": [None, *NUMBERS],
+            "on_refusal": FUNCTIONS,
             "now_ms": [None, *FUNCTIONS],
         },
     ),
@@ -108,9 +116,9 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
         lambda **more: Route(**{"path": "/x", **more}),
         {
             "path": [None, *TEXTS],
-            "sealed": [None, "", "on", 1],
-            "body_max": [None, *NUMBERS],
-            "answer_max": [None, *NUMBERS],
+            "mode": [None, "", "on", 1],
+            "body_max_bytes": NUMBERS,
+            "answer_max_bytes": [None, *NUMBERS],
             "content_type": [None, "", *TEXTS],
         },
     ),
@@ -130,7 +138,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
         {
             "url": [*WRONG_URLS, "http://shop.test"],
             "secret": [None, "", *TEXTS, "short"],
-            "deadline_sec": [None, 0, *NUMBERS],
+            "timeout_sec": [None, 0, *NUMBERS],
         },
     ),
     (
@@ -145,7 +153,7 @@ CASES: list[tuple[str, Make, dict[str, list[Any]]]] = [
             "password": ["", *TEXTS],
             "window_ms": [None, 0, *NUMBERS],
             "nonce_lifetime_ms": [None, *NUMBERS],
-            "deadline_sec": [None, 0, *NUMBERS],
+            "timeout_sec": [None, 0, *NUMBERS],
             "accept_unauthenticated_rows_until": [1, "2030-01-01"],
         },
     ),
@@ -167,14 +175,54 @@ def test_an_option_that_is_absent_or_wrong_is_named(make: Make, name: str, value
 
 
 def test_what_is_right_is_taken(tmp_path: Path) -> None:
-    options(ttl_sec=0, deadline_sec=None, answer_max=None, authorization="Bearer x", prove=lambda _: "x")
+    options(ttl_sec=0, total_timeout_sec=None, answer_max_bytes=None, authorization=str, proof=lambda _: "x")
     sealway.Pins(pin for pin in [PIN])
-    transport(sealway.Transport, session_url="https://other.test:8443")
+    transport(sealway.Transport, options=options(authority_url="https://other.test:8443"))
+    options(trust=None, wire=1, init_path="/session/init/anon")
+    options(trust=None, wire=2, init_path="/gateway/session/init")
     sealed(routes=iter([Route("/x")]), anonymous_paths={"/y"}, allow=lambda *_: True)
-    sealway.FirstUse(tmp_path / "met.json")
+    sealway.FirstUse(sealway.FileTrustStore(tmp_path / "met.json"))
 
 
 def test_nothing_of_a_url_is_shown() -> None:
     with pytest.raises(sealway.UsageError) as error:
-        transport(sealway.Transport, server_url="ftp://user:hidden@shop.test/?token=hidden")
+        transport(sealway.Transport, url="ftp://user:hidden@shop.test/?token=hidden")
     assert "hidden" not in str(error.value)
+
+
+FORMER: list[tuple[Make, str, str]] = [
+    (options, "deadline_sec", "total_timeout_sec"),
+    (options, "request_max", "request_max_bytes"),
+    (options, "answer_max", "answer_max_bytes"),
+    (options, "prove", "proof"),
+    (options, "is_anonymous", 'init_path="/session/init/anon"'),
+    (options, "is_v1", 'init_path="/v1/session/init"'),
+    (lambda **given: transport(sealway.Transport, **given), "session_url", "Options.authority_url"),
+    (lambda **given: transport(sealway.AsyncTransport, **given), "session_url", "Options.authority_url"),
+    (lambda **given: sealway.Root("x", **given), "state", "FileTrustStore"),
+    (sealway.FirstUse, "file", "FileTrustStore"),
+    (sealed, "trusts_origin", "trust_forwarded"),
+    (sealed, "buffered_bytes_max", "buffered_max_bytes"),
+    (lambda **given: Route("/x", **given), "sealed", "mode"),
+    (lambda **given: Route("/x", **given), "body_max", "body_max_bytes"),
+    (lambda **given: Route("/x", **given), "answer_max", "answer_max_bytes"),
+    (authority, "deadline_sec", "timeout_sec"),
+    (redis, "deadline_sec", "timeout_sec"),
+]
+
+
+@pytest.mark.parametrize(("make", "former", "present"), FORMER)
+def test_a_former_name_is_rejected_with_the_present_one(make: Make, former: str, present: str) -> None:
+    with pytest.raises(sealway.UsageError) as error:
+        make(**{former: "x"})
+    assert str(error.value).startswith(f"{former} is not an option any more") and present in str(error.value)
+    with pytest.raises(TypeError, match="unheard_of"):
+        make(unheard_of=1)
+
+
+def test_defaults_are_those_of_all_sdks() -> None:
+    given = options()
+    timeouts = given.connect_timeout_sec, given.head_timeout_sec, given.total_timeout_sec, given.idle_timeout_sec
+    assert timeouts == (10, 30, 60, 60)
+    assert given.answer_max_bytes == given.request_max_bytes == 16 * 1024 * 1024
+    assert (given.wire, given.init_path, given.authorization, given.on_metrics) == (3, "/session/init", None, None)

@@ -36,7 +36,7 @@ CLAIMED = [b"x-sealway-client-id", b"x_sealway_subject"]
 KEPT = [b"traceparent", b"x-own", b"authorization"]
 
 
-def seen(type: str, path: str, trusts_origin: bool) -> list[bytes]:
+def seen(type: str, path: str, trust_forwarded: bool) -> list[bytes]:
     """The names of the headers that reach a handler."""
     names: list[bytes] = []
 
@@ -47,7 +47,7 @@ def seen(type: str, path: str, trusts_origin: bool) -> list[bytes]:
         raise AssertionError("neither read nor answered")
 
     routes = [Route("/off", "off"), Route("/either", "optional")]
-    app = SealedApp(handler, store=MemoryStore(), routes=routes, trusts_origin=trusts_origin)
+    app = SealedApp(handler, store=MemoryStore(), routes=routes, trust_forwarded=trust_forwarded)
     headers = [(name, b"203.0.113.9") for name in [*ORIGIN, *DISGUISED, *CLAIMED, *KEPT]]
     scope = {"type": type, "method": "GET", "path": path, "raw_path": path.encode(), "headers": headers}
     anyio.run(app, scope, nothing, nothing)
@@ -59,9 +59,9 @@ PLAIN = pytest.mark.parametrize(("type", "path"), [("http", "/off"), ("http", "/
 
 @PLAIN
 def test_no_header_says_where_a_plain_request_came_from(type: str, path: str) -> None:
-    assert seen(type, path, trusts_origin=False) == KEPT
+    assert seen(type, path, trust_forwarded=False) == KEPT
 
 
 @PLAIN
 def test_they_pass_in_their_own_spelling_where_the_one_in_front_is_trusted(type: str, path: str) -> None:
-    assert seen(type, path, trusts_origin=True) == [*ORIGIN, *KEPT]
+    assert seen(type, path, trust_forwarded=True) == [*ORIGIN, *KEPT]

@@ -57,8 +57,8 @@ class World:
                 return super().handle_request(request)
 
         trust = sealway.FirstUse() if wire == 3 else None
-        options = sealway.Options(trust=trust, wire=wire, client_id="tests")
-        transport = sealway.Transport(server_url, options, session_url=self.gateway.url, inner=Watching())
+        options = sealway.Options(trust=trust, wire=wire, client_id="tests", authority_url=self.gateway.url)
+        transport = sealway.Transport(server_url, options, inner=Watching())
         with httpx.Client(transport=transport) as client:
             response = client.post(server_url + TARGET, content=BODY, headers={"Content-Type": "application/json"})
         return response, sent[-1]
@@ -136,10 +136,10 @@ def test_what_the_gateway_served_is_not_served_here(world: World, wire: int) -> 
 
 
 def test_of_many_equal_requests_at_once_one_is_served(world: World) -> None:
-    transport = sealway.Transport(world.gateway.url, sealway.Options(trust=sealway.FirstUse()), inner=Keeping())
-    with pytest.raises(Kept), httpx.Client(transport=transport) as client:
+    transport = sealway.Transport(world.gateway.url, sealway.Options(trust=sealway.FirstUse()), inner=Interceptor())
+    with pytest.raises(Interception), httpx.Client(transport=transport) as client:
         client.post(world.gateway.url + TARGET, content=BODY)
-    request = Keeping.kept[-1]
+    request = Interceptor.kept[-1]
     results: list[int] = []
     threads = [
         threading.Thread(target=lambda: results.append(world.again(request, world.url).status_code)) for _ in range(12)
@@ -152,11 +152,11 @@ def test_of_many_equal_requests_at_once_one_is_served(world: World) -> None:
     assert len(world.seen.requests) == 1
 
 
-class Kept(Exception):
+class Interception(Exception):
     """A sealed call that was not sent."""
 
 
-class Keeping(httpx.HTTPTransport):
+class Interceptor(httpx.HTTPTransport):
     """Keeps sealed calls back."""
 
     kept: list[httpx.Request] = []  # noqa: RUF012
@@ -164,14 +164,14 @@ class Keeping(httpx.HTTPTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if request.url.path == TARGET:
             self.kept.append(request)
-            raise Kept
+            raise Interception
         return super().handle_request(request)
 
 
 @contextmanager
 def client_of(world: World, **more: Any) -> Iterator[tuple[sealway.Transport, Callable[[], httpx.Response]]]:
-    options = sealway.Options(trust=sealway.FirstUse(), **more)
-    transport = sealway.Transport(world.url, options, session_url=world.gateway.url)
+    options = sealway.Options(trust=sealway.FirstUse(), authority_url=world.gateway.url, **more)
+    transport = sealway.Transport(world.url, options)
     with httpx.Client(transport=transport) as client:
         yield transport, lambda: client.post(world.url + TARGET, content=BODY)
 
@@ -216,12 +216,12 @@ def test_a_session_that_cannot_be_read_is_a_fault_and_not_over(world: World) -> 
 def test_a_request_that_is_stamped_ahead_waits_for_its_time(world: World) -> None:
     with client_of(world) as (transport, call):
         call()
-        agreed: Any = transport._parts.agreed
-        agreed._clock = (agreed._clock[0] + 1500, agreed._clock[1])
+        active: Any = transport._parts.active
+        active._clock = (active._clock[0] + 1500, active._clock[1])
         began = time.monotonic()
         assert call().status_code == 200
         assert 0.6 < time.monotonic() - began < 2
-        agreed._clock = (agreed._clock[0] + 8500, agreed._clock[1])
+        active._clock = (active._clock[0] + 8500, active._clock[1])
         with pytest.raises(sealway.ProblemError) as error:
             call()
         assert (error.value.status, error.value.code) == AWAY
@@ -272,7 +272,7 @@ def test_a_redis_that_lost_its_memory_lets_no_request_be_served_twice(tmp_path: 
         until(lambda: world.admin.hget("{sealway:0}:epoch", "gen") not in (None, generation))
         time.sleep(1)
         assert told(world.again(request, world.url)) == AWAY
-        # Even if whoever began the new epoch knew nothing of the old one.
+        # Even if the gateway that began the new epoch knew nothing of the earlier one.
         world.admin.hset("{sealway:0}:epoch", "floor", "0")
         assert told(world.again(request, world.url)) == AWAY
         assert len(world.seen.requests) == 1

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sealway.crypto.aead import Aes256Gcm
-from sealway.errors import Refused, StoreUnavailable, UsageError
+from sealway.errors import ProtocolError, StoreUnavailable, UsageError
 from sealway.server.redis import KeyRing, RedisStore, kek
 from sealway.session import epoch
 from sealway.session.claim import make_claim
@@ -227,7 +227,7 @@ def test_an_answer_of_the_script_means_what_the_table_says(state: str, time_ms: 
     if isinstance(found, int):
         assert answer.wait_ms(claim) == found
         return
-    with pytest.raises(Refused if found else StoreUnavailable):
+    with pytest.raises(ProtocolError if found else StoreUnavailable):
         answer.wait_ms(claim)
     with pytest.raises(StoreUnavailable):
         Answer.of([state.encode(), time_ms])

@@ -59,7 +59,7 @@ def test_a_certificate_of_the_named_authority_and_of_the_servers_name_is_needed(
     settings = [*of("cert", "server.pem"), *of("key", "server.key"), *of("ca-cert", "authority.pem")]
 
     async def ask(url: str, ca: str | None, has_certificate: bool = True) -> Any:
-        more: dict[str, Any] = {"ca_file": ca and tmp_path / ca, "deadline_sec": 3.0}
+        more: dict[str, Any] = {"ca_file": ca and tmp_path / ca, "timeout_sec": 3.0}
         if has_certificate:
             more |= {"client_cert_file": tmp_path / "client.pem", "client_key_file": tmp_path / "client.key"}
         store = RedisStore(url, keys, **more)

@@ -13,10 +13,10 @@ import pytest
 from sealway import entropy
 from sealway.asgi import Route, SealedApp
 from sealway.server import MemoryStore, body
-from sealway.session.old.call import ClientSession
+from sealway.session.compat.call import ClientSession
 from sealway.wire.header import Headers
 from sealway.wire.inner import encode_inner
-from serving import agree_old, agree_three, now_ms
+from serving import agree_compat, agree_native, now_ms
 
 Pairs = list[tuple[str, str]]
 WIRES = pytest.mark.parametrize("wire", [2, 3])
@@ -35,16 +35,16 @@ class Service:
     def __init__(self, handler: Any = bought, **more: Any) -> None:
         store = MemoryStore()
         self.app = SealedApp(handler, store=store, **more)
-        self.three, self.old = agree_three(store), agree_old(store, 2)
-        self.anonymous = agree_old(store, 1, is_anonymous=True)
+        self.native, self.compat = agree_native(store), agree_compat(store, 2)
+        self.anonymous = agree_compat(store, 1, is_anonymous=True)
 
     def seal(self, wire: int, content: bytes = b"{}") -> tuple[Pairs, bytes, Callable[[Any], bytes]]:
         """Headers and body of a request, and what opens a whole answer of wire 2."""
         if wire == 3:
-            pending = self.three.seal("POST", "/order", "application/octet-stream", str(now_ms()), entropy.nonce())
+            pending = self.native.seal("POST", "/order", "application/octet-stream", str(now_ms()), entropy.nonce())
             headers = [*pending.headers, ("Content-Type", "application/octet-stream")]
             return headers, pending.sealer.seal_all(encode_inner([]), content), lambda sent: b""
-        return seal_old(self.old if wire == 2 else self.anonymous, content)
+        return seal_compat(self.compat if wire == 2 else self.anonymous, content)
 
     def call(
         self, headers: Pairs, chunks: list[bytes], method: str = "POST", path: str = "/order", is_held: bool = False
@@ -71,7 +71,7 @@ class Service:
         return sent
 
 
-def seal_old(session: ClientSession, content: bytes) -> tuple[Pairs, bytes, Callable[[Any], bytes]]:
+def seal_compat(session: ClientSession, content: bytes) -> tuple[Pairs, bytes, Callable[[Any], bytes]]:
     sealed = session.seal("/order", content, str(now_ms()), entropy.nonce(), entropy.iv())
 
     def opened(sent: Any) -> bytes:
@@ -199,7 +199,7 @@ def test_a_body_that_does_not_open_is_told_in_the_words_of_its_wire(wire: int) -
 
 def test_a_stream_that_breaks_off_under_way_is_told_as_one_that_broke_at_once() -> None:
     service = Service(waiting)
-    pending = service.three.seal("POST", "/order", "application/octet-stream", str(now_ms()), entropy.nonce())
+    pending = service.native.seal("POST", "/order", "application/octet-stream", str(now_ms()), entropy.nonce())
     headers = [*pending.headers, ("Content-Type", "application/octet-stream")]
     first, last = pending.sealer.seal(encode_inner([]) + b"1", False), pending.sealer.seal(b"2", True)
     assert told(service.call(headers, [first, last + b"x"])) == (400, "unsealable")
@@ -244,3 +244,32 @@ def test_nothing_that_an_application_sends_behind_its_answer_is_sealed(wire: int
     sent = service.call(headers, [sealed])
     assert len(sent) == 2 and not sent[1]["more_body"]
     assert wire == 3 or opened(sent) == b"bought"
+
+
+@WIRES
+def test_each_rejected_request_is_reported_once_with_its_code(wire: int) -> None:
+    reported: list[tuple[str, int]] = []
+    routes = [Route("/open/", "off"), Route("/", body_max_bytes=90)]
+    service = Service(silent, routes=routes, on_refusal=lambda error, wire: reported.append((error.code, wire)))
+    headers, body, _ = service.seal(wire)
+    service.call(headers, [body])
+    service.call(headers, [body])
+    service.call(service.seal(wire)[0], [bytes(100)])
+    service.call(headers, [b""], path="/open/%2e%2e/order")
+    codes = ["unanswered", "replayed", "body_too_large", "disguised_path"]
+    assert reported == [(code, wire) for code in codes]
+
+
+def test_an_error_of_on_refusal_changes_no_answer() -> None:
+    def on_refusal(error: Exception, wire: int) -> None:
+        raise LookupError
+
+    assert told(Service(on_refusal=on_refusal).call([], [b""], "GET")) == (405, "METHOD_NOT_ALLOWED")
+
+
+@WIRES
+def test_a_route_has_the_applications_bound_of_bodies_or_its_own(wire: int) -> None:
+    for own, status in ((None, 413), (1000, 200)):
+        service = Service(body_max_bytes=60, routes=[Route("/order", body_max_bytes=own)])
+        headers, body, _ = service.seal(wire, b'"%s"' % (b"x" * 100))
+        assert service.call(headers, [body])[0]["status"] == status

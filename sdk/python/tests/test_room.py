@@ -18,7 +18,7 @@ from sealway.asgi import Route, SealedApp
 from sealway.server import MemoryStore, body
 from sealway.server.room import Room, client_of
 from sealway.wire.inner import encode_inner
-from serving import agree_old, agree_three, now_ms, served
+from serving import agree_compat, agree_native, now_ms, served
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8")
 
@@ -61,16 +61,16 @@ class Service:
 
     def __init__(self, url: str, app: SealedApp, store: MemoryStore) -> None:
         self.port, self.room = urlsplit(url).port or 0, app._settings.room
-        self.old = {wire: agree_old(store, wire) for wire in (1, 2)}
-        self.three = agree_three(store)
+        self.compat = {wire: agree_compat(store, wire) for wire in (1, 2)}
+        self.native = agree_native(store)
         self.begun: list[socket.socket] = []
 
     def sealed(self, wire: int, target: str, length: int) -> tuple[list[tuple[str, str]], bytes]:
         if wire == 3:
-            pending = self.three.seal("POST", target, "application/octet-stream", str(now_ms()), entropy.nonce())
+            pending = self.native.seal("POST", target, "application/octet-stream", str(now_ms()), entropy.nonce())
             whole = pending.sealer.seal_all(encode_inner([]), bytes(length))
             return [*pending.headers, ("Content-Type", "application/octet-stream")], whole
-        sealed = self.old[wire].seal(target, b'"%s"' % (b"x" * length), str(now_ms()), entropy.nonce(), entropy.iv())
+        sealed = self.compat[wire].seal(target, b'"%s"' % (b"x" * length), str(now_ms()), entropy.nonce(), entropy.iv())
         return [*sealed.headers, ("Content-Type", sealed.content_type)], sealed.body
 
     def begin(self, wire: int, address: str = "127.0.0.1", target: str = "/order", length: int = 0) -> Late:
@@ -112,7 +112,7 @@ class Service:
 @contextmanager
 def service(**more: Any) -> Iterator[Service]:
     store = MemoryStore()
-    app = SealedApp(handler, store=store, **{"buffered_bytes_max": 2 * MIB, **more})
+    app = SealedApp(handler, store=store, **{"buffered_max_bytes": 2 * MIB, **more})
     with served(app) as url:
         started = Service(url, app, store)
         try:
@@ -201,7 +201,7 @@ def test_what_came_behind_the_first_frame_is_given_back_when_a_handler_answers_w
 
 
 def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
-    with service(trusts_origin=True) as here:
+    with service(trust_forwarded=True) as here:
         slow = [here.begin(2) for _ in range(3)]
         for request in slow:
             here.all_but_one_byte(request)
@@ -212,7 +212,7 @@ def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
 
 
 def test_a_body_longer_than_the_room_is_too_long() -> None:
-    with service(buffered_bytes_max=MIB, routes=[Route("/", body_max=4 * MIB)]) as here:
+    with service(buffered_max_bytes=MIB, routes=[Route("/", body_max_bytes=4 * MIB)]) as here:
         with closing(here.begin(2, length=MIB).connection) as connection:
             assert connection.recv(12).endswith(b" 413")
         here.is_served(here.begin(3, length=2 * MIB))
@@ -223,9 +223,9 @@ def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_body_held_whole()
         return SealedApp(handler, store=MemoryStore(), **more)._settings.room.share
 
     assert share() == 4 * MIB
-    assert share(buffered_bytes_max=MIB) == MIB
-    assert share(routes=[Route("/", body_max=9 * MIB)]) == 9 * MIB
-    assert share(routes=[Route("/", body_max=1 << 40)]) == 64 * MIB
+    assert share(buffered_max_bytes=MIB) == MIB
+    assert share(routes=[Route("/", body_max_bytes=9 * MIB)]) == 9 * MIB
+    assert share(routes=[Route("/", body_max_bytes=1 << 40)]) == 64 * MIB
     assert Room(MIB, 0).share == 128 << 10
 
 

@@ -64,10 +64,10 @@ async def decision(routes: list[Route], target: str) -> str:
         return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
 
     plain, _ = await status_of([])
-    old, _ = await status_of([(b"x-kid", b"x")])
-    three, body = await status_of([(b"x-seal", b"3")])
+    compat, _ = await status_of([(b"x-kid", b"x")])
+    native, body = await status_of([(b"x-seal", b"3")])
     if plain == 200:
-        return "plain" if (old, three) == (200, 200) else "optional"
+        return "plain" if (compat, native) == (200, 200) else "optional"
     # A disguise is refused alike whatever it carries; of a sealed path a seal of wire 3 has a problem of its own.
     return "refused" if b"CRYPTO_ERROR" in body else "sealed"
 

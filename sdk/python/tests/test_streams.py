@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 import anyio
 import httpcore
@@ -16,8 +18,8 @@ import pytest
 import sealway
 from calling import KINDS, calling, calls, options
 from hostile import Hostile
-from sealway.client.deadline import StepTimeout
 from sealway.client.network import _left
+from sealway.client.timer import CONNECTING, READING, SENDING, StepTimeout, Timer
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -160,8 +162,8 @@ def test_a_stream_that_a_thread_leaves_ends_its_exchange(hostile: Hostile, url: 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_call_whose_time_is_over_ends_its_exchange(hostile: Hostile, url: str, kind: str) -> None:
-    with calling(kind, url, deadline_sec=0.5) as (_, send):
-        with pytest.raises(sealway.DeadlineExceeded):
+    with calling(kind, url, total_timeout_sec=0.5) as (_, send):
+        with pytest.raises(sealway.TimeoutError):
             send("GET", "/wait")
         until(lambda: hostile.seen.left == 1)
 
@@ -192,22 +194,163 @@ def test_an_answer_that_drips_meets_the_deadline(kind: str, quick: bytes, drippe
         thread = threading.Thread(target=drip)
         thread.start()
         began = time.monotonic()
-        with pytest.raises(sealway.DeadlineExceeded):
-            calls(kind, f"http://127.0.0.1:{server.getsockname()[1]}", deadline_sec=0.7)
+        with pytest.raises(sealway.TimeoutError):
+            calls(kind, f"http://127.0.0.1:{server.getsockname()[1]}", total_timeout_sec=0.7)
         took = time.monotonic() - began
         ended.set()
         thread.join()
     assert took < 1.5
 
 
+LIMITS = {"connect_timeout_sec": 10.0, "head_timeout_sec": 30.0, "idle_timeout_sec": 60.0, "total_timeout_sec": None}
+
+
 def test_a_step_has_no_more_time_than_its_call() -> None:
-    now = time.monotonic()
-    step = StepTimeout(5.0, now + 60, now)
-    assert step == 5.0
-    assert 4.9 < step.left_sec() <= 5.0
-    over = StepTimeout(None, now - 1, now)
+    timer = Timer({**LIMITS, "total_timeout_sec": 20.0}, {})
+    timer.enter(SENDING)
+    step = timer.steps()["write"]
+    assert 19.9 < step <= 20.0
+    assert isinstance(step, StepTimeout) and 19.9 < step.left_sec() <= 20.0
+    timer._began -= 21
     for error in (httpcore.ReadTimeout, httpcore.WriteTimeout, httpcore.ConnectTimeout):
         with pytest.raises(error):
-            _left(over, error)
+            _left(step, error)
     assert _left(7.0, httpcore.ReadTimeout) == 7.0
     assert _left(None, httpcore.ReadTimeout) is None
+
+
+def test_a_joint_timeout_runs_on_between_reads_and_another_one_begins_anew() -> None:
+    timer = Timer(LIMITS, {})
+    for event, whole in (("connection.connect_tcp.started", 10.0), ("http11.receive_response_headers.started", 30.0)):
+        timer.note(event)
+        timer._since -= whole - 1
+        assert 0.9 < timer.left_sec() <= 1.0
+    timer.enter(READING)
+    timer._since -= 100
+    assert timer.left_sec() == 60.0
+    timer.note("http11.send_request_headers.started")
+    assert timer.phase is SENDING
+    timer.note("http11.receive_response_body.started")
+    assert timer.phase is SENDING
+
+
+def test_timeouts_of_httpx_count_unless_they_are_its_default() -> None:
+    own = httpx.Timeout(3.0, connect=None).as_dict()
+    for given, read, connect in ((own, 3.0, 10.0), (httpx.Timeout(5.0).as_dict(), 60.0, 10.0), (None, 60.0, 10.0)):
+        timer = Timer(LIMITS, {"timeout": given})
+        assert (timer.steps()["read"], timer.steps()["connect"]) == (read, connect)
+        timer.enter(READING)
+        assert timer.left_sec() == read
+        timer.enter(CONNECTING)
+        assert 9.9 < timer.left_sec() <= 10.0
+
+
+def test_without_timeouts_nothing_is_bounded() -> None:
+    timer = Timer(dict.fromkeys(LIMITS), {})
+    assert timer.left_sec() == timer.joint_left_sec() == math.inf
+    timer.check()
+    assert all(step >= 1e6 for step in timer.steps().values())
+
+
+# --- Each timeout, over real sockets
+
+
+@dataclass
+class Drip:
+    """A peer that answers with pieces of bytes, each after a pause."""
+
+    url: str
+    accepted: int = 0
+
+
+@contextmanager
+def dripping(*pieces: tuple[float, bytes]) -> Iterator[Drip]:
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        drip = Drip(f"http://127.0.0.1:{server.getsockname()[1]}")
+
+        def run() -> None:
+            with suppress(OSError):
+                peer, _ = server.accept()
+                drip.accepted += 1
+                with peer:
+                    for pause, data in pieces:
+                        if ended.wait(pause):
+                            return
+                        peer.sendall(data)
+                    ended.wait(5)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield drip
+        finally:
+            ended.set()
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_head_that_drips_meets_the_heads_timeout(kind: str) -> None:
+    with dripping(*[(0.15, b"H")] * 20) as drip:
+        began = time.monotonic()
+        with pytest.raises(
+            sealway.TimeoutError, match=r"no answer within 0.5 s \(option `head_timeout_sec`\)"
+        ) as error:
+            calls(kind, drip.url, head_timeout_sec=0.5)
+        assert time.monotonic() - began < 1.5
+    assert (error.value.stage, error.value.code, error.value.retryable) == ("agreement", "timeout", True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_to_upload_is_no_wait_for_the_head(hostile: Hostile, url: str, kind: str) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(4):
+            time.sleep(0.2)
+            yield b"x"
+
+    async def async_pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            await anyio.sleep(0.2)
+            yield b"x"
+
+    with calling(kind, url, head_timeout_sec=0.5) as (_, send):
+        response = send("POST", "/stream", content=pieces() if kind == "sync" else async_pieces())
+    assert response.content == b"XXXXend"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_that_pauses_meets_the_idle_timeout_and_not_the_heads(hostile: Hostile, url: str, kind: str) -> None:
+    with calling(kind, url, head_timeout_sec=0.3, idle_timeout_sec=0.8) as (_, send):
+        threading.Timer(0.5, hostile.seen.go.set).start()
+        assert send("GET", "/ticks").content == b"onetwo"
+        hostile.begin()
+        began = time.monotonic()
+        with pytest.raises(sealway.TimeoutError, match="idle_timeout_sec") as error:
+            send("GET", "/ticks")
+        assert 0.7 < time.monotonic() - began < 2
+        hostile.seen.go.set()
+    assert (error.value.stage, error.value.retryable) == ("call", False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_may_bring_its_own_timeouts(hostile: Hostile, url: str, kind: str) -> None:
+    with calling(kind, url) as (_, send):
+        send("GET")
+        hostile.mode = "hang"
+        for name in ("total", "head"):
+            with pytest.raises(sealway.TimeoutError, match=f"within 0.3 s .option `{name}_timeout_sec`"):
+                send("GET", extensions={f"sealway_{name}_timeout_sec": 0.3})
+        hostile.mode = ""
+        with pytest.raises(sealway.ProtocolError, match="answer_max_bytes"):
+            send("GET", "/large", extensions={"sealway_answer_max_bytes": 1000})
+        for extension, value in (("sealway_deadline_sec", 1), ("sealway_total_timeout_sec", 0)):
+            with pytest.raises(sealway.UsageError, match="sealway_total_timeout_sec"):
+                send("GET", extensions={extension: value})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_call_whose_total_timeout_is_off_takes_its_time(hostile: Hostile, url: str, kind: str) -> None:
+    with calling(kind, url, total_timeout_sec=0.6) as (_, send):
+        threading.Timer(1.0, hostile.seen.go.set).start()
+        assert send("GET", "/ticks", extensions={"sealway_total_timeout_sec": None}).content == b"onetwo"

@@ -79,7 +79,7 @@ def purchase(kind: str, url: str, **more: Any) -> tuple[Any, sealway.CallMetrics
     with calling(kind, url, **more) as (transport, send):
         response = send("POST", TARGET, json=PURCHASE)
         assert response.json()["status"] == "SUCCESS"
-        return transport._parts.agreed.session, response.extensions["sealway"]
+        return transport._parts.active.session, response.extensions["sealway"]
 
 
 # --- A root
@@ -90,30 +90,30 @@ def test_a_service_whose_keys_the_root_signed_is_trusted_and_the_set_is_remember
     world: World, kind: str, tmp_path: Path
 ) -> None:
     state = tmp_path / "root.state"
-    session, _ = purchase(kind, world.gateway.url, trust=sealway.Root(world.root, state))
+    session, _ = purchase(kind, world.gateway.url, trust=sealway.Root(world.root, sealway.FileTrustStore(state)))
     listed = httpx.get(world.gateway.url + "/.well-known/sealway-keys").json()
     assert session.answer.key_id == listed["keys"][0]["key_id"]
     assert json.loads(state.read_text()) == {world.gateway.url: {"issued_ms": listed["issued_ms"]}}
     # After a restart the very same set is as good as before.
-    purchase(kind, world.gateway.url, trust=sealway.Root(world.root, state))
+    purchase(kind, world.gateway.url, trust=sealway.Root(world.root, sealway.FileTrustStore(state)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_root_that_signed_nothing_here_trusts_nobody(world: World, gateway: processes.Gateway, kind: str) -> None:
     for url, root in ((world.gateway.url, world.other_root), (gateway.url, world.root)):
-        with pytest.raises(sealway.Refused) as error:
+        with pytest.raises(sealway.ProtocolError) as error:
             purchase(kind, url, trust=sealway.Root(root))
         assert error.value.code == "key_untrusted"
 
 
 def test_a_set_that_is_older_than_one_that_was_taken_is_refused_after_a_restart(world: World, tmp_path: Path) -> None:
     state = tmp_path / "root.state"
-    purchase("sync", world.gateway.url, trust=sealway.Root(world.root, state))
+    purchase("sync", world.gateway.url, trust=sealway.Root(world.root, sealway.FileTrustStore(state)))
     kept = json.loads(state.read_text())
     kept[world.gateway.url]["issued_ms"] += 1
     state.write_text(json.dumps(kept))
-    with pytest.raises(sealway.Refused) as error:
-        purchase("sync", world.gateway.url, trust=sealway.Root(world.root, state))
+    with pytest.raises(sealway.ProtocolError) as error:
+        purchase("sync", world.gateway.url, trust=sealway.Root(world.root, sealway.FileTrustStore(state)))
     assert error.value.code == "key_untrusted"
     assert json.loads(state.read_text()) == kept
 
@@ -124,17 +124,19 @@ def test_a_set_that_is_older_than_one_that_was_taken_is_refused_after_a_restart(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_token_at_an_init_says_who_the_client_is(world: World, kind: str) -> None:
     token = world.token(sub="ann", tenant="acme")
-    session, _ = purchase(kind, world.gateway.url, trust=sealway.Root(world.root), authorization=f"Bearer {token}")
+    session, _ = purchase(
+        kind, world.gateway.url, trust=sealway.Root(world.root), authorization=lambda: f"Bearer {token}"
+    )
     answer = session.answer
     assert (answer.auth, answer.subject, answer.tenant) == ("bearer", "ann", "acme")
-    _, metrics = purchase(kind, world.gateway.url, trust=None, wire=2, authorization=f"Bearer {token}")
+    _, metrics = purchase(kind, world.gateway.url, trust=None, wire=2, authorization=lambda: f"Bearer {token}")
     assert world.session(metrics.session_id)["subject"] == "ann"
 
 
 def test_a_token_of_nobody_is_refused(world: World) -> None:
     stranger = jwt({"alg": "ES256", "typ": "JWT"}, {"exp": int(time.time()) + 600, "sub": "ann"}, entropy.key_pair())
     with pytest.raises(sealway.ProblemError) as error:
-        purchase("sync", world.gateway.url, trust=sealway.Root(world.root), authorization=f"Bearer {stranger}")
+        purchase("sync", world.gateway.url, trust=sealway.Root(world.root), authorization=lambda: f"Bearer {stranger}")
     assert (error.value.status, error.value.code) == (401, "unauthenticated")
     assert stranger not in str(error.value)
 
@@ -157,7 +159,7 @@ def test_a_proof_binds_the_share_to_the_owner_of_a_token(world: World, kind: str
         }
         return jwt({"typ": "dpop+jwt", "alg": "ES256", "jwk": jwk(owner)}, claims, owner)
 
-    more: dict[str, Any] = {"trust": sealway.Root(world.root), "authorization": f"DPoP {token}", "prove": prove}
+    more: dict[str, Any] = {"trust": sealway.Root(world.root), "authorization": lambda: f"DPoP {token}", "proof": prove}
     session, _ = purchase(kind, world.gateway.url, **more)
     assert (session.answer.auth, session.answer.subject) == ("dpop", "ann")
     # A proof of another share is good for nothing.

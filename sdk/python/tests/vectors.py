@@ -10,7 +10,7 @@ from typing import Any
 
 from sealway.crypto.secret import Secret
 from sealway.exchange.request import Exchange, PlainRequest
-from sealway.session.claim import Claim, SessionRecord, Unreplayed
+from sealway.session.claim import Claim, ReplayGuard, SessionRecord
 from sealway.wire.header import Headers
 
 ROOT = Path(__file__).resolve().parents[3] / "vectors"
@@ -101,7 +101,7 @@ def record_of(node: Node, key: str = "key_hex") -> SessionRecord:
 
 def open_server(
     record: SessionRecord, method: str, path: str, headers: Headers, body: bytes, now_ms: int, window_ms: int
-) -> tuple[Unreplayed[PlainRequest], list[bytes]]:
+) -> tuple[ReplayGuard[PlainRequest], list[bytes]]:
     """Opens a request all of which is there, as a server does: it, and the parts of its body behind the first."""
     opening, stream = Exchange.begin(method, path, headers, now_ms, window_ms).session(record)
     first, *others = stream.read(body) + stream.end()

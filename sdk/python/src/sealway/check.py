@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,24 @@ def wants(holds: bool, name: str, value: Any, what: str) -> None:
     """
     if not holds:
         raise UsageError(f"{name} is {_shown(value)}: give {what}")
+
+
+def renamed(given: Iterable[str], names: Mapping[str, str]) -> None:
+    """Rejects former names of options.
+
+    Raises:
+        UsageError: with the present name.
+    """
+    for name in given:
+        if name in names:
+            raise UsageError(f"{name} is not an option any more: give {names[name]}")
+
+
+def unknown(owner: str, given: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Rejects all keyword arguments that are left; `names` are the present ones by former ones."""
+    renamed(given, names)
+    if given:
+        raise TypeError(f"{owner}() got an unexpected keyword argument {next(iter(given))!r}")
 
 
 def number(
@@ -52,6 +70,6 @@ def file(name: str, value: Any) -> None:
 
 
 def listed(name: str, value: Any, what: str) -> tuple[Any, ...]:
-    """The members of a list or another iterable, which a text is not."""
+    """Returns the members of a list or another iterable, which a text is not."""
     wants(isinstance(value, Iterable) and not isinstance(value, (str, bytes)), name, value, what)
     return tuple(value)

@@ -1,4 +1,4 @@
-"""Where randomness comes from: the system's generator. The pure parts take what this draws as arguments."""
+"""Random values from the system's generator. The pure parts take them as arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import mlkem
 
 from .crypto.p256 import SCALAR_RANDOM_LEN, KeyPair, scalar_of
 from .crypto.suite import KEM_SEED_LEN, X25519_LEN, PrivateKeys, SeedKemKey, Suite
-from .session.three.server import Draws
+from .session.native.server import Draws
 
 
 def nonce() -> str:
@@ -48,5 +48,5 @@ def encapsulate(key: bytes) -> tuple[bytes, bytes]:
 
 
 def server_draws() -> Draws:
-    """What a server draws for one init."""
+    """Returns the random values of a server for one init."""
     return Draws(scalar_of(os.urandom(SCALAR_RANDOM_LEN)), os.urandom(X25519_LEN), os.urandom(16), encapsulate)

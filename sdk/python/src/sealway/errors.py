@@ -1,11 +1,13 @@
-"""Errors: what is refused, by which code of `spec/registry.toml`, and who is to blame. No message holds a secret."""
+"""Errors of this package. No message holds a secret."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-#: Who is to blame for each code of `spec/registry.toml`, and the sentence it stands for.
+from .remedies import REMEDIES
+
+#: The party that causes each error of `spec/registry.toml`, and its meaning.
 CODES: Final[Mapping[str, tuple[str, str]]] = {
     "header_missing": ("peer", "a header that the wire needs is absent or empty"),
     "header_invalid": ("peer", "a header is repeated, holds bytes beyond ASCII, or breaks its own form"),
@@ -45,30 +47,40 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
     "unsealed": ("peer", "an answer to a sealed request is not sealed"),
     "policy": ("peer", "the client's policy does not allow it"),
     "unauthenticated": ("peer", "the client did not prove who it is"),
-    "provider": ("crypto", "the crypto module refused to work"),
+    "provider": ("crypto", "the crypto module failed"),
 }
 
 
 class SealwayError(Exception):
-    """The root of all errors of this package.
+    """The base of all errors of this package.
 
     Attributes:
-        code: the stable name of what went wrong; a code of `spec/registry.toml` where there is one.
-        blame: `peer`, `crypto`, `expiry`, `limit`, `caller` or `service`.
-        origin: the service that a client's error is about, as `https://host:port`.
+        code: a code of `spec/registry.toml`, or `usage`, `unreachable`, `timeout`, `redirected`, `network`.
+        blame: the party that causes the error: `peer`, `crypto`, `expiry`, `limit`, `caller` or `service`.
+        stage: the progress of a client's call. `configuration`: nothing was sent. `agreement`: a session was being agreed,
+            renewed or ended, and the request was not sent. `call`: the sealed request may have been sent.
+        retryable: True if the same request may be sent again without a second execution, and may succeed then.
+        host: host and port of the peer of a client's call; empty if there is none.
     """
 
     code: str = "sealway"
     blame: str = "peer"
-    origin: str | None = None
+    stage: str = "configuration"
+    retryable: bool = False
+    host: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """A sentence that says what to do; empty if the code is not in the table of remedies."""
+        return REMEDIES.get(self.code, "")
 
 
-class Refused(SealwayError):
-    """A message that the wire's rules refuse, by a code of `spec/registry.toml`.
+class ProtocolError(SealwayError):
+    """A message that breaks the rules of its wire, by a code of `spec/registry.toml`.
 
     Attributes:
         field: the header or the member at fault, if it is one.
-        proof: members that prove the refusal to its client, in a problem.
+        proof: members that prove the rejection to its client, in a problem.
     """
 
     def __init__(self, code: str, field: str | None = None, proof: Mapping[str, Any] | None = None) -> None:
@@ -78,13 +90,14 @@ class Refused(SealwayError):
 
 
 class UsageError(SealwayError):
-    """The caller asked for what cannot be done; nothing was sent."""
+    """An option is wrong, or the request cannot be sealed; nothing was sent."""
 
     code, blame = "usage", "caller"
 
 
 class ProblemError(SealwayError):
-    """The service refused on wire 3, in the clear: `spec/session-3.md#problems`. Anybody on the path can make one.
+    """The service rejects the request on wire 3, without a seal: `spec/session-3.md#problems`. Any machine on the path can
+    write such an answer.
 
     Attributes:
         status: the HTTP status.
@@ -93,62 +106,50 @@ class ProblemError(SealwayError):
 
     blame = "service"
 
-    def __init__(self, status: int, code: str, more: Mapping[str, Any], host: str = "the service") -> None:
+    def __init__(self, status: int, code: str, more: Mapping[str, Any]) -> None:
         self.status, self.code, self.more = status, code, dict(more)
-        super().__init__(f"{host} refused: {status} {code}")
+        super().__init__(f"the service answers {status} {code}")
 
     def note_unknown(self) -> None:
-        """Says that somebody in between may have had the refused request served before."""
+        """Adds to the message that a machine on the path may have had the request executed."""
         unknown = "whether the request was served is unknown: it was not sent again"
         self.args = (f"{self.args[0]}; {unknown}",)
 
 
 class PlainAnswerError(SealwayError):
-    """An answer in the clear where a sealed one was due: a refusal of wires 1 and 2, or of somebody on the path.
+    """An answer without a seal to a sealed request: a rejection of wires 1 and 2, or the answer of a machine on the path.
+    `code` is the public error of `spec/registry.toml`, such as `RATE_LIMITED`, if the answer has one; else `unsealed`.
 
     Attributes:
         status: the HTTP status.
-        error: the public string of `spec/registry.toml`, if it is one.
+        error: the member `error` of the answer, if it has one.
     """
 
     code, blame = "unsealed", "service"
 
-    def __init__(self, status: int, error: str | None, host: str = "the service", content_type: str = "") -> None:
+    def __init__(self, status: int, error: str | None, content_type: str = "") -> None:
         self.status, self.error = status, error
-        guess = "neither sealed nor a refusal: a captive portal, a proxy or another service?"
-        answered = f"{host} answered {status}, {content_type or 'no type'}, {guess}"
-        super().__init__(answered if error is None else f"{host} refused: {status} {error}")
+        if error in REMEDIES and error.isupper():
+            self.code = error
+        super().__init__(f"the answer is not sealed: {status} {error or content_type or 'without a type'}")
 
 
-class RedirectRefused(PlainAnswerError):
-    """An unsealed redirect. It is not followed: whoever is on the path could send a sealed call anywhere."""
+class RedirectError(PlainAnswerError):
+    """A redirect without a seal. It is not followed: a machine on the path could send a sealed request anywhere."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status, None)
-        self.args = (f"the service redirects ({status}), and a sealed call does not follow",)
-
-
-class DeadlineExceeded(SealwayError):
-    """The call's deadline passed.
-
-    Attributes:
-        deadline_sec: how long the call was allowed to take, in seconds.
-    """
-
-    code, blame = "deadline_exceeded", "limit"
-
-    def __init__(self, deadline_sec: float) -> None:
-        self.deadline_sec = deadline_sec
-        super().__init__(f"no whole answer within {deadline_sec:g} s")
+        self.code = "redirected"
+        self.args = (f"the answer is a redirect ({status}), which a sealed request does not follow",)
 
 
 class StoreUnavailable(SealwayError):
-    """Nobody can say whether a session or a claim is good: refuse, and try later."""
+    """The store cannot say whether a session or a claim is valid: reject the request, and retry later."""
 
     code, blame = "store_unavailable", "service"
 
 
 class StoreFull(SealwayError):
-    """The store of claims or of sessions holds as many as it may."""
+    """The store holds as many claims or sessions as it may."""
 
     code, blame = "store_full", "limit"

@@ -1,190 +1,204 @@
-"""The async transport: as the sync one, step by step, where that waits for a thread this waits for a task."""
+"""The async transport: step by step as the sync one, with tasks in place of threads."""
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import anyio
 import httpx
 
 from .. import check
-from ..errors import DeadlineExceeded, Refused, SealwayError
+from ..errors import ProtocolError, SealwayError
 from ..wire.header import Headers
-from .agreed import Agreed
-from .deadline import check_left, left_sec
-from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
-from .explain import about
-from .metrics import CallMetrics, SessionMetrics, parse_server_timing
+from .active import ActiveSession
+from .establish import RESPONSE_MAX, Flow, Request, Response, delete_session
+from .exchange import Call, NativeAttempt, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .failure import stage
+from .metrics import SessionMetrics, parse_server_timing
 from .options import Options
-from .parts import Parts, is_three, wire_request
+from .parts import RENAMED, Parts, is_native, wire_request
+from .timer import READING, WAIT
 
 T = TypeVar("T")
 
 
 class AsyncTransport(httpx.AsyncBaseTransport):
-    """Seals what an `httpx.AsyncClient` sends to one service, and opens what comes back.
+    """Seals the requests of an `httpx.AsyncClient` to one service, and opens the answers.
 
-    A session is agreed at the first call, once for all that wait for it, and renewed before its end. For the tasks of
-    one event loop. A call that is cancelled leaves the session in order.
+    The first call agrees a session, once for all callers that wait for it; a later one renews it before its end. For the
+    tasks of one event loop. A call that is cancelled leaves the session in order.
     """
 
     def __init__(
-        self,
-        server_url: str,
-        options: Options,
-        *,
-        session_url: str | None = None,
-        inner: httpx.AsyncBaseTransport | None = None,
+        self, url: str, options: Options, *, inner: httpx.AsyncBaseTransport | None = None, **unknown: Never
     ) -> None:
-        """For the service at `server_url`; sessions are agreed at `session_url`, by default the same. `inner` sends.
+        """Seals for the service at `url`. `inner` sends; by default httpx's own transport.
 
         Raises:
-            UsageError: for URLs with a path, and for a file of trust that cannot be read.
+            UsageError: for a URL with a path, and for a trust store that cannot be read.
         """
-        self._parts = Parts(server_url, session_url, options)
+        check.unknown("AsyncTransport", unknown, RENAMED)
+        self._parts = Parts(url, options)
         is_inner = inner is None or callable(getattr(inner, "handle_async_request", None))
         check.wants(is_inner, "inner", inner, "a transport of httpx, or None")
         self._inner = inner or httpx.AsyncHTTPTransport()
         self._lock = anyio.Lock()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends a request within a seal.
+        """Seals a request, sends it and opens the answer.
 
         Raises:
-            SealwayError: of a kind that says what went wrong.
-            httpx.TransportError: of the inner transport.
+            SealwayError: with the stage of the call; an error of the network is an `httpx.TransportError` too.
         """
         call = self._parts.call(request)
-        with about(self._parts.server_origin, call):
-            return await self._handle(request, call)
+        try:
+            with stage("call", self._parts.service_origin, call):
+                return await self._handle(request, call)
+        except BaseException:
+            call.report()
+            raise
 
     async def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
         while True:
-            agreed = await self._session(request.extensions, call)
+            active = await self._session(call)
             try:
-                response = await self._attempt(agreed, request, call)
+                response = await self._attempt(active, request, call)
             finally:
-                agreed.release()
+                active.release()
             if response is not None:
                 return response
 
-    async def _attempt(self, agreed: Agreed, request: httpx.Request, call: Call) -> httpx.Response | None:
-        """Sends a call in a session: its answer, or None to send it again."""
-        options = self._parts.options
-        attempt = begin_attempt(agreed, call, self._parts.keyring, options)
+    async def _attempt(self, active: ActiveSession, request: httpx.Request, call: Call) -> httpx.Response | None:
+        """Sends a call in a session. Returns its answer, or None to send it again."""
+        attempt = begin_attempt(active, call, self._parts.keyring, self._parts.options)
         content: Any = attempt.body
-        if isinstance(attempt, Attempt3) and attempt.body is None:
+        if isinstance(attempt, NativeAttempt) and attempt.body is None:
             content = _sealed(attempt, request)
-        sent = wire_request(request, attempt.headers, content, call)
         began = time.monotonic()
-        response = await self._sent(sent, call)
+        response = await self._send(wire_request(request, attempt.headers, content, call), call)
         call.metrics.http_sec += time.monotonic() - began
         try:
             headers = headers_of(response)
             note_answer(call.metrics, call, headers, response.headers.raw)
             if attempt.is_sealed(headers):
-                if isinstance(attempt, Attempt3):
-                    return await self._opened(attempt, response, headers, call)
-                body = await _read(response, options.answer_max, call)
+                if isinstance(attempt, NativeAttempt):
+                    return await self._open(attempt, response, headers, call)
+                call.timer.enter(READING)
+                body = await _read(response, call.answer_max, call)
                 plaintext = attempt.open_whole(response.status_code, headers, body)
                 await response.aclose()
-                return self._parts.old_response_of(response.status_code, headers, response.headers.raw, plaintext, call)
+                call.report()
+                return self._parts.compat_response_of(
+                    response.status_code, headers, response.headers.raw, plaintext, call
+                )
             check_redirect(response.status_code)
-            body = await _read(response, TOLD_MAX, call)
+            body = await _read(response, RESPONSE_MAX, call)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await response.aclose()
             raise
         await response.aclose()
-        verdict = attempt.judge(Told(host_of(sent), response.status_code, headers, body))
+        verdict = attempt.judge(Response(response.status_code, headers, body))
         if verdict.is_session_over:
-            self._parts.forget(agreed.id)
+            self._parts.forget(active.id)
         if not verdict.is_again:
             raise verdict.error
         return None
 
-    async def _opened(
-        self, attempt: Attempt3, response: httpx.Response, headers: Headers, call: Call
+    async def _open(
+        self, attempt: NativeAttempt, response: httpx.Response, headers: Headers, call: Call
     ) -> httpx.Response:
         opener = attempt.open(response.status_code, headers)
         source, ready = _in_time(response.aiter_raw(), call), opener.begin()
-        # The head of the answer is in the first frame.
+        # The headers of the answer are in its first frame.
         while opener.inner is None:
             data = await anext(source, None)
             if data is None:
                 opener.finish()
-                raise Refused("stream_truncated")
+                raise ProtocolError("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, call, self._parts.server_origin)
+        call.timer.enter(READING)
+        stream = _AnswerStream(opener, response, source, ready, call, self._parts.service_origin)
         return self._parts.response_of(opener, response.status_code, stream, call)
 
-    async def _sent(self, request: httpx.Request, call: Call) -> httpx.Response:
-        """The head of an answer. The timeouts of the inner transport are for each read: a head that drips outlasts them."""
-        try:
-            with anyio.fail_after(left_sec(call.deadline)):
-                return await self._inner.handle_async_request(request)
-        except TimeoutError:
-            raise DeadlineExceeded(call.deadline_sec) from None
+    async def _send(self, request: httpx.Request, call: Call) -> httpx.Response:
+        """Sends a request and returns the head of its answer. httpx gives each read its timeout anew, so the phases of the
+        exchange move the end of a scope around all of them."""
+        callers_trace = request.extensions.get("trace")
+
+        async def trace(event: str, info: dict[str, Any]) -> None:
+            call.timer.note(event)
+            scope.deadline = anyio.current_time() + call.timer.joint_left_sec()
+            if callers_trace is not None:
+                await callers_trace(event, info)
+
+        request.extensions["trace"] = trace
+        call.timer.enter(WAIT)
+        with anyio.move_on_after(call.timer.joint_left_sec()) as scope:
+            return await self._inner.handle_async_request(request)
+        raise call.timer.error()
 
     # --- Sessions
 
-    async def _session(self, extensions: dict[str, Any], call: Call) -> Agreed:
-        """The session in use, held; a new one if there is none that lasts."""
+    async def _session(self, call: Call) -> ActiveSession:
+        """Returns the session in use, held; agrees one if none lasts."""
         parts = self._parts
-        agreed = parts.usable()
-        if agreed is not None:
-            return agreed
+        active = parts.usable()
+        if active is not None:
+            return active
         began = time.monotonic()
-        try:
-            # Whoever waits here waits for another's exchange, and no longer than its own deadline.
-            with anyio.fail_after(left_sec(call.deadline)):
+        call.timer.enter(WAIT)
+        with stage("agreement", parts.authority_origin, call):
+            # Another caller may be agreeing: this one waits no longer than its own timeout.
+            with anyio.move_on_after(call.timer.joint_left_sec()) as scope:
                 await self._lock.acquire()
-        except TimeoutError:
-            raise DeadlineExceeded(call.deadline_sec) from None
-        try:
-            # Another task may have been faster.
-            agreed = parts.usable()
-            if agreed is None:
-                old = parts.renewable()
-                try:
-                    with about(parts.session_origin, call):
-                        agreed = await self._carry(parts.establish(old), extensions, call)
-                finally:
-                    if old is not None:
-                        old.release()
-                parts.use(agreed)
-        finally:
-            self._lock.release()
-            call.metrics.session_sec += time.monotonic() - began
-        return agreed
+            if scope.cancelled_caught:
+                raise call.timer.error()
+            try:
+                active = parts.usable()
+                if active is None:
+                    previous = parts.renewable()
+                    try:
+                        active = await self._carry(parts.establish(previous), call)
+                    finally:
+                        if previous is not None:
+                            previous.release()
+                    parts.use(active)
+            finally:
+                self._lock.release()
+                call.metrics.session_sec += time.monotonic() - began
+        return active
 
-    async def _carry(self, flow: Generator[Ask, Told, T], extensions: dict[str, Any], call: Call) -> T:
-        """Carries a conversation to its end."""
+    async def _carry(self, flow: Flow[T], call: Call) -> T:
+        """Sends the requests of an agreement, and calls its functions, to its end."""
         metrics = SessionMetrics()
         began = time.monotonic()
         try:
-            ask = next(flow)
+            step = next(flow)
             while True:
-                request = self._parts.request_of(ask, extensions, call)
+                if not isinstance(step, Request):
+                    step = flow.send(await _result(step(), call))
+                    continue
+                request = self._parts.request_of(step, call)
                 asked = time.monotonic()
-                response = await self._sent(request, call)
+                response = await self._send(request, call)
                 try:
                     check_redirect(response.status_code)
-                    body = await _read(response, TOLD_MAX, call)
+                    body = await _read(response, RESPONSE_MAX, call)
                 except SealwayError as error:
-                    ask = flow.throw(error)
+                    step = flow.throw(error)
                     continue
                 finally:
                     with anyio.CancelScope(shield=True):
                         await response.aclose()
                     metrics.http_sec += time.monotonic() - asked
-                told = Told(host_of(request), response.status_code, headers_of(response), body)
-                metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
-                ask = flow.send(told)
+                headers = headers_of(response)
+                metrics.server_ms = parse_server_timing(headers.first("Server-Timing"))
+                step = flow.send(Response(response.status_code, headers, body))
         except StopIteration as done:
             metrics.round_trip_sec = time.monotonic() - began
             metrics.crypto_sec["agree"] = max(0.0, metrics.round_trip_sec - metrics.http_sec)
@@ -193,34 +207,41 @@ class AsyncTransport(httpx.AsyncBaseTransport):
             return result
 
     async def end_session(self) -> None:
-        """Has the service forget the session, if there is one; the next call agrees another. Sessions of wires 1 and 2
-        end by themselves.
+        """Ends the session at the authority, if there is one; the next call agrees another. Sessions of wires 1 and 2 end
+        by themselves.
 
         Raises:
-            SealwayError, httpx.TransportError
+            SealwayError
         """
-        agreed = self._parts.remove()
-        if agreed is None:
+        active = self._parts.remove()
+        if active is None:
             return
         try:
-            if is_three(agreed) and agreed.left_sec() > 0:
-                deadline_sec = self._parts.options.deadline_sec or 0.0
-                deadline = time.monotonic() + deadline_sec if deadline_sec else None
-                call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
-                with about(self._parts.session_origin, call):
-                    await self._carry(end_three(agreed), {}, call)
+            if is_native(active) and active.left_sec() > 0:
+                call = self._parts.call_without_request()
+                with stage("agreement", self._parts.authority_origin, call):
+                    await self._carry(delete_session(active), call)
         finally:
-            agreed.release()
+            active.release()
 
     async def aclose(self) -> None:
         """Closes connections and wipes the session's keys."""
-        agreed = self._parts.remove()
-        if agreed is not None:
-            agreed.release()
+        active = self._parts.remove()
+        if active is not None:
+            active.release()
         await self._inner.aclose()
 
 
-async def _sealed(attempt: Attempt3, request: httpx.Request) -> AsyncIterator[bytes]:
+async def _result(value: Any, call: Call) -> Any:
+    if not inspect.isawaitable(value):
+        return value
+    call.timer.enter(WAIT)
+    with anyio.move_on_after(call.timer.joint_left_sec()):
+        return await value
+    raise call.timer.error()
+
+
+async def _sealed(attempt: NativeAttempt, request: httpx.Request) -> AsyncIterator[bytes]:
     sealer = attempt.sealed_chunks()
     if isinstance(request.stream, httpx.AsyncByteStream):
         async for chunk in request.stream:
@@ -230,32 +251,31 @@ async def _sealed(attempt: Attempt3, request: httpx.Request) -> AsyncIterator[by
 
 
 async def _read(response: httpx.Response, most: int | None, call: Call) -> bytes:
-    """A body within a bound."""
+    """Reads a body of at most `most` bytes."""
     parts, length = [], 0
     async for chunk in _in_time(response.aiter_raw(), call):
         parts.append(chunk)
         length += len(chunk)
         if most is not None and length > most:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
     return b"".join(parts)
 
 
 async def _in_time(source: AsyncIterator[bytes], call: Call) -> AsyncIterator[bytes]:
-    """What comes before the deadline. The timeouts of the inner transport are for each read: what drips outlasts them."""
+    """Yields the chunks that arrive in time."""
     while True:
-        check_left(call.deadline, call.deadline_sec)
-        try:
-            with anyio.fail_after(left_sec(call.deadline)):
-                data = await anext(source, None)
-        except TimeoutError:
-            raise DeadlineExceeded(call.deadline_sec) from None
+        call.timer.check()
+        with anyio.move_on_after(call.timer.left_sec()) as scope:
+            data = await anext(source, None)
+        if scope.cancelled_caught:
+            raise call.timer.error()
         if data is None:
             return
         yield data
 
 
-class _Opened(httpx.AsyncByteStream):
-    """The body of an answer, opened as it comes. One that ends early is an error."""
+class _AnswerStream(httpx.AsyncByteStream):
+    """The body of an answer, opened as it arrives. One that ends early is an error."""
 
     def __init__(
         self,
@@ -270,7 +290,7 @@ class _Opened(httpx.AsyncByteStream):
         self._call, self._origin = call, origin
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with about(self._origin, self._call):
+        with stage("call", self._origin, self._call):
             for part in self._ready:
                 yield part
             self._ready = []
@@ -282,3 +302,4 @@ class _Opened(httpx.AsyncByteStream):
     async def aclose(self) -> None:
         with suppress(RuntimeError):
             await self._response.aclose()
+        self._call.report()

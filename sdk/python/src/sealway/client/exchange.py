@@ -1,17 +1,17 @@
-"""One sealed call, without its I/O: what is sent, what is made of the answer, and whether it is sent once more."""
+"""One sealed call without its I/O: the request, the answer, and the decision to send it once more."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import httpx
 
 from .. import entropy
-from ..errors import PlainAnswerError, ProblemError, RedirectRefused, Refused, SealwayError, UsageError
-from ..session.old.call import ClientSession, SealedCall
-from ..session.three.call import (
+from ..errors import PlainAnswerError, ProblemError, ProtocolError, RedirectError, SealwayError, UsageError
+from ..session.compat.call import ClientSession, SealedCall
+from ..session.native.call import (
     BODILESS_METHODS,
     OCTETS,
     SEALED_MAX,
@@ -19,73 +19,77 @@ from ..session.three.call import (
     PendingAnswer,
     is_bodiless,
 )
-from ..session.three.client import Session
-from ..session.three.problem import SAFE_METHODS, proven_clock, sends_again
-from ..session.three.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
+from ..session.native.client import Session
+from ..session.native.problem import SAFE_METHODS, proven_clock, sends_again
+from ..session.native.stream import FRAME_MAX, FrameOpener, FrameSealer, stream_len
 from ..wire.encoding import encode_base64
 from ..wire.header import OF_HOP, SEALING, X_KID, X_SEAL, X_SEALED, Headers
 from ..wire.inner import InnerHeaders, decode_inner, encode_inner
-from .agreed import Agreed
+from .active import ActiveSession
 from .clock import Moment
-from .establish import Told, refusal
+from .establish import Response, rejection
 from .metrics import CallMetrics, parse_server_timing
 from .options import Options
+from .timer import Timer
 from .trust import Keyring
 
-#: Of a sealed body; or what a sealed answer cannot be asked for.
+#: Headers of a plain body, and those that ask for what a sealed answer cannot be.
 _OF_SEALED_BODY = frozenset({"content-type", "content-encoding", "accept-encoding", "accept", "range"})
 
 Pairs = list[tuple[str, str]]
 
 
-def host_of(request: httpx.Request) -> str:
-    """Whom a request goes to, for messages."""
-    return request.url.netloc.decode("ascii")
-
-
 def headers_of(response: httpx.Response) -> Headers:
-    """The headers of a response as they came."""
+    """Returns the headers of a response as received."""
     return Headers((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.headers.raw)
 
 
 @dataclass(slots=True)
 class Call:
-    """What a caller asked for.
+    """One call of a caller.
 
     Attributes:
         method, target: the request line; the target is path and query as sent.
         raw_headers: the caller's.
-        body: the whole body; None for one that is streamed, which can be sent once.
-        deadline: a monotonic time, or None.
-        deadline_sec: what that was made of.
+        body: the whole body; None for a stream, which can be sent once.
+        answer_max: the longest sealed body of an answer, in bytes.
+        is_unproven: True once it was sent again without a proof that it was not executed before.
     """
 
     method: str
     target: str
     raw_headers: list[tuple[bytes, bytes]]
     body: bytes | None
-    deadline: float | None
-    deadline_sec: float
+    timer: Timer
     metrics: CallMetrics
+    answer_max: int | None
+    on_metrics: Callable[[CallMetrics], None] | None = None
     began: float = field(default_factory=time.monotonic)
     has_healed_clock: bool = False
     has_healed_session: bool = False
+    is_unproven: bool = False
+
+    def report(self) -> None:
+        """Gives the measurements to `Options.on_metrics`, once."""
+        report, self.on_metrics = self.on_metrics, None
+        if report is not None:
+            report(self.metrics)
 
 
 def check_call(method: str, raw_headers: list[tuple[bytes, bytes]], wire: int, is_streamed: bool) -> None:
-    """Refuses what cannot be sealed, before a session is agreed.
+    """Rejects a request that cannot be sealed, before a session is agreed.
 
     Raises:
         UsageError
     """
     if method in UNSEALED_METHODS or (wire != 3 and method != "POST"):
-        raise UsageError(f"{method} is not sealed on wire {wire}")
+        raise UsageError(f"method: {method} cannot be sealed on wire {wire}")
     if is_streamed and wire != 3:
-        raise UsageError("bodies of wires 1 and 2 are sealed whole: give bytes, not a stream")
+        raise UsageError("content: bodies of wires 1 and 2 are sealed whole: give bytes, not a stream")
     for name, _ in raw_headers:
         text = name.decode("latin-1").lower()
         if text in SEALING or text.startswith("x-sealway-"):
-            raise UsageError(f"the header {text} is not a caller's to send")
+            raise UsageError(f"headers: {text} is set by the transport alone: remove it")
 
 
 def _inner_of(raw_headers: list[tuple[bytes, bytes]]) -> InnerHeaders:
@@ -103,13 +107,13 @@ def _host(raw_headers: list[tuple[bytes, bytes]]) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is made of an unsealed answer.
+    """The decision about an answer without a seal.
 
     Attributes:
-        error: what the caller is told, unless the call is sent again.
-        is_again: whether it is, in the session that is then in use.
-        is_session_over: whether the session is given up, so that the next call begins with another, whoever said so:
-            without an identity key a service cannot prove it, and a client that only posts would be stuck.
+        error: the error of the call, unless it is sent again.
+        is_again: True if the call is sent again, in the session that is then in use.
+        is_session_over: True if the next call begins with another session. No proof is needed for that: a service without
+            its identity key has none, and a client that only posts would be stuck.
     """
 
     error: SealwayError
@@ -117,15 +121,15 @@ class Verdict:
     is_session_over: bool = False
 
 
-class Attempt3:
-    """A call as it is sent on wire 3.
+class NativeAttempt:
+    """A call sealed for wire 3.
 
     Attributes:
-        headers, body: what is sent; without a body the caller's stream goes through `sealed_chunks`.
+        headers, body: the sealed request; without a body the caller's stream goes through `sealed_chunks`.
     """
 
-    def __init__(self, agreed: Agreed, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
-        self.agreed = agreed
+    def __init__(self, active: ActiveSession, session: Session, call: Call, keyring: Keyring, options: Options) -> None:
+        self.active = active
         self._session, self._call, self._keyring, self._options = session, call, keyring, options
         self._sent = Moment()
         began = time.perf_counter()
@@ -136,7 +140,7 @@ class Attempt3:
             and -(-stream_len(len(self._inner)) // 3) * 4 <= SEALED_MAX
         )
         content_type = "" if in_header else OCTETS
-        self._stamp_ms = agreed.stamp_ms(time.monotonic())
+        self._stamp_ms = active.stamp_ms(time.monotonic())
         self._pending: PendingAnswer = session.seal(
             call.method, call.target, content_type, str(self._stamp_ms), entropy.nonce()
         )
@@ -153,37 +157,38 @@ class Attempt3:
         call.metrics.suite = session.answer.suite
 
     def sealed_chunks(self) -> StreamSealer:
-        """What seals a caller's stream, chunk by chunk."""
+        """Returns the sealer of a caller's stream, chunk by chunk."""
         return StreamSealer(self._pending.sealer, self._inner)
 
     def is_sealed(self, headers: Headers) -> bool:
-        """Whether this answers in a seal."""
+        """Returns True for the headers of a sealed answer."""
         return X_SEAL in headers
 
     def open(self, status: int, headers: Headers) -> StreamOpener:
-        """What opens the answer.
+        """Returns the opener of the answer.
 
         Raises:
-            Refused: as `spec/session-3.md#sealed-answers` has it.
+            ProtocolError: as `spec/session-3.md#sealed-answers` has it.
         """
         opener, sealed = self._pending.open(status, headers)
         has_no_body = sealed is not None or is_bodiless(self._call.method, status)
-        return StreamOpener(opener, sealed, has_no_body, self._options.answer_max, self._call.metrics)
+        return StreamOpener(opener, sealed, has_no_body, self._call.answer_max, self._call.metrics)
 
-    def judge(self, told: Told) -> Verdict:
-        """What is made of an unsealed answer: `spec/session-3.md#problems`. Whoever is on the path can make one."""
-        call, error = self._call, refusal(told)
+    def judge(self, response: Response) -> Verdict:
+        """Decides about an answer without a seal, which any machine on the path can write: `spec/session-3.md#problems`."""
+        call, error = self._call, rejection(response)
         if not isinstance(error, ProblemError):
-            # What answers HEAD has no body to say more in: it counts as a `session_expired` without a proof.
-            is_over = told.status == 401 and call.method == "HEAD"
+            # An answer to HEAD has no body for a problem: it counts as `session_expired`.
+            is_over = response.status == 401 and call.method == "HEAD"
             is_again = is_over and not call.has_healed_session
             call.has_healed_session |= is_over
+            call.is_unproven |= is_again
             return Verdict(error, is_again, is_over)
         stamp, nonce = self._pending.stamp, self._pending.nonce
         if error.code == "clock_skew":
             proven_ms = proven_clock(error.more, self._session.s2c(), nonce, stamp)
             if proven_ms is not None:
-                self.agreed.set_clock(proven_ms, time.monotonic())
+                self.active.set_clock(proven_ms, time.monotonic())
             is_first, call.has_healed_clock = not call.has_healed_clock, True
         elif error.code == "session_expired":
             proven_ms = None
@@ -191,21 +196,23 @@ class Attempt3:
         else:
             return Verdict(error)
         is_again = sends_again(error.code, proven_ms, call.method, self._stamp_ms, self._sent.elapsed_ms())
-        # A stream is the caller's, and gone.
+        error.retryable = is_again and proven_ms is not None
+        # The caller's stream is consumed.
         is_again = is_again and is_first and call.body is not None
-        if not is_again and call.method not in SAFE_METHODS:
+        call.is_unproven |= is_again and proven_ms is None
+        if not (is_again or error.retryable) and call.method not in SAFE_METHODS:
             error.note_unknown()
         return Verdict(error, is_again, error.code == "session_expired")
 
 
-class AttemptOld:
-    """A call as it is sent on wires 1 and 2."""
+class CompatAttempt:
+    """A call sealed for wire 1 or 2."""
 
-    def __init__(self, agreed: Agreed, session: ClientSession, call: Call, options: Options) -> None:
-        self.agreed = agreed
+    def __init__(self, active: ActiveSession, session: ClientSession, call: Call, options: Options) -> None:
+        self.active = active
         self._call, self._options = call, options
         began = time.perf_counter()
-        stamp = str(agreed.stamp_ms(time.monotonic()))
+        stamp = str(active.stamp_ms(time.monotonic()))
         self._sealed: SealedCall = session.seal(call.target, call.body or b"", stamp, entropy.nonce(), entropy.iv())
         call.metrics.add_crypto("seal", time.perf_counter() - began)
         kept = ((name.decode("latin-1"), value.decode("latin-1")) for name, value in call.raw_headers)
@@ -215,72 +222,73 @@ class AttemptOld:
         self.body: bytes = self._sealed.body
 
     def is_sealed(self, headers: Headers) -> bool:
-        """Whether this answers in a seal."""
+        """Returns True for the headers of a sealed answer."""
         return X_KID in headers
 
     def open_whole(self, status: int, headers: Headers, body: bytes) -> bytes:
-        """The plaintext of the answer.
+        """Returns the plaintext of the answer.
 
         Raises:
-            Refused: as `spec/session.md#answer` has it.
+            ProtocolError: as `spec/session.md#answer` has it.
         """
         began = time.perf_counter()
         plaintext = self._sealed.open(
-            status, headers, body, self.agreed.stamp_ms(time.monotonic()), self._options.window_ms
+            status, headers, body, self.active.stamp_ms(time.monotonic()), self._options.window_ms
         )
         self._call.metrics.add_crypto("open", time.perf_counter() - began)
         return plaintext
 
-    def judge(self, told: Told) -> Verdict:
-        """What is made of an unsealed answer: after `401 SESSION_EXPIRED` the call is sent again, once."""
-        error = refusal(told)
-        is_over = told.status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
+    def judge(self, response: Response) -> Verdict:
+        """Decides about an answer without a seal: after `401 SESSION_EXPIRED` the call is sent again, once."""
+        error = rejection(response)
+        is_over = response.status == 401 and isinstance(error, PlainAnswerError) and error.error == "SESSION_EXPIRED"
         is_again = is_over and not self._call.has_healed_session
         self._call.has_healed_session |= is_over
+        self._call.is_unproven |= is_again
         return Verdict(error, is_again, is_over)
 
 
-Attempt = Attempt3 | AttemptOld
+Attempt = NativeAttempt | CompatAttempt
 
 
-def begin_attempt(agreed: Agreed, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
-    """Seals a call in a session."""
+def begin_attempt(active: ActiveSession, call: Call, keyring: Keyring | None, options: Options) -> Attempt:
+    """Seals a call in a session for one attempt."""
     call.metrics.attempts += 1
-    call.metrics.session_id = agreed.id
-    if isinstance(agreed.session, ClientSession):
-        return AttemptOld(agreed, agreed.session, call, options)
+    call.metrics.session_id = active.id
+    if isinstance(active.session, ClientSession):
+        return CompatAttempt(active, active.session, call, options)
     if keyring is None:
         raise TypeError("a session of wire 3 has a keyring")
-    return Attempt3(agreed, agreed.session, call, keyring, options)
+    return NativeAttempt(active, active.session, call, keyring, options)
 
 
 def check_redirect(status: int) -> None:
-    """An unsealed redirect is not followed.
+    """Rejects a redirect without a seal.
 
     Raises:
         RedirectRefused
     """
     if 300 <= status < 400:
-        raise RedirectRefused(status)
+        raise RedirectError(status)
 
 
 def note_answer(metrics: CallMetrics, call: Call, headers: Headers, raw: Iterable[tuple[bytes, bytes]]) -> None:
-    """Fills in what the head of an answer tells."""
+    """Fills in the measurements of the head of an answer."""
     metrics.round_trip_sec = time.monotonic() - call.began
     metrics.server_ms = parse_server_timing(headers.first("Server-Timing"))
     metrics.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw]
 
 
 class StreamSealer:
-    """Seals a caller's stream: a chunk in is a frame out, so that what the source flushes goes on its way. The last frame
-    is an empty one, since nobody knows before the end that a chunk is the last."""
+    """Seals a caller's stream. Each chunk becomes frames at once; the last frame is empty, as no chunk is known to be the
+    last."""
 
     def __init__(self, sealer: FrameSealer, inner: bytes) -> None:
         self._sealer = sealer
         self._inner = inner
 
     def seal(self, chunk: bytes) -> Iterator[bytes]:
-        """The frames of a chunk."""
+        """Yields the frames of a chunk."""
         view = memoryview(chunk)
         while view:
             room = FRAME_MAX - len(self._inner)
@@ -288,12 +296,12 @@ class StreamSealer:
             self._inner, view = b"", view[room:]
 
     def last(self) -> bytes:
-        """The last frame."""
+        """Returns the last frame."""
         return self._sealer.seal(self._inner, True)
 
 
 class StreamOpener:
-    """Opens an answer's stream as it comes."""
+    """Opens the stream of an answer, chunk by chunk."""
 
     def __init__(
         self, opener: FrameOpener, sealed: bytes | None, has_no_body: bool, answer_max: int | None, metrics: CallMetrics
@@ -304,7 +312,7 @@ class StreamOpener:
         self.inner: InnerHeaders | None = None
 
     def begin(self) -> list[bytes]:
-        """What the headers alone hold of the body."""
+        """Returns the parts of the body that the headers hold."""
         if self._sealed is None:
             return []
         parts = self._feed(self._sealed)
@@ -312,19 +320,19 @@ class StreamOpener:
         return parts
 
     def feed(self, data: bytes) -> list[bytes]:
-        """What a chunk of the sealed body holds. `inner` is there once the first frame was opened.
+        """Returns the parts of the body in a chunk of the sealed one. The first frame sets `inner`.
 
         Raises:
-            Refused: as the stream has it; `body_too_large` beyond the bound.
+            ProtocolError: as the stream has it; `body_too_large` beyond the bound.
         """
         if not data:
             return []
         if self._has_no_body:
-            raise Refused("header_invalid", X_SEALED)
+            raise ProtocolError("header_invalid", X_SEALED)
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                raise Refused("body_too_large")
+                raise ProtocolError("body_too_large")
         return self._feed(data)
 
     def _feed(self, data: bytes) -> list[bytes]:
@@ -337,9 +345,9 @@ class StreamOpener:
         return [frame for frame in frames if frame]
 
     def finish(self) -> None:
-        """Says that nothing more comes.
+        """Ends the stream.
 
         Raises:
-            Refused: `stream_truncated`.
+            ProtocolError: `stream_truncated`.
         """
         self._opener.finish()

@@ -1,4 +1,4 @@
-"""What a call cost."""
+"""Measurements of calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _all_ms(steps: dict[str, float]) -> dict[str, float]:
 
 @dataclass(slots=True)
 class SessionMetrics:
-    """What agreeing a session cost, or renewing it.
+    """Measurements of agreeing or renewing a session.
 
     Attributes:
         round_trip_sec: all of it, in seconds.
@@ -57,7 +57,7 @@ class SessionMetrics:
 
 @dataclass(slots=True)
 class CallMetrics:
-    """What one call cost: `response.extensions["sealway"]`.
+    """Measurements of one call: `response.extensions["sealway"]`.
 
     Attributes:
         wire, suite, session_id: of the session that it went in.

@@ -1,6 +1,6 @@
-"""Connections that keep a call's deadline.
+"""Connections that keep the timeouts of a call.
 
-The library below gives every read of a head or of a body the same timeout, so that a peer which drips bytes outlasts it.
+httpcore gives every read of a head or of a body the same timeout, so that a peer which drips bytes outlasts it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, Final
 import httpcore
 import httpx
 
-from .deadline import StepTimeout
+from .timer import StepTimeout
 
-#: Bytes that are handed on at once, so that the time is looked at in between.
+#: Bytes of one write: the timer is checked before each.
 _WRITE_MAX: Final = 65_536
 
 
@@ -23,7 +23,7 @@ def _left(timeout: float | None, error: type[Exception]) -> float | None:
         return timeout
     left = timeout.left_sec()
     if left <= 0:
-        raise error("the call's deadline passed")
+        raise error("the time of the call is over")
     return left
 
 
@@ -77,8 +77,8 @@ class _Backend(httpcore.NetworkBackend):
         self._inner.sleep(seconds)
 
 
-def keep_deadlines(transport: httpx.BaseTransport) -> None:
-    """Has the connections of httpx's own transport keep deadlines. Of another one each read alone is bounded."""
+def keep_timeouts(transport: httpx.BaseTransport) -> None:
+    """Makes the connections of httpx's own transport keep timeouts. Of another transport each read alone is bounded."""
     pool = getattr(transport, "_pool", None)
     backend = getattr(pool, "_network_backend", None)
     if isinstance(backend, httpcore.NetworkBackend) and not isinstance(backend, _Backend):

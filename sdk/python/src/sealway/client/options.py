@@ -1,8 +1,8 @@
-"""How a client behaves: what its transports are made with."""
+"""Options of a client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -11,22 +11,33 @@ from .. import check
 from ..crypto.suite import DEFAULT_SUITES, Suite, is_supported
 from ..errors import UsageError
 from ..session.claim import WINDOW_MS
+from ..session.compat.init import PATHS, Family
 from ..wire.identifier import is_client_id
+from .metrics import CallMetrics
+from .timer import TIMEOUTS
 from .trust import FirstUse, Pins, Root, Trust
 
-DEADLINE_SEC: Final = 60.0
-ANSWER_MAX: Final = 8 * 1024 * 1024
+BODY_MAX: Final = 16 * 1024 * 1024
+#: Former names of options.
+_RENAMED: Final = {
+    "deadline_sec": "total_timeout_sec",
+    "request_max": "request_max_bytes",
+    "answer_max": "answer_max_bytes",
+    "prove": "proof",
+    "is_anonymous": f'init_path="{PATHS[Family.ANONYMOUS]}"',
+    "is_v1": f'init_path="{PATHS[Family.V1]}"',
+}
 
 
 def origin_of(url: Any, name: str = "url") -> str:
-    """Scheme, host and port of a URL without a path. `name` is the option's, for errors.
+    """Returns scheme, host and port of a URL without a path. `name` is the option's, for errors.
 
     Raises:
         UsageError: for anything else.
     """
     check.text(name, url, "http(s)://host:port, without a path")
     # The URL is not shown: it may hold a secret.
-    wrong = UsageError(f"{name} is no service's: give http(s)://host:port, without a path")
+    wrong = UsageError(f"{name} is not the URL of a service: give http(s)://host:port, without a path")
     try:
         parts = urlsplit(url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -40,64 +51,95 @@ def origin_of(url: Any, name: str = "url") -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Options:
-    """How a client behaves.
+    """Options of a client.
 
-    Attributes:
-        trust: whose word is taken for who the service is; needed on wire 3.
+    Attributes (None switches a timeout off):
+        trust: verification of the service's identity: `Pins`, `Root` or `FirstUse`; needed on wire 3.
+        authority_url: where sessions are agreed and identity keys published; by default the service's URL.
+        connect_timeout_sec: seconds to connect, TCP and TLS.
+        head_timeout_sec: seconds from the last sent part of the request to the answer's head, its first frame included.
+        total_timeout_sec: seconds for the whole call: agreement, retries, request and the answer's body. None for a stream
+            without an end.
+        idle_timeout_sec: seconds between two parts of a streamed answer, and for each part of a request.
+        answer_max_bytes: the longest sealed body of an answer. None for no bound, on wire 3.
+        request_max_bytes: the longest body of a request that is not a stream.
+        authorization: returns the value of `Authorization` (`Bearer …`, `DPoP …`) for each init. `AsyncTransport` awaits an
+            async function.
+        proof: returns a DPoP proof (RFC 9449) for a hash, the `init_hash` of `spec/session-3.md#who-the-client-is`, which
+            the proof carries in base64url; on wire 3. `AsyncTransport` awaits an async function.
+        ttl_sec: the life of sessions to ask for, in seconds; by default the service's.
+        client_id: name of the client, 1 to 256 characters of printable ASCII without a vertical bar. Wire 1 has none.
+        suites: suites of wire 3, in order of preference. Those that the `cryptography` package lacks are left out.
         wire: 1, 2 or 3.
-        client_id: 1 to 256 characters of printable ASCII without a vertical bar; wire 1 has none.
-        suites: of wire 3, the one liked most first. Those that the library below lacks are left out.
-        ttl_sec: how long a session should last, in seconds; the server bounds it.
-        authorization: the value of `Authorization` at an init.
-        prove: makes a DPoP proof (RFC 9449) of a value, the `init_hash` of `spec/session-3.md#who-the-client-is`, which
-            the proof carries in base64url; for `Authorization: DPoP …` on wire 3.
-        deadline_sec: a whole call's time, its answer's body included, in seconds; None for streams without an end. A call
-            may bring its own: `extensions={"sealway_deadline_sec": …}`.
-        request_max: bytes of a request's body that is not streamed.
-        answer_max: bytes of an answer's sealed body; None for none, on wire 3 where a caller streams.
-        window_ms: how far an answer's stamp may be from this clock on wires 1 and 2, in milliseconds.
-        is_anonymous: wire 1 alone: the anonymous family of sessions.
-        is_v1: wire 2 alone: inits go to `/v1/session/init`.
+        init_path: path of inits on wires 1 and 2.
+        window_ms: the largest difference between an answer's timestamp and this machine's clock on wires 1 and 2.
+        on_metrics: receives the measurements of each call when its answer has ended, or the call has failed.
+
+    The timeouts and `answer_max_bytes` of one call: `extensions={"sealway_total_timeout_sec": None}`.
     """
 
     trust: Trust | None = None
-    wire: int = 3
+    authority_url: str | None = None
+    connect_timeout_sec: float | None = 10.0
+    head_timeout_sec: float | None = 30.0
+    total_timeout_sec: float | None = 60.0
+    idle_timeout_sec: float | None = 60.0
+    answer_max_bytes: int | None = BODY_MAX
+    request_max_bytes: int = BODY_MAX
+    authorization: Callable[[], str | Awaitable[str]] | None = None
+    proof: Callable[[bytes], str | Awaitable[str]] | None = None
+    ttl_sec: int | None = None
     client_id: str = "sealway-python"
     suites: tuple[Suite, ...] = DEFAULT_SUITES
-    ttl_sec: int | None = None
-    authorization: str | None = None
-    prove: Callable[[bytes], str] | None = None
-    deadline_sec: float | None = DEADLINE_SEC
-    request_max: int = ANSWER_MAX
-    answer_max: int | None = ANSWER_MAX
+    wire: int = 3
+    init_path: str = PATHS[Family.SESSION]
     window_ms: int = WINDOW_MS
-    is_anonymous: bool = False
-    is_v1: bool = False
+    on_metrics: Callable[[CallMetrics], None] | None = None
+
+    def __new__(cls, **given: Any) -> Options:
+        """Rejects former names, which `__init__` does not know."""
+        check.renamed(given, _RENAMED)
+        return object.__new__(cls)
 
     def __post_init__(self) -> None:
         check.wants(self.wire in (1, 2, 3) and not isinstance(self.wire, bool), "wire", self.wire, "1, 2 or 3")
         if self.wire == 3 and self.trust is None:
-            raise UsageError("wire 3 needs trust: Pins, Root or FirstUse; without it anybody could answer an init")
+            raise UsageError("wire 3 needs trust: give Pins, Root or FirstUse; else any machine could answer an init")
         is_trust = self.trust is None or isinstance(self.trust, (Pins, Root, FirstUse))
         check.wants(is_trust, "trust", self.trust, "Pins, Root or FirstUse")
+        if self.authority_url is not None:
+            origin_of(self.authority_url, "authority_url")
+        for name in TIMEOUTS:
+            check_timeout(name, getattr(self, name))
+        check_answer_max(self.answer_max_bytes, self.wire)
+        check.number("request_max_bytes", self.request_max_bytes, 0, "bytes", is_whole=True)
+        for name in ("authorization", "proof", "on_metrics"):
+            check.callback(name, getattr(self, name), "a function, or None", is_optional=True)
+        check.number("ttl_sec", self.ttl_sec, 0, "whole seconds, or None", is_whole=True, is_optional=True)
         is_id = isinstance(self.client_id, str) and is_client_id(self.client_id)
         check.wants(is_id, "client_id", self.client_id, "1 to 256 characters of printable ASCII without a vertical bar")
         suites = check.listed("suites", self.suites, "a tuple of Suite")
         check.wants(all(isinstance(each, Suite) for each in suites), "suites", self.suites, "a tuple of Suite")
         if self.wire == 3 and not self.usable_suites():
-            raise UsageError("suites: none is offered that the library below has; P256 works everywhere")
-        check.number("ttl_sec", self.ttl_sec, 0, "whole seconds, or None", is_whole=True, is_optional=True)
-        check.text("authorization", self.authorization, "the value of Authorization, or None", is_optional=True)
-        check.callback("prove", self.prove, "a function, or None", is_optional=True)
-        check.number("deadline_sec", self.deadline_sec, 0.001, "seconds above 0, or None", is_optional=True)
-        check.number("request_max", self.request_max, 0, "bytes", is_whole=True)
-        check.number("answer_max", self.answer_max, 1, "bytes", is_whole=True, is_optional=True)
+            raise UsageError("suites: the cryptography package has none of them; P256 works everywhere")
+        check.text("init_path", self.init_path, "a path, which begins with /")
+        wire = {PATHS[Family.ANONYMOUS]: 1, PATHS[Family.V1]: 2}.get(self.init_path, self.wire)
+        if not self.init_path.startswith("/") or wire != self.wire:
+            raise UsageError(f"init_path: {self.init_path} is not a path of inits on wire {self.wire}")
         check.number("window_ms", self.window_ms, 1, "milliseconds", is_whole=True)
-        if self.answer_max is None and self.wire != 3:
-            raise UsageError("answers of wires 1 and 2 are read whole and need a bound")
-        if (self.is_anonymous and self.wire != 1) or (self.is_v1 and self.wire != 2):
-            raise UsageError("anonymous sessions are of wire 1, /v1 is of wire 2")
 
     def usable_suites(self) -> tuple[Suite, ...]:
-        """The suites that are offered."""
+        """Returns the suites that the client offers."""
         return tuple(suite for suite in self.suites if is_supported(suite))
+
+
+def check_timeout(name: str, value: Any) -> None:
+    """Checks one of `TIMEOUTS`."""
+    check.number(name, value, 0.001, "seconds above 0, or None", is_optional=True)
+
+
+def check_answer_max(value: Any, wire: int) -> None:
+    """Checks the bound of answers."""
+    check.number("answer_max_bytes", value, 1, "bytes, or None", is_whole=True, is_optional=True)
+    if value is None and wire != 3:
+        raise UsageError("answer_max_bytes is None: answers of wires 1 and 2 are read whole and need a bound")

@@ -1,155 +1,186 @@
-"""What the sync and the async transport share: nothing in here waits."""
+"""The parts that the sync and the async transport share. Nothing here waits."""
 
 from __future__ import annotations
 
 import threading
-import time
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
 from .. import check
 from ..errors import UsageError
-from ..session.old.call import ClientSession
+from ..session.compat.call import ClientSession
 from ..wire.header import SEALING, Headers
-from .agreed import Agreed
-from .deadline import timeouts
-from .establish import Agreement, Ask, Flow, establish_old
+from .active import ActiveSession
+from .establish import Agreement, Flow, Request, establish_compat
 from .exchange import Call, StreamOpener, check_call
 from .metrics import CallMetrics
-from .options import Options, origin_of
+from .options import Options, check_answer_max, check_timeout, origin_of
+from .timer import TIMEOUTS, Timer
 from .trust import Keyring
 
-#: Of an old wire's answer, what is not the plaintext's.
+#: Headers of a compat answer that are not of its plaintext.
 _OF_SEALED_ANSWER = SEALING | {"content-type", "content-length", "content-encoding", "transfer-encoding"}
+
+#: Former names of a transport's arguments.
+RENAMED = {"server_url": "url", "session_url": "Options.authority_url"}
 
 
 class Parts:
-    """A client's settings and the session in use. Whoever is given a session holds it, and releases it."""
+    """The options of a client and its session in use. A caller that receives a session releases it after use."""
 
-    def __init__(self, server_url: str, session_url: str | None, options: Options) -> None:
+    def __init__(self, url: str, options: Options) -> None:
         check.wants(isinstance(options, Options), "options", options, "sealway.Options(trust=…)")
         self.options = options
-        self.server_origin = origin_of(server_url, "server_url")
-        self.session_origin = self.server_origin if session_url is None else origin_of(session_url, "session_url")
+        self.service_origin = origin_of(url)
+        authority = options.authority_url
+        self.authority_origin = self.service_origin if authority is None else origin_of(authority, "authority_url")
         self.keyring: Keyring | None = None
         if options.wire == 3 and options.trust is not None:
-            self.keyring = Keyring(options.trust, self.session_origin)
-        self.agreed: Agreed | None = None
-        # For moments: nobody waits for the network while holding it.
+            self.keyring = Keyring(options.trust, self.authority_origin)
+        self.active: ActiveSession | None = None
+        # Held for moments: never while waiting for the network.
         self._lock = threading.Lock()
 
-    def usable(self) -> Agreed | None:
-        """The session in use, unless it is about to end."""
+    def usable(self) -> ActiveSession | None:
+        """Returns the session in use, held, unless it is about to end."""
         with self._lock:
-            agreed = self.agreed
-            if agreed is None or not agreed.is_usable():
+            active = self.active
+            if active is None or not active.is_usable():
                 return None
-            agreed.hold()
-            return agreed
+            active.hold()
+            return active
 
-    def renewable(self) -> Agreed | None:
-        """The session in use, if it has not ended."""
+    def renewable(self) -> ActiveSession | None:
+        """Returns the session in use, held, if it can be renewed."""
         with self._lock:
-            agreed = self.agreed
-            if self.keyring is None or agreed is None or agreed.left_sec() <= 0:
+            active = self.active
+            if self.keyring is None or active is None or active.left_sec() <= 0:
                 return None
-            agreed.hold()
-            return agreed
+            active.hold()
+            return active
 
-    def establish(self, old: Agreed | None) -> Flow:
-        """How to come to a session, by renewing `old` if there is one."""
+    def establish(self, previous: ActiveSession | None) -> Flow[ActiveSession]:
+        """Agrees a session; renews `previous` if there is one."""
         if self.keyring is None:
-            return establish_old(self.options)
-        return Agreement(self.options, self.keyring).establish(old)
+            return establish_compat(self.options)
+        return Agreement(self.options, self.keyring).establish(previous)
 
-    def use(self, agreed: Agreed) -> None:
+    def use(self, active: ActiveSession) -> None:
         """Takes a new session into use."""
         with self._lock:
-            agreed.hold()
-            old, self.agreed = self.agreed, agreed
-            if old is not None:
-                old.retire()
+            active.hold()
+            previous, self.active = self.active, active
+            if previous is not None:
+                previous.retire()
 
     def forget(self, id: str) -> None:
-        """Has the next call begin with another session than this one; a later one stays in use."""
+        """Takes this session out of use; a later one stays."""
         with self._lock:
-            agreed = self.agreed
-            if agreed is not None and agreed.id == id:
-                self.agreed = None
-                agreed.retire()
+            active = self.active
+            if active is not None and active.id == id:
+                self.active = None
+                active.retire()
 
-    def remove(self) -> Agreed | None:
+    def remove(self) -> ActiveSession | None:
         """Takes the session out of use. Calls that began in it finish in it."""
         with self._lock:
-            agreed, self.agreed = self.agreed, None
-            if agreed is not None:
-                agreed.hold()
-                agreed.retire()
-            return agreed
+            active, self.active = self.active, None
+            if active is not None:
+                active.hold()
+                active.retire()
+            return active
 
     def call(self, request: httpx.Request) -> Call:
-        """What a request asks for.
+        """Returns the call of a request.
 
         Raises:
-            UsageError: for what cannot be sealed, and for another origin: a redirect could lead anywhere.
+            UsageError: for a request that cannot be sealed, for wrong `extensions`, and for another origin than the
+                service's: a redirect could lead anywhere.
         """
         url, options = request.url, self.options
-        if origin_of(f"{url.scheme}://{url.netloc.decode('ascii')}") != self.server_origin:
-            raise UsageError("this transport seals for one service alone, and the URL is another's")
+        if origin_of(f"{url.scheme}://{url.netloc.decode('ascii')}") != self.service_origin:
+            raise UsageError(
+                f"url: this transport seals for {self.service_origin} alone; make another one for another origin"
+            )
         is_whole = isinstance(request.stream, httpx.ByteStream)
         check_call(request.method, request.headers.raw, options.wire, not is_whole)
         body = b"".join(request.stream) if isinstance(request.stream, httpx.ByteStream) else None
-        if body is not None and len(body) > options.request_max:
-            raise UsageError("the request's body is over request_max")
-        deadline_sec = request.extensions.get("sealway_deadline_sec", options.deadline_sec)
-        deadline = None if deadline_sec is None else time.monotonic() + deadline_sec
+        if body is not None and len(body) > options.request_max_bytes:
+            raise UsageError(
+                f"content: {len(body)} bytes are over request_max_bytes, which is {options.request_max_bytes}"
+            )
+        limits, answer_max = self._limits(request.extensions)
         return Call(
             request.method,
             url.raw_path.decode("latin-1"),
             request.headers.raw,
             body,
-            deadline,
-            deadline_sec or 0.0,
+            Timer(limits, request.extensions),
             CallMetrics(options.wire),
+            answer_max,
+            options.on_metrics,
         )
 
-    def request_of(self, ask: Ask, extensions: dict[str, Any], call: Call) -> httpx.Request:
-        """What a conversation wants sent, as a request."""
-        steps = timeouts(extensions, call.deadline, call.deadline_sec)
+    def _limits(self, extensions: Mapping[str, Any]) -> tuple[dict[str, float | None], int | None]:
+        """Returns timeouts and the bound of the answer: those of the options, but for those of one call."""
+        limits: dict[str, Any] = {name: getattr(self.options, name) for name in (*TIMEOUTS, "answer_max_bytes")}
+        for extension, value in extensions.items():
+            prefix, separator, name = extension.partition("sealway_")
+            if prefix or not separator:
+                continue
+            if name not in limits:
+                known = ", ".join(f"sealway_{each}" for each in limits)
+                raise UsageError(f"extensions: {extension} is unknown: give one of {known}")
+            limits[name] = value
+            if name in TIMEOUTS:
+                check_timeout(extension, value)
+            else:
+                check_answer_max(value, self.options.wire)
+        return limits, limits.pop("answer_max_bytes")
+
+    def call_without_request(self) -> Call:
+        """Returns a call that ends the session."""
+        limits, answer_max = self._limits({})
+        return Call("", "", [], b"", Timer(limits, {}), CallMetrics(3), answer_max)
+
+    def request_of(self, request: Request, call: Call) -> httpx.Request:
+        """Returns a request to the authority in the form of httpx."""
         return httpx.Request(
-            ask.method,
-            self.session_origin + ask.path,
-            headers=ask.headers,
-            content=ask.body if ask.method == "POST" else None,
-            extensions={"timeout": steps},
+            request.method,
+            self.authority_origin + request.path,
+            headers=request.headers,
+            content=request.body if request.method == "POST" else None,
+            extensions={"timeout": call.timer.steps()},
         )
 
     def response_of(
         self, opener: StreamOpener, status: int, stream: httpx.SyncByteStream | httpx.AsyncByteStream, call: Call
     ) -> httpx.Response:
-        """The answer that was inside."""
+        """Returns the answer inside the seal."""
         return httpx.Response(
             status, headers=list(opener.inner or ()), stream=stream, extensions={"sealway": call.metrics}
         )
 
-    def old_response_of(self, status: int, headers: Headers, raw: Any, plaintext: bytes, call: Call) -> httpx.Response:
-        """The answer of an old wire: what was inside has no headers of its own."""
+    def compat_response_of(
+        self, status: int, headers: Headers, raw: Any, plaintext: bytes, call: Call
+    ) -> httpx.Response:
+        """Returns the answer of wire 1 or 2: its plaintext has no headers of its own."""
         kept = [(name, value) for name, value in raw if name.lower().decode("latin-1") not in _OF_SEALED_ANSWER]
         return httpx.Response(status, headers=kept, content=plaintext, extensions={"sealway": call.metrics})
 
 
-def is_three(agreed: Agreed) -> bool:
-    """Whether a session is of wire 3."""
-    return not isinstance(agreed.session, ClientSession)
+def is_native(active: ActiveSession) -> bool:
+    """Returns True for a session of wire 3."""
+    return not isinstance(active.session, ClientSession)
 
 
 def wire_request(
     request: httpx.Request, attempt_headers: list[tuple[str, str]], content: Any, call: Call
 ) -> httpx.Request:
-    """The sealed request: nothing of the caller's is outside but its host."""
-    steps = timeouts(request.extensions, call.deadline, call.deadline_sec)
-    extensions = {**request.extensions, "timeout": steps}
+    """Returns the sealed request. Of the caller's headers only `Host` stays outside on wire 3."""
+    extensions = {**request.extensions, "timeout": call.timer.steps()}
     if isinstance(content, bytes) and not content and call.method in ("GET", "HEAD", "DELETE"):
         content = None
     return httpx.Request(call.method, request.url, headers=attempt_headers, content=content, extensions=extensions)

@@ -2,182 +2,201 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import httpx
 
 from .. import check
-from ..errors import DeadlineExceeded, Refused, SealwayError
+from ..errors import ProtocolError, SealwayError, UsageError
 from ..wire.header import Headers
-from .agreed import Agreed
-from .deadline import check_left, left_sec
-from .establish import TOLD_MAX, Ask, Told, end_three
-from .exchange import Attempt3, Call, StreamOpener, begin_attempt, check_redirect, headers_of, host_of, note_answer
-from .explain import about
-from .metrics import CallMetrics, SessionMetrics, parse_server_timing
-from .network import keep_deadlines
+from .active import ActiveSession
+from .establish import RESPONSE_MAX, Flow, Request, Response, delete_session
+from .exchange import Call, NativeAttempt, StreamOpener, begin_attempt, check_redirect, headers_of, note_answer
+from .failure import stage
+from .metrics import SessionMetrics, parse_server_timing
+from .network import keep_timeouts
 from .options import Options
-from .parts import Parts, is_three, wire_request
+from .parts import RENAMED, Parts, is_native, wire_request
+from .timer import READING, WAIT
 
 T = TypeVar("T")
 
 
 class Transport(httpx.BaseTransport):
-    """Seals what an `httpx.Client` sends to one service, and opens what comes back.
+    """Seals the requests of an `httpx.Client` to one service, and opens the answers.
 
         transport = sealway.Transport("https://api.example", sealway.Options(trust=sealway.Pins(["…"])))
         with httpx.Client(transport=transport) as client:
             client.post("https://api.example/transaction/purchase", json={…})
 
-    A session is agreed at the first call, once for all that wait for it, and renewed before its end. Safe to use from
-    several threads.
+    The first call agrees a session, once for all callers that wait for it; a later one renews it before its end. Safe to
+    use from several threads.
     """
 
     def __init__(
-        self,
-        server_url: str,
-        options: Options,
-        *,
-        session_url: str | None = None,
-        inner: httpx.BaseTransport | None = None,
+        self, url: str, options: Options, *, inner: httpx.BaseTransport | None = None, **unknown: Never
     ) -> None:
-        """For the service at `server_url`; sessions are agreed at `session_url`, by default the same. `inner` sends.
+        """Seals for the service at `url`. `inner` sends; by default httpx's own transport.
 
         Raises:
-            UsageError: for URLs with a path, and for a file of trust that cannot be read.
+            UsageError: for a URL with a path, and for a trust store that cannot be read.
         """
-        self._parts = Parts(server_url, session_url, options)
+        check.unknown("Transport", unknown, RENAMED)
+        self._parts = Parts(url, options)
         is_inner = inner is None or callable(getattr(inner, "handle_request", None))
         check.wants(is_inner, "inner", inner, "a transport of httpx, or None")
         self._inner = inner or httpx.HTTPTransport()
-        keep_deadlines(self._inner)
+        keep_timeouts(self._inner)
         self._lock = threading.Lock()
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Sends a request within a seal.
+        """Seals a request, sends it and opens the answer.
 
         Raises:
-            SealwayError: of a kind that says what went wrong.
-            httpx.TransportError: of the inner transport.
+            SealwayError: with the stage of the call; an error of the network is an `httpx.TransportError` too.
         """
         call = self._parts.call(request)
-        with about(self._parts.server_origin, call):
-            return self._handle(request, call)
+        try:
+            with stage("call", self._parts.service_origin, call):
+                return self._handle(request, call)
+        except BaseException:
+            call.report()
+            raise
 
     def _handle(self, request: httpx.Request, call: Call) -> httpx.Response:
         while True:
-            agreed = self._session(request.extensions, call)
+            active = self._session(call)
             try:
-                response = self._attempt(agreed, request, call)
+                response = self._attempt(active, request, call)
             finally:
-                agreed.release()
+                active.release()
             if response is not None:
                 return response
 
-    def _attempt(self, agreed: Agreed, request: httpx.Request, call: Call) -> httpx.Response | None:
-        """Sends a call in a session: its answer, or None to send it again."""
-        options = self._parts.options
-        attempt = begin_attempt(agreed, call, self._parts.keyring, options)
+    def _attempt(self, active: ActiveSession, request: httpx.Request, call: Call) -> httpx.Response | None:
+        """Sends a call in a session. Returns its answer, or None to send it again."""
+        attempt = begin_attempt(active, call, self._parts.keyring, self._parts.options)
         content: Any = attempt.body
-        if isinstance(attempt, Attempt3) and attempt.body is None:
+        if isinstance(attempt, NativeAttempt) and attempt.body is None:
             content = _sealed(attempt, request)
-        sent = wire_request(request, attempt.headers, content, call)
         began = time.monotonic()
-        response = self._inner.handle_request(sent)
+        response = self._send(wire_request(request, attempt.headers, content, call), call)
         call.metrics.http_sec += time.monotonic() - began
         try:
             headers = headers_of(response)
             note_answer(call.metrics, call, headers, response.headers.raw)
             if attempt.is_sealed(headers):
-                if isinstance(attempt, Attempt3):
-                    return self._opened(attempt, response, headers, call)
-                body = _read(response, options.answer_max, call)
+                if isinstance(attempt, NativeAttempt):
+                    return self._open(attempt, response, headers, call)
+                call.timer.enter(READING)
+                body = _read(response, call.answer_max, call)
                 plaintext = attempt.open_whole(response.status_code, headers, body)
                 response.close()
-                return self._parts.old_response_of(response.status_code, headers, response.headers.raw, plaintext, call)
+                call.report()
+                return self._parts.compat_response_of(
+                    response.status_code, headers, response.headers.raw, plaintext, call
+                )
             check_redirect(response.status_code)
-            body = _read(response, TOLD_MAX, call)
+            body = _read(response, RESPONSE_MAX, call)
         except BaseException:
             response.close()
             raise
         response.close()
-        verdict = attempt.judge(Told(host_of(sent), response.status_code, headers, body))
+        verdict = attempt.judge(Response(response.status_code, headers, body))
         if verdict.is_session_over:
-            self._parts.forget(agreed.id)
+            self._parts.forget(active.id)
         if not verdict.is_again:
             raise verdict.error
         return None
 
-    def _opened(self, attempt: Attempt3, response: httpx.Response, headers: Headers, call: Call) -> httpx.Response:
+    def _open(self, attempt: NativeAttempt, response: httpx.Response, headers: Headers, call: Call) -> httpx.Response:
         opener = attempt.open(response.status_code, headers)
         source, ready = response.iter_raw(), opener.begin()
-        # The head of the answer is in the first frame.
+        # The headers of the answer are in its first frame.
         while opener.inner is None:
-            check_left(call.deadline, call.deadline_sec)
+            call.timer.check()
             data = next(source, None)
             if data is None:
                 opener.finish()
-                raise Refused("stream_truncated")
+                raise ProtocolError("stream_truncated")
             ready += opener.feed(data)
-        stream = _Opened(opener, response, source, ready, call, self._parts.server_origin)
+        call.timer.enter(READING)
+        stream = _AnswerStream(opener, response, source, ready, call, self._parts.service_origin)
         return self._parts.response_of(opener, response.status_code, stream, call)
+
+    def _send(self, request: httpx.Request, call: Call) -> httpx.Response:
+        """Sends a request and returns the head of its answer."""
+        callers_trace = request.extensions.get("trace")
+
+        def trace(event: str, info: dict[str, Any]) -> None:
+            call.timer.note(event)
+            if callers_trace is not None:
+                callers_trace(event, info)
+
+        request.extensions["trace"] = trace
+        call.timer.enter(WAIT)
+        call.timer.check()
+        return self._inner.handle_request(request)
 
     # --- Sessions
 
-    def _session(self, extensions: dict[str, Any], call: Call) -> Agreed:
-        """The session in use, held; a new one if there is none that lasts."""
+    def _session(self, call: Call) -> ActiveSession:
+        """Returns the session in use, held; agrees one if none lasts."""
         parts = self._parts
-        agreed = parts.usable()
-        if agreed is not None:
-            return agreed
+        active = parts.usable()
+        if active is not None:
+            return active
         began = time.monotonic()
-        # Whoever waits here waits for another's exchange, and no longer than its own deadline.
-        left = left_sec(call.deadline)
-        if not self._lock.acquire(timeout=min(left, threading.TIMEOUT_MAX)):
-            raise DeadlineExceeded(call.deadline_sec)
-        try:
-            # Another thread may have been faster.
-            agreed = parts.usable()
-            if agreed is None:
-                old = parts.renewable()
-                try:
-                    with about(parts.session_origin, call):
-                        agreed = self._carry(parts.establish(old), extensions, call)
-                finally:
-                    if old is not None:
-                        old.release()
-                parts.use(agreed)
-        finally:
-            self._lock.release()
-            call.metrics.session_sec += time.monotonic() - began
-        return agreed
+        call.timer.enter(WAIT)
+        with stage("agreement", parts.authority_origin, call):
+            # Another caller may be agreeing: this one waits no longer than its own timeout.
+            if not self._lock.acquire(timeout=min(call.timer.joint_left_sec(), threading.TIMEOUT_MAX)):
+                raise call.timer.error()
+            try:
+                active = parts.usable()
+                if active is None:
+                    previous = parts.renewable()
+                    try:
+                        active = self._carry(parts.establish(previous), call)
+                    finally:
+                        if previous is not None:
+                            previous.release()
+                    parts.use(active)
+            finally:
+                self._lock.release()
+                call.metrics.session_sec += time.monotonic() - began
+        return active
 
-    def _carry(self, flow: Generator[Ask, Told, T], extensions: dict[str, Any], call: Call) -> T:
-        """Carries a conversation to its end."""
+    def _carry(self, flow: Flow[T], call: Call) -> T:
+        """Sends the requests of an agreement, and calls its functions, to its end."""
         metrics = SessionMetrics()
         began = time.monotonic()
         try:
-            ask = next(flow)
+            step = next(flow)
             while True:
-                request = self._parts.request_of(ask, extensions, call)
+                if not isinstance(step, Request):
+                    step = flow.send(_result(step()))
+                    continue
+                request = self._parts.request_of(step, call)
                 asked = time.monotonic()
-                response = self._inner.handle_request(request)
+                response = self._send(request, call)
                 try:
                     check_redirect(response.status_code)
-                    body = _read(response, TOLD_MAX, call)
+                    body = _read(response, RESPONSE_MAX, call)
                 except SealwayError as error:
-                    ask = flow.throw(error)
+                    step = flow.throw(error)
                     continue
                 finally:
                     response.close()
                     metrics.http_sec += time.monotonic() - asked
-                told = Told(host_of(request), response.status_code, headers_of(response), body)
-                metrics.server_ms = parse_server_timing(told.headers.first("Server-Timing"))
-                ask = flow.send(told)
+                headers = headers_of(response)
+                metrics.server_ms = parse_server_timing(headers.first("Server-Timing"))
+                step = flow.send(Response(response.status_code, headers, body))
         except StopIteration as done:
             metrics.round_trip_sec = time.monotonic() - began
             metrics.crypto_sec["agree"] = max(0.0, metrics.round_trip_sec - metrics.http_sec)
@@ -186,34 +205,40 @@ class Transport(httpx.BaseTransport):
             return result
 
     def end_session(self) -> None:
-        """Has the service forget the session, if there is one; the next call agrees another. Sessions of wires 1 and 2
-        end by themselves.
+        """Ends the session at the authority, if there is one; the next call agrees another. Sessions of wires 1 and 2 end
+        by themselves.
 
         Raises:
-            SealwayError, httpx.TransportError
+            SealwayError
         """
-        agreed = self._parts.remove()
-        if agreed is None:
+        active = self._parts.remove()
+        if active is None:
             return
         try:
-            if is_three(agreed) and agreed.left_sec() > 0:
-                deadline_sec = self._parts.options.deadline_sec or 0.0
-                deadline = time.monotonic() + deadline_sec if deadline_sec else None
-                call = Call("", "", [], b"", deadline, deadline_sec, CallMetrics(3))
-                with about(self._parts.session_origin, call):
-                    self._carry(end_three(agreed), {}, call)
+            if is_native(active) and active.left_sec() > 0:
+                call = self._parts.call_without_request()
+                with stage("agreement", self._parts.authority_origin, call):
+                    self._carry(delete_session(active), call)
         finally:
-            agreed.release()
+            active.release()
 
     def close(self) -> None:
         """Closes connections and wipes the session's keys."""
-        agreed = self._parts.remove()
-        if agreed is not None:
-            agreed.release()
+        active = self._parts.remove()
+        if active is not None:
+            active.release()
         self._inner.close()
 
 
-def _sealed(attempt: Attempt3, request: httpx.Request) -> Iterator[bytes]:
+def _result(value: Any) -> Any:
+    if inspect.isawaitable(value):
+        if inspect.iscoroutine(value):
+            value.close()
+        raise UsageError("authorization and proof: an async function is for AsyncTransport alone")
+    return value
+
+
+def _sealed(attempt: NativeAttempt, request: httpx.Request) -> Iterator[bytes]:
     sealer = attempt.sealed_chunks()
     if isinstance(request.stream, httpx.SyncByteStream):
         for chunk in request.stream:
@@ -222,19 +247,19 @@ def _sealed(attempt: Attempt3, request: httpx.Request) -> Iterator[bytes]:
 
 
 def _read(response: httpx.Response, most: int | None, call: Call) -> bytes:
-    """A body within a bound."""
+    """Reads a body of at most `most` bytes."""
     parts, length = [], 0
     for chunk in response.iter_raw():
         parts.append(chunk)
         length += len(chunk)
         if most is not None and length > most:
-            raise Refused("body_too_large")
-        check_left(call.deadline, call.deadline_sec)
+            raise ProtocolError("body_too_large")
+        call.timer.check()
     return b"".join(parts)
 
 
-class _Opened(httpx.SyncByteStream):
-    """The body of an answer, opened as it comes. One that ends early is an error."""
+class _AnswerStream(httpx.SyncByteStream):
+    """The body of an answer, opened as it arrives. One that ends early is an error."""
 
     def __init__(
         self,
@@ -249,15 +274,15 @@ class _Opened(httpx.SyncByteStream):
         self._call, self._origin = call, origin
 
     def __iter__(self) -> Iterator[bytes]:
-        call = self._call
-        with about(self._origin, call):
+        with stage("call", self._origin, self._call):
             yield from self._ready
             self._ready = []
             for data in self._source:
                 yield from self._opener.feed(data)
-                check_left(call.deadline, call.deadline_sec)
+                self._call.timer.check()
             self._opener.finish()
 
     def close(self) -> None:
         with suppress(RuntimeError):
             self._response.close()
+        self._call.report()

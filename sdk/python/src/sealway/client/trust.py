@@ -1,22 +1,20 @@
-"""Whose word a client takes for who the service is: `spec/session-3.md#identity-keys`. It sends nothing."""
+"""Verification of a service's identity: `spec/session-3.md#identity-keys`. Nothing here sends."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Never
 
 from .. import check
 from ..crypto.p256 import check_point, key_id
-from ..errors import Refused, UsageError
-from ..session.three.key_set import KeySet, parse_key_set
-from ..session.three.message import InitAnswer
+from ..errors import ProtocolError, UsageError
+from ..session.native.key_set import KeySet, parse_key_set
+from ..session.native.message import InitAnswer
 from ..wire.encoding import decode_base64, encode_base64
 from ..wire.identifier import is_key_id
-from .kept import change, read
+from .trust_store import TrustStore
 
 PINS_MAX: Final = 16
 
@@ -26,13 +24,13 @@ def _public_key(text: Any, name: str = "pins") -> bytes:
     try:
         public = decode_base64(text)
         check_point(public)
-    except (ValueError, Refused):
+    except (ValueError, ProtocolError):
         raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)") from None
     return public
 
 
 class Pins:
-    """These identity keys and no others: key ids or public keys in base64, 1 to 16."""
+    """Trusts these identity keys and no others: key ids or public keys in base64, 1 to 16."""
 
     def __init__(self, pins: Iterable[str]) -> None:
         self.keys: dict[str, bytes | None] = {}
@@ -49,25 +47,30 @@ class Pins:
 
 
 class Root:
-    """The keys that this root says. `state` is a file that keeps when the newest set was issued, so that an older one is
-    not taken after a restart."""
+    """Trusts the identity keys in key sets that this root signs. `store` keeps the time of the newest set, so that an older
+    one is rejected after a restart."""
 
-    def __init__(self, public_key: str, state: Path | None = None) -> None:
+    def __init__(self, public_key: str, store: TrustStore | None = None, **unknown: Never) -> None:
+        check.unknown("Root", unknown, {"state": "store=FileTrustStore(path)"})
         check.text("public_key", public_key, "the root's public key in base64")
-        check.file("state", state)
+        _check_store(store)
         self.public: Final = _public_key(public_key.strip(), "public_key")
-        self.state: Final = state
+        self.store: Final = store
 
 
-@dataclass(frozen=True, slots=True)
 class FirstUse:
-    """What is met at first use, kept in this file; in memory alone without one. Who stands in between at the first use
-    is not found out."""
+    """Trusts the service that it meets first, and keeps its identity keys in `store`; without a store in memory alone. A
+    machine in the middle of the first use is not detected."""
 
-    file: Path | None = None
+    def __init__(self, store: TrustStore | None = None, **unknown: Never) -> None:
+        check.unknown("FirstUse", unknown, {"file": "store=FileTrustStore(path)"})
+        _check_store(store)
+        self.store: Final = store
 
-    def __post_init__(self) -> None:
-        check.file("file", self.file)
+
+def _check_store(store: Any) -> None:
+    is_store = store is None or all(callable(getattr(store, name, None)) for name in ("read", "change"))
+    check.wants(is_store, "store", store, "a TrustStore, such as FileTrustStore(path), or None")
 
 
 Trust = Pins | Root | FirstUse
@@ -87,13 +90,13 @@ class Keyring:
         if isinstance(trust, Pins):
             self._keys = {id: public for id, public in trust.keys.items() if public is not None}
         elif isinstance(trust, Root):
-            issued = read(trust.state, origin).get("issued_ms")
+            issued = _read(trust.store, origin).get("issued_ms")
             self._issued_ms = issued if isinstance(issued, int) else None
         else:
-            self._keys = _keys(trust.file, read(trust.file, origin))
+            self._keys = _keys(trust.store, _read(trust.store, origin))
 
     def pinned_ids(self) -> tuple[str, ...]:
-        """What is sent as `pinned_key_ids`."""
+        """Returns the member `pinned_key_ids` of an init."""
         if isinstance(self._trust, Pins):
             return tuple(sorted(self._trust.keys))
         if isinstance(self._trust, Root):
@@ -102,25 +105,24 @@ class Keyring:
             return tuple(sorted(self._keys))[:PINS_MAX]
 
     def key(self, id: str, server_time_ms: int, now_ms: int) -> bytes | None:
-        """The key with this id, if it is trusted to have signed at `server_time_ms`, which its answer says, as far as it is
-        known already."""
+        """Returns the key with this id, if it is known and trusted to sign at `server_time_ms`, the time of its answer."""
         with self._lock:
             if isinstance(self._trust, Root):
                 return self._set.live(id, server_time_ms, now_ms) if self._set is not None else None
             return self._keys.get(id)
 
     def may_learn(self, id: str) -> bool:
-        """Whether a key set could make this key trusted."""
+        """Returns True if a key set could make this key trusted."""
         if isinstance(self._trust, Pins):
             return id in self._trust.keys
         return isinstance(self._trust, Root) or not self.pinned_ids()
 
     def look_up(self, id: str, data: bytes, server_time_ms: int, now_ms: int) -> bytes | None:
-        """The key with this id of a key set, if the set makes it trusted. At first use the signature with this very key
-        is still to come.
+        """Returns the key with this id of a key set, if the set makes it trusted. At first use the signature with it is
+        verified later.
 
         Raises:
-            Refused: as `spec/session-3.md#identity-keys` has it.
+            ProtocolError: as `spec/session-3.md#identity-keys` has it.
         """
         found = parse_key_set(data)
         if isinstance(self._trust, Root):
@@ -135,7 +137,7 @@ class Keyring:
         return public
 
     def retired(self, key_set: Any, now_ms: int) -> bool:
-        """What a `key_retired` is good for: whether it holds new keys on the word of a root that is pinned."""
+        """Takes the key set of a `key_retired`. Returns True if the trusted root signed it."""
         if not isinstance(self._trust, Root) or not isinstance(key_set, dict):
             return False
         self._take(self._trust, parse_key_set(json.dumps(key_set).encode()), now_ms)
@@ -150,26 +152,26 @@ class Keyring:
                 issued = kept.get("issued_ms")
                 if isinstance(issued, int) and issued > found.issued_ms:
                     self._issued_ms = issued
-                    raise Refused("key_untrusted")
+                    raise ProtocolError("key_untrusted")
                 return {"issued_ms": found.issued_ms}
 
-            if root.state is not None:
-                change(root.state, self._origin, newest)
+            if root.store is not None:
+                root.store.change(self._origin, newest)
             self._issued_ms, self._set = found.issued_ms, found
 
     def wants_set(self, answer: InitAnswer) -> bool:
-        """Whether a verified answer names keys that are to be kept and are not known."""
+        """Returns True if a verified answer names keys that are to be kept and are not known."""
         return isinstance(self._trust, FirstUse) and any(id not in self._keys for id in answer.key_ids)
 
     def remember(self, answer: InitAnswer, identity: bytes, data: bytes | None) -> None:
-        """Keeps what was met at first use: the keys that a verified answer names, from a key set if there is one.
+        """Keeps the keys that a verified answer names, at first use; from a key set if there is one.
 
         Raises:
-            Refused: for a key set that is none; `key_untrusted` where another process met another service here.
+            ProtocolError: for a key set that is none; `key_untrusted` where another process met another service here.
         """
         if not isinstance(self._trust, FirstUse):
             return
-        file = self._trust.file
+        store = self._trust.store
         found = parse_key_set(data) if data is not None else None
         with self._lock:
 
@@ -187,22 +189,26 @@ class Keyring:
 
             def checked(kept: dict[str, Any]) -> dict[str, Any]:
                 # Another process may have met the service since this one read the file.
-                known = _keys(file, kept)
+                known = _keys(store, kept)
                 if known and answer.key_id not in known:
                     self._keys = known
-                    raise Refused("key_untrusted")
+                    raise ProtocolError("key_untrusted")
                 self._keys = merged(known)
                 return {id: encode_base64(key) for id, key in self._keys.items()}
 
-            if file is None:
+            if store is None:
                 self._keys = merged({})
             elif merged({}) != self._keys:
-                change(file, self._origin, checked)
+                store.change(self._origin, checked)
 
 
-def _keys(file: Path | None, kept: dict[str, Any]) -> dict[str, bytes]:
-    """The keys of an origin, as a file has them."""
+def _read(store: TrustStore | None, origin: str) -> dict[str, Any]:
+    return {} if store is None else store.read(origin)
+
+
+def _keys(store: TrustStore | None, kept: dict[str, Any]) -> dict[str, bytes]:
+    """Returns the keys of an entry of a store."""
     keys = {id: _public_key(str(text)) for id, text in kept.items()}
     if any(key_id(public) != id for id, public in keys.items()):
-        raise UsageError(f"{file} holds a key under another's id: restore it, or remove it to trust anew")
+        raise UsageError(f"{store} holds a key under the id of another one: restore it, or remove it to trust anew")
     return keys

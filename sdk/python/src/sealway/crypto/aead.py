@@ -7,7 +7,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ..errors import Refused
+from ..errors import ProtocolError
 
 KEY_LEN: Final = 32
 IV_LEN: Final = 12
@@ -34,12 +34,12 @@ class Aes256Gcm:
         """The plaintext.
 
         Raises:
-            Refused: `unsealable`.
+            ProtocolError: `unsealable`.
         """
         try:
             return self._gcm.decrypt(iv, sealed, aad)
         except InvalidTag:
-            raise Refused("unsealable") from None
+            raise ProtocolError("unsealable") from None
 
     def __repr__(self) -> str:
         return "Aes256Gcm(redacted)"

@@ -39,5 +39,5 @@ def expand(prk: Bytes, info: bytes, length: int = HASH_LEN) -> bytes:
 
 
 def is_equal(one: Bytes, other: Bytes) -> bool:
-    """Whether both are the same, in time that does not depend on where they differ."""
+    """Compares in time that does not depend on the place of a difference."""
     return hmac.compare_digest(one, other)

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from ..errors import Refused
+from ..errors import ProtocolError
 from .digest import sha256
 
 POINT_LEN: Final = 65
@@ -41,18 +41,18 @@ def _point(data: bytes) -> ec.EllipticCurvePublicKey:
         or int.from_bytes(data[1:33], "big") >= _FIELD
         or int.from_bytes(data[33:], "big") >= _FIELD
     ):
-        raise Refused("public_key_invalid")
+        raise ProtocolError("public_key_invalid")
     try:
         return ec.EllipticCurvePublicKey.from_encoded_point(_CURVE, data)
     except ValueError:
-        raise Refused("public_key_invalid") from None
+        raise ProtocolError("public_key_invalid") from None
 
 
 def check_point(data: bytes) -> None:
     """Checks that these are the 65 bytes of a point on the curve.
 
     Raises:
-        Refused: `public_key_invalid`.
+        ProtocolError: `public_key_invalid`.
     """
     _point(data)
 
@@ -75,7 +75,7 @@ class KeyPair:
         """The shared x-coordinate, 32 bytes.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         return self._private.exchange(_ECDH, _point(peer))
 
@@ -89,7 +89,7 @@ class KeyPair:
 
 
 class Signer(Protocol):
-    """What signs for an identity; the private key may be elsewhere."""
+    """The signer of an identity; the private key may be elsewhere."""
 
     @property
     def public(self) -> bytes:
@@ -100,13 +100,13 @@ class Signer(Protocol):
 
 
 def verify(public: bytes, message: bytes, signature: bytes) -> bool:
-    """Whether this is the key's ES256 signature of the message."""
+    """Returns True for the key's ES256 signature of the message."""
     if len(signature) != SIGNATURE_LEN:
         return False
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:], "big")
     try:
         _point(public).verify(encode_dss_signature(r, s), message, _ES256)
-    except (InvalidSignature, Refused):
+    except (InvalidSignature, ProtocolError):
         return False
     return True
 

@@ -31,7 +31,7 @@ class Secret:
         return self._data
 
     def made(self, make: Callable[[bytearray], T]) -> T:
-        """What `make` makes of the bytes, made once and let go of when they are wiped.
+        """Returns what `make` derives from the bytes; derived once, and released when they are wiped.
 
         Raises:
             ValueError: if they were wiped.

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import mlkem, x25519
 
-from ..errors import Refused
+from ..errors import ProtocolError
 from .p256 import POINT_LEN, KeyPair
 
 KEM_KEY_LEN: Final = 1184
@@ -19,14 +19,14 @@ X25519_LEN: Final = 32
 
 
 class Suite(StrEnum):
-    """How a key is agreed; each with HKDF-SHA256 and AES-256-GCM."""
+    """A key agreement, with HKDF-SHA256 and AES-256-GCM."""
 
     X25519MLKEM768 = "X25519MLKEM768"
     SECP256R1MLKEM768 = "SecP256r1MLKEM768"
     P256 = "P256"
 
 
-#: What a client offers unless told otherwise, the one it likes most first.
+#: The suites of a client by default, in order of preference.
 DEFAULT_SUITES: Final = (Suite.X25519MLKEM768, Suite.SECP256R1MLKEM768, Suite.P256)
 
 #: Makes ciphertext and secret for an encapsulation key that was checked; it draws, so its owner is outside of here.
@@ -62,7 +62,7 @@ class SeedKemKey:
 
 
 def is_supported(suite: Suite) -> bool:
-    """Whether the library below has what the suite needs; builds on an old OpenSSL have no ML-KEM."""
+    """Returns True if `cryptography` has the suite; builds on an older OpenSSL have no ML-KEM."""
     if suite is Suite.P256:
         return True
     try:
@@ -79,7 +79,7 @@ def choose(client: Iterable[str], server: Sequence[str]) -> str | None:
 
 def _split(data: bytes, *lengths: int) -> list[bytes]:
     if len(data) != sum(lengths):
-        raise Refused("public_key_invalid", "share")
+        raise ProtocolError("public_key_invalid", "share")
     parts, at = [], 0
     for length in lengths:
         parts.append(data[at : at + length])
@@ -98,7 +98,7 @@ class _X25519:
         try:
             return self._private.exchange(x25519.X25519PublicKey.from_public_bytes(peer))
         except ValueError:  # the all-zero secret
-            raise Refused("public_key_invalid", "share") from None
+            raise ProtocolError("public_key_invalid", "share") from None
 
 
 class PrivateKeys:
@@ -115,7 +115,7 @@ class PrivateKeys:
         self._kem = None if suite is Suite.P256 else kem
 
     def client_share(self) -> bytes:
-        """What the client sends."""
+        """The share of the client."""
         if self._kem is not None and self._x25519 is not None:
             return self._kem.public + self._x25519.public
         if self._p256 is None:
@@ -126,7 +126,7 @@ class PrivateKeys:
         """The secret, of the server's share.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         if self._kem is not None and self._x25519 is not None:
             ciphertext, point = _split(share, KEM_CIPHERTEXT_LEN, X25519_LEN)
@@ -142,7 +142,7 @@ class PrivateKeys:
         """The server's share and the secret, of the client's share.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         if self._x25519 is not None:
             key, point = _split(share, KEM_KEY_LEN, X25519_LEN)
@@ -169,4 +169,4 @@ def _check_kem_key(key: bytes) -> None:
     try:
         mlkem.MLKEM768PublicKey.from_public_bytes(key)
     except ValueError:
-        raise Refused("public_key_invalid", "share") from None
+        raise ProtocolError("public_key_invalid", "share") from None

@@ -2,10 +2,10 @@
 variant of this package; its driver, and the application behind it, need not know which one a request speaks.
 
     headers - Exchange.begin -> session_id - Exchange.session -> Opening, Stream
-    body - Stream.read, Stream.end -> pieces, the first of them - Opening.open -> Unreplayed[PlainRequest]
-    the session again - Opening.readmit; the store's Fresh - Unreplayed.release -> PlainRequest(inner, first, reply)
+    body - Stream.read, Stream.end -> pieces, the first of them - Opening.open -> ReplayGuard[PlainRequest]
+    the session again - Opening.readmit; the store's Admission - ReplayGuard.release -> PlainRequest(inner, first, reply)
     the application's answer - Reply.answer -> AnswerSeal
 
-A refusal, at whichever step, is an error; `Rejection.answer` is all that the client is told of it. Pure: time and
+A refusal at any step is an error; `Rejection.answer` is all that the client receives of it. Pure: time and
 randomness come as arguments, and nothing here waits, draws or connects.
 """

@@ -1,4 +1,4 @@
-"""Reasons for which a server refuses a sealed request, beside the wire's own (`Refused`) and a store's."""
+"""Reasons for which a server refuses a sealed request, beside the wire's own (`ProtocolError`) and a store's."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _REASONS: Final = {
 
 
 class Refusal(SealwayError):
-    """A reason to refuse a request; with `Refused`, `StoreFull` and `StoreUnavailable` these are all. The log has its code,
-    the client is told a coarser word by `Rejection.answer`."""
+    """A reason to refuse a request beside `ProtocolError`, `StoreFull` and `StoreUnavailable`. The log has its code;
+    the client receives the coarser word of `Rejection.answer`."""
 
     def __init__(self, code: str) -> None:
         self.code = code

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ..errors import Refused, SealwayError
-from ..session.three.problem import CONTENT_TYPE, encode_problem
+from ..errors import ProtocolError, SealwayError
+from ..session.native.problem import CONTENT_TYPE, encode_problem
 
 #: The methods that wires 1 and 2 allow.
 METHODS: Final = b"POST, OPTIONS"
@@ -63,7 +63,7 @@ class ErrorAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A refusal, and what is told of it."""
+    """A refusal, and the answer to the client."""
 
     refusal: SealwayError
 
@@ -73,7 +73,7 @@ class Rejection:
         if form is Form.PLAIN:
             body = json.dumps({"error": error}, separators=(",", ":")).encode("ascii")
         else:
-            more = self.refusal.proof if isinstance(self.refusal, Refused) else {}
+            more = self.refusal.proof if isinstance(self.refusal, ProtocolError) else {}
             status, body = encode_problem(problem, **more)
         headers = [
             (b"content-type", form.value.encode("ascii")),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import Refused
+from ..errors import ProtocolError
 from ..session.claim import SessionRecord
-from ..session.old.call import ParsedCall, content_type_of
-from ..session.three.call import OCTETS, SEALED_MAX, Pairs, ParsedRequest, is_bodiless
-from ..session.three.stream import FrameSealer
+from ..session.compat.call import ParsedCall, content_type_of
+from ..session.native.call import OCTETS, SEALED_MAX, Pairs, ParsedRequest, is_bodiless
+from ..session.native.stream import FrameSealer
 from ..wire.encoding import encode_base64
 from ..wire.header import X_SEALED
 from ..wire.identifier import ANSWER_PREFIX
@@ -55,7 +55,7 @@ class AnswerSeal:
             return [*headers, ("Content-Type", content_type_of(self._call.wire))], sealed
         try:
             head = encode_inner(inner)
-        except Refused:
+        except ProtocolError:
             raise Refusal("unanswered") from None
         content_type = "" if self.is_bodyless else OCTETS
         headers, self._sealer = self._call.seal_answer(self._record, self.status, content_type, stamp, nonce)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import Refused
-from ..session.claim import SessionRecord, Unreplayed
-from ..session.old.call import BODY_MAX_ANONYMOUS, ParsedCall, parse_call
-from ..session.three.call import ParsedRequest, parse_request
-from ..session.three.problem import clock_members
-from ..session.three.schedule import s2c_of
+from ..errors import ProtocolError
+from ..session.claim import ReplayGuard, SessionRecord
+from ..session.compat.call import BODY_MAX_ANONYMOUS, ParsedCall, parse_call
+from ..session.native.call import ParsedRequest, parse_request
+from ..session.native.problem import clock_members
+from ..session.native.schedule import s2c_of
 from ..wire.header import X_IDEMPOTENCY_KEY, X_KID, X_SEAL, Headers, compat_wire_of
 from ..wire.inner import InnerHeaders, decode_inner
 from .refusal import Refusal
@@ -57,7 +57,7 @@ class Exchange:
         `now_ms`, on wire 3 at most five minutes.
 
         Raises:
-            Refused: as the tables have it; `session_unknown` for what is no session id.
+            ProtocolError: as the tables have it; `session_unknown` for what is no session id.
             Refusal: `method`.
         """
         is_native = X_SEAL in headers
@@ -76,7 +76,8 @@ class Exchange:
         """Takes the session that a store found, if the request may use it: its body is read next.
 
         Raises:
-            Refused: `session_unknown`, `session_expired`, `wire_mismatch`, `client_mismatch`, `timestamp_outside_window`.
+            ProtocolError: `session_unknown`, `session_expired`, `wire_mismatch`, `client_mismatch`,
+                `timestamp_outside_window`.
         """
         record = _checked(self._call, found, self._now_ms, self._window_ms)
         opener = self._call.opener(record) if isinstance(self._call, ParsedRequest) else None
@@ -106,11 +107,11 @@ class Opening:
             return stream
         return min(whole, BODY_MAX_ANONYMOUS) if self.record.is_anonymous else whole
 
-    def open(self, first: bytes) -> Unreplayed[PlainRequest]:
+    def open(self, first: bytes) -> ReplayGuard[PlainRequest]:
         """Opens the request by the first piece of its stream. It stays shut until its claim is admitted.
 
         Raises:
-            Refused: `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`; `inner_headers_invalid`.
+            ProtocolError: `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`; `inner_headers_invalid`.
         """
         inner: InnerHeaders | None = None
         if isinstance(self._call, ParsedCall):
@@ -119,7 +120,7 @@ class Opening:
             inner, at = decode_inner(first)
             plaintext = first[at:]
         request = PlainRequest(inner, plaintext, Reply(self.record, self._call))
-        return Unreplayed(self._call.claim(self._window_ms), request)
+        return ReplayGuard(self._call.claim(self._window_ms), request)
 
     # SPEC session-3.md#sealed-requests
     def readmit(self, found: SessionRecord | None, now_ms: int) -> None:
@@ -127,7 +128,7 @@ class Opening:
         the session may have ended, and a store forgotten an earlier claim. `found` is the session as the store has it now.
 
         Raises:
-            Refused: as `Exchange.session`.
+            ProtocolError: as `Exchange.session`.
         """
         _checked(self._call, found, now_ms, self._window_ms)
 
@@ -136,13 +137,13 @@ def _checked(
     call: ParsedCall | ParsedRequest, found: SessionRecord | None, now_ms: int, window_ms: int
 ) -> SessionRecord:
     if found is None or found.id != call.session_id:
-        raise Refused("session_unknown")
+        raise ProtocolError("session_unknown")
     try:
         call.check_session(found, now_ms, window_ms)
-    except Refused as refused:
+    except ProtocolError as refused:
         if refused.code != "timestamp_outside_window" or found.wire != 3:
             raise
         # Only a server that has the session's keys can prove its time.
         proof = clock_members(found.key.made(s2c_of), call.nonce, call.stamp, now_ms)
-        raise Refused(refused.code, proof=proof) from None
+        raise ProtocolError(refused.code, proof=proof) from None
     return found

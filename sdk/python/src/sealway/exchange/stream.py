@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..errors import Refused
-from ..session.three.call import sealed_header
-from ..session.three.stream import FrameOpener
+from ..errors import ProtocolError
+from ..session.native.call import sealed_header
+from ..session.native.stream import FrameOpener
 from ..wire.header import X_SEALED, Headers
 
 
@@ -32,11 +32,11 @@ class Stream:
         """The pieces that this completes.
 
         Raises:
-            Refused: `frame_invalid`, `unsealable`; `header_invalid` for a byte beside a stream that is in a header: there
-                is no telling which of the two was meant. The stream is of no use then.
+            ProtocolError: `frame_invalid`, `unsealable`; `header_invalid` for a byte beside a stream in a header, as either
+                could be meant. The stream cannot be read on then.
         """
         if self._is_in_header and data:
-            raise Refused("header_invalid", X_SEALED)
+            raise ProtocolError("header_invalid", X_SEALED)
         if self._opener is None:
             self._last += data
             return []
@@ -49,7 +49,7 @@ class Stream:
         """The pieces that are left; the body has ended.
 
         Raises:
-            Refused: as `read`, `stream_truncated`.
+            ProtocolError: as `read`, `stream_truncated`.
         """
         is_in_header, self._is_in_header = self._is_in_header, False
         pieces = self.read(sealed_header(self._headers) or b"") if is_in_header else []

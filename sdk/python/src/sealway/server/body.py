@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import anyio
 
-from ..errors import Refused, SealwayError
+from ..errors import ProtocolError, SealwayError
 from ..exchange.refusal import Refusal
 from ..wire.header import Headers
 from .room import Holding
@@ -38,7 +38,7 @@ async def in_time() -> AsyncIterator[None]:
         raise Refusal("body_too_slow") from None
 
 
-class Disconnected(Exception):
+class Disconnect(Exception):
     """The peer is gone: nobody hears an answer."""
 
 
@@ -57,17 +57,17 @@ class Body:
         """Bounds the body, before a byte of it is read.
 
         Raises:
-            Refused: `body_too_large` for one that says that it is longer.
+            ProtocolError: `body_too_large` for one that says that it is longer.
         """
         self._left = most
         if self._declared > most:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
 
     async def next(self) -> bytes:
         """The next chunk; empty at the end, and where a chunk is.
 
         Raises:
-            Refused: `body_too_large`.
+            ProtocolError: `body_too_large`.
             Refusal: `body_too_slow`, `body_no_room`.
             Disconnected
         """
@@ -77,12 +77,12 @@ class Body:
             message = await self._receive()
         if message["type"] == "http.disconnect":
             self.is_done = True
-            raise Disconnected
+            raise Disconnect
         self.is_done = not message.get("more_body", False)
         data = bytes(message.get("body", b""))
         self._left -= len(data)
         if self._left < 0:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
         self.holding.grow(len(data))
         return data
 
@@ -94,7 +94,7 @@ class Body:
             try:
                 while not self.is_done:
                     await self.next()
-            except (SealwayError, Disconnected):
+            except (SealwayError, Disconnect):
                 return
 
     async def gone(self) -> Message:

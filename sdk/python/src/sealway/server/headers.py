@@ -51,23 +51,23 @@ def _is_of_origin(name: bytes) -> bool:
     return name in _OF_ORIGIN or name.startswith(_ORIGIN_PREFIXES)
 
 
-def _is_told(name: bytes, trusts_origin: bool) -> bool:
+def _is_told(name: bytes, trust_forwarded: bool) -> bool:
     """True for a header, of this lower-case name, that says where a request came from and is a trusted proxy's."""
     # In the spelling alone that the proxy writes: what it does not know, it passes on.
-    return trusts_origin and (_is_of_origin(name) or name == _VIA)
+    return trust_forwarded and (_is_of_origin(name) or name == _VIA)
 
 
-def _is_forged(name: bytes, alike: bytes, trusts_origin: bool) -> bool:
+def _is_forged(name: bytes, alike: bytes, trust_forwarded: bool) -> bool:
     """True for a header that only the middleware, or only a trusted proxy, may write."""
     if alike.startswith(_OURS):
         return True
-    return (_is_of_origin(alike) or alike == _VIA) and not _is_told(name.lower(), trusts_origin)
+    return (_is_of_origin(alike) or alike == _VIA) and not _is_told(name.lower(), trust_forwarded)
 
 
-def plain_request(headers: Iterable[tuple[bytes, bytes]], trusts_origin: bool) -> RawHeaders:
+def plain_request(headers: Iterable[tuple[bytes, bytes]], trust_forwarded: bool) -> RawHeaders:
     """Headers without those that are the middleware's alone to say, nor, unless the proxy in front is trusted, those that
     say where a request came from."""
-    return [(name, value) for name, value in headers if not _is_forged(name, _alike(name), trusts_origin)]
+    return [(name, value) for name, value in headers if not _is_forged(name, _alike(name), trust_forwarded)]
 
 
 def _text(value: str) -> bytes:
@@ -94,12 +94,12 @@ def identity_headers(record: SessionRecord) -> RawHeaders:
     return [(name, _text(value)) for name, value in told if value is not None]
 
 
-def unseal_outer(headers: RawHeaders, content_type: str, trusts_origin: bool) -> RawHeaders:
+def unseal_outer(headers: RawHeaders, content_type: str, trust_forwarded: bool) -> RawHeaders:
     """The headers of the request inside a seal that has none of its own, of those outside."""
 
     def stays(name: bytes, alike: bytes) -> bool:
         is_of_seal = alike in _OUTSIDE_ALONE or alike.startswith(b"proxy-")
-        return not (is_of_seal or _is_forged(name, alike, trusts_origin))
+        return not (is_of_seal or _is_forged(name, alike, trust_forwarded))
 
     kept = [(name, value) for name, value in headers if stays(name, _alike(name))]
     type = content_type.encode("ascii")
@@ -107,7 +107,7 @@ def unseal_outer(headers: RawHeaders, content_type: str, trusts_origin: bool) ->
 
 
 # SPEC session-3.md#sealed-requests
-def unseal_inner(outer: RawHeaders, inner: InnerHeaders, trusts_origin: bool) -> RawHeaders:
+def unseal_inner(outer: RawHeaders, inner: InnerHeaders, trust_forwarded: bool) -> RawHeaders:
     """The headers within a seal, and little of those outside, which anybody on the path could have written."""
     within = [
         (name, value)
@@ -117,7 +117,7 @@ def unseal_inner(outer: RawHeaders, inner: InnerHeaders, trusts_origin: bool) ->
     names = {_alike(name) for name, _ in within}
 
     def stays(name: bytes) -> bool:
-        is_told = name in _TRACE or _is_told(name, trusts_origin)
+        is_told = name in _TRACE or _is_told(name, trust_forwarded)
         return is_told or (name in _OUTSIDE_OF_REQUEST and name not in names)
 
     return within + [(name.lower(), value) for name, value in outer if stays(name.lower())]

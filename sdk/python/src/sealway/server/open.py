@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import SealwayError
 from ..exchange.stream import Stream
-from .body import Body, Disconnected, Message, in_time
+from .body import Body, Disconnect, Message, in_time
 
 
 class Reader:
@@ -48,7 +48,7 @@ class Reader:
                 if pieces:
                     self._body.holding.keep(self.stream.waiting)
                 self._ready += pieces
-        except Disconnected:
+        except Disconnect:
             self._is_given = True
             return {"type": "http.disconnect"}
         except SealwayError as error:

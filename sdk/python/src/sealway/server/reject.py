@@ -1,8 +1,9 @@
-"""Refusals on their way to the client and into the log."""
+"""Rejection of requests: the answer to the client, and the report to the log and to `on_refusal`."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from ..errors import SealwayError
 from ..exchange.rejection import ErrorAnswer, Form, Rejection
@@ -12,19 +13,30 @@ from .timing import Timing
 log = logging.getLogger("sealway")
 
 
-def report(wire: int, error: SealwayError) -> None:
-    """Logs the class of a refusal; no value of the request."""
-    log.info("refused a call of wire %d: %s", wire, error.code)
+#: Receives each rejected request: the error, with the code for logs and metrics, and the wire of the request.
+OnRefusal = Callable[[SealwayError, int], None]
 
 
-async def reject(send: Send, wire: int, error: SealwayError, timing: Timing | None = None) -> None:
-    """Reports a refusal and tells the client; by default without the steps that there were, as they say how far it came."""
-    report(wire, error)
+def report(on_refusal: OnRefusal | None, wire: int, error: SealwayError) -> None:
+    """Logs the code of a rejection, and no value of the request."""
+    log.info("rejected a request of wire %d: %s", wire, error.code)
+    if on_refusal is not None:
+        try:
+            on_refusal(error, wire)
+        except Exception as failure:
+            log.warning("on_refusal failed", exc_info=failure)
+
+
+async def reject(
+    on_refusal: OnRefusal | None, send: Send, wire: int, error: SealwayError, timing: Timing | None = None
+) -> None:
+    """Reports a rejection and answers the client. Without `timing` the answer does not show how far the request came."""
+    report(on_refusal, wire, error)
     await send_error(send, Rejection(error).answer(Form.of(wire)), timing or Timing())
 
 
 async def send_error(send: Send, answer: ErrorAnswer, timing: Timing) -> None:
-    """Sends an error."""
+    """Sends an error answer."""
     headers = [*answer.headers, timing.header()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body, "more_body": False})

@@ -11,7 +11,7 @@ from ..exchange.reply import AnswerSeal, Reply
 from .body import Message, Send
 from .headers import RawHeaders, seal_inner, seal_outer, seal_whole
 from .open import Reader
-from .reject import reject, report
+from .reject import OnRefusal, reject, report
 from .timing import Timing
 
 
@@ -19,9 +19,17 @@ class Sealing:
     """The answer to one request."""
 
     def __init__(
-        self, reply: Reply, reader: Reader, most: int, now_ms: Callable[[], int], timing: Timing, send: Send
+        self,
+        reply: Reply,
+        reader: Reader,
+        most: int,
+        now_ms: Callable[[], int],
+        timing: Timing,
+        send: Send,
+        on_refusal: OnRefusal | None,
     ) -> None:
         """`most` bounds the bytes of an answer that is sealed as a whole."""
+        self._on_refusal = on_refusal
         self._reply, self._reader, self._now_ms = reply, reader, now_ms
         self._timing, self._send = timing, send
         self._seal: AnswerSeal | None = None
@@ -50,7 +58,7 @@ class Sealing:
                 self.is_done = self._is_begun = True
                 # All 400s of wires 1 and 2 look the same: a step would say that the request opened.
                 timing = None if refusal.code == "plaintext_rejected" else self._timing
-                await reject(self._send, self._reply.record.wire, refusal, timing)
+                await reject(self._on_refusal, self._send, self._reply.record.wire, refusal, timing)
                 if self._left < 0:
                     raise
 
@@ -85,9 +93,10 @@ class Sealing:
             await self._send({"type": "http.response.body", "body": data, "more_body": not self.is_done})
 
     async def finish(self) -> None:
-        """Tells the client what the application left untold. A stream that broke off is left without its last frame."""
+        """Ends the answer. A stream that broke off has no last frame; without an answer the request is rejected."""
         fault, wire = self._reader.fault, self._reply.record.wire
         if not self._is_begun:
-            await reject(self._send, wire, fault or Refusal("unanswered"), None if fault else self._timing)
+            refusal, timing = fault or Refusal("unanswered"), None if fault else self._timing
+            await reject(self._on_refusal, self._send, wire, refusal, timing)
         elif fault is not None:
-            report(wire, fault)
+            report(self._on_refusal, wire, fault)

@@ -10,17 +10,17 @@ from urllib.parse import quote
 
 import anyio
 
-from ..errors import Refused, SealwayError, StoreUnavailable
+from ..errors import ProtocolError, SealwayError, StoreUnavailable
 from ..exchange.refusal import Refusal
 from ..exchange.reply import Reply
 from ..exchange.request import Exchange, wire_of
 from ..session.claim import SessionRecord
 from ..wire.header import Headers
 from ..wire.inner import InnerHeaders
-from .body import App, Body, Disconnected, Receive, Scope, Send
+from .body import App, Body, Disconnect, Receive, Scope, Send
 from .headers import identity_headers, unseal_inner, unseal_outer
 from .open import Reader
-from .reject import log, reject
+from .reject import OnRefusal, log, reject
 from .room import Holding, Room
 from .route import Route, sent_path
 from .seal import Sealing
@@ -40,7 +40,7 @@ class Settings:
 
     Attributes:
         allow: returns True where a session's client may use a path; None allows all.
-        trusts_origin: True if a trusted proxy says where a request came from, and who its client is, in headers.
+        trust_forwarded: True if the peer in front is a trusted proxy, whose headers name the origin of a request.
         room: for sealed bodies that still arrive.
     """
 
@@ -48,9 +48,15 @@ class Settings:
     window_ms: int
     anonymous_paths: frozenset[str]
     allow: Callable[[SessionRecord, str], bool] | None
-    trusts_origin: bool
+    trust_forwarded: bool
     now_ms: Callable[[], int]
     room: Room
+    body_max: int
+    on_refusal: OnRefusal | None
+
+    def body_max_of(self, route: Route) -> int:
+        """Returns the longest body of a sealed request on a route, in bytes."""
+        return self.body_max if route.body_max_bytes is None else route.body_max_bytes
 
 
 async def serve(
@@ -59,25 +65,26 @@ async def serve(
     """Answers a sealed request: opens it, asks the application once at most, seals what that answers."""
     timing, wire = Timing(), wire_of(headers)
     # A trusted proxy's address is everybody's.
-    remote = None if settings.trusts_origin else (scope.get("client") or (None,))[0]
+    remote = None if settings.trust_forwarded else (scope.get("client") or (None,))[0]
     with closing(Holding(settings.room, remote)) as holding:
         body = Body(receive, headers, holding)
         try:
             reader, inner, reply = await _open(settings, route, headers, scope, body, timing)
-        except Disconnected:
+        except Disconnect:
             return
         except SealwayError as error:
             await body.discard()
-            await reject(send, wire, error)
+            await reject(settings.on_refusal, send, wire, error)
             return
         if inner is None:
-            seen = unseal_outer(scope["headers"], route.content_type, settings.trusts_origin)
+            seen = unseal_outer(scope["headers"], route.content_type, settings.trust_forwarded)
         else:
-            seen = unseal_inner(scope["headers"], inner, settings.trusts_origin)
+            seen = unseal_inner(scope["headers"], inner, settings.trust_forwarded)
         if (length := reader.length()) is not None:
             seen.append((b"content-length", b"%d" % length))
         seen += identity_headers(reply.record)
-        sealing = Sealing(reply, reader, route.answer_max, settings.now_ms, timing, send)
+        most = route.answer_max_bytes
+        sealing = Sealing(reply, reader, most, settings.now_ms, timing, send, settings.on_refusal)
 
         async def ask() -> Exception | None:
             try:
@@ -110,9 +117,10 @@ async def _open(
             raise Refusal("anonymous_path")
     # A coroutine, which is what `allow` returns where it is an async function, allows nothing.
     if settings.allow is not None and settings.allow(opening.record, scope["path"]) is not True:
-        raise Refused("policy")
+        raise ProtocolError("policy")
     timing.lap("session-get")
-    body.limit(opening.body_max(min(route.body_max, settings.room.max), route.body_max))
+    most = settings.body_max_of(route)
+    body.limit(opening.body_max(min(most, settings.room.max), most))
     reader = Reader(body, stream)
     first = await reader.first()
     if opening.is_whole:
@@ -128,7 +136,11 @@ async def _open(
 
 
 async def _asked(ask: Callable[[Question], Awaitable[Answer]], question: Question) -> Answer:
-    """What a store answers. Whatever else it raises than errors of this package says that nobody can tell."""
+    """Returns the answer of a store.
+
+    Raises:
+        StoreUnavailable: for any exception that is not of this package.
+    """
     try:
         return await ask(question)
     except SealwayError:
@@ -169,7 +181,7 @@ async def _unless_over(
         while True:
             await anyio.sleep(LOOK_AGAIN_SEC)
             if not (sealing.is_done and reader.stream.is_done) and await is_over():
-                reader.fault = reader.fault or Refused("session_expired")
+                reader.fault = reader.fault or ProtocolError("session_expired")
                 asking.cancel()
                 return
 

@@ -1,4 +1,4 @@
-"""Where sessions are kept and claims are admitted: `spec/session.md#nonces`, `#nonce-lifetime`."""
+"""Stores of sessions and claims: `spec/session.md#nonces`, `#nonce-lifetime`."""
 
 from __future__ import annotations
 
@@ -8,40 +8,39 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import check
-from ..errors import Refused, StoreFull
-from ..session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
+from ..errors import ProtocolError, StoreFull
+from ..session.claim import WINDOW_MS, Admission, Claim, SessionRecord
 from ..wire.identifier import check_window
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds of the epoch."""
+    """Returns the time of day in milliseconds of the epoch."""
     return time.time_ns() // 1_000_000
 
 
 class SessionStore(Protocol):
-    """What the middleware asks. Every answer comes within a deadline, or is `StoreUnavailable`; an exception
-    that is none of this package's counts as that."""
+    """Sessions and claims for the middleware. An implementation answers within a timeout of its own, or raises
+    `StoreUnavailable`. The middleware takes any exception that is not of this package for that."""
 
     async def session(self, id: str) -> SessionRecord | None:
-        """The session with this id, even one that is over; None if there is none.
+        """Returns the session with this id, even one that has ended; None if there is none.
 
         Raises:
             StoreUnavailable
         """
 
-    async def admit(self, claim: Claim) -> Fresh:
-        """Admits a claim, once among all that ask, at whatever number of processes.
+    async def admit(self, claim: Claim) -> Admission:
+        """Admits a claim once, among all processes that share the store.
 
         Raises:
-            Refused: `replayed`, `timestamp_outside_window`.
-            StoreFull: it holds as many as it may; it never evicts.
+            ProtocolError: `replayed`, `timestamp_outside_window`.
+            StoreFull: it holds as many claims as it may; it never evicts one.
             StoreUnavailable
         """
 
 
 class MemoryStore:
-    """Sessions and claims in this process, for tests and for programs that agree their own sessions. Bounded: a full
-    store refuses. Safe to use from several threads."""
+    """Sessions and claims in this process, for tests. A full store rejects. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -80,16 +79,16 @@ class MemoryStore:
             self._sessions[record.id] = record
 
     def delete(self, id: str) -> bool:
-        """Forgets a session; whether it was there."""
+        """Removes a session. Returns True if it was there."""
         with self._lock:
             return self._sessions.pop(id, None) is not None
 
     async def session(self, id: str) -> SessionRecord | None:
-        """The session with this id."""
+        """Returns the session with this id."""
         with self._lock:
             return self._sessions.get(id)
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Admits a claim once."""
         with self._lock:
             now_ms = self._now_ms()
@@ -97,12 +96,12 @@ class MemoryStore:
             # By the very reading of the clock that claims are forgotten by, before or now.
             check_window(claim.stamp_ms, now_ms, self._window_ms)
             if claim.stamp_ms < self._latest_ms - self._window_ms:
-                raise Refused("timestamp_outside_window")
+                raise ProtocolError("timestamp_outside_window")
             while self._claims and next(iter(self._claims.values())) <= now_ms:
                 del self._claims[next(iter(self._claims))]
             if claim.key in self._claims:
-                raise Refused("replayed")
+                raise ProtocolError("replayed")
             if len(self._claims) >= self._claims_max:
                 raise StoreFull("the store holds as many claims as it may")
             self._claims[claim.key] = now_ms + 2 * self._window_ms + 1
-            return Fresh(claim)
+            return Admission(claim)

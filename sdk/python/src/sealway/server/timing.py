@@ -13,7 +13,7 @@ class Timing:
         self._steps: dict[str, float] = {}
 
     def lap(self, name: str) -> None:
-        """What has passed since the last lap was this step."""
+        """Ends a step; it began at the last lap."""
         now = time.perf_counter()
         self._steps[name] = self._steps.get(name, 0.0) + now - self._last
         self._last = now

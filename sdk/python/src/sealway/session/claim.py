@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from ..crypto.digest import sha256
 from ..crypto.secret import Secret
-from ..errors import Refused
+from ..errors import ProtocolError
 
 WINDOW_MS: Final = 300_000
 
@@ -50,7 +50,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What is to be admitted once.
+    """A claim of a nonce, to be admitted once.
 
     Attributes:
         key: the claim key, 16 bytes.
@@ -65,7 +65,7 @@ class Claim:
     window_ms: int
 
     def expires_ms(self, now_ms: int, lifetime_ms: int = 0) -> int:
-        """When it may first be forgotten; a lifetime below twice the window is raised to it."""
+        """Returns the time from which a store may forget it. A lifetime below twice the window is raised to it."""
         return now_ms + max(lifetime_ms, 2 * self.window_ms) + 1
 
 
@@ -77,8 +77,8 @@ def make_claim(tag: int, scope: str, nonce: str, stamp_ms: int, window_ms: int) 
     return Claim(key, tag == TAG_SEALED, stamp_ms, window_ms)
 
 
-class Fresh:
-    """A store's word that a claim was admitted, to it and to nobody before. Only stores make one."""
+class Admission:
+    """The admission of a claim, which was not admitted before. Only stores make one."""
 
     __slots__ = ("key",)
 
@@ -89,8 +89,8 @@ class Fresh:
 T = TypeVar("T")
 
 
-class Unreplayed(Generic[T]):
-    """What a message held, kept back until a store has admitted its claim."""
+class ReplayGuard(Generic[T]):
+    """The content of a message, released when a store has admitted its claim."""
 
     __slots__ = ("_value", "claim")
 
@@ -98,12 +98,12 @@ class Unreplayed(Generic[T]):
         self.claim: Final = claim
         self._value = value
 
-    def release(self, fresh: Fresh) -> T:
-        """The value.
+    def release(self, fresh: Admission) -> T:
+        """Returns the content.
 
         Raises:
-            Refused: `reservation_mismatch` for another claim's word.
+            ProtocolError: `reservation_mismatch` for the admission of another claim.
         """
         if fresh.key != self.claim.key:
-            raise Refused("reservation_mismatch")
+            raise ProtocolError("reservation_mismatch")
         return self._value

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..errors import Refused, StoreUnavailable
+from ..errors import ProtocolError, StoreUnavailable
 from .claim import Claim
 
 #: Milliseconds that a stamp may be ahead of Redis's clock: what is further ahead a loss of memory could forget.
@@ -15,8 +15,8 @@ AHEAD_MS: Final = 500
 #: Milliseconds that a request waits for its own stamp.
 WAIT_MS_MAX: Final = 2_000
 
-# Redis has this very text, loaded by whoever began the epoch. That it knows it by its hash is the proof that it still has
-# the memory of that time; so it is never loaded from here.
+# Redis has this text from the gateway that began the epoch. Knowing its hash proves that Redis still has the memory of that
+# time, so this client never loads it.
 _SCRIPT = """\
 -- generation GENERATION
 local t = redis.call('TIME')
@@ -58,7 +58,7 @@ class Epoch:
     made_ms: int
 
     def script_sha1(self) -> str:
-        """What the epoch's script is called."""
+        """Returns the SHA-1 of the epoch's script, its name in Redis."""
         text = _SCRIPT.replace("GENERATION", self.generation)
         return hashlib.sha1(text.encode("ascii"), usedforsecurity=False).hexdigest()
 
@@ -102,7 +102,7 @@ def claim_arguments(claim: Claim, token: bytes, lifetime_ms: int) -> tuple[bytes
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the script says.
+    """The answer of the script.
 
     Attributes:
         state: as the table of the specification has it.
@@ -126,14 +126,14 @@ class Answer:
         raise StoreUnavailable("Redis: the answer is not understood")
 
     def is_lost(self) -> bool:
-        """Whether the memory is another one than that of the epoch."""
+        """Returns True if the memory is not that of the epoch."""
         return self.state in ("EPOCH", "CLOCK")
 
     def wait_ms(self, claim: Claim) -> int:
-        """How long the request has to wait before it goes on, if it does; then the epoch is asked for again.
+        """Returns the milliseconds that an admitted request has to wait; the epoch is read again then.
 
         Raises:
-            Refused: `replayed`.
+            ProtocolError: `replayed`.
             StoreUnavailable
         """
         if self.state == "FRESH":
@@ -144,5 +144,5 @@ class Answer:
                 raise StoreUnavailable("Redis: the stamp is too far ahead of its clock")
             return max(1, wait_ms)
         if self.state in ("REPLAYED", "FORGOTTEN") or (self.state == "FLOOR" and self.floor_ms < self.time_ms):
-            raise Refused("replayed")
+            raise ProtocolError("replayed")
         raise StoreUnavailable("Redis: it cannot say that the claim is new")

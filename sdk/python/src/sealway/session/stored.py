@@ -9,7 +9,7 @@ from typing import Final
 
 from ..crypto.aead import IV_LEN, KEY_LEN, TAG_LEN, Aes256Gcm
 from ..crypto.secret import Secret
-from ..errors import Refused
+from ..errors import ProtocolError
 from ..wire.identifier import is_client_id, is_session_id
 from .claim import SessionRecord
 
@@ -94,7 +94,7 @@ def decode_stored(
         aad = b"sealway session row\0" + struct.pack(">H", len(aad)) + aad + head
     try:
         key = kek.open(wrapped[:IV_LEN], wrapped[IV_LEN:], aad)
-    except Refused:
+    except ProtocolError:
         raise ValueError("it does not unwrap") from None
     record = SessionRecord(id, wire, client_id, Secret(key), created_ms, expires_ms, subject, tenant, _AUTHS[auth])
     return StoredRow(record, lineage)

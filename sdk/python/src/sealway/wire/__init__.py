@@ -1,1 +1,1 @@
-"""What crosses the wire: encodings, identifiers, headers, JSON. Pure: no clock, no randomness, no network."""
+"""Bytes on the wire: encodings, identifiers, headers, JSON. Pure: no clock, no randomness, no network."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ..errors import Refused
+from ..errors import ProtocolError
 
 X_KID: Final = "X-Kid"
 X_IDEMPOTENCY_KEY: Final = "X-Idempotency-Key"
@@ -86,25 +86,25 @@ class Headers:
         """The one value of a header that may be absent.
 
         Raises:
-            Refused: `header_invalid` for a repeated one and for bytes beyond printable ASCII and tab, since two readers
-                could take two values from it.
+            ProtocolError: `header_invalid` for a repeated header and for bytes beyond printable ASCII and tab: two readers
+                could read two values.
         """
         values = self._values.get(name.lower())
         if values is None:
             return None
         if len(values) > 1 or _PRINTABLE.fullmatch(values[0]) is None:
-            raise Refused("header_invalid", name)
+            raise ProtocolError("header_invalid", name)
         return values[0]
 
     def single(self, name: str) -> str:
         """The one value of a header that the wire needs.
 
         Raises:
-            Refused: `header_missing`; `header_invalid` as `optional` has it.
+            ProtocolError: `header_missing`; `header_invalid` as `optional` has it.
         """
         value = self.optional(name)
         if not value:
-            raise Refused("header_missing", name)
+            raise ProtocolError("header_missing", name)
         return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from ..errors import Refused
+from ..errors import ProtocolError
 
 KID_PREFIX: Final = "session:"
 #: What an answer's nonce begins with.
@@ -20,17 +20,17 @@ _KEY_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 def is_session_id(text: str) -> bool:
-    """Whether this is `S-` or `A-` and 32 lower-case hexadecimal digits."""
+    """Returns True for `S-` or `A-` and 32 lower-case hexadecimal digits."""
     return _SESSION_ID.fullmatch(text) is not None
 
 
 def is_client_id(text: str) -> bool:
-    """Whether this is 1 to 256 bytes of printable ASCII without the vertical bar."""
+    """Returns True for 1 to 256 bytes of printable ASCII without the vertical bar."""
     return _CLIENT_ID.fullmatch(text) is not None
 
 
 def is_key_id(text: str) -> bool:
-    """Whether this is an identity key's id: 32 lower-case hexadecimal digits."""
+    """Returns True for an identity key's id: 32 lower-case hexadecimal digits."""
     return _KEY_ID.fullmatch(text) is not None
 
 
@@ -42,13 +42,13 @@ def session_id(random: bytes, is_anonymous: bool = False) -> str:
 
 
 def session_of_kid(kid: str) -> str:
-    """What stands behind `session:`, of whatever form.
+    """Returns the text behind `session:`, of any form.
 
     Raises:
-        Refused: `kid_prefix`.
+        ProtocolError: `kid_prefix`.
     """
     if not kid.startswith(KID_PREFIX):
-        raise Refused("kid_prefix")
+        raise ProtocolError("kid_prefix")
     return kid[len(KID_PREFIX) :]
 
 
@@ -56,32 +56,32 @@ def check_nonce(nonce: str, least: int = 1) -> None:
     """Checks form and length of a nonce; `least` is 1 or 16 characters.
 
     Raises:
-        Refused: `nonce_invalid`.
+        ProtocolError: `nonce_invalid`.
     """
     if (_NONCE_16 if least > 1 else _NONCE).fullmatch(nonce) is None:
-        raise Refused("nonce_invalid")
+        raise ProtocolError("nonce_invalid")
 
 
 def check_request_nonce(nonce: str, least: int = 1) -> None:
     """Checks the nonce of a request.
 
     Raises:
-        Refused: `nonce_invalid`, `nonce_reserved`.
+        ProtocolError: `nonce_invalid`, `nonce_reserved`.
     """
     check_nonce(nonce, least)
     # Compared without case, so that no reader anywhere takes an answer, sent back, for a request.
     if nonce[:2].lower() == ANSWER_PREFIX:
-        raise Refused("nonce_reserved")
+        raise ProtocolError("nonce_reserved")
 
 
 def parse_stamp(stamp: str) -> int:
     """Milliseconds of the epoch.
 
     Raises:
-        Refused: `timestamp_invalid`.
+        ProtocolError: `timestamp_invalid`.
     """
     if _STAMP.fullmatch(stamp) is None:
-        raise Refused("timestamp_invalid")
+        raise ProtocolError("timestamp_invalid")
     return int(stamp)
 
 
@@ -89,10 +89,10 @@ def check_window(stamp_ms: int, now_ms: int, window_ms: int) -> None:
     """Both edges of the window are good.
 
     Raises:
-        Refused: `timestamp_outside_window`.
+        ProtocolError: `timestamp_outside_window`.
     """
     if abs(stamp_ms - now_ms) > window_ms:
-        raise Refused("timestamp_outside_window")
+        raise ProtocolError("timestamp_outside_window")
 
 
 class IdempotencyKey(NamedTuple):
@@ -109,9 +109,9 @@ def split_idempotency_key(value: str) -> IdempotencyKey:
     """Two non-empty parts around one dot.
 
     Raises:
-        Refused: `idempotency_key_shape`.
+        ProtocolError: `idempotency_key_shape`.
     """
     parts = value.split(".")
     if len(parts) != 2 or not parts[0] or not parts[1]:
-        raise Refused("idempotency_key_shape")
+        raise ProtocolError("idempotency_key_shape")
     return IdempotencyKey(parts[0], parts[1])

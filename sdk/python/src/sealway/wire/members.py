@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeVar
 
-from ..errors import Refused
+from ..errors import ProtocolError
 from .encoding import decode_base64
 
 #: Levels of nesting that are read.
@@ -42,7 +42,7 @@ def _integer(text: str) -> int | Number:
 
 
 def _depth_exceeds(text: str, most: int) -> bool:
-    """Whether brackets nest deeper, told without recursion. A broken text is the parser's to find."""
+    """Returns True if brackets nest deeper, without recursion. The parser finds malformed text."""
     depth = 0
     for token in _BRACKETS.finditer(text):
         first = token.group()[0]
@@ -64,17 +64,17 @@ def parse_json(data: bytes, is_server: bool = True) -> Any:
     A server also refuses nesting of 128 levels, numbers beyond a double and text that is not UTF-8.
 
     Raises:
-        Refused: `json_invalid`.
+        ProtocolError: `json_invalid`.
     """
     try:
         text = data.decode("utf-8")
         if _depth_exceeds(text, NESTING_MAX):
-            raise Refused("json_invalid")
+            raise ProtocolError("json_invalid")
         value = json.loads(text, parse_float=Number, parse_int=_integer, parse_constant=_no_constant)
     except (ValueError, RecursionError):
-        raise Refused("json_invalid") from None
+        raise ProtocolError("json_invalid") from None
     if is_server and _has_infinity(value):
-        raise Refused("json_invalid")
+        raise ProtocolError("json_invalid")
     return value
 
 
@@ -162,7 +162,7 @@ class Members:
     def __init__(self, value: Any, code: str | None = None) -> None:
         self._code = code
         if not isinstance(value, dict):
-            raise Refused(code or "field_invalid")
+            raise ProtocolError(code or "field_invalid")
         self._members: dict[str, Any] = value
 
     @classmethod
@@ -170,18 +170,18 @@ class Members:
         """The members of a body.
 
         Raises:
-            Refused: `json_invalid`, `field_invalid`, or `code`.
+            ProtocolError: `json_invalid`, `field_invalid`, or `code`.
         """
         try:
             return cls(parse_json(data), code)
-        except Refused as refused:
-            raise Refused(code or refused.code) from None
+        except ProtocolError as refused:
+            raise ProtocolError(code or refused.code) from None
 
     def optional(self, name: str, read: Callable[[Any], T | None]) -> T | None:
         """A member that may be absent or null.
 
         Raises:
-            Refused: if it is there and `read` gives None.
+            ProtocolError: if it is there and `read` gives None.
         """
         value = self._members.get(name)
         if value is None:
@@ -195,13 +195,13 @@ class Members:
         """A member that has to be there.
 
         Raises:
-            Refused: if it is not, or `read` gives None.
+            ProtocolError: if it is not, or `read` gives None.
         """
         found = self.optional(name, read)
         if found is None:
             raise self.fault(name)
         return found
 
-    def fault(self, name: str) -> Refused:
-        """What a fault of this member is."""
-        return Refused(self._code) if self._code else Refused("field_invalid", name)
+    def fault(self, name: str) -> ProtocolError:
+        """Returns the error of this member."""
+        return ProtocolError(self._code) if self._code else ProtocolError("field_invalid", name)

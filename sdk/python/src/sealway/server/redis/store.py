@@ -1,4 +1,4 @@
-"""The store."""
+"""Sessions and claims in Redis."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, Never
 
 import anyio
 from redis.asyncio.connection import ConnectionPool
@@ -17,7 +17,7 @@ from redis.exceptions import NoScriptError, ResponseError
 
 from ... import check, entropy
 from ...errors import StoreUnavailable, UsageError
-from ...session.claim import WINDOW_MS, Claim, Fresh, SessionRecord
+from ...session.claim import WINDOW_MS, Admission, Claim, SessionRecord
 from ...session.epoch import AHEAD_MS, WAIT_MS_MAX, Answer, Epoch, claim_arguments, epoch_of
 from ...session.stored import REVOKED, decode_stored
 from ...wire.identifier import is_session_id
@@ -25,7 +25,7 @@ from ..cache import BriefCache
 from .kek import KeyRing
 from .lines import FAILURES, Line, Lines
 
-DEADLINE_SEC: Final = 0.5
+TIMEOUT_SEC: Final = 0.5
 _JOINED_SEC = 1.0
 _QUERY = re.compile(r"db=[0-9]{1,5}", re.ASCII)
 _PREFIX = re.compile(r"[A-Za-z0-9_.:-]{1,64}", re.ASCII)
@@ -43,7 +43,7 @@ def _pool(url: str, more: dict[str, Any]) -> ConnectionPool:
         url = f"unix://{rest}"
     tls = {"ssl_cert_reqs": "required", "ssl_check_hostname": True} if scheme == "rediss" else {}
     try:
-        # Nothing is told of the library, and no protocol is asked for: the rights of the user may not cover it.
+        # No CLIENT SETINFO and no HELLO: the rights of the user may not cover them.
         return ConnectionPool.from_url(url, protocol=2, driver_info=None, **tls, **more)
     except (ValueError, TypeError):
         raise UsageError("the URL of Redis is not understood") from None
@@ -72,9 +72,10 @@ class RedisStore:
         nonce_lifetime_ms: int = 0,
         postgres_behind: bool = False,
         accept_unauthenticated_rows_until: datetime | None = None,
-        deadline_sec: float = DEADLINE_SEC,
+        timeout_sec: float = TIMEOUT_SEC,
+        **unknown: Never,
     ) -> None:
-        """For the Redis at `url`: `redis://`, `rediss://` (the certificate is verified), `redis+unix://`.
+        """Uses the Redis at `url`: `redis://`, `rediss://` (the certificate is verified), `redis+unix://`.
 
         Args:
             keys: the authority's key-encryption keys.
@@ -84,12 +85,13 @@ class RedisStore:
                 twice the window is raised to it.
             postgres_behind: the authority's store is PostgreSQL and Redis, so that a new epoch knows of what was lost.
             accept_unauthenticated_rows_until: until when sessions of wires 1 and 2 are served whose rows a gateway of an
-                earlier release wrote: whoever can write Redis can change who their clients are. None serves none.
-            deadline_sec: seconds for a question to Redis, connecting included.
+                earlier release wrote: with write access to Redis their clients can be changed. None serves none.
+            timeout_sec: seconds for a question to Redis, connecting included.
 
         Raises:
             UsageError: for a URL or a prefix of another form, and for certificates without TLS.
         """
+        check.unknown("RedisStore", unknown, {"deadline_sec": "timeout_sec"})
         check.text("url", url, "redis://, rediss:// or redis+unix://")
         check.wants(isinstance(keys, KeyRing), "keys", keys, "a KeyRing")
         if not isinstance(prefix, str) or _PREFIX.fullmatch(prefix) is None:
@@ -104,7 +106,7 @@ class RedisStore:
         check.text("password", password, "a password, or None", is_optional=True)
         check.number("window_ms", window_ms, 1, "milliseconds", is_whole=True)
         check.number("nonce_lifetime_ms", nonce_lifetime_ms, 0, "milliseconds", is_whole=True)
-        check.number("deadline_sec", deadline_sec, 0.001, "seconds above 0")
+        check.number("timeout_sec", timeout_sec, 0.001, "seconds above 0")
         is_until = isinstance(accept_unauthenticated_rows_until, (datetime, NoneType))
         what = "a datetime, or None"
         check.wants(is_until, "accept_unauthenticated_rows_until", accept_unauthenticated_rows_until, what)
@@ -123,7 +125,7 @@ class RedisStore:
         self._postgres_behind = postgres_behind
         until = accept_unauthenticated_rows_until
         self._accept_until_ms = 0 if until is None else int(until.timestamp() * 1000)
-        self._deadline_sec = deadline_sec
+        self._timeout_sec = timeout_sec
         self._cache = BriefCache()
         #: Of the epoch that was joined last.
         self._generation: str | None = None
@@ -131,7 +133,7 @@ class RedisStore:
         self._lost_ms = -1
 
     async def session(self, id: str) -> SessionRecord | None:
-        """The session with this id, from Redis or from less than a second ago."""
+        """Returns the session with this id, as of less than a second ago."""
         if not is_session_id(id):
             return None
         known = self._cache.get(id)
@@ -168,7 +170,7 @@ class RedisStore:
                         raise
         raise StoreUnavailable("Redis: it cannot be asked")
 
-    async def admit(self, claim: Claim) -> Fresh:
+    async def admit(self, claim: Claim) -> Admission:
         """Makes a claim, once. When its answer is lost it may have been made, so it is refused."""
         arguments = claim_arguments(claim, entropy.nonce_random()[:8], self._lifetime_ms)
         nonce = f"{{{self._prefix}:0}}:n:".encode("ascii") + claim.key
@@ -185,7 +187,7 @@ class RedisStore:
             if again.state != "OK":
                 raise StoreUnavailable("Redis: the epoch is not in force any more")
             wait_ms = claim.stamp_ms - AHEAD_MS - again.time_ms
-        return Fresh(claim)
+        return Admission(claim)
 
     def _key(self, name: str) -> bytes:
         return f"{{{self._prefix}:0}}:{name}".encode("ascii")
@@ -238,7 +240,7 @@ class RedisStore:
             raise StoreUnavailable("Redis: the epoch cannot be read")
         epoch = epoch_of(*replies)
         if self._generation not in (None, epoch.generation) and not self._postgres_behind:
-            # Whoever began it may not have known of the loss, nor of what was claimed here before.
+            # The gateway that began it may not have known of the loss, nor of the claims before.
             self._lost_ms = max(self._lost_ms, epoch.made_ms + self._window_ms)
         self._generation = epoch.generation
         line.epoch, line.joined_sec = epoch, now
@@ -247,7 +249,7 @@ class RedisStore:
     @asynccontextmanager
     async def _in_time(self) -> AsyncIterator[None]:
         try:
-            with anyio.fail_after(self._deadline_sec):
+            with anyio.fail_after(self._timeout_sec):
                 yield
         except (*FAILURES, TimeoutError) as error:
             raise StoreUnavailable(f"Redis: it cannot be asked: {type(error).__name__}") from None

@@ -9,7 +9,7 @@ from ...crypto.digest import hmac_sha256, sha256
 from ...crypto.p256 import Signer, key_id
 from ...crypto.secret import Secret
 from ...crypto.suite import Encapsulate, PrivateKeys, Suite, choose
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.identifier import session_id
 from ..claim import SessionRecord
 from .message import InitAnswer, InitRequest, signed_message, transcript
@@ -30,13 +30,13 @@ class Identity:
         return key_id(self.signer.public)
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether it may sign now."""
+        """Returns True if the key may sign now."""
         return self.not_before_ms <= now_ms < self.not_after_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
-    """How a client was recognised, and whom."""
+class Caller:
+    """The authenticated client, and the kind of its proof."""
 
     auth: str = "none"
     subject: str | None = None
@@ -45,8 +45,8 @@ class Who:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Draws:
-    """What a server draws for one init: a scalar of P-256 (32 bytes), a private key of X25519 (32), 16 bytes for the
-    id, and what makes an encapsulation."""
+    """The random values of a server for one init: a scalar of P-256 (32 bytes), a private key of X25519 (32), 16 bytes for
+    the id, and the function that encapsulates."""
 
     p256_scalar: bytes
     x25519_private: bytes
@@ -60,12 +60,12 @@ def choose_identity(
     """The key that signs, and the ids of all that are live, the latest first.
 
     Raises:
-        Refused: `key_retired`.
+        ProtocolError: `key_retired`.
     """
     live = sorted((key for key in identities if key.is_live(now_ms)), key=lambda key: -key.not_before_ms)
     pinned = [key for key in live if not request.pinned_key_ids or key.id in request.pinned_key_ids]
     if not pinned:
-        raise Refused("key_retired")
+        raise ProtocolError("key_retired")
     return pinned[0], tuple(key.id for key in live)
 
 
@@ -77,22 +77,22 @@ def accept(
     draws: Draws,
     now_ms: int,
     expires_in_sec: int,
-    who: Who,
+    who: Caller,
     renewed: SessionRecord | None = None,
 ) -> tuple[bytes, SessionRecord]:
     """The answer's body and the session. A renewal has the session that it is about, and no credential.
 
     Raises:
-        Refused: `policy` for a renewal under another name or with a proof, `suite_required`, `key_retired`,
+        ProtocolError: `policy` for a renewal under another name or with a proof, `suite_required`, `key_retired`,
             `public_key_invalid`.
     """
     if renewed is not None:
         if request.client_id != renewed.client_id or request.proof is not None:
-            raise Refused("policy")
-        credential, who = b"", Who(renewed.auth, renewed.subject, renewed.tenant)
+            raise ProtocolError("policy")
+        credential, who = b"", Caller(renewed.auth, renewed.subject, renewed.tenant)
     server_names = tuple(suite.value for suite in suites)
     if choose(request.suites, server_names) != request.suite:
-        raise Refused("suite_required")
+        raise ProtocolError("suite_required")
     identity, key_ids = choose_identity(request, identities, now_ms)
     keys = PrivateKeys(Suite(request.suite), draws.p256_scalar, draws.x25519_private)
     share, secret = keys.server_agree(request.share, draws.encapsulate)

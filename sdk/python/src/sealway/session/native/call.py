@@ -8,7 +8,7 @@ from typing import Final
 
 from ...crypto.digest import sha256
 from ...crypto.secret import Secret
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import decode_base64, field, number, short_fields
 from ...wire.header import X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED, Headers
 from ...wire.identifier import (
@@ -33,7 +33,7 @@ NONCE_LEN_MIN: Final = 16
 #: The widest window that a server may keep, either way: what a client sends again rests on it.
 WINDOW_MS_MAX: Final = 300_000
 OCTETS: Final = "application/octet-stream"
-#: Methods whose requests without a body travel in `X-Sealed`: whoever is in between drops or refuses one.
+#: Methods whose requests without a body travel in `X-Sealed`, as proxies drop or reject their body.
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD", "DELETE"})
 UNSEALED_METHODS: Final = frozenset({"CONNECT", "TRACE", "OPTIONS"})
 
@@ -45,7 +45,7 @@ Pairs = list[tuple[str, str]]
 
 
 def is_bodiless(method: str, status: int) -> bool:
-    """Whether an answer can have no body, so that its stream stands in `X-Sealed`."""
+    """Returns True for an answer that cannot have a body, so that its stream is in `X-Sealed`."""
     return method == "HEAD" or status in (204, 205, 304)
 
 
@@ -68,22 +68,22 @@ def sealed_header(headers: Headers) -> bytes | None:
     """The stream in `X-Sealed`; None where it is in the body. Neither is a stream of no bytes.
 
     Raises:
-        Refused: `header_invalid`.
+        ProtocolError: `header_invalid`.
     """
     value = headers.optional(X_SEALED)
     if value is None:
         return None
     if len(value) > SEALED_MAX:
-        raise Refused("header_invalid", X_SEALED)
+        raise ProtocolError("header_invalid", X_SEALED)
     try:
         return decode_base64(value)
     except ValueError:
-        raise Refused("header_invalid", X_SEALED) from None
+        raise ProtocolError("header_invalid", X_SEALED) from None
 
 
 def _check_seal(headers: Headers) -> None:
     if headers.single(X_SEAL) != "3":
-        raise Refused("header_invalid", X_SEAL)
+        raise ProtocolError("header_invalid", X_SEAL)
 
 
 # --- The client
@@ -109,20 +109,20 @@ class PendingAnswer:
     _target: str
 
     def open(self, status: int, headers: Headers) -> tuple[FrameOpener, bytes | None]:
-        """What opens the answer with these headers, and its stream where that is not the body.
+        """Returns the opener of the answer with these headers, and its stream if that is not the body.
 
         Raises:
-            Refused: as `spec/session-3.md#sealed-answers` has it; `unsealed` for one that is none.
+            ProtocolError: as `spec/session-3.md#sealed-answers` has it; `unsealed` for one that is none.
         """
         if X_SEAL not in headers:
-            raise Refused("unsealed")
+            raise ProtocolError("unsealed")
         _check_seal(headers)
         if session_of_kid(headers.single(X_KID)) != self._id:
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         stamp, nonce = split_idempotency_key(headers.single(X_IDEMPOTENCY_KEY))
         check_nonce(nonce, NONCE_LEN_MIN)
         if not nonce.startswith(ANSWER_PREFIX):
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         parse_stamp(stamp)
         sealed = sealed_header(headers)
         content_type = headers.optional("Content-Type") or ""
@@ -159,16 +159,16 @@ class ParsedRequest:
         """Checks 2 to 4. `window_ms` is as configured; one over `WINDOW_MS_MAX` counts as that.
 
         Raises:
-            Refused: `session_expired`, `wire_mismatch`, `timestamp_outside_window`.
+            ProtocolError: `session_expired`, `wire_mismatch`, `timestamp_outside_window`.
         """
         if now_ms >= record.expires_ms:
-            raise Refused("session_expired")
+            raise ProtocolError("session_expired")
         if record.wire != 3:
-            raise Refused("wire_mismatch")
+            raise ProtocolError("wire_mismatch")
         check_window(int(self.stamp), now_ms, min(window_ms, WINDOW_MS_MAX))
 
     def opener(self, record: SessionRecord) -> FrameOpener:
-        """What opens the request's stream, in a session that was checked."""
+        """Returns the opener of the request's stream, in a session that was checked."""
         context = _request_context(
             self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )
@@ -195,16 +195,16 @@ def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
     """Check 1, and the form of the session's id.
 
     Raises:
-        Refused: as the table has it; `session_unknown` for what is no session id.
+        ProtocolError: as the table has it; `session_unknown` for what is no session id.
     """
     kid, key = headers.single(X_KID), headers.single(X_IDEMPOTENCY_KEY)
     _check_seal(headers)
     if len(target) > TARGET_MAX:
-        raise Refused("header_invalid", "target")
+        raise ProtocolError("header_invalid", "target")
     stamp, nonce = split_idempotency_key(key)
     check_request_nonce(nonce, NONCE_LEN_MIN)
     parse_stamp(stamp)
     id = session_of_kid(kid)
     if not is_session_id(id):
-        raise Refused("session_unknown")
+        raise ProtocolError("session_unknown")
     return ParsedRequest(method, target, id, stamp, nonce, headers.optional("Content-Type") or "")

@@ -7,9 +7,9 @@ from ...crypto.digest import expand, extract
 Bytes = bytes | bytearray
 
 
-def prk_of(th: bytes, secret: bytes, old_exporter: Bytes = b"") -> bytes:
-    """`prk` of a transcript's hash and an agreed secret; a renewal puts the old exporter before it."""
-    return extract(th, bytes(old_exporter) + secret)
+def prk_of(th: bytes, secret: bytes, previous_exporter: Bytes = b"") -> bytes:
+    """`prk` of a transcript's hash and an agreed secret; a renewal puts the previous exporter before it."""
+    return extract(th, bytes(previous_exporter) + secret)
 
 
 def c2s_of(prk: Bytes) -> bytes:
@@ -23,7 +23,7 @@ def s2c_of(prk: Bytes) -> bytes:
 
 
 def exporter_of(prk: Bytes) -> bytes:
-    """What a renewal mixes in."""
+    """Returns the secret for a renewal."""
     return expand(prk, b"sealway/3 exporter")
 
 

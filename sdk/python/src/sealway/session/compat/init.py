@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...crypto.digest import expand, extract
 from ...crypto.p256 import KeyPair
 from ...crypto.secret import Secret
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import decode_base64, encode_base64
 from ...wire.header import X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP, Headers, compat_wire_of
 from ...wire.identifier import (
@@ -25,7 +25,7 @@ from ...wire.identifier import (
     split_idempotency_key,
 )
 from ...wire.members import U32_MAX, Members, parse_json, whole
-from ..claim import TAG_INIT_1, TAG_INIT_2, SessionRecord, Unreplayed, make_claim
+from ..claim import TAG_INIT_1, TAG_INIT_2, ReplayGuard, SessionRecord, make_claim
 from .call import ClientSession
 
 
@@ -81,12 +81,12 @@ class InitCall:
         """The answer's body and the session. `id_random` is 16 bytes.
 
         Raises:
-            Refused: `public_key_invalid`.
+            ProtocolError: `public_key_invalid`.
         """
         try:
             peer = decode_base64(self.public_key)
         except ValueError:
-            raise Refused("public_key_invalid") from None
+            raise ProtocolError("public_key_invalid") from None
         id = session_id(id_random, self.family is Family.ANONYMOUS)
         key = derive_key(keys.agree(peer), id, self.wire, self.client_id)
         answer = {
@@ -106,7 +106,7 @@ def _ttl_strict(value: Any) -> int:
         return TTL_SEC
     found = whole(value, _ANY)
     if found is None:
-        raise Refused("field_invalid", "ttlSec")
+        raise ProtocolError("field_invalid", "ttlSec")
     return min(max(found, TTL_SEC_MIN), TTL_SEC_MAX)
 
 
@@ -121,34 +121,34 @@ def _ttl_lax(value: Any) -> int:
 
 def parse_init(
     family: Family, pairs: Headers, body: bytes, now_ms: int, window_ms: int, is_authenticated: bool = False
-) -> Unreplayed[InitCall]:
+) -> ReplayGuard[InitCall]:
     """Reads an init, in the order of `spec/session.md#post-v1sessioninit`.
 
     Raises:
-        Refused: as that table has it.
+        ProtocolError: as that table has it.
     """
     is_one = family is Family.ANONYMOUS or (family is Family.SESSION and compat_wire_of(pairs) == 1)
     if len(body) > BODY_MAX[family]:
-        raise Refused("body_too_large")
+        raise ProtocolError("body_too_large")
     value = parse_json(body)
     if is_one:
         nonce, stamp = pairs.single(X_NONCE), pairs.single(X_TIMESTAMP)
         client_id = None
     else:
         if not any(pairs.all(X_IDEMPOTENCY_KEY)):
-            raise Refused("header_missing", X_IDEMPOTENCY_KEY)
+            raise ProtocolError("header_missing", X_IDEMPOTENCY_KEY)
         client_id = pairs.single(X_CLIENT_ID)
         if not is_client_id(client_id):
-            raise Refused("header_invalid", X_CLIENT_ID)
+            raise ProtocolError("header_invalid", X_CLIENT_ID)
     members = Members(value)
     if is_one and value.get("keyAgreement") != KEY_AGREEMENT:
-        raise Refused("field_invalid", "keyAgreement")
+        raise ProtocolError("field_invalid", "keyAgreement")
     public_key = members.required("clientPublicKey", lambda v: v if isinstance(v, str) and v else None)
     if not is_one:
         try:
             stamp, nonce = split_idempotency_key(pairs.single(X_IDEMPOTENCY_KEY))
-        except Refused:
-            raise Refused("idempotency_key_shape") from None
+        except ProtocolError:
+            raise ProtocolError("idempotency_key_shape") from None
     check_request_nonce(nonce, 16 if family is Family.V1 else 1)
     stamp_ms = parse_stamp(stamp)
     check_window(stamp_ms, now_ms, window_ms)
@@ -160,7 +160,7 @@ def parse_init(
         ttl_sec = (_ttl_lax if is_one else _ttl_strict)(value.get("ttlSec"))
     tag, scope = (TAG_INIT_1, "") if is_one else (TAG_INIT_2, client_id or "")
     claim = make_claim(tag, scope, nonce, stamp_ms, window_ms)
-    return Unreplayed(claim, InitCall(family, 1 if is_one else 2, client_id, public_key, ttl_sec))
+    return ReplayGuard(claim, InitCall(family, 1 if is_one else 2, client_id, public_key, ttl_sec))
 
 
 # --- The client
@@ -174,12 +174,12 @@ class ClientInit:
         headers, body: what is sent, beside `Content-Type`.
     """
 
-    __slots__ = ("_client_id", "_family", "_keys", "_wire", "body", "headers", "path")
+    __slots__ = ("_client_id", "_keys", "_wire", "body", "headers", "path")
 
     def __init__(
         self,
         wire: int,
-        family: Family,
+        path: str,
         client_id: str | None,
         ttl_sec: int | None,
         keys: KeyPair,
@@ -188,9 +188,9 @@ class ClientInit:
     ) -> None:
         if wire == 2 and (client_id is None or not is_client_id(client_id)):
             raise ValueError("a client id is 1 to 256 characters of printable ASCII without a vertical bar")
-        self._wire, self._family, self._keys = wire, family, keys
+        self._wire, self._keys = wire, keys
         self._client_id = client_id if wire == 2 else None
-        self.path: Final = PATHS[family]
+        self.path: Final = path
         body: dict[str, Any] = {"clientPublicKey": encode_base64(keys.public)}
         if wire == 1:
             body["keyAgreement"] = KEY_AGREEMENT
@@ -207,7 +207,7 @@ class ClientInit:
         """The session that the answer gives; `received_ms` is the client's clock.
 
         Raises:
-            Refused: `json_invalid`, `field_invalid`, `public_key_invalid`.
+            ProtocolError: `json_invalid`, `field_invalid`, `public_key_invalid`.
         """
         members = Members(parse_json(body, is_server=False))
         id = members.required("sessionId", lambda v: v if isinstance(v, str) and is_session_id(v) else None)
@@ -217,7 +217,7 @@ class ClientInit:
         try:
             peer = decode_base64(share)
         except ValueError:
-            raise Refused("public_key_invalid") from None
+            raise ProtocolError("public_key_invalid") from None
         key = derive_key(self._keys.agree(peer), id, self._wire, self._client_id)
         return ClientSession(id, self._wire, self._client_id, key, received_ms + expires_in_sec * 1000)
 

@@ -9,7 +9,7 @@ from ...crypto.digest import hmac_sha256, is_equal, sha256
 from ...crypto.p256 import key_id, verify
 from ...crypto.secret import Secret
 from ...crypto.suite import PrivateKeys, choose
-from ...errors import Refused
+from ...errors import ProtocolError
 from .call import PendingAnswer, seal_request
 from .message import InitAnswer, InitRequest, credential_of, signed_message, transcript
 from .schedule import c2s_of, confirm_key_of, exporter_of, prk_of, s2c_of
@@ -48,7 +48,7 @@ class Session:
         characters of `A-Z a-z 0-9 _ -` with at least 128 random bits.
 
         Raises:
-            Refused: `nonce_invalid`, `nonce_reserved`.
+            ProtocolError: `nonce_invalid`, `nonce_reserved`.
         """
         return seal_request(self._c2s, self._s2c, self.id, method, target, content_type, stamp, nonce)
 
@@ -57,7 +57,7 @@ class Session:
         return bytes(self._s2c.reveal())
 
     def exporter(self) -> bytes:
-        """What a renewal mixes in."""
+        """Returns the secret for a renewal."""
         return exporter_of(self._prk.reveal())
 
     def prk_bytes(self) -> bytes:
@@ -74,8 +74,8 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """An answer that says it is the service's: well-formed, of the right suite. Nothing is verified yet."""
+class UnverifiedAnswer:
+    """A well-formed answer of the right suite, whose signature is not verified yet."""
 
     answer: InitAnswer
     signature: bytes
@@ -114,41 +114,42 @@ class ClientInit:
         self.request = replace(self.request, proof=proof)
 
     def body(self) -> bytes:
-        """What is sent; of a renewal what is sealed."""
+        """Returns the body of the init; a renewal seals it."""
         return self.request.encode()
 
-    def claimed(self, status: int, data: bytes) -> Claimed:
-        """The checks that need no key.
+    def unverified(self, status: int, data: bytes) -> UnverifiedAnswer:
+        """Parses an answer and makes the checks that need no key.
 
         Raises:
-            Refused: `answer_mismatch`, `suite_downgraded`.
+            ProtocolError: `answer_mismatch`, `suite_downgraded`.
         """
         if status != 201:
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         answer, signature, confirm = InitAnswer.parse(data)
         if answer.suite != self.request.suite:
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         if choose(self.request.suites, answer.suites) != answer.suite:
-            raise Refused("suite_downgraded")
-        return Claimed(answer, signature, confirm)
+            raise ProtocolError("suite_downgraded")
+        return UnverifiedAnswer(answer, signature, confirm)
 
-    def finish(self, claimed: Claimed, identity: bytes | None) -> Session:
-        """The session. `identity` is the trusted public key with the claimed id, None if there is none.
+    def finish(self, unverified: UnverifiedAnswer, identity: bytes | None) -> Session:
+        """Verifies the answer and returns the session. `identity` is the trusted public key
+        with the claimed id, None if there is none.
 
         Raises:
-            Refused: `key_untrusted`, `signature_invalid`, `public_key_invalid`, `unconfirmed`.
+            ProtocolError: `key_untrusted`, `signature_invalid`, `public_key_invalid`, `unconfirmed`.
         """
-        answer = claimed.answer
+        answer = unverified.answer
         if identity is None or key_id(identity) != answer.key_id:
-            raise Refused("key_untrusted")
+            raise ProtocolError("key_untrusted")
         renewed_id = self._renewed.id if self._renewed else None
         th = sha256(transcript(self.request, self._credential, answer, renewed_id))
-        if not verify(identity, signed_message(th), claimed.signature):
-            raise Refused("signature_invalid")
-        old_exporter = self._renewed.exporter() if self._renewed else b""
-        prk = prk_of(th, self._keys.client_secret(answer.share), old_exporter)
-        if not is_equal(hmac_sha256(confirm_key_of(prk), th), claimed.confirm):
-            raise Refused("unconfirmed")
+        if not verify(identity, signed_message(th), unverified.signature):
+            raise ProtocolError("signature_invalid")
+        previous_exporter = self._renewed.exporter() if self._renewed else b""
+        prk = prk_of(th, self._keys.client_secret(answer.share), previous_exporter)
+        if not is_equal(hmac_sha256(confirm_key_of(prk), th), unverified.confirm):
+            raise ProtocolError("unconfirmed")
         return Session(answer, self.request.client_id, prk, identity)
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
-"""A process of its own that keeps what it trusts in a file which others keep theirs in too: for `test_kept.py`.
+"""A process of its own that keeps what it trusts in a file which others keep theirs in too: for `test_trust_store.py`.
 
-    keeping.py first-use FILE ORIGIN    reads the file; then, for each line with a key's number, meets that key
-    keeping.py root FILE ORIGIN         the same, with a set of a root that was issued at each line's time
-    keeping.py many FILE PREFIX N       meets a key at each of N origins
+    trust_store_process.py first-use FILE ORIGIN    reads the file; then, for each line with a key's number, meets that key
+    trust_store_process.py root FILE ORIGIN         the same, with a set of a root that was issued at each line's time
+    trust_store_process.py many FILE PREFIX N       meets a key at each of N origins
 
-It says `ready` when it has read the file, and for each line what came of it.
+It says `ready` when it has read the file, and for each line the outcome.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from sealway import FirstUse, Root
+from sealway import FileTrustStore, FirstUse, Root
 from sealway.client.trust import Keyring
 from sealway.crypto.p256 import KeyPair, key_id
-from sealway.errors import Refused
-from sealway.session.three.key_set import ListedKey, key_set_message
+from sealway.errors import ProtocolError
+from sealway.session.native.key_set import ListedKey, key_set_message
 from sealway.wire.encoding import encode_base64
 
 ROOT = KeyPair(bytes(31) + b"\x63")
@@ -54,9 +54,10 @@ def meet(ring: Keyring, n: int) -> None:
 def main(what: str, file: Path, origin: str, *more: str) -> None:
     if what == "many":
         for n in range(int(more[0])):
-            meet(Keyring(FirstUse(file), f"{origin}{n}"), 1)
+            meet(Keyring(FirstUse(FileTrustStore(file)), f"{origin}{n}"), 1)
         return
-    trust = FirstUse(file) if what == "first-use" else Root(encode_base64(ROOT.public), file)
+    store = FileTrustStore(file)
+    trust = FirstUse(store) if what == "first-use" else Root(encode_base64(ROOT.public), store)
     ring = Keyring(trust, origin)
     print("ready", flush=True)
     for line in sys.stdin:
@@ -66,7 +67,7 @@ def main(what: str, file: Path, origin: str, *more: str) -> None:
             else:
                 ring.look_up(key_id(pair(1).public), key_set(int(line)), 1, 1)
             print("kept", flush=True)
-        except Refused as refused:
+        except ProtocolError as refused:
             print(refused.code, flush=True)
 
 

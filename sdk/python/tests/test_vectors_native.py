@@ -12,15 +12,15 @@ import pytest
 from sealway.crypto.digest import sha256
 from sealway.crypto.p256 import KeyPair, key_id
 from sealway.crypto.suite import KEM_CIPHERTEXT_LEN, PrivateKeys, SeedKemKey, Suite
-from sealway.errors import Refused
+from sealway.errors import ProtocolError
 from sealway.server.headers import unseal_inner
-from sealway.session.claim import Fresh, SessionRecord
-from sealway.session.three import message, problem, schedule
-from sealway.session.three.call import ParsedRequest
-from sealway.session.three.client import ClientInit, Session
-from sealway.session.three.key_set import parse_key_set
-from sealway.session.three.server import Draws, Identity, Who, accept
-from sealway.session.three.stream import open_whole
+from sealway.session.claim import Admission, SessionRecord
+from sealway.session.native import message, problem, schedule
+from sealway.session.native.call import ParsedRequest
+from sealway.session.native.client import ClientInit, Session
+from sealway.session.native.key_set import parse_key_set
+from sealway.session.native.server import Caller, Draws, Identity, accept
+from sealway.session.native.stream import open_whole
 from sealway.wire.encoding import encode_base64
 from sealway.wire.header import X_SEALED, Headers
 from sealway.wire.inner import encode_inner
@@ -59,7 +59,9 @@ def client_keys(suite: str, node: Node, ciphertext: bytes = b"", secret: bytes =
     return PrivateKeys(Suite(suite), scalar, x25519, GivenKem(kem, ciphertext, secret) if kem else None)
 
 
-def client_init(keys: PrivateKeys, body: dict[str, Any], authorization: str | None, old: Session | None) -> ClientInit:
+def client_init(
+    keys: PrivateKeys, body: dict[str, Any], authorization: str | None, renewed: Session | None
+) -> ClientInit:
     init = ClientInit(
         keys,
         tuple(body["suites"]),
@@ -67,7 +69,7 @@ def client_init(keys: PrivateKeys, body: dict[str, Any], authorization: str | No
         ttl_sec=body.get("ttl_sec"),
         pinned_key_ids=tuple(body.get("pinned_key_ids") or ()),
         authorization=authorization,
-        renewed=old,
+        renewed=renewed,
     )
     if body.get("proof") is not None:
         init.prove(body["proof"])
@@ -76,8 +78,8 @@ def client_init(keys: PrivateKeys, body: dict[str, Any], authorization: str | No
 
 
 def finish(init: ClientInit, status: int, answer: bytes, trusted: dict[str, bytes]) -> Session:
-    claimed = init.claimed(status, answer)
-    return init.finish(claimed, trusted.get(claimed.answer.key_id))
+    unverified = init.unverified(status, answer)
+    return init.finish(unverified, trusted.get(unverified.answer.key_id))
 
 
 def trusted_of(keys: list[str]) -> dict[str, bytes]:
@@ -95,7 +97,7 @@ def identities_of(nodes: list[Node]) -> list[Identity]:
     return [Identity(KeyPair(node.hex("scalar_hex")), node["not_before_ms"], node["not_after_ms"]) for node in nodes]
 
 
-def old_session(node: Node) -> Session:
+def renewed_session(node: Node) -> Session:
     session = session_of(node["client"])
     assert session.id == node["session_id"]
     assert session.prk_bytes().hex() == node["prk_hex"]
@@ -103,7 +105,7 @@ def old_session(node: Node) -> Session:
     return session
 
 
-def old_record(session: Session, who: Who) -> SessionRecord:
+def renewed_record(session: Session, who: Caller) -> SessionRecord:
     from sealway.crypto.secret import Secret
 
     return SessionRecord(
@@ -119,14 +121,14 @@ def old_record(session: Session, who: Who) -> SessionRecord:
     )
 
 
-def run_agreement(s: Node, old: Session | None) -> None:
+def run_agreement(s: Node, renewed: Session | None) -> None:
     data, server, answer = s.bytes("body"), s["server"], s["answer"].encode()
     request = message.InitRequest.parse(data)
     assert request.proof_hash().hex() == s["init_hash_hex"]
-    credential = b"" if old else message.credential_of(s["authorization"])
-    assert (s["authorization"] is None or old is None) and credential.hex() == s["credential_hex"]
+    credential = b"" if renewed else message.credential_of(s["authorization"])
+    assert (s["authorization"] is None or renewed is None) and credential.hex() == s["credential_hex"]
     ciphertext, kem_secret = server.hex("kem_ciphertext_hex"), server.hex("kem_secret_hex")
-    who = Who(server["auth"], server["subject"], server["tenant"])
+    who = Caller(server["auth"], server["subject"], server["tenant"])
     draws = Draws(
         server.hex("p256_scalar_hex"),
         server.hex("x25519_hex"),
@@ -143,7 +145,7 @@ def run_agreement(s: Node, old: Session | None) -> None:
         s["now_ms"],
         server["expires_in_sec"],
         who,
-        old_record(old, who) if old else None,
+        renewed_record(renewed, who) if renewed else None,
     )
     assert json.loads(body) == json.loads(answer)
     prk = bytes(record.key.reveal())
@@ -153,48 +155,48 @@ def run_agreement(s: Node, old: Session | None) -> None:
     assert schedule.exporter_of(prk).hex() == s["exporter_hex"]
     assert schedule.confirm_key_of(prk).hex() == s["confirm_key_hex"]
     said, _, _ = message.InitAnswer.parse(answer)
-    transcript = message.transcript(request, credential, said, old.id if old else None)
+    transcript = message.transcript(request, credential, said, renewed.id if renewed else None)
     assert transcript.hex() == s["transcript_hex"]
     assert sha256(transcript).hex() == s["th_hex"]
-    exporter = old.exporter() if old else b""
+    exporter = renewed.exporter() if renewed else b""
     assert schedule.prk_of(s.hex("th_hex"), s.hex("secret_hex"), exporter) == prk
     trusted = trusted_of(s["trusted_hex"])
     if s["client"] is not None:
         keys = client_keys(request.suite, s["client"], ciphertext, kem_secret)
-        session = finish(client_init(keys, json.loads(data), s["authorization"], old), 201, answer, trusted)
+        session = finish(client_init(keys, json.loads(data), s["authorization"], renewed), 201, answer, trusted)
         assert session.prk_bytes() == prk
 
 
-def run_init3(s: Node) -> None:
+def run_init(s: Node) -> None:
     run_agreement(s, None)
 
 
-def run_renew3(s: Node) -> None:
-    run_agreement(s, old_session(s["old"]))
+def run_renew(s: Node) -> None:
+    run_agreement(s, renewed_session(s["old"]))
 
 
-def run_init3_refused(s: Node) -> None:
-    old = old_session(s["old"]) if s["old"] is not None else None
+def run_init_refused(s: Node) -> None:
+    renewed = renewed_session(s["old"]) if s["old"] is not None else None
     body = json.loads(s.bytes("body"))
-    init = client_init(client_keys(body["suite"], s["client"]), body, s["authorization"], old)
-    with pytest.raises(Refused) as refused:
+    init = client_init(client_keys(body["suite"], s["client"]), body, s["authorization"], renewed)
+    with pytest.raises(ProtocolError) as refused:
         finish(init, s["status"], s.bytes("answer"), trusted_of(s["trusted_hex"]))
     assert refused.value.code == s["code"]
 
 
-def run_init3_request_refused(s: Node) -> None:
+def run_init_request_refused(s: Node) -> None:
     server, now_ms = s["server"], s["now_ms"]
     suites, identities = [Suite(name) for name in server["suites"]], identities_of(server["identities"])
     draws = Draws(bytes(31) + b"\1", bytes(32), bytes(16), lambda key: (bytes(1088), bytes(32)))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         request = message.InitRequest.parse(s.bytes("body"))
-        accept(request, b"", suites, identities, draws, now_ms, 1800, Who())
+        accept(request, b"", suites, identities, draws, now_ms, 1800, Caller())
     assert refused.value.code == s["code"]
     if s["field"] is not None:
         assert refused.value.field == s["field"]
 
 
-def record3(node: Node) -> SessionRecord:
+def native_record(node: Node) -> SessionRecord:
     record = record_of(node, "prk_hex")
     assert schedule.c2s_of(record.key.reveal()).hex() == node["c2s_hex"]
     assert schedule.s2c_of(record.key.reveal()).hex() == node["s2c_hex"]
@@ -238,20 +240,20 @@ def assert_opened(s: Node, inner: Any, frames: list[bytes]) -> None:
     assert all(is_same(one, other) for one, other in zip(given, frames, strict=True))
 
 
-def run_request3(s: Node) -> None:
-    session, record = session_of(s["client"]), record3(s["session"])
+def run_request(s: Node) -> None:
+    session, record = session_of(s["client"]), native_record(s["session"])
     pending = session.seal(s["method"], s["path"], s["content_type"] or "", s["stamp"], s["nonce"])
     assert_keys(pending.sealer, s)
     headers, body = assert_message(s, pending.headers, seal_frames(pending.sealer, s))
     shut, others = open_server(record, s["method"], s["path"], headers, body, s["now_ms"], s["window_ms"])
-    plain = shut.release(Fresh(shut.claim))
+    plain = shut.release(Admission(shut.claim))
     assert_opened(s, plain.inner, [plain.first, *others])
     assert_claim(s["claim"], shut.claim, s["now_ms"])
 
 
-def run_request3_refused(s: Node) -> None:
-    record = record3(s["session"])
-    with pytest.raises(Refused) as refused:
+def run_request_refused(s: Node) -> None:
+    record = native_record(s["session"])
+    with pytest.raises(ProtocolError) as refused:
         open_server(record, s["method"], s["path"], s.headers(), s.bytes("body"), s["now_ms"], s["window_ms"])
     assert refused.value.code == s["code"]
 
@@ -263,12 +265,12 @@ def pending_of(session: Session, request: Node) -> Any:
 def open_client(session: Session, s: Node, headers: Headers, body: bytes) -> Any:
     opener, sealed = pending_of(session, s["request"]).open(s["status"], headers)
     if sealed is not None and body:
-        raise Refused("header_invalid")
+        raise ProtocolError("header_invalid")
     return open_whole(opener, body if sealed is None else sealed)
 
 
-def run_answer3(s: Node) -> None:
-    session, record, request = session_of(s["client"]), record3(s["session"]), s["request"]
+def run_answer(s: Node) -> None:
+    session, record, request = session_of(s["client"]), native_record(s["session"]), s["request"]
     parsed = ParsedRequest(request["method"], request["path"], record.id, "0", request["nonce"], "")
     assert s["nonce"].startswith("r-")
     headers, sealer = parsed.seal_answer(record, s["status"], s["content_type"] or "", s["stamp"], s["nonce"])
@@ -278,14 +280,14 @@ def run_answer3(s: Node) -> None:
     assert_opened(s, inner, frames)
 
 
-def run_answer3_refused(s: Node) -> None:
+def run_answer_refused(s: Node) -> None:
     session = session_of(s["client"])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         open_client(session, s, s.headers(), s.bytes("body"))
     assert refused.value.code == s["code"]
 
 
-def run_key_set3(s: Node) -> None:
+def run_key_set(s: Node) -> None:
     found = parse_key_set(s["body"].encode())
     found.verify(s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"])
     assert found.issued_ms == s["issued_ms"]
@@ -297,21 +299,21 @@ def run_key_set3(s: Node) -> None:
         assert (public is not None and public == found.find(case["key_id"])) is case["trusted"], case
 
 
-def run_headers3(s: Node) -> None:
+def run_headers(s: Node) -> None:
     inner, outer = ([(name.encode(), value.encode()) for name, value in s[member]] for member in ("inner", "outer"))
     seen = unseal_inner(outer, inner, s["front_trusted"])
     assert [[name.decode(), value.decode()] for name, value in seen] == [list(pair) for pair in s["service"]]
 
 
-def run_key_set3_refused(s: Node) -> None:
-    with pytest.raises(Refused) as refused:
+def run_key_set_refused(s: Node) -> None:
+    with pytest.raises(ProtocolError) as refused:
         root, now_ms, taken_issued_ms = s.hex("root_public_hex"), s["now_ms"], s["taken_issued_ms"]
         parse_key_set(s["body"].encode()).verify(root, now_ms, taken_issued_ms)
     assert refused.value.code == s["code"]
 
 
-def run_problem3(s: Node) -> None:
-    session, record, request = session_of(s["client"]), record3(s["session"]), s["request"]
+def run_problem(s: Node) -> None:
+    session, record, request = session_of(s["client"]), native_record(s["session"]), s["request"]
     found = problem.parse_problem(s["body"].encode())
     assert found is not None
     stamp, nonce = request["stamp"], request["nonce"]
@@ -327,22 +329,22 @@ def run_problem3(s: Node) -> None:
 
 
 RUN: dict[str, Callable[[Node], None]] = {
-    "init3": run_init3,
-    "renew3": run_renew3,
-    "init3-refused": run_init3_refused,
-    "init3-request-refused": run_init3_request_refused,
-    "request3": run_request3,
-    "request3-refused": run_request3_refused,
-    "answer3": run_answer3,
-    "answer3-refused": run_answer3_refused,
-    "key-set3": run_key_set3,
-    "key-set3-refused": run_key_set3_refused,
-    "problem3": run_problem3,
-    "headers3": run_headers3,
+    "init3": run_init,
+    "renew3": run_renew,
+    "init3-refused": run_init_refused,
+    "init3-request-refused": run_init_request_refused,
+    "request3": run_request,
+    "request3-refused": run_request_refused,
+    "answer3": run_answer,
+    "answer3-refused": run_answer_refused,
+    "key-set3": run_key_set,
+    "key-set3-refused": run_key_set_refused,
+    "problem3": run_problem,
+    "headers3": run_headers,
 }
 
 
-def test_every_scenario_of_wire_3_comes_out_as_it_says() -> None:
+def test_every_scenario_has_the_outcome_that_it_states() -> None:
     failed = []
     for kind, path in scenarios("session3"):
         scenario = load(path)

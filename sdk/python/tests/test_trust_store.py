@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from keeping import pair
 from sealway import FirstUse, UsageError
-from sealway.client import kept
+from sealway.client import trust_store
 from sealway.client.trust import Keyring
+from sealway.client.trust_store import FileTrustStore
 from sealway.crypto.p256 import key_id
+from trust_store_process import pair
 
 ORIGIN = "https://shop.test:443"
 
 
 class Process:
-    """One of `keeping.py`, which has read the file."""
+    """One of `trust_store_process.py`, which has read the file."""
 
     def __init__(self, what: str, file: Path) -> None:
-        command = [sys.executable, str(Path(__file__).with_name("keeping.py")), what, str(file), ORIGIN]
+        command = [sys.executable, str(Path(__file__).with_name("trust_store_process.py")), what, str(file), ORIGIN]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._line() == "ready"
 
@@ -71,7 +72,7 @@ def test_a_newer_set_that_another_process_took_is_not_undone(tmp_path: Path) -> 
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "met.json"
-    script = str(Path(__file__).with_name("keeping.py"))
+    script = str(Path(__file__).with_name("trust_store_process.py"))
     started = [
         subprocess.Popen([sys.executable, script, "many", str(file), f"https://{name}.test:", "40"]) for name in "abc"
     ]
@@ -83,23 +84,23 @@ def test_a_system_without_locks_is_told_of(tmp_path: Path, monkeypatch: pytest.M
     def fails(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(kept, "_lock", fails)
+    monkeypatch.setattr(trust_store, "_lock", fails)
     with pytest.warns(RuntimeWarning, match=r"met\.json cannot be locked here .*Operation not supported"):
-        kept.change(tmp_path / "met.json", ORIGIN, lambda _: {"a": 1})
-    assert kept.read(tmp_path / "met.json", ORIGIN) == {"a": 1}
+        FileTrustStore(tmp_path / "met.json").change(ORIGIN, lambda _: {"a": 1})
+    assert FileTrustStore(tmp_path / "met.json").read(ORIGIN) == {"a": 1}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"https://shop.test:443": 1}', '{"other": []}'])
 def test_a_damaged_file_is_named_and_left_alone(content: str, tmp_path: Path) -> None:
     file = tmp_path / "met.json"
     file.write_text(content)
-    with pytest.raises(UsageError, match=r"met\.json is not a file of what was trusted before"):
-        Keyring(FirstUse(file), ORIGIN)
+    with pytest.raises(UsageError, match=r"met\.json is not a trust store"):
+        Keyring(FirstUse(FileTrustStore(file)), ORIGIN)
     with pytest.raises(UsageError):
-        kept.change(file, ORIGIN, lambda _: {"a": 1})
+        FileTrustStore(file).change(ORIGIN, lambda _: {"a": 1})
     assert file.read_text() == content
 
 
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"met\.json cannot be written \(No such file or directory\)"):
-        kept.change(tmp_path / "none" / "met.json", ORIGIN, lambda _: {"a": 1})
+        FileTrustStore(tmp_path / "none" / "met.json").change(ORIGIN, lambda _: {"a": 1})

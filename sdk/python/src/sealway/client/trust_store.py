@@ -1,4 +1,4 @@
-"""The file in which a client keeps what it trusts, by origin. Threads and processes may share it."""
+"""Stores in which a client keeps its trust over restarts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Protocol
 
+from .. import check
 from ..errors import UsageError
 
 try:
@@ -39,20 +40,8 @@ def _load(file: Path) -> dict[str, Any]:
         if not isinstance(found, dict) or not all(isinstance(each, dict) for each in found.values()):
             raise ValueError
     except (ValueError, OSError):
-        # To go on without it would be to trust anew whoever is met.
-        raise UsageError(
-            f"{file} is not a file of what was trusted before: restore it, or remove it to trust anew"
-        ) from None
-    return found
-
-
-def read(file: Path | None, origin: str) -> dict[str, Any]:
-    """Returns the entry of an origin, empty if there is none.
-
-    Raises:
-        UsageError: for a file that is damaged or not readable.
-    """
-    found: dict[str, Any] = {} if file is None else _load(file).get(origin, {})
+        # Without the file the client would trust the next service that it meets.
+        raise UsageError(f"{file} is not a trust store: restore it, or remove it to trust anew") from None
     return found
 
 
@@ -86,24 +75,6 @@ def _alone(file: Path) -> Iterator[None]:
         yield
 
 
-def change(file: Path, origin: str, merge: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Has `merge` make what is to be kept of an origin out of what is kept by now: another process may have written since
-    this one read. What `merge` raises leaves the file as it is.
-
-    Raises:
-        UsageError: for a file that is damaged, or cannot be written.
-    """
-    try:
-        with _alone(file):
-            known = _load(file)
-            found = known.get(origin, {})
-            value = merge(found)
-            if value != found:
-                _replace(file, {**known, origin: value})
-    except OSError as error:
-        raise UsageError(f"{file} cannot be written ({error.strerror}): name a file in a folder of your own") from None
-
-
 def _replace(file: Path, content: dict[str, Any]) -> None:
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)
     try:
@@ -115,3 +86,53 @@ def _replace(file: Path, content: dict[str, Any]) -> None:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+class TrustStore(Protocol):
+    """Keeps trust over restarts: JSON objects by the origin of a service."""
+
+    def read(self, origin: str) -> dict[str, Any]:
+        """Returns the entry of an origin, empty if there is none.
+
+        Raises:
+            UsageError: if the entry cannot be read.
+        """
+
+    def change(self, origin: str, merge: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Replaces the present entry of an origin with what `merge` makes of it, as one step for all users of the store.
+        An error of `merge` leaves the entry as it is.
+
+        Raises:
+            UsageError: if the entry cannot be written.
+        """
+
+
+class FileTrustStore:
+    """A trust store in a file, which threads and processes may share."""
+
+    def __init__(self, file: Path) -> None:
+        """Keeps trust in `file`, which may not exist yet. A file beside it serves as its lock."""
+        check.wants(isinstance(file, Path), "file", file, "a pathlib.Path")
+        self._file: Final = file
+
+    def read(self, origin: str) -> dict[str, Any]:
+        """Returns the entry of an origin, empty if there is none."""
+        found: dict[str, Any] = _load(self._file).get(origin, {})
+        return found
+
+    def change(self, origin: str, merge: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+        """Replaces the entry of an origin with what `merge` makes of the present one."""
+        file = self._file
+        try:
+            with _alone(file):
+                known = _load(file)
+                found = known.get(origin, {})
+                value = merge(found)
+                if value != found:
+                    _replace(file, {**known, origin: value})
+        except OSError as error:
+            reason = f"{file} cannot be written ({error.strerror})"
+            raise UsageError(f"{reason}: name a file in a folder of your own") from None
+
+    def __str__(self) -> str:
+        return str(self._file)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...crypto.digest import sha256
 from ...crypto.p256 import key_id, verify
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import field, fields, number
 from ...wire.identifier import is_key_id
 from ...wire.members import U64_MAX, Members, base64_bytes, text, whole
@@ -54,25 +54,25 @@ class KeySet:
         return None
 
     def signed_message(self) -> bytes:
-        """What a root signs."""
+        """Returns the message that a root signs."""
         return key_set_message(self.issued_ms, self.expires_ms, self.keys)
 
     def verify(self, root: bytes, now_ms: int, taken_issued_ms: int | None) -> None:
-        """What a client that pins `root` checks; `taken_issued_ms` is of the set that it took before.
+        """Makes the checks of a client that trusts `root`; `taken_issued_ms` is of the newest set so far.
 
         Raises:
-            Refused: `key_untrusted`, `signature_invalid`.
+            ProtocolError: `key_untrusted`, `signature_invalid`.
         """
         if self.root_key_id != key_id(root) or self.root_signature is None:
-            raise Refused("key_untrusted")
+            raise ProtocolError("key_untrusted")
         if not verify(root, self.signed_message(), self.root_signature):
-            raise Refused("signature_invalid")
+            raise ProtocolError("signature_invalid")
         if now_ms >= self.expires_ms or (taken_issued_ms is not None and self.issued_ms < taken_issued_ms):
-            raise Refused("key_untrusted")
+            raise ProtocolError("key_untrusted")
 
 
 def key_set_message(issued_ms: int, expires_ms: int, keys: Sequence[ListedKey]) -> bytes:
-    """What a root signs of a set."""
+    """Returns the message that a root signs for a set."""
     listed = (
         field(key.key_id) + field(key.public) + number(key.not_before_ms) + number(key.not_after_ms) for key in keys
     )
@@ -93,7 +93,7 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
                 members.required("not_before_ms", lambda v: whole(v, U64_MAX)),
                 members.required("not_after_ms", lambda v: whole(v, U64_MAX)),
             )
-        except Refused:
+        except ProtocolError:
             return None
         # Else a root's word for one key could be taken for its word for another.
         if key.key_id != key_id(key.public):
@@ -106,7 +106,7 @@ def parse_key_set(data: bytes) -> KeySet:
     """Reads a set.
 
     Raises:
-        Refused: `json_invalid`, `field_invalid`.
+        ProtocolError: `json_invalid`, `field_invalid`.
     """
     members = Members.parse(data)
     issued = members.required("issued_ms", lambda v: whole(v, U64_MAX))
@@ -115,5 +115,5 @@ def parse_key_set(data: bytes) -> KeySet:
     root = members.optional("root_key_id", lambda v: text(v, is_key_id))
     signature = members.optional("root_signature", base64_bytes)
     if (root is None) != (signature is None):
-        raise Refused("field_invalid", "root_key_id" if root is None else "root_signature")
+        raise ProtocolError("field_invalid", "root_key_id" if root is None else "root_signature")
     return KeySet(issued, expires, keys, root, signature)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import threading
 from typing import Final
 
-from ..session.old.call import ClientSession
-from ..session.three.client import Session
+from ..session.compat.call import ClientSession
+from ..session.native.client import Session
 from .clock import Moment
 
 #: A session is renewed in the last tenth of its life, or in the last minute if that is shorter.
 RENEW_BEFORE_MAX_SEC: Final = 60.0
 
 
-class Agreed:
-    """A session and the clock that its requests are stamped with: the server's time on wire 3, the client's own on wires
-    1 and 2, taken once and carried on by a clock that never jumps. What of its life has passed is told
-    by the clock of the day where that says more: a machine may have slept.
+class ActiveSession:
+    """A session and the clock of its timestamps: the server's time on wire 3, the client's own on wires 1 and 2, read once
+    and advanced by the monotonic clock. The larger of two ages counts, by the monotonic clock and by the clock of the day:
+    a machine may have slept.
 
-    Its keys are wiped when it is retired and the last call that began in it has let go of it.
+    Its keys are wiped when it is retired and the last call in it has ended.
     """
 
     def __init__(self, session: Session | ClientSession, life_sec: float, born: Moment, clock_ms: int) -> None:
@@ -36,7 +36,7 @@ class Agreed:
         return self.session.id
 
     def stamp_ms(self, at_sec: float) -> int:
-        """What a request is stamped with at a monotonic time."""
+        """Returns the timestamp of a request at a monotonic time."""
         with self._lock:
             clock_ms, since_sec = self._clock
         return clock_ms + int((at_sec - since_sec) * 1000)
@@ -47,11 +47,11 @@ class Agreed:
             self._clock = (clock_ms, at_sec)
 
     def left_sec(self) -> float:
-        """How long it lasts yet."""
+        """Returns the seconds until its end."""
         return self._life_sec - self._born.elapsed_sec()
 
     def is_usable(self) -> bool:
-        """Whether it lasts a while yet."""
+        """Returns True if it need not be renewed yet."""
         return self.left_sec() > min(self._life_sec / 10, RENEW_BEFORE_MAX_SEC)
 
     def hold(self) -> None:
@@ -74,4 +74,4 @@ class Agreed:
                 self.session.wipe()
 
     def __repr__(self) -> str:
-        return f"Agreed({self.session!r})"
+        return f"ActiveSession({self.session!r})"

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...crypto.aead import TAG_LEN, Aes256Gcm
 from ...crypto.digest import expand, is_equal
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import short_fields
 from ...wire.inner import InnerHeaders, decode_inner
 
@@ -39,7 +39,7 @@ class StreamKeys:
 
 
 def stream_len(plaintext_len: int) -> int:
-    """How long the stream of so many bytes is, inner headers included, where no frame ends early."""
+    """Returns the length of a stream of so many bytes, inner headers included, if no frame ends early."""
     frames = max(1, -(-plaintext_len // FRAME_MAX))
     return COMMIT_LEN + plaintext_len + frames * (4 + TAG_LEN)
 
@@ -103,7 +103,7 @@ class FrameOpener:
         """The plaintexts of the frames that this completes.
 
         Raises:
-            Refused: `frame_invalid`, `unsealable`. The stream is of no use then.
+            ProtocolError: `frame_invalid`, `unsealable`. The stream is of no use then.
         """
         if self._commit is None and not self._pending and len(data) > _ONE_LEN_MIN:
             # One frame, and whole: the common case.
@@ -129,13 +129,13 @@ class FrameOpener:
                 word = int.from_bytes(view[at : at + 4], "big")
                 is_last, length = bool(word & _LAST), word & ~_LAST
                 if not TAG_LEN <= length <= FRAME_MAX + TAG_LEN or (length == TAG_LEN and not is_last):
-                    raise Refused("frame_invalid")
+                    raise ProtocolError("frame_invalid")
                 if end - at - 4 < length:
                     break
                 opened.append(self._open(view[at + 4 : at + 4 + length], is_last))
                 at += 4 + length
         if self.is_done and at < end:
-            raise Refused("frame_invalid")
+            raise ProtocolError("frame_invalid")
         self._keep(pending, at)
         return opened
 
@@ -154,10 +154,10 @@ class FrameOpener:
         finally:
             sealed.release()
         if not is_committed:
-            raise Refused("unsealable")
+            raise ProtocolError("unsealable")
         self._count += 1
         if self._count > _COUNT_MAX:
-            raise Refused("frame_invalid")
+            raise ProtocolError("frame_invalid")
         self.is_done = is_last
         return plaintext
 
@@ -165,22 +165,22 @@ class FrameOpener:
         """Says that nothing more comes.
 
         Raises:
-            Refused: `stream_truncated` unless the last frame came.
+            ProtocolError: `stream_truncated` unless the last frame came.
         """
         if not self.is_done:
-            raise Refused("stream_truncated")
+            raise ProtocolError("stream_truncated")
 
 
 def open_whole(opener: FrameOpener, data: bytes) -> tuple[InnerHeaders, list[bytes]]:
     """Inner headers, and what each frame of a whole stream holds of the body.
 
     Raises:
-        Refused: as the stream has it.
+        ProtocolError: as the stream has it.
     """
     frames = opener.feed(data)
     inner: InnerHeaders = []
     if frames:
-        # Before the end is looked for: whoever reads a stream as it comes judges the first frame first.
+        # Before the check of the end: a reader of a stream in pieces checks the first frame first.
         inner, at = decode_inner(frames[0])
         frames[0] = frames[0][at:]
     opener.finish()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...crypto.digest import expand, hmac_sha256, is_equal
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import encode_base64, field, number
 from ...wire.members import U64_MAX, base64_bytes, parse_json, whole
 from .call import WINDOW_MS_MAX
@@ -50,7 +50,7 @@ def parse_problem(body: bytes) -> dict[str, Any] | None:
     """The members of a problem; None for what is none."""
     try:
         value = parse_json(body, is_server=False)
-    except Refused:
+    except ProtocolError:
         return None
     if not isinstance(value, dict) or not isinstance(value.get("code"), str) or len(value["code"]) > 64:
         return None
@@ -58,7 +58,7 @@ def parse_problem(body: bytes) -> dict[str, Any] | None:
 
 
 def clock_mac(s2c: bytes | bytearray, nonce: str, stamp: str, server_time_ms: int) -> bytes:
-    """What proves a server's time to the owner of a session."""
+    """Returns the proof of a server's time for the owner of a session."""
     return hmac_sha256(expand(s2c, b"sealway/3 clock"), field(nonce) + field(stamp) + number(server_time_ms))
 
 
@@ -79,11 +79,11 @@ def proven_clock(problem: Mapping[str, Any], s2c: bytes, nonce: str, stamp: str)
 
 
 def sends_again(code: str, proven_ms: int | None, method: str, stamp_ms: int, elapsed_ms: int) -> bool:
-    """Whether a client sends a refused request once more: `spec/session-3.md#problems`, "What is sent again".
+    """Returns True if a client sends a rejected request once more: `spec/session-3.md#problems`, "What is sent again".
 
-    Somebody in the middle may have delivered it, held its answer back, and shown the same bytes once more until they
-    were refused. So no `session_expired` has anything but a safe request sent again; a `clock_skew` only what was too old
-    for every server, whose clocks may be a window apart, when it left.
+    A machine in the middle may have delivered the request, held its answer back, and sent the same bytes until they were
+    rejected. So after `session_expired` only a safe request is sent again. After a `clock_skew` with proof it is any
+    request that was too old for every server when it left; the clocks of servers may be a window apart.
 
     Args:
         code: of the problem.

@@ -10,25 +10,25 @@ from typing import Any
 import pytest
 
 from sealway.crypto.p256 import KeyPair
-from sealway.errors import Refused
+from sealway.errors import ProtocolError
 from sealway.exchange.request import PlainRequest
-from sealway.session.claim import Fresh
-from sealway.session.old.call import ClientSession, SealedCall
-from sealway.session.old.init import ClientInit, Family, derive_key, parse_init
+from sealway.session.claim import Admission
+from sealway.session.compat.call import ClientSession, SealedCall
+from sealway.session.compat.init import PATHS, ClientInit, Family, derive_key, parse_init
 from vectors import COUNTED, Node, assert_claim, is_same, load, open_server, record_of, same_headers, scenarios
 
 RAN: Counter[str] = Counter()
 
 
-def family_of(wire: int, is_anonymous: bool) -> Family:
-    return Family.ANONYMOUS if is_anonymous else Family.SESSION
+def path_of(is_anonymous: bool) -> str:
+    return PATHS[Family.ANONYMOUS if is_anonymous else Family.SESSION]
 
 
 def client_session(node: Node) -> ClientSession:
     """Finishes the init that the scenario's client made."""
     init = ClientInit(
         node["wire"],
-        family_of(node["wire"], node["anonymous"]),
+        path_of(node["anonymous"]),
         node["client_id"],
         None,
         KeyPair(node.hex("scalar_hex")),
@@ -53,7 +53,7 @@ def run_init(s: Node) -> None:
     family, now_ms = Family(s["family"]), s["now_ms"]
     pending = parse_init(family, s.headers(), s.bytes("body"), now_ms, s["window_ms"], s["authenticated"])
     assert_claim(s["claim"], pending.claim, now_ms)
-    call, keys = pending.release(Fresh(pending.claim)), KeyPair(s.hex("server_scalar_hex"))
+    call, keys = pending.release(Admission(pending.claim)), KeyPair(s.hex("server_scalar_hex"))
     body, record = call.accept(keys, s.hex("session_id_random_hex"), now_ms)
     assert body.decode() == s["answer"]
     session = s["session"]
@@ -67,9 +67,9 @@ def run_init(s: Node) -> None:
 
 
 def run_init_refused(s: Node) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         pending = parse_init(Family(s["family"]), s.headers(), s.bytes("body"), s["now_ms"], s["window_ms"])
-        pending.release(Fresh(pending.claim)).accept(KeyPair(bytes(31) + b"\1"), bytes(16), s["now_ms"])
+        pending.release(Admission(pending.claim)).accept(KeyPair(bytes(31) + b"\1"), bytes(16), s["now_ms"])
     assert refused.value.code == s["code"]
 
 
@@ -77,7 +77,7 @@ def run_client_init(s: Node) -> None:
     wire = s["wire"]
     init = ClientInit(
         wire,
-        family_of(wire, s["anonymous"]),
+        path_of(s["anonymous"]),
         s["client_id"],
         s["ttl_sec"],
         KeyPair(s.hex("scalar_hex")),
@@ -97,9 +97,9 @@ def run_client_init(s: Node) -> None:
 
 def run_client_init_refused(s: Node) -> None:
     init = ClientInit(
-        s["wire"], family_of(s["wire"], s["anonymous"]), s["client_id"], None, KeyPair(s.hex("scalar_hex")), 0, "0" * 32
+        s["wire"], path_of(s["anonymous"]), s["client_id"], None, KeyPair(s.hex("scalar_hex")), 0, "0" * 32
     )
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         init.finish(s.bytes("answer"), 0)
     assert refused.value.code == s["code"]
 
@@ -120,7 +120,7 @@ def open_scenario(s: Node) -> tuple[SealedCall, PlainRequest]:
     assert_aad(session.wire, "POST", request, session, client["client_id"])
     headers, record = request["sealed"].headers(), record_of(s["session"])
     pending, _ = open_server(record, "POST", request["path"], headers, sealed.body, now_ms, s["window_ms"])
-    plain = pending.release(Fresh(pending.claim))
+    plain = pending.release(Admission(pending.claim))
     assert is_same(request["plaintext"], plain.first)
     if "claim" in s._value:
         assert_claim(s["claim"], pending.claim, now_ms)
@@ -133,7 +133,7 @@ def run_request(s: Node) -> None:
 
 def run_request_refused(s: Node) -> None:
     record = record_of(s["session"])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         open_server(record, "POST", s["path"], s.headers(), s.bytes("body"), s["now_ms"], s["window_ms"])
     assert refused.value.code == s["code"]
 
@@ -158,7 +158,7 @@ def run_answer_refused(s: Node) -> None:
     sealed = seal_client(session, request)
     assert_sealed(request, sealed.headers, sealed.body)
     assert_aad(session.wire, "POST", request, session, client["client_id"])
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ProtocolError) as refused:
         sealed.open(s["status"], s.headers(), s.bytes("body"), s["received_ms"], s["window_ms"])
     assert refused.value.code == s["code"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from ...crypto.aead import IV_LEN, TAG_LEN, Aes256Gcm
 from ...crypto.secret import Secret
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import decode_base64, encode_base64
 from ...wire.header import (
     X_AAD,
@@ -58,7 +58,7 @@ def path_of(target: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What the headers of a message of wire 1 hold beside stamp and nonce."""
+    """The headers of a message of wire 1, beside stamp and nonce."""
 
     iv: bytes
     tag: bytes
@@ -67,15 +67,15 @@ class _Parts:
 
 def _parts_1(headers: Headers) -> _Parts:
     if headers.single(X_ENC_ALG) != _A256GCM:
-        raise Refused("header_invalid", X_ENC_ALG)
+        raise ProtocolError("header_invalid", X_ENC_ALG)
     found = []
     for name, length in ((X_IV, IV_LEN), (X_TAG, TAG_LEN), (X_AAD, None)):
         try:
             data = decode_base64(headers.single(name))
         except ValueError:
-            raise Refused("header_invalid", name) from None
+            raise ProtocolError("header_invalid", name) from None
         if length is not None and len(data) != length:
-            raise Refused("header_invalid", name)
+            raise ProtocolError("header_invalid", name)
         found.append(data)
     return _Parts(*found)
 
@@ -112,17 +112,17 @@ def _seal(
 
 def _open_1(gcm: Aes256Gcm, parts: _Parts, expected_aad: bytes, body: bytes) -> bytes:
     if parts.aad != expected_aad:
-        raise Refused("aad_mismatch")
+        raise ProtocolError("aad_mismatch")
     try:
         ciphertext = decode_base64(body)
     except ValueError:
-        raise Refused("base64_invalid") from None
+        raise ProtocolError("base64_invalid") from None
     return gcm.open(parts.iv, ciphertext + parts.tag, expected_aad)
 
 
 def _open_2(gcm: Aes256Gcm, aad: bytes, body: bytes) -> bytes:
     if len(body) < IV_LEN + TAG_LEN:
-        raise Refused("body_too_short")
+        raise ProtocolError("body_too_short")
     return gcm.open(body[:IV_LEN], memoryview(body)[IV_LEN:], aad)
 
 
@@ -165,7 +165,7 @@ class ClientSession:
     def _open(self, path: str, status: int, headers: Headers, body: bytes, now_ms: int, window_ms: int) -> bytes:
         kid = headers.single(X_KID)
         if session_of_kid(kid) != self.id:
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         if self.wire == 1:
             parts = _parts_1(headers)
             nonce, stamp = headers.single(X_NONCE), headers.single(X_TIMESTAMP)
@@ -176,7 +176,7 @@ class ClientSession:
         check_nonce(nonce)
         # Compared with case: what looks like a request's may be one, sent back.
         if not nonce.startswith(ANSWER_PREFIX):
-            raise Refused("answer_mismatch")
+            raise ProtocolError("answer_mismatch")
         check_window(parse_stamp(stamp), now_ms, window_ms)
         return plaintext
 
@@ -215,7 +215,7 @@ class SealedCall:
         """The plaintext of the answer, once all of it holds.
 
         Raises:
-            Refused: as `spec/session.md#answer` has it.
+            ProtocolError: as `spec/session.md#answer` has it.
         """
         return self._session._open(self._path, status, headers, body, now_ms, window_ms)
 
@@ -244,21 +244,21 @@ class ParsedCall:
         """Checks 8 to 10, and 5 once more: the clock may be another than when the headers were read.
 
         Raises:
-            Refused: `session_expired`, `wire_mismatch`, `client_mismatch`, `timestamp_outside_window`.
+            ProtocolError: `session_expired`, `wire_mismatch`, `client_mismatch`, `timestamp_outside_window`.
         """
         if now_ms >= record.expires_ms:
-            raise Refused("session_expired")
+            raise ProtocolError("session_expired")
         if record.wire != self.wire:
-            raise Refused("wire_mismatch")
+            raise ProtocolError("wire_mismatch")
         if self.wire == 2 and record.client_id != self._client_id:
-            raise Refused("client_mismatch")
+            raise ProtocolError("client_mismatch")
         check_window(int(self.stamp), now_ms, window_ms)
 
     def open(self, record: SessionRecord, body: bytes) -> bytes:
         """The plaintext, by checks 12 and 13, in a session that was checked. It is nobody's before the claim.
 
         Raises:
-            Refused: `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`.
+            ProtocolError: `body_too_short`, `aad_mismatch`, `base64_invalid`, `unsealable`.
         """
         gcm, kid = record.key.made(Aes256Gcm), KID_PREFIX + self.session_id
         if self._parts is not None:
@@ -281,7 +281,7 @@ def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> Pa
     """Checks 2 to 7, the form of the session's id included.
 
     Raises:
-        Refused: as the table has it.
+        ProtocolError: as the table has it.
     """
     wire = compat_wire_of(headers)
     kid, parts, client_id, path = headers.single(X_KID), None, "", path_of(target)
@@ -289,16 +289,16 @@ def parse_call(target: str, headers: Headers, now_ms: int, window_ms: int) -> Pa
         nonce, stamp = headers.single(X_NONCE), headers.single(X_TIMESTAMP)
         parts = _parts_1(headers)
         if len(path) > PATH_MAX:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
     else:
         key = headers.single(X_IDEMPOTENCY_KEY)
         client_id = headers.single(X_CLIENT_ID)
         if not is_client_id(client_id):
-            raise Refused("header_invalid", X_CLIENT_ID)
+            raise ProtocolError("header_invalid", X_CLIENT_ID)
         stamp, nonce = split_idempotency_key(key)
     check_request_nonce(nonce)
     check_window(parse_stamp(stamp), now_ms, window_ms)
     id = session_of_kid(kid)
     if not is_session_id(id):
-        raise Refused("session_unknown")
+        raise ProtocolError("session_unknown")
     return ParsedCall(wire, id, stamp, nonce, client_id, path, parts)

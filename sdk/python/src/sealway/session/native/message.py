@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...crypto.digest import sha256
-from ...errors import Refused
+from ...errors import ProtocolError
 from ...wire.encoding import encode_base64, field, fields, number, optional
 from ...wire.identifier import is_client_id, is_key_id, is_session_id
 from ...wire.members import U32_MAX, U64_MAX, Members, base64_bytes, names, short, text, whole
@@ -27,7 +27,7 @@ def _is_suite_name(value: str) -> bool:
     return _SUITE_NAME.fullmatch(value) is not None
 
 
-def _is_wire_3_id(value: str) -> bool:
+def _is_native_id(value: str) -> bool:
     return value.startswith("S-") and is_session_id(value)
 
 
@@ -39,7 +39,7 @@ def dump(members: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class InitRequest:
-    """What a client sends. `suites` and `suite` are names, known here or not."""
+    """The init of a client. `suites` and `suite` are names, known here or not."""
 
     suite: str
     suites: tuple[str, ...]
@@ -68,10 +68,10 @@ class InitRequest:
         """Reads a body as a server does.
 
         Raises:
-            Refused: `body_too_large`, `json_invalid`, `field_invalid` with the member.
+            ProtocolError: `body_too_large`, `json_invalid`, `field_invalid` with the member.
         """
         if len(data) > INIT_MAX:
-            raise Refused("body_too_large")
+            raise ProtocolError("body_too_large")
         members = Members.parse(data)
         return cls(
             suite=members.required("suite", lambda v: text(v, _is_suite_name)),
@@ -97,7 +97,7 @@ class InitRequest:
 
 @dataclass(frozen=True, slots=True)
 class InitAnswer:
-    """What a server answers, signature and confirmation aside. All of it is under the signature."""
+    """The answer of a server, without signature and confirmation. The signature covers all of it."""
 
     session_id: str
     suite: str
@@ -136,7 +136,7 @@ class InitAnswer:
         """The answer, its signature and its confirmation.
 
         Raises:
-            Refused: `answer_mismatch`.
+            ProtocolError: `answer_mismatch`.
         """
 
         def of_length(length: int) -> Any:
@@ -144,7 +144,7 @@ class InitAnswer:
 
         members = Members.parse(data, "answer_mismatch")
         answer = cls(
-            session_id=members.required("session_id", lambda v: text(v, _is_wire_3_id)),
+            session_id=members.required("session_id", lambda v: text(v, _is_native_id)),
             suite=members.required("suite", lambda v: text(v, _is_suite_name)),
             suites=tuple(members.required("suites", lambda v: names(v, _is_suite_name, 1, SUITES_MAX))),
             share=members.required("share", base64_bytes),
@@ -165,7 +165,7 @@ def credential_of(authorization: str | None) -> bytes:
 
 
 def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, renewed_id: str | None = None) -> bytes:
-    """All that both said; `renewed_id` is the session that a renewal is about."""
+    """Returns the transcript of both messages; `renewed_id` is the session that a renewal is about."""
     head = field("sealway/3 init") if renewed_id is None else field("sealway/3 renew") + field(renewed_id)
     return (
         head
@@ -192,5 +192,5 @@ def transcript(request: InitRequest, credential: bytes, answer: InitAnswer, rene
 
 
 def signed_message(th: bytes) -> bytes:
-    """What the identity key signs."""
+    """Returns the message that the identity key signs."""
     return b"sealway/3 signature" + th
