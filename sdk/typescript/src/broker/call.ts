@@ -10,7 +10,7 @@ import {
 import { Check } from "../wire/check.js";
 import { SealwayError } from "../wire/error.js";
 import { Breaker, type BreakerOptions, type BreakerState } from "./breaker.js";
-import { BrokerError, type Sent } from "./error.js";
+import { BrokerError, type Delivery } from "./error.js";
 import { services } from "./schema.js";
 
 /** How often and how fast calls are repeated, always within their deadline. Times are in ms. */
@@ -65,7 +65,7 @@ const RECONNECT_TIME_MS = 100;
 interface Failure {
   readonly code: number;
   readonly text: string;
-  readonly sent: Sent;
+  readonly sent: Delivery;
 }
 
 const check = new Check((message) => new SealwayError("configuration", message, { blame: "caller" }));
@@ -325,7 +325,7 @@ function failureOf(error: ServiceError): Failure {
   const isOwn = /^(No connection established|Name resolution|Failed to (start|connect))/.test(error.details);
   const isLost =
     /Connection dropped|ECONNRESET|Stream (refused|removed)|^Received RST_STREAM|Cancelled|^Deadline exceeded|channel has been shut down/i;
-  const sent: Sent = isOwn ? "no" : isLost.test(error.details) ? "perhaps" : "answered";
+  const sent: Delivery = isOwn ? "no" : isLost.test(error.details) ? "perhaps" : "answered";
   return { code: error.code, text: error.details, sent };
 }
 

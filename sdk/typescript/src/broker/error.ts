@@ -1,7 +1,7 @@
 import { SealwayError } from "../wire/error.js";
 
 /** Whether the broker saw a call that failed: surely not, perhaps (it was done, or not), or it answered. */
-export type Sent = "no" | "perhaps" | "answered";
+export type Delivery = "no" | "perhaps" | "answered";
 
 /** Names of gRPC's codes, by number. */
 const NAMES = [
@@ -33,11 +33,11 @@ export class BrokerError extends SealwayError {
   readonly operation: string;
   /** gRPC's code. */
   readonly grpcCode: number;
-  readonly sent: Sent;
+  readonly sent: Delivery;
   /** Attempts that were made; 0 where it was refused here. */
   readonly attempts: number;
 
-  constructor(operation: string, grpcCode: number, text: string, sent: Sent, attempts: number) {
+  constructor(operation: string, grpcCode: number, text: string, sent: Delivery, attempts: number) {
     const code = NAMES[grpcCode] ?? "unknown";
     const blame =
       sent === "no" && grpcCode === 14 ? "network" : grpcCode === 3 || grpcCode === 11 ? "caller" : "peer";
@@ -54,7 +54,7 @@ export class BrokerError extends SealwayError {
   }
 }
 
-const SENT: Readonly<Record<Sent, string>> = {
+const SENT: Readonly<Record<Delivery, string>> = {
   no: "not sent",
   perhaps: "perhaps done",
   answered: "answered",

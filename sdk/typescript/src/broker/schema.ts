@@ -113,7 +113,7 @@ type ValueOf<K, D extends "in" | "out"> = K extends `${infer T}*`
     ? ValueOf<T, D>
     : K extends keyof Messages
       ? D extends "in"
-        ? Given<K>
+        ? Input<K>
         : Message<K>
       : Scalar<K>;
 
@@ -139,7 +139,7 @@ export type Message<M extends keyof Messages> = {
 };
 
 /** What is asked. */
-export type Given<M extends keyof Messages> = {
+export type Input<M extends keyof Messages> = {
   readonly [F in Split<Messages[M]> as IsOptional<F> extends true ? never : NameOf<F>]: ValueOf<
     KindOf<F>,
     "in"

@@ -16,7 +16,7 @@ export interface Liveness {
 }
 
 /** A stream that the peer opened, and what it said that it is for. */
-export interface Incoming {
+export interface IncomingStream {
   readonly hello: Hello;
   readonly stream: Stream;
 }
@@ -36,7 +36,7 @@ const CLOSE_TIME_MS = 5_000;
 /** Frames are gathered into a record of at most so many bytes. */
 const GATHERED = 65_536;
 
-interface Outgoing {
+interface OutgoingRecord {
   readonly frame: Bytes;
   readonly resolve: () => void;
   readonly reject: (why: unknown) => void;
@@ -54,10 +54,10 @@ export class Channel {
   readonly #liveness: Liveness;
   readonly #streams: Streams;
   readonly #nowMs: () => number;
-  readonly #outgoing: Outgoing[] = [];
+  readonly #outgoing: OutgoingRecord[] = [];
   readonly #due: Content[] = [];
-  readonly #incoming: Incoming[] = [];
-  readonly #accepting: ((incoming: Incoming | undefined) => void)[] = [];
+  readonly #incoming: IncomingStream[] = [];
+  readonly #accepting: ((incoming: IncomingStream | undefined) => void)[] = [];
   #isWriting = false;
   /** Why nothing more can be sent, although what came before the end of the connection is still read. */
   #mute: ChannelError | undefined;
@@ -133,14 +133,14 @@ export class Channel {
   }
 
   /** The next stream that the peer opened, its prologue read; nothing when the channel is over. */
-  async accept(): Promise<Incoming | undefined> {
+  async accept(): Promise<IncomingStream | undefined> {
     const incoming = this.#incoming.shift();
     if (incoming !== undefined || this.#over !== undefined) return incoming;
     return await new Promise((resolve) => this.#accepting.push(resolve));
   }
 
   /** The streams that the peer opens, until the channel is over. */
-  async *incoming(): AsyncGenerator<Incoming, void> {
+  async *incoming(): AsyncGenerator<IncomingStream, void> {
     for (let next = await this.accept(); next !== undefined; next = await this.accept()) yield next;
   }
 
@@ -291,7 +291,7 @@ export class Channel {
     if (this.#isWriting) return;
     this.#isWriting = true;
     const { socket, sealer } = this.#records;
-    let taken: Outgoing[] = [];
+    let taken: OutgoingRecord[] = [];
     try {
       // What is written in one turn goes out together.
       await Promise.resolve();
@@ -326,9 +326,9 @@ export class Channel {
   }
 
   /** Frames for the next record: none where something else is to be said and no frame waits. */
-  #gather(): Outgoing[] {
+  #gather(): OutgoingRecord[] {
     const max = Math.min(GATHERED, this.#records.sealer.contentMax);
-    const taken: Outgoing[] = [];
+    const taken: OutgoingRecord[] = [];
     // A close is the last record, and what is urgent is short.
     if (this.#due.length > 0 && this.#due[0]!.kind !== "close") return taken;
     for (let room = max; this.#outgoing.length > 0; ) {

@@ -1,7 +1,7 @@
 /** From a grant to a channel: over a relay with either role, or directly. SPEC relay.md#attach */
 import type { Signal } from "../wire/platform.js";
 import { Channel, type Liveness } from "./channel.js";
-import { check, checkGranted, checkOptions } from "./check.js";
+import { check, checkEndpoint, checkOptions } from "./check.js";
 import { b64u } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import type { DirectInfo, Grant } from "./grant.js";
@@ -10,13 +10,13 @@ import type { Identity } from "./identity.js";
 import { bindingOf, type ChannelSettings, channelSettings, drawRandoms } from "./settings.js";
 import { suiteById } from "./suite.js";
 import { readClaims } from "./token.js";
-import { type Dialing, dial, Socket, type WebSocketLike } from "./websocket.js";
+import { type DialOptions, dial, Socket, type WebSocketLike } from "./websocket.js";
 
 /** How far a connection has come: told in this order, for whoever measures. */
 export type Step = "open" | "attached" | "heard" | "secured";
 
 /** How channels are made and kept. Times are in milliseconds. */
-export interface ChannelOptions extends Dialing {
+export interface ChannelOptions extends DialOptions {
   /** Takes the attempt back. */
   readonly signal?: Signal;
   /** From the name of the host to the open WebSocket; 10 s unless said. */
@@ -53,7 +53,7 @@ export function drawInstance(): string {
  * @throws ChannelError by stage: `grant`, `connect`, `attach` with the relay's reason as code, `handshake`.
  */
 export async function attach(grant: Grant, options: ChannelOptions = {}): Promise<Channel> {
-  checkGranted(grant, "the grant", "what parseGrant returns", "tunnelUrl");
+  checkEndpoint(grant, "the grant", "what parseGrant returns", "tunnelUrl");
   checkOptions(options);
   const token = new TextDecoder().decode(grant.token.reveal());
   const settings = grantSettings(grant, token, options);
@@ -136,7 +136,7 @@ function grantSettings(grant: Grant, token: string, options: ChannelOptions): Ch
 }
 
 function directSettings(info: DirectInfo, options: ChannelOptions): ChannelSettings {
-  checkGranted(info, "the direct info", "what parseDirectInfo returns", "wsUrl");
+  checkEndpoint(info, "the direct info", "what parseDirectInfo returns", "wsUrl");
   checkOptions(options);
   return settingsOf(info, { binding: bindingOf("", "") }, options);
 }

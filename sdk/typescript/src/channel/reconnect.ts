@@ -18,7 +18,7 @@ export interface Backoff {
 }
 
 /** What is said of attempts, and what tests put in their place. */
-export interface Attempting {
+export interface ReconnectOptions {
   readonly backoff?: Partial<Backoff>;
   /** Hears of each failure, and of the longest wait before the next attempt, in ms. */
   readonly failed?: (why: ChannelError, waitMaxMs: number) => void;
@@ -31,11 +31,11 @@ export interface Attempting {
 /** Counts attempts and waits between them. */
 export class Attempts {
   readonly #backoff: Backoff;
-  readonly #how: Attempting;
+  readonly #how: ReconnectOptions;
   #failures = 0;
   #sinceMs: number | undefined;
 
-  constructor(how: Attempting = {}) {
+  constructor(how: ReconnectOptions = {}) {
     this.#backoff = { firstMs: 250, maxMs: 30_000, settledMs: 10_000, ...how.backoff };
     this.#how = how;
   }
@@ -101,7 +101,7 @@ const PEER_TIME_MS = 5_000;
 /** Peers of a listener that have a grant and are not there yet: clients beyond wait at the control plane. */
 const SHAKING_MAX = 64;
 
-function checkReconnecting(grants: Grants, options: ChannelOptions, attempting: Attempting): void {
+function checkReconnecting(grants: Grants, options: ChannelOptions, attempting: ReconnectOptions): void {
   check.needs(
     typeof grants === "function",
     "grants",
@@ -127,7 +127,7 @@ export class Connector {
   #making: Promise<Channel> | undefined;
 
   /** Nothing is done before `channel`. */
-  constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+  constructor(grants: Grants, options: ChannelOptions = {}, attempting: ReconnectOptions = {}) {
     checkReconnecting(grants, options, attempting);
     this.#grants = grants;
     this.#signal = attempting.signal;
@@ -169,14 +169,14 @@ export class Listener {
   readonly #grants: Grants;
   readonly #options: ChannelOptions;
   readonly #attempts: Attempts;
-  readonly #attempting: Attempting;
+  readonly #attempting: ReconnectOptions;
   readonly #shaking = new Set<Promise<Event>>();
   readonly #shakingMax: number;
   #asking: Promise<Event> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
   /** Nothing is done before `accept`. */
-  constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+  constructor(grants: Grants, options: ChannelOptions = {}, attempting: ReconnectOptions = {}) {
     checkReconnecting(grants, options, attempting);
     this.#grants = grants;
     this.#attempting = attempting;

@@ -23,7 +23,7 @@ export interface WebSocketLike {
 }
 
 /** How to open a WebSocket; the platform's own unless said. */
-export interface Dialing {
+export interface DialOptions {
   /** Sent as `Origin` by Node; a browser says its own. */
   readonly origin?: string;
   /** Further options of `ws`, such as `ca`; Node alone. */
@@ -189,7 +189,12 @@ export class Socket {
  * Opens a WebSocket to `url` (`ws://` or `wss://`) within `timeoutMs`.
  * @throws ChannelError of the stage `connect`.
  */
-export async function dial(url: string, timeoutMs: number, how: Dialing, signal?: Signal): Promise<Socket> {
+export async function dial(
+  url: string,
+  timeoutMs: number,
+  how: DialOptions,
+  signal?: Signal,
+): Promise<Socket> {
   if (!/^wss?:\/\/[^/]/.test(url))
     throw new ChannelError(
       "connect",
@@ -235,7 +240,7 @@ export async function dial(url: string, timeoutMs: number, how: Dialing, signal?
   });
 }
 
-async function open(url: string, timeoutMs: number, how: Dialing): Promise<WebSocketLike> {
+async function open(url: string, timeoutMs: number, how: DialOptions): Promise<WebSocketLike> {
   const isNode =
     (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node !== undefined;
   try {

@@ -2,8 +2,8 @@
 
 import { SealwayError } from "../wire/error.js";
 import type { Fetch, Signal } from "../wire/platform.js";
-import type { Agreed } from "./agreed.js";
-import type { Old, OldAgreed } from "./old.js";
+import type { CompatClient, CompatSession } from "./compat.js";
+import { NativeClient } from "./native.js";
 import {
   type CallMetrics,
   type ClientOptions,
@@ -13,8 +13,8 @@ import {
 } from "./options.js";
 import { platformProvider } from "./platform.js";
 import { callOf } from "./request.js";
+import type { NativeSession } from "./session.js";
 import { type Sessions, Slot } from "./slot.js";
-import { Three } from "./three.js";
 import { abortable } from "./transport.js";
 
 export interface Client {
@@ -39,25 +39,27 @@ export function createClient(options: ClientOptions): Client {
   return new SealedClient(options);
 }
 
-interface Wired {
+interface AnySession {
   readonly info: SessionInfo;
   readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
 }
 
 /** What a client works with: the exchanges of its wire. */
-type Exchanges = { readonly wire: 3; readonly three: Three } | { readonly wire: 1 | 2; readonly old: Old };
+type Exchanges =
+  | { readonly wire: 3; readonly native: NativeClient }
+  | { readonly wire: 1 | 2; readonly compat: CompatClient };
 
 class SealedClient implements Client {
   readonly #settings: Settings;
   readonly #onMetrics: (metrics: CallMetrics) => void;
-  readonly #slot: Slot<Wired>;
+  readonly #slot: Slot<AnySession>;
   #exchanges: Promise<Exchanges> | undefined;
 
   constructor(options: ClientOptions) {
     this.#settings = settingsOf(options);
     this.#onMetrics = (metrics) => options.onMetrics?.(metrics);
-    const onSession = (wired: Wired | undefined) => options.onSession?.(wired?.info);
-    this.#slot = new Slot<Wired>((old) => about(this.#settings.url, this.#agree(old)), onSession);
+    const onSession = (session: AnySession | undefined) => options.onSession?.(session?.info);
+    this.#slot = new Slot<AnySession>((old) => about(this.#settings.url, this.#agree(old)), onSession);
   }
 
   readonly fetch: typeof fetch = (input, init) => about(this.#settings.serverUrl, this.#call(input, init));
@@ -66,14 +68,14 @@ class SealedClient implements Client {
     const call = await callOf(this.#settings.serverUrl, input, init);
     call.signal?.throwIfAborted();
     const exchanges = await this.#get();
-    const sessions: Sessions<Wired> = {
+    const sessions: Sessions<AnySession> = {
       get: () => abortable(this.#slot.get(), call.signal),
       drop: (session) => this.#slot.drop(session),
     };
     // A client has sessions of one wire alone.
     return exchanges.wire === 3
-      ? exchanges.three.call(call, sessions as Sessions<Agreed>)
-      : exchanges.old.call(call, sessions as Sessions<OldAgreed>);
+      ? exchanges.native.call(call, sessions as Sessions<NativeSession>)
+      : exchanges.compat.call(call, sessions as Sessions<CompatSession>);
   }
 
   async connect(signal?: Signal): Promise<SessionInfo> {
@@ -89,7 +91,7 @@ class SealedClient implements Client {
     const now = this.#slot.take();
     if (now === undefined || now.life.isOver) return;
     const exchanges = await this.#get();
-    if (exchanges.wire === 3) await about(this.#settings.url, exchanges.three.end(now as Agreed));
+    if (exchanges.wire === 3) await about(this.#settings.url, exchanges.native.end(now as NativeSession));
   }
 
   clear(): void {
@@ -109,24 +111,24 @@ class SealedClient implements Client {
   async #make(): Promise<Exchanges> {
     const provider = await platformProvider();
     const { wire } = this.#settings;
-    if (wire === 3) return { wire, three: new Three(provider, this.#settings, this.#onMetrics) };
-    const { Old } = await import("./old.js");
-    return { wire, old: new Old(provider, this.#settings, this.#onMetrics) };
+    if (wire === 3) return { wire, native: new NativeClient(provider, this.#settings, this.#onMetrics) };
+    const { CompatClient } = await import("./compat.js");
+    return { wire, compat: new CompatClient(provider, this.#settings, this.#onMetrics) };
   }
 
-  async #agree(old: Wired | undefined): Promise<Wired> {
+  async #agree(old: AnySession | undefined): Promise<AnySession> {
     const exchanges = await this.#get();
-    if (exchanges.wire !== 3) return exchanges.old.agree();
+    if (exchanges.wire !== 3) return exchanges.compat.agree();
     if (old !== undefined) {
       try {
-        return await exchanges.three.agree(old as Agreed);
+        return await exchanges.native.agree(old as NativeSession);
       } catch (error) {
         // Whatever speaks against a renewal, an init may still do; not where nobody answers.
         if (!(error instanceof SealwayError) || error.blame === "network") throw error;
         if (error.code === "session_expired") this.#slot.drop(old);
       }
     }
-    return exchanges.three.agree();
+    return exchanges.native.agree();
   }
 }
 

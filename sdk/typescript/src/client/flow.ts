@@ -1,8 +1,8 @@
 /** Bodies of wire 3 as they flow: a request's is sealed frame by frame, an answer's opened frame by frame. */
-import { FRAME_LEN_MAX, type FrameOpener, type FrameSealer } from "../session/three/stream.js";
+import { FRAME_LEN_MAX, type FrameOpener, type FrameSealer } from "../session/native/stream.js";
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
-import type { Pace, Received } from "./transport.js";
+import type { HttpResponse, Pace } from "./transport.js";
 
 /** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` is told how it gets on. */
 export function sealFlow(
@@ -51,13 +51,13 @@ export function sealFlow(
 
 /** Opens an answer as it comes. */
 export class OpenFlow {
-  readonly #received: Received;
+  readonly #received: HttpResponse;
   readonly #opener: FrameOpener;
   #hasEnded = false;
   #isBegun = false;
 
   /** `stream` is the one of `X-Sealed`, if the answer has no body. */
-  constructor(received: Received, opener: FrameOpener, stream: Bytes | undefined) {
+  constructor(received: HttpResponse, opener: FrameOpener, stream: Bytes | undefined) {
     this.#received = received;
     this.#opener = opener;
     if (stream !== undefined) opener.push(stream);

@@ -1,13 +1,13 @@
 /** What a client is given, and what it tells of itself. */
 
-import type { Auth } from "../session/three/message.js";
-import { isSuite, SUITES, type Suite } from "../session/three/suite.js";
+import type { Auth } from "../session/native/message.js";
+import { isSuite, SUITES, type Suite } from "../session/native/suite.js";
 import { wants } from "../wire/error.js";
 import { isClientId, type Wire } from "../wire/forms.js";
 import type { Fetch, Url } from "../wire/platform.js";
 
 /** What was learnt of a service's identity keys. */
-export interface MetKeys {
+export interface KnownKeys {
   /** Those that were met at first use. */
   readonly keys: readonly { readonly keyId: string; readonly publicKey: string }[];
   /** The pinned root's key id, and the newest key set that it signed: an older one is not taken any more. */
@@ -16,8 +16,8 @@ export interface MetKeys {
 
 /** Where to keep what was learnt, by the origin of the authority. */
 export interface TrustStore {
-  load(origin: string): MetKeys | undefined | Promise<MetKeys | undefined>;
-  save(origin: string, met: MetKeys): void | Promise<void>;
+  load(origin: string): KnownKeys | undefined | Promise<KnownKeys | undefined>;
+  save(origin: string, met: KnownKeys): void | Promise<void>;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** What a caller of `fetch` wants, in the parts that are sealed. */
 
-import { mayBeInner } from "../session/three/inner.js";
+import { mayBeInner } from "../session/native/inner.js";
 import { type Bytes, owned } from "../wire/bytes.js";
 import { wants } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";

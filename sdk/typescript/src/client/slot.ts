@@ -12,11 +12,11 @@ export interface Sessions<T> {
   drop(session: T): void;
 }
 
-interface Living {
+interface WithLife {
   readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
 }
 
-export class Slot<T extends Living> {
+export class Slot<T extends WithLife> {
   readonly #agree: (old: T | undefined) => Promise<T>;
   readonly #onChange: (now: T | undefined) => void;
   #now: T | undefined;

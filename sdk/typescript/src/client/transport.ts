@@ -2,10 +2,10 @@
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
-import type { Answered } from "./refusal.js";
+import type { ResponseHead } from "./refusal.js";
 
 /** A request as it goes out. */
-export interface Outgoing {
+export interface HttpRequest {
   readonly method: string;
   readonly headers: HeaderList;
   readonly body?: Bytes | ReadableStream<Uint8Array> | undefined;
@@ -40,7 +40,7 @@ export class Transport {
    *
    * @throws {SealwayError} `timeout`, `network`, `redirected`; the reason of `signal` when that is aborted.
    */
-  async send(url: URL, outgoing: Outgoing): Promise<Received> {
+  async send(url: URL, outgoing: HttpRequest): Promise<HttpResponse> {
     const watch = new Watch(url.host, this.timeoutMs, outgoing.signal);
     const { body, pace } = outgoing;
     if (pace !== undefined) {
@@ -68,12 +68,12 @@ export class Transport {
       watch.stop();
       throw new SealwayError("redirected", `${url.host} redirects: not followed`, { status });
     }
-    return new Received(url.host, response, watch);
+    return new HttpResponse(url.host, response, watch);
   }
 }
 
 /** An answer whose body is yet to be read. */
-export class Received implements Answered {
+export class HttpResponse implements ResponseHead {
   readonly host: string;
   readonly status: number;
   readonly headers: HeaderList;

@@ -1,15 +1,15 @@
 /** Which identity keys a client takes for a service's own (`spec/session-3.md`, Identity keys). */
 
 import type { Provider } from "../crypto/provider.js";
-import { type KeySet, keyIdOf, parseKeySet } from "../session/three/key-set.js";
-import { type InitAnswer, KEY_ID } from "../session/three/message.js";
-import { checkKeySet, checkKeySetTimes, liveKey } from "../session/three/root.js";
+import { type KeySet, keyIdOf, parseKeySet } from "../session/native/key-set.js";
+import { type InitAnswer, KEY_ID } from "../session/native/message.js";
+import { checkKeySet, checkKeySetTimes, liveKey } from "../session/native/root.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
 import { type Problem, SealwayError, wants } from "../wire/error.js";
 import type { KeyValues } from "../wire/platform.js";
 import { wallMs } from "./clock.js";
-import type { MetKeys, Trust, TrustStore } from "./options.js";
+import type { KnownKeys, Trust, TrustStore } from "./options.js";
 
 const KEYS_MAX = 16;
 
@@ -18,7 +18,7 @@ export const KEY_SET_PATH = "/.well-known/sealway-keys";
 
 /** Keeps what is learnt in memory, as long as the program runs. */
 export function memoryTrustStore(): TrustStore {
-  const met = new Map<string, MetKeys>();
+  const met = new Map<string, KnownKeys>();
   return {
     load: (origin) => met.get(origin),
     save: (origin, keys) => {
@@ -33,7 +33,7 @@ export function storageTrustStore(storage: KeyValues, prefix = "sealway:"): Trus
   return {
     load: (origin) => {
       const text = storage.getItem(prefix + origin);
-      return text === null ? undefined : (JSON.parse(text) as MetKeys);
+      return text === null ? undefined : (JSON.parse(text) as KnownKeys);
     },
     save: (origin, keys) => storage.setItem(prefix + origin, JSON.stringify(keys)),
   };

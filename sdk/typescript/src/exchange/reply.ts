@@ -1,7 +1,7 @@
 /** The answer to a sealed request. */
-import type { Sealed } from "../session/old/message.js";
-import { encodeInner } from "../session/three/inner.js";
-import { cut, type FrameSealer, sealAll } from "../session/three/stream.js";
+import type { SealedMessage } from "../session/compat/message.js";
+import { encodeInner } from "../session/native/inner.js";
+import { cut, type FrameSealer, sealAll } from "../session/native/stream.js";
 import { toBase64 } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
@@ -22,7 +22,7 @@ export interface WholeSeal {
   readonly kind: "whole";
   /** The status that the answer is sent with. */
   readonly status: number;
-  readonly seal: (body: Uint8Array, nowMs: number, randoms: SealRandoms) => Promise<Sealed>;
+  readonly seal: (body: Uint8Array, nowMs: number, randoms: SealRandoms) => Promise<SealedMessage>;
 }
 
 /** Seals frame by frame as the body comes, with the answer's headers within: `inner_headers_invalid` for wrong ones. */

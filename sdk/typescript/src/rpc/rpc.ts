@@ -14,7 +14,7 @@ export const FRAME_MAX = 1_048_576;
 export const TIMEOUT_MS = 30_000;
 
 /** What a handler knows of a request beside its payload. */
-export interface Called {
+export interface CallContext {
   readonly typeId: number;
   /** For how long the caller waits, in ms, where it says so. */
   readonly timeoutMs: number | undefined;
@@ -23,7 +23,7 @@ export interface Called {
 }
 
 /** Answers a request: its result is the answer's payload. What it throws is 500, a `HandlerError` its own number. */
-export type Handler = (payload: unknown, called: Called) => unknown;
+export type Handler = (payload: unknown, called: CallContext) => unknown;
 
 /** What a side answers, and its bounds. */
 export interface RpcOptions {
@@ -48,7 +48,7 @@ export interface CallOptions {
 /** Frames in a row that are no envelope, before the stream is given up. */
 const MALFORMED_MAX = 16;
 
-interface Waiting {
+interface PendingReply {
   readonly resolve: (payload: unknown) => void;
   readonly reject: (why: RpcError) => void;
 }
@@ -63,7 +63,7 @@ export class Rpc {
   readonly #listeners: ReadonlyMap<number, (payload: unknown) => void>;
   readonly #atOnceMax: number;
   readonly #frameMax: number;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, PendingReply>();
   readonly #running = new Map<number, AbortController>();
   #active = 0;
   #roomMade: (() => void) | undefined;

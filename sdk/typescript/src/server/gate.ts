@@ -2,7 +2,7 @@
 import { looksSealed, wireOf } from "../exchange/exchange.js";
 import { ALLOW, type Form, formOf, Rejection } from "../exchange/rejection.js";
 import type { HeaderList } from "../wire/headers.js";
-import type { Answering } from "./body.js";
+import type { AnswerBody } from "./body.js";
 import type { Caller } from "./headers.js";
 import { type ServerOptions, type ServerSettings, serverSettings } from "./options.js";
 import { Room } from "./room.js";
@@ -10,7 +10,7 @@ import { longestBody, ruleFor } from "./route.js";
 import { serve } from "./serve.js";
 
 /** A request as it came in. */
-export interface Incoming {
+export interface GateRequest {
   readonly method: string;
   /** Path and query as sent. */
   readonly target: string;
@@ -21,14 +21,14 @@ export interface Incoming {
 }
 
 /** A request that was opened and is new: call `seal`, or `drop`, which end what it holds. */
-export interface OpenedCall {
+export interface OpenCall {
   readonly caller: Caller;
   /** What a handler sees. */
   readonly headers: [string, string][];
   /** None where the message has no body. It throws {@link SealwayError} where the rest does not open. */
   readonly body: AsyncIterable<Uint8Array> | undefined;
   /** Seals the handler's answer; what is refused after all is answered instead. */
-  seal(status: number, headers: HeaderList, body: Answering): Promise<Answer>;
+  seal(status: number, headers: HeaderList, body: AnswerBody): Promise<GateAnswer>;
   /** Aborted when nobody waits for the answer any more, or its session has ended: what the handler makes is not sent then. */
   readonly signal: AbortSignal;
   /** The client is gone, or the handler failed: what streams is not waited for any more. */
@@ -36,17 +36,17 @@ export interface OpenedCall {
 }
 
 /** An answer as it goes out. */
-export interface Answer {
+export interface GateAnswer {
   readonly status: number;
   readonly headers: [string, string][];
-  readonly body: Answering;
+  readonly body: AnswerBody;
 }
 
 /** What to do with a request: leave it alone, answer it, or let a handler see it. */
-export type Opened =
+export type GateOutcome =
   | { readonly kind: "plain" }
-  | { readonly kind: "refused"; readonly answer: Answer }
-  | { readonly kind: "opened"; readonly call: OpenedCall };
+  | { readonly kind: "refused"; readonly answer: GateAnswer }
+  | { readonly kind: "opened"; readonly call: OpenCall };
 
 export class Gate {
   readonly settings: ServerSettings;
@@ -67,7 +67,7 @@ export class Gate {
   }
 
   /** Opens a request, if its route is sealed; `OPTIONS` there is answered with 204, and no handler sees it. It never throws for what a peer sends. */
-  async open(incoming: Incoming): Promise<Opened> {
+  async open(incoming: GateRequest): Promise<GateOutcome> {
     const { method, target, headers, remote } = incoming;
     const path = target.split("?", 1)[0] ?? "/";
     const route = ruleFor(this.settings.routes, path);
@@ -93,7 +93,7 @@ export class Gate {
     }
   }
 
-  #refuse(rejection: Rejection, form: Form, path: string): Answer {
+  #refuse(rejection: Rejection, form: Form, path: string): GateAnswer {
     const answer = rejection.answer(form);
     this.settings.onRefused({ code: rejection.code, status: answer.status, path });
     return answer;

@@ -1,5 +1,5 @@
 /** What a handler is given of a sealed request, and which headers stand outside of a sealed answer. */
-import { mayBeInner } from "../session/three/inner.js";
+import { mayBeInner } from "../session/native/inner.js";
 import { utf8 } from "../wire/bytes.js";
 import { type HeaderList, SEALING } from "../wire/headers.js";
 import type { StoredSession } from "./store.js";

@@ -50,7 +50,7 @@ export interface ServerOptions {
    */
   readonly trustForwarded?: boolean;
   /**
-   * Told of every refusal, with the code of the registry that the client is not told; `disguised_path` is another spelling of a
+   * Called for every refusal with the code of the registry that the client is not told; `disguised_path` is another spelling of a
    * sealed path, `no_room` a body that `bufferedBytesMax` has no room for, `nonces_full` a store that takes no more claims.
    */
   readonly onRefused?: (refused: { code: string; status: number; path: string }) => void;

@@ -31,8 +31,8 @@ export class Room {
   }
 
   /** Begins a part of the room that holds nothing yet. What is no IP address (of a Unix socket) has no bound of its own. */
-  holding(remote: string | undefined): Holding {
-    return new Holding(this, clientOf(remote));
+  holding(remote: string | undefined): Reservation {
+    return new Reservation(this, clientOf(remote));
   }
 
   /** Takes bytes, or none and returns false. */
@@ -54,7 +54,7 @@ export class Room {
 }
 
 /** The part of a room that one request holds. */
-export class Holding {
+export class Reservation {
   readonly #room: Room;
   readonly #client: string | undefined;
   #held = 0;

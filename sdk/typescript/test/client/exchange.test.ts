@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { sealFlow } from "../../src/client/flow.js";
 import type { Pace } from "../../src/client/transport.js";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import { createClient, type MetKeys, memoryTrustStore, SealwayError } from "../../src/index.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { initHashInput } from "../../src/session/three/message.js";
-import { FrameSealer } from "../../src/session/three/stream.js";
+import { createClient, type KnownKeys, memoryTrustStore, SealwayError } from "../../src/index.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { initHashInput } from "../../src/session/native/message.js";
+import { FrameSealer } from "../../src/session/native/stream.js";
 import { toBase64, toBase64Url } from "../../src/wire/base64.js";
 import { utf8 } from "../../src/wire/bytes.js";
 import { keySetOf, Service, Signer } from "./service.js";
@@ -213,10 +213,10 @@ describe("trust by a root", () => {
   it("takes nothing that another root signed, and begins anew where another one is pinned", async () => {
     const [root, other] = [await Signer.make(), await Signer.make()];
     service.keySet = await keySetOf([service.identity], other, 7);
-    const kept = new Map<string, MetKeys>();
+    const kept = new Map<string, KnownKeys>();
     const store = {
       load: (origin: string) => kept.get(origin),
-      save: (origin: string, met: MetKeys) => void kept.set(origin, met),
+      save: (origin: string, met: KnownKeys) => void kept.set(origin, met),
     };
     const by = (key: Signer) => client({ trust: { root: toBase64(key.publicKey), store } }).fetch("/order");
     await expect(by(root)).rejects.toMatchObject({ code: "key_untrusted" });

@@ -91,7 +91,7 @@ async function failed(made: Client): Promise<SealwayError> {
 }
 
 describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wire) => {
-  const isThree = wire === 3;
+  const isNative = wire === 3;
 
   it("changes a tag: nothing of the answer is shown", async () => {
     meddle = (passed) => {
@@ -111,7 +111,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     };
     await (await made.fetch("/transaction/purchase", init())).text();
     meddle = () => kept && { ...kept, headers: { ...kept.headers } };
-    if (isThree) {
+    if (isNative) {
       expect((await failed(made)).code).toBe("unsealable");
     } else {
       // A limit of the old wires that the contract names: an answer is not bound to its request.
@@ -148,7 +148,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
 
   it("cuts a body off, and says that it is whole", async () => {
     meddle = (passed) => ({ ...passed, body: passed.body.subarray(0, wire === 1 ? 40 : 60) });
-    const codes = isThree ? ["stream_truncated"] : ["unsealable"];
+    const codes = isNative ? ["stream_truncated"] : ["unsealable"];
     expect(codes).toContain((await failed(client(wire))).code);
   });
 
@@ -164,7 +164,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
   it("sends 10 MiB, sealed in name or not at all", async () => {
     meddle = (passed) => ({ ...passed, body: Buffer.alloc(10 * 1024 * 1024) });
     const code = (await failed(client(wire))).code;
-    expect(isThree ? ["frame_invalid"] : ["body_too_large"]).toContain(code);
+    expect(isNative ? ["frame_invalid"] : ["body_too_large"]).toContain(code);
     meddle = () => ({ status: 200, headers: {}, body: Buffer.alloc(10 * 1024 * 1024) });
     expect(["unsealed", "body_too_large"]).toContain((await failed(client(wire))).code);
   });

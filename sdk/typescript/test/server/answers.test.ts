@@ -2,14 +2,14 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { Gate, MemoryStore, type OpenedCall, type ServerOptions } from "../../src/server/index.js";
+import { Gate, MemoryStore, type OpenCall, type ServerOptions } from "../../src/server/index.js";
 import { sealResponse, send } from "../../src/server/node.js";
-import { incoming, sealing2, sealing3, stored } from "./sealing.js";
+import { incoming, sealing2, sealingNative, stored } from "./sealing.js";
 
-async function opened(wire: number, more: Partial<ServerOptions> = {}): Promise<OpenedCall> {
+async function opened(wire: number, more: Partial<ServerOptions> = {}): Promise<OpenCall> {
   const store = new MemoryStore();
   store.put(stored(wire, Date.now() + 600_000));
-  const request = incoming(await (wire === 3 ? sealing3 : sealing2)(Date.now()));
+  const request = incoming(await (wire === 3 ? sealingNative : sealing2)(Date.now()));
   const made = await new Gate({ store, ...more }).open(request);
   if (made.kind !== "opened") throw new Error("it was not opened");
   return made.call;

@@ -15,10 +15,10 @@ import {
   sealedFastify,
   sealedFetch,
 } from "../../src/server/index.js";
-import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
+import { beginRequest, openAnswer } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
 import { toBase64 } from "../../src/wire/base64.js";
 
 const ID = `S-${"0".repeat(32)}`;

@@ -14,12 +14,12 @@ import {
   sealedFetch,
 } from "../../src/server/index.js";
 import { clientOf, Room } from "../../src/server/room.js";
-import { sealOldRequest } from "../../src/session/old/client.js";
-import { beginRequest } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
-import { FrameOpener, sealAll } from "../../src/session/three/stream.js";
+import { sealCompatRequest } from "../../src/session/compat/client.js";
+import { beginRequest } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
+import { FrameOpener, sealAll } from "../../src/session/native/stream.js";
 import { concat, utf8 } from "../../src/wire/bytes.js";
 
 const MIB = 1024 * 1024;
@@ -36,7 +36,7 @@ afterEach(async () => {
   closing = [];
 });
 
-interface Served {
+interface TestServer {
   readonly kind: "express" | "fastify";
   readonly port: number;
   readonly room: Room;
@@ -44,7 +44,7 @@ interface Served {
 }
 
 /** A server whose handlers read what they are sent. /throws does not; /early answers before it has. */
-async function listening(kind: "express" | "fastify", more: Partial<ServerOptions>): Promise<Served> {
+async function listening(kind: "express" | "fastify", more: Partial<ServerOptions>): Promise<TestServer> {
   const store = new MemoryStore();
   for (const wire of [1, 2, 3]) store.put({ ...whole, id: idOf(wire), wire });
   const refused: string[] = [];
@@ -126,7 +126,13 @@ class Late {
     closing.push(() => socket.destroy());
   }
 
-  static async begin(served: Served, wire: number, length: number, address = "127.0.0.1", target = "/order") {
+  static async begin(
+    served: TestServer,
+    wire: number,
+    length: number,
+    address = "127.0.0.1",
+    target = "/order",
+  ) {
     const { headers, body } = await sealed(wire, length, target);
     const socket = connect({ port: served.port, host: "127.0.0.1", localAddress: address });
     const head = [...headers, ["Host", "a"], ["Connection", "close"], ["Content-Length", `${body.length}`]];
@@ -135,7 +141,7 @@ class Late {
   }
 
   /** Sends all but so many bytes, and waits until the service holds them. */
-  async allBut({ room }: Served, left: number): Promise<void> {
+  async allBut({ room }: TestServer, left: number): Promise<void> {
     const sent = this.body.subarray(0, -left);
     const before = room.taken;
     this.socket.write(sent);
@@ -170,7 +176,7 @@ async function sealed(wire: number, length: number, target: string) {
   const own = { wire: wire as 1 | 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
   const nonce = Buffer.from(provider.random(12)).toString("hex");
   const text = utf8(`"${"x".repeat(length)}"`);
-  const call = await sealOldRequest(own, target, text, String(Date.now()), nonce, provider.random(12));
+  const call = await sealCompatRequest(own, target, text, String(Date.now()), nonce, provider.random(12));
   const headers: [string, string][] = [...call.headers, ["Content-Type", call.contentType]];
   return { headers, body: Uint8Array.from(call.body) };
 }
@@ -182,7 +188,7 @@ const PROBLEM = {
   code: "store_unavailable",
 };
 
-async function isRefused(served: Served, wire: number, request: Late): Promise<void> {
+async function isRefused(served: TestServer, wire: number, request: Late): Promise<void> {
   const [status, text] = await request.finish();
   expect([status, JSON.parse(text)]).toEqual([503, wire === 3 ? PROBLEM : { error: "SERVICE_UNAVAILABLE" }]);
   expect(served.refused.pop()).toBe("no_room");

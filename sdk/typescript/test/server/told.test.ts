@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { PROBLEMS, REFUSALS, type Refusal } from "../../src/exchange/refusal.js";
 import { Rejection } from "../../src/exchange/rejection.js";
-import { Gate, MemoryStore, type Opened, type SessionStore } from "../../src/server/index.js";
+import { Gate, type GateOutcome, MemoryStore, type SessionStore } from "../../src/server/index.js";
 import { SealwayError } from "../../src/wire/error.js";
-import { ID, incoming, sealing1, sealing2, sealing3, stored } from "./sealing.js";
+import { ID, incoming, sealing1, sealing2, sealingNative, stored } from "./sealing.js";
 
 const REGISTRY = readFileSync(new URL("../../../../spec/registry.toml", import.meta.url), "utf8");
 
@@ -15,7 +15,7 @@ function entries(table: string): [string, string][] {
   return [...all].map(([, name = "", text = ""]) => [name, text]);
 }
 
-function told(opened: Opened): { status: number; members: Record<string, unknown> } {
+function told(opened: GateOutcome): { status: number; members: Record<string, unknown> } {
   if (opened.kind !== "refused") throw new Error(`it was ${opened.kind}`);
   const { status, body } = opened.answer;
   return { status, members: JSON.parse(new TextDecoder().decode(body as Uint8Array)) };
@@ -31,7 +31,7 @@ describe("the list of refusals", () => {
     for (const [code, text] of codes) {
       for (const [form, name] of [
         ["plain", "sealed"],
-        ["problem", "sealed3"],
+        ["problem", "sealedNative"],
       ] as const) {
         const wanted = of(text, name);
         if (wanted === undefined) continue;
@@ -67,9 +67,9 @@ describe("a session that is over", () => {
     const gate = new Gate({ store, onRefused: ({ path }) => paths.push(path) });
     store.put(stored(3, Date.now() + 600_000));
     const opened = await gate.open(
-      incoming(await sealing3(Date.now(), ["{}"], "/order?card=1"), "/order?card=1"),
+      incoming(await sealingNative(Date.now(), ["{}"], "/order?card=1"), "/order?card=1"),
     );
-    const refused = incoming(await sealing3(Date.now(), ["{}"], "/order?card=2"), "/order?card=2");
+    const refused = incoming(await sealingNative(Date.now(), ["{}"], "/order?card=2"), "/order?card=2");
     store.delete(ID);
     if (opened.kind !== "opened") throw new Error("it was not opened");
     const late = await opened.call.seal(200, [], undefined);
@@ -85,7 +85,7 @@ it("bytes behind the last frame are refused when they come, and not when the bod
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
   const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
-  const { headers, frames } = await sealing3(Date.now());
+  const { headers, frames } = await sealingNative(Date.now());
   async function* body() {
     yield* frames;
     yield Uint8Array.of(0);
@@ -121,7 +121,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
     const store: SessionStore = { get: async () => stored(wire, Date.now() + 600_000), claim };
     const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
     const { status, members } = told(
-      await gate.open(incoming(await (wire === 3 ? sealing3 : sealing2)(Date.now()))),
+      await gate.open(incoming(await (wire === 3 ? sealingNative : sealing2)(Date.now()))),
     );
     return [status, members["code"] ?? members["error"], ...codes];
   };

@@ -41,7 +41,7 @@ export interface RedisOptions extends KekOptions {
 }
 
 /** The epoch that claims are made in. */
-interface Joined {
+interface Epoch {
   /** Of the script of its generation. */
   readonly hash: string;
   /** By a clock that never jumps. */
@@ -70,8 +70,8 @@ class RedisStore implements SessionStore {
   readonly #acceptUntilMs: number;
   readonly #timeoutMs: number;
   readonly #sessions = new FreshSessions();
-  #joined: Joined | undefined;
-  #joining: Promise<Joined> | undefined;
+  #joined: Epoch | undefined;
+  #joining: Promise<Epoch> | undefined;
   /** Counts the connections that were made. */
   #connection = 0;
   /** Counts how often the epoch was left. */
@@ -168,7 +168,7 @@ class RedisStore implements SessionStore {
    * A claim that is stamped ahead of Redis's clock is good once that has come to it, in the same memory: a loss of it could not
    * forget the claim any more.
    */
-  async #await(joined: Joined, stampMs: number, nowMs: number): Promise<void> {
+  async #await(joined: Epoch, stampMs: number, nowMs: number): Promise<void> {
     let leftMs = AHEAD_WAIT_MAX_MS;
     // A timer may end early, and a clock may be set back: what Redis says is what counts.
     for (let waitMs = stampMs - AHEAD_MS - nowMs; waitMs > 0; ) {
@@ -185,7 +185,7 @@ class RedisStore implements SessionStore {
   }
 
   async #run(
-    joined: Joined,
+    joined: Epoch,
     nonce: Buffer,
     token: Buffer,
     numbers: string[],
@@ -202,7 +202,7 @@ class RedisStore implements SessionStore {
   }
 
   /** The epoch in force, looked at less than a second ago. */
-  async #join(): Promise<Joined> {
+  async #join(): Promise<Epoch> {
     const joined = this.#joined;
     if (joined !== undefined && performance.now() - joined.atMs < JOIN_AGAIN_MS) return joined;
     this.#joining ??= this.#look().finally(() => {
@@ -211,7 +211,7 @@ class RedisStore implements SessionStore {
     return this.#joining;
   }
 
-  async #look(): Promise<Joined> {
+  async #look(): Promise<Epoch> {
     const [atMs, age, connection] = [performance.now(), this.#age, this.#connection];
     const [fields, info] = await Promise.all([
       this.#ask("HMGET", this.#epoch, "gen", "floor", "made", "node"),

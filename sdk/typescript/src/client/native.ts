@@ -1,29 +1,29 @@
 /** Sessions of wire 3 over HTTP: agreed, renewed, ended, and the calls in them. */
 import type { Provider } from "../crypto/provider.js";
-import { CONTENT_TYPE } from "../session/three/call.js";
+import { CONTENT_TYPE } from "../session/native/call.js";
 import {
   beginAnswer,
   beginRequest,
   isHeaderRequest,
   type PendingCall,
-} from "../session/three/client-call.js";
-import { ClientInit } from "../session/three/client-init.js";
-import { decodeInner, encodeInner } from "../session/three/inner.js";
-import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/three/problem.js";
-import { sealAll } from "../session/three/stream.js";
-import { drawShareKeys, type Suite } from "../session/three/suite.js";
+} from "../session/native/client-call.js";
+import { ClientInit } from "../session/native/client-init.js";
+import { decodeInner, encodeInner } from "../session/native/inner.js";
+import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/native/problem.js";
+import { sealAll } from "../session/native/stream.js";
+import { drawShareKeys, type Suite } from "../session/native/suite.js";
 import { toBase64, toBase64Url } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
-import { Agreed } from "./agreed.js";
 import { type Moment, moment, passedMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, Settings } from "./options.js";
-import { type Answered, notOurs } from "./refusal.js";
+import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
+import { NativeSession } from "./session.js";
 import type { Sessions } from "./slot.js";
 import { type Pace, Transport } from "./transport.js";
 import { KEY_SET_PATH, Keyring } from "./trust.js";
@@ -36,7 +36,7 @@ const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
 const EXPIRED = "session_expired";
 
 /** An answer that was opened up to its first frame. */
-interface Opened extends Answered {
+interface PlainResponse extends ResponseHead {
   readonly headers: [string, string][];
   readonly first: Uint8Array;
   readonly flow: OpenFlow;
@@ -45,7 +45,7 @@ interface Opened extends Answered {
 }
 
 /** A call that was refused in plain. */
-class Failed {
+class CallRefusal {
   /** Whether the call may be sent once more. */
   readonly again: boolean;
   readonly error: SealwayError;
@@ -57,7 +57,7 @@ class Failed {
 }
 
 /** Exchanges of wire 3 with one service. */
-export class Three {
+export class NativeClient {
   readonly #provider: Provider;
   readonly #settings: Settings;
   readonly #transport: Transport;
@@ -89,7 +89,7 @@ export class Three {
   };
 
   /** Agrees a session, or renews `old`. */
-  async agree(old?: Agreed): Promise<Agreed> {
+  async agree(old?: NativeSession): Promise<NativeSession> {
     const { suites, clientId, ttlSec, authorization, proof } = this.#settings;
     const ring = await this.#ring();
     let suite: Suite = old === undefined ? suites[0] : (old.session.agreed.suite as Suite);
@@ -115,7 +115,7 @@ export class Three {
         const session = await measure.step("agree", () => init.finish(status, body, () => key));
         await ring.remember(session.agreed, this.#fetchSet);
         this.#onMetrics(measure.done());
-        return new Agreed(session, arrived);
+        return new NativeSession(session, arrived);
       } catch (error) {
         if (old === undefined && measure.status !== 0) this.#onMetrics(measure.done());
         const problem = error instanceof SealwayError ? error.problem : undefined;
@@ -138,14 +138,14 @@ export class Three {
     authorization: string | undefined,
     measure: Measure,
     path: string,
-    old: Agreed | undefined,
+    old: NativeSession | undefined,
   ): Promise<{ status: number; body: Bytes; arrived: Moment }> {
     const url = new URL(path, this.#settings.url);
     const json: HeaderList = [["Content-Type", "application/json"]];
     if (old !== undefined) {
       const call = this.#own("POST", path, [["content-type", "application/json"]], body);
       const opened = await this.#once(old, call, measure).catch((failed) => {
-        throw failed instanceof Failed ? failed.error : failed;
+        throw failed instanceof CallRefusal ? failed.error : failed;
       });
       const arrived = moment();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
@@ -169,7 +169,7 @@ export class Three {
    * A call; one that no server can have served is sent again, once for each reason. Of a body that flows a part is gone: it
    * is not.
    */
-  async call(call: Call, sessions: Sessions<Agreed>): Promise<Response> {
+  async call(call: Call, sessions: Sessions<NativeSession>): Promise<Response> {
     const heard = new Set<string | undefined>();
     for (;;) {
       const agreed = await sessions.get();
@@ -177,7 +177,7 @@ export class Three {
         const measure = new Measure("call", call.method, call.target);
         return answerOf(await this.#once(agreed, call, measure), call);
       } catch (failed) {
-        if (!(failed instanceof Failed)) throw failed;
+        if (!(failed instanceof CallRefusal)) throw failed;
         // Proven or not: else a client of nothing but purchases would stay with a session that a service forgot.
         const { again, error } = failed;
         const { code } = error;
@@ -189,7 +189,7 @@ export class Three {
   }
 
   /** Has the service forget a session. */
-  async end(agreed: Agreed): Promise<void> {
+  async end(agreed: NativeSession): Promise<void> {
     const path = `${INIT_PATH}/${agreed.session.id}`;
     const call = this.#own("DELETE", path, [], new Uint8Array());
     try {
@@ -198,7 +198,7 @@ export class Three {
       opened.done();
       if (opened.status < 200 || opened.status > 299) throw refusal(opened, answer);
     } catch (failed) {
-      if (!(failed instanceof Failed)) throw failed;
+      if (!(failed instanceof CallRefusal)) throw failed;
       // It knows no such session any more: that is what was wanted.
       if (failed.error.code !== EXPIRED) throw failed.error;
     }
@@ -209,7 +209,7 @@ export class Three {
     return { url: new URL(target, this.#settings.url), method, target, headers, body };
   }
 
-  async #once(agreed: Agreed, call: Call, measure: Measure): Promise<Opened> {
+  async #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
     const sealed = await measure.step("seal", () => this.#seal(agreed, call));
     measure.requestBytes = sealed.length;
     const { url, method, signal, credentials, showRedirects } = call;
@@ -250,7 +250,7 @@ export class Three {
   }
 
   async #seal(
-    agreed: Agreed,
+    agreed: NativeSession,
     call: Call,
   ): Promise<{
     headers: HeaderList;
@@ -290,12 +290,12 @@ export class Three {
 
   /** What an answer in plain makes this client do. It sets the session's clock where that is proven. */
   async #refused(
-    agreed: Agreed,
+    agreed: NativeSession,
     pending: PendingCall,
-    answered: Answered,
+    answered: ResponseHead,
     body: Bytes,
     sent: Moment,
-  ): Promise<Failed> {
+  ): Promise<CallRefusal> {
     // As it is told here: what is asked for below takes time that says nothing. Both clocks may be read a moment too early.
     const elapsedMs = Math.ceil(passedMs(sent)) + 1;
     const { method } = pending.line;
@@ -303,12 +303,12 @@ export class Three {
     const { code, problem } = error;
     const time = problem && (await provenTimeMs(this.#provider, problem, pending));
     if (time !== undefined) agreed.setClock(time);
-    return new Failed(sendsAgain(code, time, method, Number(pending.stamp), elapsedMs), error);
+    return new CallRefusal(sendsAgain(code, time, method, Number(pending.stamp), elapsedMs), error);
   }
 }
 
 /** The error of an answer that is not what was hoped for. Nobody has signed it. */
-function refusal(answered: Answered, body: Uint8Array, method = "GET"): SealwayError {
+function refusal(answered: ResponseHead, body: Uint8Array, method = "GET"): SealwayError {
   const { host, status } = answered;
   const problem = parseProblem(body);
   if (problem === undefined) {
@@ -324,7 +324,7 @@ function refusal(answered: Answered, body: Uint8Array, method = "GET"): SealwayE
 }
 
 /** The answer as `fetch` gives one. */
-function answerOf(opened: Opened, call: Call): Response {
+function answerOf(opened: PlainResponse, call: Call): Response {
   const { status, headers, first, flow, done } = opened;
   const isNull = [101, 204, 205, 304].includes(status) || call.method === "HEAD";
   if (isNull) {

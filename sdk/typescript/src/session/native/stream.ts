@@ -1,9 +1,9 @@
 /** Streams of frames (`spec/session-3.md`, Sealed requests): sealed and opened one frame at a time. */
 import { expand } from "../../crypto/hkdf.js";
 import type { AeadKey, MacKey, Provider } from "../../crypto/provider.js";
+import { ByteQueue } from "../../wire/byte-queue.js";
 import { type Bytes, equal, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { Gathered } from "../../wire/gathered.js";
 
 /** The most plaintext of a frame, in bytes. */
 export const FRAME_LEN_MAX = 65_536;
@@ -86,7 +86,7 @@ export class FrameSealer {
 }
 
 /** Opens a stream as it comes. What it holds is bounded by what {@link next} has not yet been asked for. */
-export class FrameOpener extends Gathered {
+export class FrameOpener extends ByteQueue {
   readonly #keys: StreamKeys;
   readonly #context: Uint8Array;
   #commit: Uint8Array | undefined;

@@ -1,6 +1,6 @@
 /** A session in use, with its clock. */
-import type { ClientSession } from "../session/three/client-init.js";
-import type { Suite } from "../session/three/suite.js";
+import type { ClientSession } from "../session/native/client-init.js";
+import type { Suite } from "../session/native/suite.js";
 import { type Moment, passedMs, steadyMs } from "./clock.js";
 import type { SessionInfo } from "./options.js";
 
@@ -35,7 +35,7 @@ export class Life {
 }
 
 /** A session of wire 3 in use. */
-export class Agreed {
+export class NativeSession {
   readonly session: ClientSession;
   readonly life: Life;
   readonly info: SessionInfo;

@@ -1,30 +1,35 @@
 /** Sessions of wires 1 and 2 over HTTP. Nothing on these wires proves who the service is, nor why a call is refused. */
 import type { Provider } from "../crypto/provider.js";
-import { OldInit, type OldSession, openOldAnswer, sealOldRequest } from "../session/old/client.js";
+import {
+  type CompatClientSession,
+  CompatInit,
+  openCompatAnswer,
+  sealCompatRequest,
+} from "../session/compat/client.js";
 import { type Bytes, fromUtf8, hex, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { PROBLEM_LEN_MAX, WINDOW_MS } from "../wire/forms.js";
 import { firstOf, X_KID } from "../wire/headers.js";
 import { membersOf, parseJson } from "../wire/json.js";
-import { Life } from "./agreed.js";
 import { moment, wallMs } from "./clock.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, SessionInfo, Settings } from "./options.js";
-import { type Answered, notOurs } from "./refusal.js";
+import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
+import { Life } from "./session.js";
 import type { Sessions } from "./slot.js";
 import { Transport } from "./transport.js";
 
 const INIT_PATH = "/session/init";
 
 /** A session in use. */
-export interface OldAgreed {
-  readonly session: OldSession;
+export interface CompatSession {
+  readonly session: CompatClientSession;
   readonly life: Life;
   readonly info: SessionInfo;
 }
 
-export class Old {
+export class CompatClient {
   readonly #provider: Provider;
   readonly #settings: Settings;
   readonly #transport: Transport;
@@ -38,13 +43,13 @@ export class Old {
   }
 
   /** Agrees a session. */
-  async agree(): Promise<OldAgreed> {
+  async agree(): Promise<CompatSession> {
     const provider = this.#provider;
     const { clientId, ttlSec, authorization, url } = this.#settings;
     const wire = this.#settings.wire === 1 ? 1 : 2;
     const measure = new Measure("init", "POST", INIT_PATH);
     const key = await measure.step("share", () => provider.p256());
-    const init = new OldInit(wire, false, clientId, ttlSec, key, provider.random(16), wallMs());
+    const init = new CompatInit(wire, false, clientId, ttlSec, key, provider.random(16), wallMs());
     const value = await authorization?.();
     const headers: [string, string][] = [...init.headers, ["Content-Type", "application/json"]];
     if (value !== undefined) headers.push(["Authorization", value]);
@@ -82,7 +87,7 @@ export class Old {
    * A call; after 401 `SESSION_EXPIRED` it is sent once more, in a new session. These wires prove nothing of a refusal, as
    * `spec/session.md` has it: whoever is in between can have a call served twice.
    */
-  async call(call: Call, sessions: Sessions<OldAgreed>): Promise<Response> {
+  async call(call: Call, sessions: Sessions<CompatSession>): Promise<Response> {
     if (call.method !== "POST") {
       throw new SealwayError("policy", "wires 1 and 2 seal POST alone", { blame: "caller" });
     }
@@ -97,14 +102,14 @@ export class Old {
     }
   }
 
-  async #once(agreed: OldAgreed, call: Call, plaintext: Bytes): Promise<Response> {
+  async #once(agreed: CompatSession, call: Call, plaintext: Bytes): Promise<Response> {
     const provider = this.#provider;
     const { session } = agreed;
     const path = call.target.split("?", 1)[0] ?? "/";
     const measure = new Measure("call", call.method, call.target);
     const [stamp, nonce] = [String(wallMs()), hex(provider.random(16))];
     const sealed = await measure.step("seal", () =>
-      sealOldRequest(session, path, plaintext, stamp, nonce, provider.random(12)),
+      sealCompatRequest(session, path, plaintext, stamp, nonce, provider.random(12)),
     );
     const headers: [string, string][] = [...sealed.headers, ["Content-Type", sealed.contentType]];
     measure.requestBytes = sealed.body.length;
@@ -121,7 +126,7 @@ export class Old {
       if (!isSealed) throw refusal(received, body);
       const { status } = received;
       const opened = await measure.step("open", () =>
-        openOldAnswer(session, path, status, received.headers, body, wallMs(), WINDOW_MS),
+        openCompatAnswer(session, path, status, received.headers, body, wallMs(), WINDOW_MS),
       );
       // The type of the plaintext is not told on these wires; JSON is what services of theirs speak.
       const answer = new Response(opened, { status, headers: { "content-type": "application/json" } });
@@ -134,7 +139,7 @@ export class Old {
 }
 
 /** The error of an answer in plain: what it says is public, coarse and proven by nothing. */
-function refusal(answered: Answered, body: Uint8Array): SealwayError {
+function refusal(answered: ResponseHead, body: Uint8Array): SealwayError {
   const { host, status } = answered;
   let error: unknown;
   try {
