@@ -13,5 +13,5 @@ export type {
 export { memoryTrustStore, storageTrustStore } from "./client/trust.js";
 export type { Auth } from "./session/native/message.js";
 export { SUITES, type Suite } from "./session/native/suite.js";
-export { type Blame, type Problem, SealwayError } from "./wire/error.js";
+export { type Problem, SealwayError, type Stage } from "./wire/error.js";
 export type { Wire } from "./wire/forms.js";

@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { createClient, type Wire } from "../src/index.js";
-import { authorityStore, Gate } from "../src/server/index.js";
-import { redisStore } from "../src/server/redis/index.js";
+import { AuthorityStore, Gate } from "../src/server/index.js";
+import { RedisStore } from "../src/server/redis/index.js";
 
 const none = undefined as any;
 
@@ -15,8 +15,8 @@ it.each([
   ["a server without options", () => new Gate(none), "store"],
   ["a server without a store", () => new Gate({} as never), "store"],
   ["a route without a path", () => new Gate({ store: { claim: () => none }, routes: [{}] } as never), "path"],
-  ["an authority without a secret", () => authorityStore({ url: "https://a.test" } as never), "secret"],
-  ["a store over Redis without a client", () => redisStore({ kek: "k" } as never), "redis"],
+  ["an authority without a secret", () => new AuthorityStore({ url: "https://a.test" } as never), "secret"],
+  ["a store over Redis without a client", () => new RedisStore({ kek: "k" } as never), "redis"],
 ])("%s is told what is needed", (_, make, named) => {
   const error = (() => {
     try {
@@ -25,7 +25,7 @@ it.each([
       return caught as Error;
     }
   })();
-  expect(error).toMatchObject({ name: "SealwayError", code: "configuration", blame: "caller" });
+  expect(error).toMatchObject({ name: "SealwayError", code: "usage", stage: "configuration" });
   expect((error as Error).message).toContain(named);
 });
 
@@ -47,9 +47,13 @@ it.each([3, 2] as Wire[])(
 );
 
 it("a service that is not there is named", async () => {
-  const made = createClient({ url: "http://127.0.0.1:1", trust: { pins: ["00".repeat(16)] } });
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await new Promise((resolve) => server.close(resolve));
+  const made = createClient({ url: `http://${host}`, trust: { pins: ["00".repeat(16)] } });
   await expect(made.connect()).rejects.toMatchObject({
-    code: "network",
-    message: expect.stringContaining("127.0.0.1:1"),
+    ...{ stage: "agreement", code: "unreachable", retryable: true, host },
+    message: `${host} is unreachable: ECONNREFUSED`,
   });
 });

@@ -13,7 +13,7 @@ import {
   parseGrantPair,
   Secret,
 } from "../src/channel/index.js";
-import { createClient, memoryTrustStore, SealwayError, storageTrustStore } from "../src/index.js";
+import { createClient, memoryTrustStore, storageTrustStore } from "../src/index.js";
 import { Rpc } from "../src/rpc/index.js";
 
 const none: any = undefined;
@@ -35,17 +35,20 @@ async function errorOf(make: () => unknown): Promise<unknown> {
   }
 }
 
-async function named(make: () => unknown, name: string, code = "configuration"): Promise<void> {
+async function named(make: () => unknown, name: string, code?: string): Promise<void> {
   const error = await errorOf(make);
-  expect(error).toBeInstanceOf(SealwayError);
-  expect(error).toMatchObject({ code, blame: "caller" });
+  expect(error).toMatchObject(
+    code === undefined
+      ? { name: "SealwayError", code: "usage", stage: "configuration", retryable: false, host: "" }
+      : { name: "ChannelError", code },
+  );
   expect((error as Error).message).toContain(name);
 }
 
 describe("a client of sessions", () => {
   const wrong: Record<string, unknown[]> = {
     url: [none, ...TEXTS, "shop.test", "ftp://shop.test", "//shop.test"],
-    serverUrl: [...TEXTS, "shop.test", "ws://shop.test"],
+    authorityUrl: [...TEXTS, "shop.test", "ws://shop.test"],
     trust: [
       ...[none, null, 1, "", "x", [], {}],
       ...[
@@ -69,8 +72,11 @@ describe("a client of sessions", () => {
     suites: [null, 1, "", "P256", {}, [], ["x"], [none]],
     clientId: [...TEXTS, "a|b", "x".repeat(257)],
     ttlSec: [...NUMBERS, 1.5, 2 ** 32],
-    timeoutMs: [...NUMBERS, 0, 2 ** 31],
-    answerMax: [...NUMBERS, 0].filter((value) => value !== Number.POSITIVE_INFINITY),
+    initPath: [null, 1, "", "session", {}],
+    headTimeoutMs: [...NUMBERS, 0, 2 ** 31],
+    idleTimeoutMs: [...NUMBERS, 0, 2 ** 31],
+    totalTimeoutMs: [...NUMBERS, 2 ** 31],
+    answerMaxBytes: [...NUMBERS, 0],
     authorization: FUNCTIONS,
     proof: FUNCTIONS,
     onMetrics: FUNCTIONS,
@@ -80,6 +86,15 @@ describe("a client of sessions", () => {
 
   it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
     for (const value of values) await named(() => createClient({ url, trust, [name]: value } as never), name);
+  });
+
+  it.each([
+    ["serverUrl", "authorityUrl"],
+    ["timeoutMs", "totalTimeoutMs"],
+    ["answerMax", "answerMaxBytes"],
+  ])("rejects the former option %s and names %s", async (name, now) => {
+    await named(() => createClient({ url, trust, [name]: "x" } as never), `${name}: use `);
+    await named(() => createClient({ url, trust, [name]: "x" } as never), now);
   });
 
   it.each([none, null, 1, "", {}])("is told what is needed where its options are %s", async (options) => {
@@ -141,8 +156,7 @@ describe("a channel", () => {
     })) {
       for (const value of values) {
         const error = await errorOf(() => connectDirect({ ...info, [name]: value } as never));
-        expect(error).toBeInstanceOf(SealwayError);
-        expect((error as Error).message).toContain(name);
+        expect(error).toMatchObject({ name: "ChannelError", message: expect.stringContaining(name) });
       }
     }
     for (const socket of [none, null, 1, {}])
@@ -231,12 +245,14 @@ describe("a client of a broker", () => {
   it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
     for (const value of values) {
       const inner = typeof value === "object" && value !== null ? (Object.keys(value)[0] ?? name) : name;
-      await named(() => new BrokerClient({ socket: "/s", [name]: value } as never), inner);
+      expect(() => new BrokerClient({ socket: "/s", [name]: value } as never)).toThrow(inner);
     }
   });
 
   it("is told what is needed", async () => {
-    for (const value of [none, null, 1, "", {}])
-      await named(() => new BrokerClient(value as never), "socket");
+    for (const value of [none, null, 1, "", {}]) {
+      expect(() => new BrokerClient(value as never)).toThrow(TypeError);
+      expect(() => new BrokerClient(value as never)).toThrow("socket");
+    }
   });
 });

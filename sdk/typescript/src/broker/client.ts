@@ -5,7 +5,7 @@ import type { Input, Message } from "./schema.js";
 const BROKER = "sealway.broker.v1.Broker";
 const KEYS = "sealway.broker.v1.Keys";
 
-/** How a broker says that it is. */
+/** Health of a broker. */
 export type Health = "UNKNOWN" | "SERVING" | "NOT_SERVING";
 
 /**
@@ -15,7 +15,7 @@ export type Health = "UNKNOWN" | "SERVING" | "NOT_SERVING";
 export class BrokerClient {
   readonly #caller: Caller;
 
-  /** @throws SealwayError `configuration`, with the option's name. */
+  /** @throws {TypeError} for a wrong option, with the option's name. */
   constructor(options: BrokerOptions) {
     this.#caller = new Caller(options);
   }
@@ -53,7 +53,7 @@ export class BrokerClient {
     return this.#ask(BROKER, "Sign", request, options);
   }
 
-  /** Whether signatures hold. */
+  /** Verifies signatures. */
   verify(request: Input<"VerifyRequest">, options: CallOptions = {}): Promise<Message<"VerifyResponse">> {
     return this.#ask(BROKER, "Verify", request, options);
   }
@@ -63,7 +63,7 @@ export class BrokerClient {
     return this.#ask(BROKER, "Mac", request, options);
   }
 
-  /** Whether codes hold. */
+  /** Verifies message authentication codes. */
   verifyMac(
     request: Input<"VerifyMacRequest">,
     options: CallOptions = {},
@@ -97,7 +97,7 @@ export class BrokerClient {
     return this.#ask(BROKER, "Decapsulate", request, options);
   }
 
-  /** What the broker is, and the profiles that the caller may use. */
+  /** Returns the version of the broker and the profiles that the caller may use. */
   information(options: CallOptions = {}): Promise<Message<"InformationResponse">> {
     return this.#ask(BROKER, "Information", {}, options);
   }
@@ -140,7 +140,7 @@ export class BrokerClient {
     return this.#ask(KEYS, "PublicKey", request, options);
   }
 
-  /** Whether the broker serves. */
+  /** Returns the health of the broker. */
   async health(options: CallOptions = {}): Promise<Health> {
     const answer = await this.#ask<{ status: Health }>(
       "grpc.health.v1.Health",
@@ -158,7 +158,7 @@ export class BrokerClient {
     return answer.benchmarkResults;
   }
 
-  /** What the breaker lets through. */
+  /** Returns the state of the breaker. */
   get breakerState(): BreakerState {
     return this.#caller.breakerState;
   }

@@ -7,11 +7,11 @@ import type { Stream } from "./stream.js";
 import type { Socket } from "./websocket.js";
 import { Streams, V1_STREAMS_MAX } from "./yamux.js";
 
-/** How it is noticed that the peer is gone. */
+/** Liveness of a channel: detects that the peer is gone. */
 export interface Liveness {
-  /** How often the peer is asked for a sign of life, in ms; 20 s unless said. Relays end channels that are idle for 60 s. */
+  /** Interval of pings, in ms. Default: 20 s. Relays end channels that are idle for 60 s. */
   readonly pingEveryMs: number;
-  /** How long it may be silent altogether, in ms; 45 s unless said. A browser cannot tell towards a peer of v1. */
+  /** Longest silence of the peer, in ms. Default: 45 s. A browser cannot detect it with a peer of v1. */
   readonly silentMaxMs: number;
 }
 
@@ -28,10 +28,10 @@ export interface Records {
   readonly opener: Opener;
 }
 
-/** How long the peer may take to say what a stream is for, and to say why it ends the streams. */
+/** Time for the hello of a stream, and for the reason at the end of streams, in ms. */
 const HELLO_TIME_MS = 10_000;
 const LAST_WORDS_TIME_MS = 1_000;
-/** How long saying the last words may take. */
+/** Time for the close message, in ms. */
 const CLOSE_TIME_MS = 5_000;
 /** Frames are gathered into a record of at most so many bytes. */
 const GATHERED = 65_536;
@@ -59,7 +59,7 @@ export class Channel {
   readonly #incoming: IncomingStream[] = [];
   readonly #accepting: ((incoming: IncomingStream | undefined) => void)[] = [];
   #isWriting = false;
-  /** Why nothing more can be sent, although what came before the end of the connection is still read. */
+  /** Reason why nothing more can be sent, while messages before the end of the connection are still read. */
   #mute: ChannelError | undefined;
   #over: ChannelError | undefined;
   #tellOver!: (why: ChannelError) => void;
@@ -105,7 +105,7 @@ export class Channel {
     void this.#read();
   }
 
-  /** Whether it is over. */
+  /** True after its end. */
   get isOver(): boolean {
     return this.#over !== undefined;
   }
@@ -204,7 +204,7 @@ export class Channel {
     }
   }
 
-  /** Whether to read on. */
+  /** Returns true to read on. */
   #take(content: Content): boolean {
     switch (content.kind) {
       case "data":
@@ -227,7 +227,7 @@ export class Channel {
     }
   }
 
-  /** Gives a stream of the peer's to whoever accepts, once it has said what it is for. */
+  /** Passes a stream of the peer to `accept` after its hello. */
   async #welcome(stream: Stream): Promise<void> {
     const late = setTimeout(() => stream.reset(), HELLO_TIME_MS);
     try {
@@ -270,7 +270,7 @@ export class Channel {
     this.#asked = undefined;
   }
 
-  /** What is said beside streams. What a peer can have this side say is bounded. */
+  /** Control messages beside streams; a bound limits those that a peer can cause. */
   #say(content: Content): void {
     if (this.#mute !== undefined || (content.kind !== "close" && this.#due.length >= 8)) return;
     this.#due.push(content);

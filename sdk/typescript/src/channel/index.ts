@@ -1,7 +1,7 @@
 /**
  * Channels: two peers, end to end, over a relay that can read nothing, or directly. SPEC channel.md, relay.md, rpc.md
  *
- *     parseGrant -> attach -> Channel -> open / accept -> Stream -> bytes, or Rpc (`sealway/rpc`)
+ *     parseGrant -> attach -> Channel -> open / accept -> Stream -> bytes, or Rpc (`sealway-channel/rpc`)
  */
 export { Channel, type IncomingStream, type Liveness } from "./channel.js";
 export {

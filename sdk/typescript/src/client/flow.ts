@@ -4,7 +4,7 @@ import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HttpResponse, Pace } from "./transport.js";
 
-/** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` is told how it gets on. */
+/** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` follows its progress. */
 export function sealFlow(
   source: ReadableStream<Uint8Array>,
   sealer: FrameSealer,
@@ -63,12 +63,11 @@ export class OpenFlow {
     if (stream !== undefined) opener.push(stream);
   }
 
-  /** How many bytes of the body have come. */
-  get received(): number {
-    return this.#received.received;
+  get host(): string {
+    return this.#received.host;
   }
 
-  /** Whether all of it has come and opened. */
+  /** True after the whole body has arrived and opened. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -80,7 +79,7 @@ export class OpenFlow {
    */
   async next(): Promise<Bytes | undefined> {
     // A part has its time from when it is asked for: a reader may take as long as it likes between two.
-    if (this.#isBegun && !this.#hasEnded) this.#received.restart();
+    if (this.#isBegun && !this.#hasEnded) this.#received.next();
     this.#isBegun = true;
     try {
       for (;;) {
@@ -117,7 +116,7 @@ export class OpenFlow {
   }
 }
 
-/** The body of an answer, whose first part was opened already; `onEnd` is told once, when it is over, however. */
+/** Returns the body of an answer whose first part is open; `onEnd` runs once, at any end. */
 export function bodyOf(flow: OpenFlow, first: Uint8Array, onEnd: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
@@ -140,6 +139,7 @@ export function bodyOf(flow: OpenFlow, first: Uint8Array, onEnd: () => void): Re
           }
         } catch (error) {
           onEnd();
+          if (error instanceof SealwayError) error.host = flow.host;
           throw error;
         }
       },

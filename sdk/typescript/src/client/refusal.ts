@@ -1,7 +1,7 @@
-/** What is made of an answer in plain where a sealed one was due. Nobody has signed it. */
+/** Answers in plain to sealed requests. They carry no signature. */
 import { firstOf, type HeaderList } from "../wire/headers.js";
 
-/** Where an answer came from, and its head. */
+/** Host and head of a response. */
 export interface ResponseHead {
   readonly host: string;
   readonly status: number;

@@ -1,4 +1,5 @@
 /** A session in use, with its clock. */
+import type { CompatClientSession } from "../session/compat/client.js";
 import type { ClientSession } from "../session/native/client-init.js";
 import type { Suite } from "../session/native/suite.js";
 import { type Moment, passedMs, steadyMs } from "./clock.js";
@@ -7,24 +8,29 @@ import type { SessionInfo } from "./options.js";
 /** In the last tenth of its life, a minute at most, a session is to be renewed. */
 const RENEW_BEFORE_MS_MAX = 60_000;
 
-/** How long a session lasts, by the longer of two clocks: a machine that slept finds it over. */
+/** The parts of a session's description that do not depend on its life. */
+export type Traits = Omit<SessionInfo, "id" | "expiresInSec" | "expiresAt" | "remainingMs">;
+
+/** The life of a session, by the longer of two clocks: after the machine slept, the session is over. */
 export class Life {
-  readonly expiresAt: number;
+  readonly info: SessionInfo;
   readonly #lifeMs: number;
   readonly #begin: Moment;
 
-  /** `begin` is when its answer came. */
-  constructor(begin: Moment, expiresInSec: number) {
+  /** `begin` is the moment at which its answer arrived. */
+  constructor(begin: Moment, id: string, expiresInSec: number, traits: Traits) {
     this.#lifeMs = expiresInSec * 1000;
     this.#begin = begin;
-    this.expiresAt = begin[0] + this.#lifeMs;
+    const expiresAt = begin[0] + this.#lifeMs;
+    const remainingMs = () => this.remainingMs();
+    this.info = Object.freeze({ id, expiresInSec, expiresAt, remainingMs, ...traits });
   }
 
   remainingMs(): number {
     return Math.max(0, this.#lifeMs - passedMs(this.#begin));
   }
 
-  /** Whether it lasts a while yet. */
+  /** True until the session should be renewed. */
   get isUsable(): boolean {
     return this.remainingMs() > Math.min(this.#lifeMs / 10, RENEW_BEFORE_MS_MAX);
   }
@@ -34,33 +40,26 @@ export class Life {
   }
 }
 
+/** A session of wire 1 or 2 in use. */
+export interface CompatSession {
+  readonly session: CompatClientSession;
+  readonly life: Life;
+}
+
 /** A session of wire 3 in use. */
 export class NativeSession {
   readonly session: ClientSession;
   readonly life: Life;
-  readonly info: SessionInfo;
   #serverMs: number;
   #saidAt: number;
 
   constructor(session: ClientSession, arrived: Moment) {
-    const { agreed } = session;
+    const { suite, keyId, auth, subject, tenant, expiresInSec, serverTimeMs } = session.agreed;
+    const traits = { wire: 3, suite: suite as Suite, keyId, auth, subject, tenant } as const;
     this.session = session;
-    this.life = new Life(arrived, agreed.expiresInSec);
-    this.#serverMs = agreed.serverTimeMs;
+    this.life = new Life(arrived, session.id, expiresInSec, traits);
+    this.#serverMs = serverTimeMs;
     this.#saidAt = arrived[0];
-    const { life } = this;
-    this.info = Object.freeze({
-      id: session.id,
-      wire: 3,
-      suite: agreed.suite as Suite,
-      expiresInSec: agreed.expiresInSec,
-      expiresAt: life.expiresAt,
-      remainingMs: () => life.remainingMs(),
-      keyId: agreed.keyId,
-      auth: agreed.auth,
-      ...(agreed.subject !== undefined && { subject: agreed.subject }),
-      ...(agreed.tenant !== undefined && { tenant: agreed.tenant }),
-    });
   }
 
   /** The server's clock, as this session knows it: what the server said, and what has passed since. */

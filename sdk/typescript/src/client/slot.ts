@@ -4,7 +4,7 @@ import { steadyMs } from "./clock.js";
 /** After a renewal that failed, the next one waits so long, in milliseconds. */
 const RENEW_AGAIN_MS = 5000;
 
-/** What a call needs of the place. */
+/** The part of a slot that a call uses. */
 export interface Sessions<T> {
   /** The session in use, or another one. */
   get(): Promise<T>;

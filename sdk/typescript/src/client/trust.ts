@@ -1,4 +1,4 @@
-/** Which identity keys a client takes for a service's own (`spec/session-3.md`, Identity keys). */
+/** Identity keys that a client accepts (`spec/session-3.md`, Identity keys). */
 
 import type { Provider } from "../crypto/provider.js";
 import { type KeySet, keyIdOf, parseKeySet } from "../session/native/key-set.js";
@@ -13,10 +13,10 @@ import type { KnownKeys, Trust, TrustStore } from "./options.js";
 
 const KEYS_MAX = 16;
 
-/** Where a service publishes its key set. */
+/** Path at which a service publishes its key set. */
 export const KEY_SET_PATH = "/.well-known/sealway-keys";
 
-/** Keeps what is learnt in memory, as long as the program runs. */
+/** Makes a store in memory, which lives as long as the program. */
 export function memoryTrustStore(): TrustStore {
   const met = new Map<string, KnownKeys>();
   return {
@@ -27,7 +27,7 @@ export function memoryTrustStore(): TrustStore {
   };
 }
 
-/** Keeps what is learnt in a `Storage` of the browser, such as `localStorage`. */
+/** Makes a store over a `Storage` of the browser, such as `localStorage`. */
 export function storageTrustStore(storage: KeyValues, prefix = "sealway:"): TrustStore {
   wants(storage?.getItem, "storage: a Storage");
   return {
@@ -99,7 +99,7 @@ export class Keyring {
     return id;
   }
 
-  /** What is sent as `pinned_key_ids`. */
+  /** Returns the value of `pinned_key_ids`. */
   pinned(): string[] {
     if (this.#root) return [];
     return [...(this.#trust.pins ? this.#pins : this.#keys.keys())];
@@ -157,7 +157,7 @@ export class Keyring {
   }
 
   /**
-   * What a `key_retired` is good for: a root's word on new keys is taken, and the init can begin anew.
+   * Takes the key set of a `key_retired` that the root signed, so that the init can begin anew.
    *
    * @throws {SealwayError} `key_retired` where keys are pinned or kept, with the ids that the service names.
    */
@@ -173,7 +173,7 @@ export class Keyring {
     throw new SealwayError("key_retired", message, { status: 409, problem });
   }
 
-  /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. */
+  /** Keeps the keys of an authenticated answer, if trust comes from the first use. */
   async remember(answer: InitAnswer, fetchSet: () => Promise<Bytes>): Promise<void> {
     const { firstUse } = this.#trust;
     if (!firstUse) return;

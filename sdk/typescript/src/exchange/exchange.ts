@@ -10,7 +10,7 @@
  *   the handler's answer ─ Reply.answer ─► AnswerSeal
  * ```
  *
- * A refusal, at whichever step, is a {@link SealwayError}: {@link Rejection} makes of it all that the client is told.
+ * A refusal, at whichever step, is a {@link SealwayError}: {@link Rejection} makes the answer to the client.
  */
 import type { Provider } from "../crypto/provider.js";
 import { type Claim, type ClaimOutcome, makeClaim } from "../session/claim.js";
@@ -33,7 +33,7 @@ const unknown = () => new SealwayError("session_unknown", "there is no such sess
 /** Settings of a server. */
 export interface Policy {
   readonly wires: readonly Wire[];
-  /** How far a stamp may be from the clock, in milliseconds. */
+  /** Largest difference of a stamp from the clock, in milliseconds. */
   readonly windowMs: number;
 }
 

@@ -1,4 +1,4 @@
-/** Every reason for which a server refuses a sealed request, and what its client is told of each. */
+/** Every reason for which a server rejects a sealed request, and its public form. */
 
 /** The problems of wire 3, with the status and the sentence of each (`spec/registry.toml`). */
 export const PROBLEMS = {
@@ -21,7 +21,7 @@ const UNSEALABLE: PublicForm = [400, "CRYPTO_ERROR", "unsealable"];
 const OVER: PublicForm = [401, "SESSION_EXPIRED", "session_expired"];
 const BUSY: PublicForm = [503, "SERVICE_UNAVAILABLE", "store_unavailable"];
 
-/** All reasons, and what is told of each: the codes of `spec/registry.toml` that a sealed request can come to, and some beside. */
+/** All reasons with their public forms: codes of `spec/registry.toml` for sealed requests, and some of this SDK. */
 export const REFUSALS = {
   /** Another spelling of a sealed path. */
   disguised_path: UNSEALABLE,
@@ -59,5 +59,5 @@ export const REFUSALS = {
   upstream_unreachable: [502, "SERVICE_UNAVAILABLE", "upstream_unreachable"],
 } satisfies Readonly<Record<string, PublicForm>>;
 
-/** A reason to refuse: its code in logs and metrics. The client is told a coarser word. */
+/** A reason to refuse: its code in logs and metrics. The client gets a coarser one. */
 export type Refusal = keyof typeof REFUSALS;

@@ -7,7 +7,7 @@ import { type Caller, isOfPages } from "./headers.js";
 import { dropAsides, handOver, headersOf, incomingOf, leaveRest, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 
-/** What of Fastify this plugin uses. */
+/** The part of Fastify that this plugin uses. */
 export interface FastifyLike {
   addHook(...args: any[]): unknown;
 }
@@ -32,7 +32,7 @@ interface Reply {
 
 const calls = new WeakMap<IncomingMessage, OpenCall>();
 
-/** Who sent a request that was sealed; none of any other. `request` is Fastify's. */
+/** Returns the caller of a sealed request, and nothing for a plain one. `request` is Fastify's. */
 export function sealedCaller(request: { readonly raw: IncomingMessage }): Caller | undefined {
   return calls.get(request.raw)?.caller;
 }
@@ -85,7 +85,7 @@ Object.assign(sealedFastify, {
   [Symbol.for("fastify.display-name")]: "sealway",
 });
 
-/** Whether a message is JSON by its wire, and empty: Fastify parses none, and would refuse it before a handler could take it. */
+/** True if a message is JSON by its wire, and empty: Fastify would reject it before the handler runs. */
 function isEmptyJson({ caller, body }: OpenCall): boolean {
   return caller.wire !== 3 && body === undefined;
 }

@@ -10,7 +10,7 @@ export type { Caller } from "./headers.js";
 export type { Route, ServerOptions } from "./options.js";
 export {
   type AuthorityOptions,
-  authorityStore,
+  AuthorityStore,
   MemoryStore,
   type SessionStore,
   type StoreClaim,

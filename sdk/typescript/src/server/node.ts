@@ -1,4 +1,4 @@
-/** What Express and Fastify share: requests and answers of `node:http`. */
+/** Requests and answers of `node:http`, for Express and Fastify. */
 import { once } from "node:events";
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
 import type { HeaderList } from "../wire/headers.js";
@@ -6,10 +6,10 @@ import type { AnswerBody } from "./body.js";
 import type { GateAnswer, GateRequest, OpenCall } from "./gate.js";
 import { isOfPages, isStripped } from "./headers.js";
 
-/** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
+/** Bytes of an answer that may wait to be sealed before its handler must wait for `drain`. */
 const WAITING_MAX = 256 * 1024;
 
-/** How long a client may take to notice an answer that came before its request was over, in milliseconds. */
+/** Time for a client to read an answer that was sent before its request was complete, in milliseconds. */
 const LINGER_MS = 500;
 
 /** A request as it came, repeated headers and all. */
@@ -62,7 +62,7 @@ export function headersOf(
   });
 }
 
-/** What of a response sends. */
+/** The methods of a response that send. */
 interface RawResponse {
   write(part: Uint8Array): boolean;
   end(body?: Uint8Array): unknown;
@@ -127,7 +127,7 @@ class Parts implements AsyncIterable<Uint8Array> {
     this.#onDrain = onDrain;
   }
 
-  /** Whether more may be written at once. */
+  /** Appends a part. Returns false if the writer should wait for `drain`. */
   push(part: Uint8Array): boolean {
     if (this.#isGone) return true;
     this.#waiting.push(part);

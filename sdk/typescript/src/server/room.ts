@@ -2,8 +2,8 @@
 import { isIP } from "node:net";
 import { SealwayError } from "../wire/error.js";
 
-export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
-export const BUFFERED_BYTES_MIN = 1024 * 1024;
+export const BUFFERED_MAX_BYTES = 64 * 1024 * 1024;
+export const BUFFERED_MAX_BYTES_MIN = 1024 * 1024;
 const ADDRESS_PART = 16;
 /** One frame of wire 3 and what was read behind it. */
 const FRAME_ROOM = 128 * 1024;
@@ -76,7 +76,7 @@ export class Reservation {
     if (!this.#room.take(this.#client, bytes)) {
       throw new SealwayError(
         "no_room",
-        "sealed bodies that are still arriving take all of bufferedBytesMax, or the share of this address",
+        "sealed bodies that are still arriving take all of bufferedMaxBytes, or the share of this address",
       );
     }
     this.#held += bytes;

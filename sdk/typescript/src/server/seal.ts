@@ -53,11 +53,11 @@ async function sealed(
 ): Promise<GateAnswer> {
   const seal = call.reply.answer(status);
   if (seal.kind === "plain") return seal.answer;
-  const { answerMax, now } = call.settings;
+  const { answerMaxBytes, now } = call.settings;
   const { inner, outer } = answerHeaders(headers);
   const randoms = { nonce: nodeProvider.random(16), iv: nodeProvider.random(12) };
   if (seal.kind === "whole") {
-    const plaintext = await collect(body, answerMax).catch(unsealable);
+    const plaintext = await collect(body, answerMaxBytes).catch(unsealable);
     const message = await seal.seal(plaintext, now(), randoms);
     const type: [string, string] = ["Content-Type", message.contentType];
     return { status: seal.status, headers: [...message.headers, type, ...outer], body: message.body };

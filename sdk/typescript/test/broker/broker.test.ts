@@ -319,10 +319,12 @@ describe("sealway-broker", () => {
   });
 
   it("is asked by the program of the README", () => {
-    const readme = readFileSync(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+    const readme = readFileSync(fileURLToPath(new URL("../../broker/README.md", import.meta.url)), "utf8");
     const program = /```js file=broker.js\n([\s\S]*?)```/.exec(readme)![1]!;
-    // Beside what is built, the package is found by its own name.
-    const path = fileURLToPath(new URL("../../dist/readme-broker.mjs", import.meta.url));
+    // Within the package, its own name leads to it.
+    const cwd = fileURLToPath(new URL("../../broker/", import.meta.url));
+    expect(spawnSync(process.execPath, ["../stage.mjs"], { cwd }).status).toBe(0);
+    const path = `${cwd}dist/readme-broker.mjs`;
     writeFileSync(path, program);
     try {
       const run = (...args: string[]) => spawnSync(process.execPath, [path, ...args], { encoding: "utf8" });

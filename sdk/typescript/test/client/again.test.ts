@@ -21,7 +21,7 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function client(): Client {
   const { url, identity } = service;
-  return createClient({ url, trust: { pins: [identity.id] }, suites: ["P256"], timeoutMs: 5000 });
+  return createClient({ url, trust: { pins: [identity.id] }, suites: ["P256"], headTimeoutMs: 5000 });
 }
 
 const order = async (made: Client, init: RequestInit = POST) => (await made.fetch("/order", init)).text();

@@ -198,7 +198,7 @@ describe("a keyring", () => {
       { root: "AAAA" },
       { pins: Array(17).fill("00".repeat(16)) },
     ]) {
-      await expect(Keyring.of(provider, trust, ORIGIN)).rejects.toMatchObject({ code: "configuration" });
+      await expect(Keyring.of(provider, trust, ORIGIN)).rejects.toMatchObject({ code: "usage" });
     }
   });
 });

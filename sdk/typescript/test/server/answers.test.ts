@@ -21,10 +21,10 @@ async function* parts(length: number, count: number) {
 
 describe("an answer of wire 2 over its bound", () => {
   it.each(["bytes", "a stream"])("is no answer: %s", async (how) => {
-    const call = await opened(2, { answerMax: 1000 });
+    const call = await opened(2, { answerMaxBytes: 1000 });
     const body = how === "bytes" ? new Uint8Array(1001) : parts(100, 11);
     expect((await call.seal(200, [], body)).status).toBe(502);
-    const within = await opened(2, { answerMax: 1000 });
+    const within = await opened(2, { answerMaxBytes: 1000 });
     expect((await within.seal(200, [], new Uint8Array(1000))).status).toBe(200);
   });
 });

@@ -31,12 +31,12 @@ const urls: Record<string, string> = {};
 const options: ServerOptions = {
   store,
   routes: [
-    { path: "/open/*", sealed: "optional" },
-    { path: "/orders", sealed: "required" },
-    { path: "/stream", sealed: "required" },
-    { path: "/broken", sealed: "required" },
-    { path: "/named", sealed: "required" },
-    { path: "/beside", sealed: "required" },
+    { path: "/open/*", mode: "optional" },
+    { path: "/orders", mode: "required" },
+    { path: "/stream", mode: "required" },
+    { path: "/broken", mode: "required" },
+    { path: "/named", mode: "required" },
+    { path: "/beside", mode: "required" },
   ],
 };
 

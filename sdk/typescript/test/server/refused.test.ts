@@ -31,7 +31,7 @@ const options = (trustForwarded: boolean): ServerOptions => ({
   // Wider than wire 3 takes it.
   windowMs: 3_600_000,
   store,
-  routes: [{ path: "/*", sealed: "required", bodyMax: BODY_MAX }],
+  routes: [{ path: "/*", mode: "required", bodyMaxBytes: BODY_MAX }],
   bodyTimeoutMs: 300,
   trustForwarded,
 });

@@ -48,7 +48,7 @@ async function listening(kind: "express" | "fastify", more: Partial<ServerOption
   const store = new MemoryStore();
   for (const wire of [1, 2, 3]) store.put({ ...whole, id: idOf(wire), wire });
   const refused: string[] = [];
-  const options: ServerOptions = { store, onRefused: ({ code }) => refused.push(code), ...more };
+  const options: ServerOptions = { store, onRefusal: ({ code }) => refused.push(code), ...more };
   let room: Room | undefined;
   // The room is nobody's to reach but the gate's: it is noted where a request begins.
   vi.spyOn(Room.prototype, "holding").mockImplementation(function (this: Room, remote) {
@@ -202,8 +202,8 @@ async function isServed(request: Late): Promise<void> {
 function ofTwo(kind: string, wire: number): { length: number; more: Partial<ServerOptions> } {
   // Express holds all of a body, and a route that no rule names takes 1 MiB.
   if (wire !== 3 || kind === "express")
-    return { length: wire === 1 ? 200_000 : 400_000, more: { bufferedBytesMax: 2 * MIB } };
-  return { length: 60_000, more: { bufferedBytesMax: MIB, wires: [3] } };
+    return { length: wire === 1 ? 200_000 : 400_000, more: { bufferedMaxBytes: 2 * MIB } };
+  return { length: 60_000, more: { bufferedMaxBytes: MIB, wires: [3] } };
 }
 
 describe.each(["express", "fastify"] as const)("with %s", (kind) => {
@@ -309,14 +309,14 @@ it("what came behind the first frame is given back when a handler answers withou
 });
 
 it("a body longer than the room is too long, where it is held whole", async () => {
-  const routes = [{ path: "/*", sealed: "required", bodyMax: 4 * MIB }] as const;
+  const routes = [{ path: "/*", mode: "required", bodyMaxBytes: 4 * MIB }] as const;
   for (const [kind, wire, status] of [
     ["express", 2, 413],
     ["express", 3, 413],
     ["fastify", 2, 413],
     ["fastify", 3, 200],
   ] as const) {
-    const served = await listening(kind, { bufferedBytesMax: MIB, routes });
+    const served = await listening(kind, { bufferedMaxBytes: MIB, routes });
     const request = await Late.begin(served, wire, MIB + 1);
     expect([kind, wire, (await request.finish())[0]]).toEqual([kind, wire, status]);
     await holds(served.room, 0);
@@ -361,16 +361,16 @@ it("a frame that comes in single bytes is gathered, and takes no more room than 
 });
 
 describe("an address's share", () => {
-  const route = { path: "/*", sealed: "required" } as const;
+  const route = { path: "/*", mode: "required" } as const;
 
   it.each<[Partial<ServerOptions>, boolean, number]>([
     [{}, false, 4 * MIB],
-    [{ bufferedBytesMax: MIB }, false, MIB],
-    [{ bufferedBytesMax: MIB, wires: [3] }, false, 128 * 1024],
-    [{ bufferedBytesMax: MIB, wires: [3] }, true, MIB],
-    [{ routes: [{ ...route, bodyMax: 9 * MIB }] }, false, 9 * MIB],
-    [{ routes: [{ ...route, bodyMax: 9 * MIB }], wires: [3] }, false, 4 * MIB],
-    [{ routes: [{ ...route, bodyMax: 2 ** 40 }] }, false, 64 * MIB],
+    [{ bufferedMaxBytes: MIB }, false, MIB],
+    [{ bufferedMaxBytes: MIB, wires: [3] }, false, 128 * 1024],
+    [{ bufferedMaxBytes: MIB, wires: [3] }, true, MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }] }, false, 9 * MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }], wires: [3] }, false, 4 * MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 2 ** 40 }] }, false, 64 * MIB],
   ])("is a sixteenth, or the longest body that is held whole: %j, %s", async (more, holdsWhole, share) => {
     const spied = vi.spyOn(Room.prototype, "holding");
     const gate = new Gate({ store: new MemoryStore(), ...more }, holdsWhole);
@@ -393,7 +393,7 @@ describe("an address's share", () => {
 it.each([null, -1, 0, MIB - 1, 1.5 * MIB + 0.5, Number.NaN, Number.POSITIVE_INFINITY, "1", {}])(
   "an option that is wrong is named: %s",
   (wrong) => {
-    const make = () => sealedExpress({ store: new MemoryStore(), bufferedBytesMax: wrong as never });
-    expect(make).toThrow(/bufferedBytesMax is .*: give a whole number from 1048576 up, or leave it out/);
+    const make = () => sealedExpress({ store: new MemoryStore(), bufferedMaxBytes: wrong as never });
+    expect(make).toThrow(/bufferedMaxBytes is .*: give a whole number from 1048576 up, or leave it out/);
   },
 );

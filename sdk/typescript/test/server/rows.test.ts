@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { redisStore } from "../../src/server/redis/index.js";
+import { RedisStore } from "../../src/server/redis/index.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
 import { runFolder } from "../vectors/folder.js";
 import { type Json, same } from "../vectors/scenario.js";
@@ -67,7 +67,7 @@ it("a session is revoked by the first one of its chain of renewals, and by no ab
       command: async (_: string, key: unknown) => rows.get(String(key)) ?? null,
       onConnect: () => undefined,
     };
-    const found = await redisStore({ redis, kek: linesOf(vector["keks"]) }).get(id);
+    const found = await new RedisStore({ redis, kek: linesOf(vector["keks"]) }).get(id);
     expect(found?.subject).toBe(isLive ? "alice" : undefined);
   }
 });

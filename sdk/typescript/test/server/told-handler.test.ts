@@ -41,7 +41,7 @@ it.each([
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
-  const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
+  const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
   const { headers, frames } = await sealingNative(Date.now());
   const opened = await gate.open(incoming({ headers: [...headers, ["content-type", more]], frames }));
   expect([opened.kind, ...codes]).toEqual(["refused", "header_invalid"]);

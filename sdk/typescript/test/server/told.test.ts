@@ -31,7 +31,7 @@ describe("the list of refusals", () => {
     for (const [code, text] of codes) {
       for (const [form, name] of [
         ["plain", "sealed"],
-        ["problem", "sealedNative"],
+        ["problem", "sealed3"],
       ] as const) {
         const wanted = of(text, name);
         if (wanted === undefined) continue;
@@ -64,7 +64,7 @@ describe("a session that is over", () => {
   it("is told alike before a request is opened and when it is answered", async () => {
     const store = new MemoryStore();
     const paths: string[] = [];
-    const gate = new Gate({ store, onRefused: ({ path }) => paths.push(path) });
+    const gate = new Gate({ store, onRefusal: ({ path }) => paths.push(path) });
     store.put(stored(3, Date.now() + 600_000));
     const opened = await gate.open(
       incoming(await sealingNative(Date.now(), ["{}"], "/order?card=1"), "/order?card=1"),
@@ -84,7 +84,7 @@ it("bytes behind the last frame are refused when they come, and not when the bod
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
-  const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
+  const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
   const { headers, frames } = await sealingNative(Date.now());
   async function* body() {
     yield* frames;
@@ -119,7 +119,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
   const asked = async (claim: SessionStore["claim"]) => {
     const codes: string[] = [];
     const store: SessionStore = { get: async () => stored(wire, Date.now() + 600_000), claim };
-    const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
+    const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
     const { status, members } = told(
       await gate.open(incoming(await (wire === 3 ? sealingNative : sealing2)(Date.now()))),
     );

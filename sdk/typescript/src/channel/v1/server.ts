@@ -20,7 +20,7 @@ import {
 import { V1Opener, V1Sealer } from "./record.js";
 import { authTag, directions, transcriptHash } from "./schedule.js";
 
-/** What a server that awaits Ack holds: all of it is this connection's alone. */
+/** State of a server that waits for Ack; it belongs to this connection alone. */
 interface InitState {
   readonly pair: KeyPair;
   readonly clientPublic: Bytes;

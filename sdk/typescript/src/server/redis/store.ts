@@ -1,7 +1,7 @@
-/** A store over the Redis of an authority (`spec/redis-store.md`): a round trip less than asking the authority. */
+/** A store over the Redis of an authority (`spec/redis-store.md`), one round trip less than asking the authority. */
 import * as crypto from "node:crypto";
 import type { ClaimOutcome } from "../../session/claim.js";
-import { SealwayError } from "../../wire/error.js";
+import { wants } from "../../wire/error.js";
 import { isSessionId, WINDOW_MS } from "../../wire/forms.js";
 import { FreshSessions } from "../fresh.js";
 import { type SessionStore, type StoreClaim, type StoredSession, unavailable } from "../store.js";
@@ -9,7 +9,7 @@ import type { RedisConnection } from "./connection.js";
 import { scriptHash } from "./script.js";
 import { type KekOptions, Keks, openValue } from "./value.js";
 
-/** How long a join holds, in milliseconds. */
+/** Time after which the epoch is checked again, in milliseconds. */
 const JOIN_AGAIN_MS = 1000;
 /** A claim waits until its stamp is no further ahead of Redis's clock, but no longer than this. */
 const AHEAD_MS = 500;
@@ -20,23 +20,23 @@ const WAITING_MAX = 10_000;
 export interface RedisOptions extends KekOptions {
   /** A single server, 7.0 or newer: see {@link nodeRedis}, {@link ioRedis}. */
   readonly redis: RedisConnection;
-  /** `sessions.redis.prefix`. Default `sealway`. */
+  /** `sessions.redis.prefix`. Default: `sealway`. */
   readonly prefix?: string;
-  /** `replay.window_ms`, in milliseconds. Default 300 000. */
+  /** `replay.window_ms`, in milliseconds. Default: 300,000. */
   readonly windowMs?: number;
   /** `replay.nonce_ttl_ms`, in milliseconds. Default, and least, twice the window. */
   readonly nonceTtlMs?: number;
   /**
-   * Whether PostgreSQL is behind the authority's Redis, and with it what Redis may lose. Without it, stamps from before an epoch
-   * that began while this process ran are refused. Default false.
+   * True if PostgreSQL backs the authority's Redis and keeps what Redis may lose. Otherwise stamps from before an epoch that began
+   * while this process ran are rejected. Default: false.
    */
   readonly postgresBehind?: boolean;
   /**
-   * Until when sessions of wires 1 and 2 are served whose rows a gateway of an earlier release wrote: whoever can write Redis can
-   * change who their clients are. Default: none is.
+   * Time until which rows of wires 1 and 2 that a gateway of an earlier release wrote are served. An attacker who can write Redis
+   * can change their clients. Default: such rows are rejected.
    */
   readonly acceptUnauthenticatedRowsUntil?: Date;
-  /** How long a command may take, in milliseconds. Default 500. */
+  /** Timeout of a command, in milliseconds. Default: 500. */
   readonly timeoutMs?: number;
 }
 
@@ -46,20 +46,12 @@ interface Epoch {
   readonly hash: string;
   /** By a clock that never jumps. */
   readonly atMs: number;
-  /** Which connection it was looked at over. */
+  /** Number of the connection over which it was read. */
   readonly connection: number;
 }
 
-/**
- * A store that asks the authority's Redis.
- *
- * @throws {SealwayError} `configuration`.
- */
-export function redisStore(options: RedisOptions): SessionStore {
-  return new RedisStore(options);
-}
-
-class RedisStore implements SessionStore {
+/** A store that asks the authority's Redis. */
+export class RedisStore implements SessionStore {
   readonly #redis: RedisConnection;
   readonly #keks: Keks;
   readonly #prefix: string;
@@ -76,30 +68,23 @@ class RedisStore implements SessionStore {
   #connection = 0;
   /** Counts how often the epoch was left. */
   #age = 0;
-  /** How many commands wait for their answers. */
+  /** Number of commands that wait for their answers. */
   #waiting = 0;
   /** The generation that was joined last. */
   #before: string | undefined;
-  /** Stamps up to this are refused: whoever began the epoch may not have known of a loss. */
+  /** Stamps up to this are rejected: the server that began the epoch may not have known of a loss. */
   #refusedToMs = 0;
 
+  /** @throws {SealwayError} `usage`. */
   constructor(options: RedisOptions) {
-    if (typeof options?.redis?.command !== "function") {
-      const what = "redis is needed: nodeRedis(client) or ioRedis(client)";
-      throw new SealwayError("configuration", what, { blame: "caller" });
-    }
+    wants(typeof options?.redis?.command === "function", "redis: nodeRedis(client) or ioRedis(client)");
     const { prefix = "sealway", windowMs = WINDOW_MS, timeoutMs = 500 } = options;
     const isBounded = (ms: number) => Number.isInteger(ms) && ms >= 1 && ms <= 864_000_000;
     const nonceTtlMs = Math.max(2 * windowMs, options.nonceTtlMs ?? 0);
-    if (!/^[A-Za-z0-9._:-]{1,64}$/.test(prefix) || ![windowMs, nonceTtlMs, timeoutMs].every(isBounded)) {
-      throw new SealwayError(
-        "configuration",
-        "prefix, windowMs, nonceTtlMs or timeoutMs is out of its bounds",
-        {
-          blame: "caller",
-        },
-      );
-    }
+    wants(
+      /^[A-Za-z0-9._:-]{1,64}$/.test(prefix) && [windowMs, nonceTtlMs, timeoutMs].every(isBounded),
+      "prefix, windowMs, nonceTtlMs or timeoutMs is out of its bounds",
+    );
     this.#redis = options.redis;
     this.#keks = new Keks(options);
     this.#prefix = prefix;
@@ -108,11 +93,7 @@ class RedisStore implements SessionStore {
     this.#keptMs = nonceTtlMs + 1;
     this.#postgresBehind = options.postgresBehind ?? false;
     this.#acceptUntilMs = options.acceptUnauthenticatedRowsUntil?.getTime() ?? 0;
-    if (Number.isNaN(this.#acceptUntilMs)) {
-      throw new SealwayError("configuration", "acceptUnauthenticatedRowsUntil is no date", {
-        blame: "caller",
-      });
-    }
+    wants(!Number.isNaN(this.#acceptUntilMs), "acceptUnauthenticatedRowsUntil: a date");
     this.#timeoutMs = timeoutMs;
     options.redis.onConnect(() => {
       this.#connection += 1;

@@ -56,7 +56,7 @@ export class CompatInit {
     nowMs: number,
   ) {
     if (wire === 2 && !isClientId(clientId)) {
-      throw new SealwayError("header_invalid", "the client id is not of its form", { blame: "caller" });
+      throw new SealwayError("header_invalid", "the client id is not of its form");
     }
     this.#wire = wire;
     this.#isAnonymous = isAnonymous;

@@ -1,4 +1,4 @@
-/** Sealed messages of wires 1 and 2 (`spec/session.md`, Wire 1, Wire 2), whoever makes or reads them. */
+/** Sealed messages of wires 1 and 2 (`spec/session.md`, Wire 1, Wire 2), for both sides. */
 import type { AeadKey } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, equal, fromLatin1, utf8 } from "../../wire/bytes.js";
@@ -17,7 +17,7 @@ export interface SealedMessage {
   readonly body: Bytes;
 }
 
-/** What a message of wire 1 has beside its body. */
+/** Parts of a message of wire 1 that stand in headers. */
 export interface DetachedSeal {
   readonly iv: Bytes;
   readonly tag: Bytes;

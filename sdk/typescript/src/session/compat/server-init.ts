@@ -109,7 +109,7 @@ export async function parseCompatInit(
   return { family, wire, clientId, clientPublicKey: shareOf(members), ttlSec, claim };
 }
 
-/** A repeated or unprintable one counts as ill-shaped, which is told after what is missing. */
+/** A repeated or unprintable one counts as ill-shaped, which is reported after missing ones. */
 function idempotencyKey(headers: HeaderList): string {
   try {
     return required(headers, X_IDEMPOTENCY_KEY);

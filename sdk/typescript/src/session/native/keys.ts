@@ -27,7 +27,7 @@ export class SessionKeys {
     return new SessionKeys(key, c2s, s2c);
   }
 
-  /** What a renewal mixes in. Wipe it. */
+  /** Returns the secret that a renewal mixes in. The caller wipes it. */
   exporter(): Promise<Bytes> {
     return expand(this.#prk, "sealway/3 exporter");
   }

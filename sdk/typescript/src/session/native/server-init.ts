@@ -26,7 +26,7 @@ export interface Identity {
 /** Signs a message with ES256 as the identity key of this id, 64 bytes. */
 export type Sign = (keyId: string, message: Bytes) => Promise<Bytes>;
 
-/** What a server serves. */
+/** Suites and identity keys of a server. */
 export interface ServerConfig {
   readonly suites: readonly string[];
   readonly identities: readonly Identity[];
@@ -40,7 +40,7 @@ export interface AdmittedInit {
   readonly keyIds: readonly string[];
 }
 
-/** What a server draws, decides or is told about a session. */
+/** Inputs of a server for a session: random bytes, decisions and the time. */
 export interface InitDecision {
   /** 16 random bytes. */
   readonly sessionIdRandom: Uint8Array;

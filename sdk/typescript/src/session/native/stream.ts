@@ -41,7 +41,7 @@ function frameNonce(iv: Uint8Array, count: number, isLast: boolean): Bytes {
   return nonce;
 }
 
-/** How many bytes the stream of so much plaintext has, in frames as full as can be. */
+/** Returns the length of a stream in bytes, with full frames. */
 export function streamLength(plaintextLength: number): number {
   const frames = Math.max(1, Math.ceil(plaintextLength / FRAME_LEN_MAX));
   return COMMIT + frames * (4 + TAG) + plaintextLength;
@@ -65,9 +65,7 @@ export class FrameSealer {
    */
   async seal(plaintext: Uint8Array, isLast: boolean, given?: Bytes): Promise<Bytes> {
     if (this.#isDone || plaintext.length > FRAME_LEN_MAX || this.#count >= COUNT_MAX) {
-      throw new SealwayError("frame_invalid", "a frame is too long, or behind the last frame", {
-        blame: "caller",
-      });
+      throw new SealwayError("frame_invalid", "a frame is too long, or behind the last frame");
     }
     const count = this.#count;
     this.#count += 1;
@@ -99,7 +97,7 @@ export class FrameOpener extends ByteQueue {
     this.#context = context;
   }
 
-  /** Whether the last frame was opened. */
+  /** True after the last frame was opened. */
   get isDone(): boolean {
     return this.#isDone;
   }
