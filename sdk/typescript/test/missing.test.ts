@@ -1,4 +1,4 @@
-/** What is told of options that are missing, and of answers that are nobody's of ours: a sentence, and no raw stack. */
+/** Errors for missing options, and for answers of foreign services: a sentence, and no raw stack. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
@@ -17,7 +17,7 @@ it.each([
   ["a route without a path", () => new Gate({ store: { claim: () => none }, routes: [{}] } as never), "path"],
   ["an authority without a secret", () => new AuthorityStore({ url: "https://a.test" } as never), "secret"],
   ["a store over Redis without a client", () => new RedisStore({ kek: "k" } as never), "redis"],
-])("%s is told what is needed", (_, make, named) => {
+])("%s names the missing option", (_, make, named) => {
   const error = (() => {
     try {
       return make();
@@ -30,7 +30,7 @@ it.each([
 });
 
 it.each([3, 2] as Wire[])(
-  "a captive portal's page is told as one, with the host, on wire %s",
+  "a captive portal's page is recognised, with the host, on wire %s",
   async (wire) => {
     const portal = createServer((_, response) => {
       response.writeHead(200, { "Content-Type": "text/html" }).end("<html>Welcome to the hotel");

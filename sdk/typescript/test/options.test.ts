@@ -84,7 +84,7 @@ describe("a client of sessions", () => {
     fetch: FUNCTIONS,
   };
 
-  it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
+  it.each(Object.entries(wrong))("rejects a wrong %s", async (name, values) => {
     for (const value of values) await named(() => createClient({ url, trust, [name]: value } as never), name);
   });
 
@@ -97,11 +97,11 @@ describe("a client of sessions", () => {
     await named(() => createClient({ url, trust, [name]: "x" } as never), now);
   });
 
-  it.each([none, null, 1, "", {}])("is told what is needed where its options are %s", async (options) => {
+  it.each([none, null, 1, "", {}])("names what is missing where its options are %s", async (options) => {
     await named(() => createClient(options as never), "url");
   });
 
-  it("is told of pins that are none when it is first used", async () => {
+  it("rejects wrong pins at its first use", async () => {
     const wrong = [
       { pins: [none] },
       { pins: [1] },
@@ -125,7 +125,7 @@ describe("a client of sessions", () => {
     expect(String(error)).not.toContain("hidden");
   });
 
-  it("is told that a storage is none", async () => {
+  it("rejects a wrong storage", async () => {
     for (const storage of [none, null, {}, 1])
       await named(() => storageTrustStore(storage as never), "storage");
   });
@@ -137,7 +137,7 @@ const info = { ...direct, defaultSuite: 1, initExpiresS: 2 ** 33 };
 describe("a channel", () => {
   const setting = "setting_invalid";
 
-  it("is told what is wrong with its grant", async () => {
+  it("rejects a wrong grant", async () => {
     for (const grant of [none, null, 1, "", {}, []]) {
       await named(() => attach(grant as never), "grant", "grant_invalid");
       await named(() => parseGrant(grant as never), "grant", "grant_invalid");
@@ -176,17 +176,17 @@ describe("a channel", () => {
     signal: [null, 1, "", {}],
   };
 
-  it.each(Object.entries(options))("is told what is wrong with %s", async (name, values) => {
+  it.each(Object.entries(options))("rejects a wrong %s", async (name, values) => {
     for (const value of values)
       await named(() => connectDirect(info, { [name]: value } as never), name, setting);
   });
 
-  it("is told that its options are none", async () => {
+  it("rejects options that are no object", async () => {
     for (const value of [null, 1, "x"])
       await named(() => connectDirect(info, value as never), "options", setting);
   });
 
-  it("is told what is wrong with its control plane", async () => {
+  it("rejects a wrong control plane", async () => {
     const control = { url: "http://a.test", name: "n", role: "client" };
     for (const value of [none, ...TEXTS, "x", "ftp://a.test", ["http://a.test"]])
       await named(() => controlGrants({ ...control, url: value } as never), "url", "address_invalid");
@@ -206,7 +206,7 @@ describe("a channel", () => {
     }
   });
 
-  it("is told that a static key is none", async () => {
+  it("rejects a wrong static key", async () => {
     for (const key of [none, null, 1, "", {}])
       await named(() => Identity.parse(key as never), "static key", "key_invalid");
   });
@@ -242,14 +242,14 @@ describe("a client of a broker", () => {
     breaker: [null, 1, true, { failures: 0 }, { openForMs: -1 }, { probes: "1" }],
   };
 
-  it.each(Object.entries(wrong))("is told what is wrong with %s", async (name, values) => {
+  it.each(Object.entries(wrong))("rejects a wrong %s", async (name, values) => {
     for (const value of values) {
       const inner = typeof value === "object" && value !== null ? (Object.keys(value)[0] ?? name) : name;
       expect(() => new BrokerClient({ socket: "/s", [name]: value } as never)).toThrow(inner);
     }
   });
 
-  it("is told what is needed", async () => {
+  it("names what is missing", async () => {
     for (const value of [none, null, 1, "", {}]) {
       expect(() => new BrokerClient(value as never)).toThrow(TypeError);
       expect(() => new BrokerClient(value as never)).toThrow("socket");

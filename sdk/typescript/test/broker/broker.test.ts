@@ -162,7 +162,7 @@ describe("a broker", () => {
 });
 
 describe("a broker that is away", () => {
-  it("is told as such, not sent, and calls succeed again when it is back", async () => {
+  it("fails as such, not sent, and calls succeed again when it is back", async () => {
     const own = new BrokerFixture();
     const client = own.client({ deadlineMs: 20_000, retry: { attempts: 200, longestMs: 100 } });
     const early = await own
@@ -269,7 +269,7 @@ it("a breaker opens, lets one probe through, and a success of before it opened d
   expect(breaker.state(500)).toBe("closed");
 });
 
-it("a traceparent is told from what is none, and nothing of a key is in an error", async () => {
+it("a malformed traceparent is rejected, and nothing of a key is in an error", async () => {
   expect(isTraceParent(trace)).toBe(true);
   for (const bad of [
     "",

@@ -84,7 +84,7 @@ it.each([
   expect(text).toContain(remedy);
 });
 
-it("what is not ours has no remedy, and is told as it is", () => {
+it("a foreign error has no remedy, and its message stays", () => {
   expect(remedyOf(new Error("x"))).toBe("");
   expect(remedyOf(new SealwayError("constructor", "x"))).toBe("");
   expect([explain(new Error("x")), explain("y")]).toEqual(["x", "y"]);

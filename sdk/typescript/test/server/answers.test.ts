@@ -33,7 +33,7 @@ it.each([
   [204, 6200, 502],
   [204, 5800, 204],
   [200, 6200, 200],
-])("an answer of status %s whose headers have %s bytes is told as %s", async (status, length, wanted) => {
+])("an answer of status %s whose headers have %s bytes becomes %s", async (status, length, wanted) => {
   const call = await opened(3);
   const answer = await call.seal(status, [["x-own", "x".repeat(length)]], undefined);
   expect(answer.status).toBe(wanted);
@@ -60,7 +60,7 @@ it("an answer of which only the first frame is taken ends its source", async () 
   expect(isEnded).toBe(true);
 });
 
-/** A response whose client takes a part only when it is told to, and may go. */
+/** A response whose client takes a part only on demand, and may go. */
 class Response extends EventEmitter {
   destroyed = false;
   statusCode = 200;

@@ -1,4 +1,4 @@
-/** What a peer, or whoever is on the path, may try with the middleware; no authority is needed. */
+/** Attacks of a peer, or of a man in the middle, on the middleware; no authority is needed. */
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";

@@ -276,7 +276,7 @@ describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (k
 });
 
 describe.each(["express", "fastify"] as const)("a handler that works, with %s", (kind) => {
-  it.each(["revoked", "over"])("is told by its signal once its session is %s", async (how) => {
+  it.each(["revoked", "over"])("learns by its signal that its session is %s", async (how) => {
     vi.useRealTimers();
     const request = await sealedNative(Date.now(), ["{}"], "/wait");
     store.put(stored(3, Date.now() + 600_000));
@@ -292,7 +292,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
     expect(await answer).toMatch(/^HTTP\/1.1 401 /);
   });
 
-  it.each([3, 2])("is told by its signal that its client is gone, on wire %s", async (wire) => {
+  it.each([3, 2])("learns by its signal that its client is gone, on wire %s", async (wire) => {
     vi.useRealTimers();
     const request =
       wire === 3 ? await sealedNative(Date.now(), ["{}"], "/wait") : await sealed2(Date.now(), "/wait");
@@ -308,7 +308,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
 describe.each(["express", "fastify"] as const)(
   "a client that is gone before a handler begins, with %s",
   (kind) => {
-    it("is told by the signal", async () => {
+    it("learns it by the signal", async () => {
       vi.useRealTimers();
       const request = await sealedNative(Date.now(), ["{}"], "/wait");
       store.put(stored(3, Date.now() + 600_000));
@@ -387,7 +387,7 @@ it("a request whose body still comes is cut within a second once its session is 
 });
 
 it.each(["revoked", "over", "gone"])(
-  "a handler of requests and answers is told by its signal: %s",
+  "a handler of requests and answers learns by its signal: %s",
   async (how) => {
     vi.useRealTimers();
     const { headers, frames } = await sealedNative(Date.now());
@@ -410,7 +410,7 @@ it.each(["revoked", "over", "gone"])(
   },
 );
 
-it("a handler of requests and answers is told of a client that was gone before", async () => {
+it("a handler of requests and answers learns of a client that was gone before", async () => {
   const { headers, frames } = await sealedNative(START_MS);
   const client = new AbortController();
   const claim = store.claim.bind(store);

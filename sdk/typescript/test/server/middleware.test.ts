@@ -192,7 +192,7 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
   });
 
   it("passes a plain request where that is allowed, without what it claims, and refuses it elsewhere", async () => {
-    const claimed = { "X-Sealway-Client-Id": "somebody", "Content-Type": "application/json" };
+    const claimed = { "X-Sealway-Client-Id": "impostor", "Content-Type": "application/json" };
     const plain = await routed(at("/both"), { method: "POST", headers: claimed, body: "{}" });
     expect(await plain.json()).toMatchObject({ wire: null, client: null });
     const refused = await routed(at("/echo"), { method: "POST", headers: claimed, body: "{}" });

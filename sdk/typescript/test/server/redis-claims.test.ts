@@ -9,7 +9,7 @@ import { Keks, openValue } from "../../src/server/redis/value.js";
 
 const KEK = Buffer.alloc(32, 1).toString("base64");
 
-/** A Redis in which an epoch is in force, and whose script answers as it is told. */
+/** A Redis in which an epoch is in force, and whose script gives the answers of the test. */
 function redisThat(answers: (isClaim: boolean) => [string, number, number]) {
   const reconnects: (() => void)[] = [];
   let calls = 0;

@@ -257,7 +257,7 @@ describe("who says where a request came from", () => {
     expect(seen).toMatchObject({ "x-own": "yes", via: "1.1 proxy" });
   });
 
-  it("is the one in front, where that is trusted, and never whoever sealed", async () => {
+  it("is the one in front, where that is trusted, and never the sealed one", async () => {
     const seen = await seenOn3("trusting");
     for (const [name, value] of OF_ORIGIN) expect(seen[name.toLowerCase()]).toBe(value);
   });

@@ -64,7 +64,7 @@ describe("the store that asks an authority", () => {
 
   it.each([
     ["another id", 200, { ...SESSION, id: `S-${"cd".repeat(16)}` }, undefined],
-    ["404 of somebody else", 404, { error: "NOT_FOUND" }, undefined],
+    ["404 of another service", 404, { error: "NOT_FOUND" }, undefined],
     ["no JSON", 200, "<html>", "text/html"],
     ["a short key", 200, { ...SESSION, key: "AAAA" }, undefined],
     ["too much", 200, { ...SESSION, more: "x".repeat(70_000) }, undefined],

@@ -152,7 +152,7 @@ async function answer(provider: Provider, s: Json): Promise<void> {
   const { plain } = await open(provider, s, path, sealed.headers, bytesOf(sealed.body));
   const wanted = s.answer;
   const randoms = { nonce: unhex(wanted.nonce_random_hex), iv: unhex(wanted.iv_hex) };
-  // With this very status: a handler's 201 is told as 200.
+  // With this very status: a handler's 201 is sent as 200.
   const reply = plain.reply as CompatReply;
   const got = await reply.seal(wanted.status, bytesOf(wanted.plaintext), wanted.stamp_ms, randoms);
   sameSealed(got, wanted.sealed);

@@ -1,4 +1,4 @@
-/** What a handler is told of a sealed request: who asks, and what its body is. */
+/** The caller and the body of a sealed request, as its handler receives them. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";

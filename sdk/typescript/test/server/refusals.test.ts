@@ -61,7 +61,7 @@ describe("the list of refusals", () => {
 });
 
 describe("a session that is over", () => {
-  it("is told alike before a request is opened and when it is answered", async () => {
+  it("is the same before a request is opened and when it is answered", async () => {
     const store = new MemoryStore();
     const paths: string[] = [];
     const gate = new Gate({ store, onRefusal: ({ path }) => paths.push(path) });
@@ -133,7 +133,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
       expect(await asked(async () => outcome as never)).toEqual([503, busy, "store_unavailable"]);
   });
 
-  it("is told by what became of it", async () => {
+  it("is named by its outcome", async () => {
     expect(await asked(async () => "full")).toEqual(
       wire === 3 ? [503, busy, "nonces_full"] : [400, "CRYPTO_ERROR", "nonces_full"],
     );
