@@ -7,6 +7,7 @@ import { AuthorityStore, Gate } from "../src/server/index.js";
 import { RedisStore } from "../src/server/redis/index.js";
 
 const none = undefined as any;
+const store = { store: { claim: () => none } };
 
 it.each([
   ["a client without options", () => createClient(none), "url"],
@@ -15,6 +16,16 @@ it.each([
   ["a server without options", () => new Gate(none), "store"],
   ["a server without a store", () => new Gate({} as never), "store"],
   ["a route without a path", () => new Gate({ store: { claim: () => none }, routes: [{}] } as never), "path"],
+  [
+    "a server with a former option",
+    () => new Gate({ ...store, bufferedBytesMax: 1 } as never),
+    "bufferedMaxBytes",
+  ],
+  [
+    "a route with its former option",
+    () => new Gate({ ...store, routes: [{ path: "/", sealed: "off" }] } as never),
+    "mode",
+  ],
   ["an authority without a secret", () => new AuthorityStore({ url: "https://a.test" } as never), "secret"],
   ["a store over Redis without a client", () => new RedisStore({ kek: "k" } as never), "redis"],
 ])("%s names the missing option", (_, make, named) => {
