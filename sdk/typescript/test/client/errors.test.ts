@@ -39,14 +39,15 @@ function endless() {
 describe("the whole call", () => {
   it("ends after its total timeout in the middle of a stream", async () => {
     endless();
-    const made = client({ totalTimeoutMs: 500 });
+    const made = client({ totalTimeoutMs: 1500 });
+    await made.connect();
     const begin = performance.now();
     const answer = await made.fetch("/stream");
     const expected = { stage: "call", code: "timeout", host, retryable: false };
     await expect(answer.text()).rejects.toMatchObject(expected);
     const took = performance.now() - begin;
-    expect(took).toBeGreaterThan(450);
-    expect(took).toBeLessThan(3000);
+    expect(took).toBeGreaterThan(1400);
+    expect(took).toBeLessThan(5000);
   });
 
   it("has no end where its timeout is switched off", async () => {
