@@ -1,4 +1,4 @@
-// Packs the package, installs it into an empty folder as a stranger would, and runs what the README shows there.
+// Packs the packages, installs them into an empty folder as a user does, and runs the programs of their READMEs there.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,21 +17,31 @@ const npm = (cwd, ...args) => {
   }
   throw new Error(`npm ${args.join(" ")} failed`);
 };
-const readme = readFileSync(join(here, "README.md"), "utf8");
-const shown = (name) => new RegExp("```js file=" + name + "\\n([\\s\\S]*?)```").exec(readme)[1];
+const shown = (name, folder = "") =>
+  new RegExp("```js file=" + name + "\\n([\\s\\S]*?)```").exec(readFileSync(join(here, folder, "README.md"), "utf8"))[1];
+const pack = (from) => {
+  const [packed] = JSON.parse(npm(join(here, from), "pack", "--json", "--pack-destination", folder));
+  console.log(`${packed.filename}: ${packed.size} bytes, ${packed.entryCount} files`);
+  return join(folder, packed.filename);
+};
+const install = (...packages) => npm(folder, "install", "--prefer-offline", "--no-audit", "--no-fund", ...packages);
 
 let demo;
 try {
-  const [packed] = JSON.parse(npm(here, "pack", "--json", "--pack-destination", folder));
-  console.log(`${packed.filename}: ${packed.size} bytes, ${packed.entryCount} files`);
   npm(folder, "init", "-y");
   npm(folder, "pkg", "set", "type=module");
-  npm(folder, "install", "--prefer-offline", "--no-audit", "--no-fund", join(folder, packed.filename), "typescript@7.0.2", "@types/node@20.19.9");
+  install(pack("."));
+  const foreign = ["ws", "@grpc", "redis", "ioredis"].filter((name) => existsSync(join(folder, "node_modules", name)));
+  if (foreign.length > 0) throw new Error(`a client of sessions installs ${foreign}`);
+  install(pack("channel"), pack("broker"), "typescript@7.0.2", "@types/node@20.19.9");
   writeFileSync(join(folder, "call.js"), shown("call.js"));
   writeFileSync(
     join(folder, "types.ts"),
     `import { createClient, type SessionInfo } from "sealway";
 import { sealedFetch, MemoryStore } from "sealway/server";
+export { attach } from "sealway-channel";
+export { Rpc } from "sealway-channel/rpc";
+export { BrokerClient } from "sealway-broker";
 const client = createClient({ url: "https://example.test", trust: { pins: [] } });
 export const info: Promise<SessionInfo> = client.connect();
 export const handler = sealedFetch({ store: new MemoryStore(), routes: [] }, () => new Response("ok"));
@@ -60,7 +70,12 @@ export const handler = sealedFetch({ store: new MemoryStore(), routes: [] }, () 
   });
   if (called.status !== 0 || !called.stdout.includes("SUCCESS")) throw new Error(`call.js: ${called.stdout}${called.stderr}`);
   console.log(`call.js of the README: ${called.stdout.split("\n", 1)[0]}`);
-  console.log("the package installs, its types hold, and the README's call goes through");
+  writeFileSync(join(folder, "echo.js"), shown("echo.js", "channel"));
+  const echoed = spawnSync(process.execPath, ["echo.js"], { cwd: folder, encoding: "utf8" });
+  if (echoed.status !== 0 || !echoed.stdout.includes("channel")) throw new Error(`echo.js: ${echoed.stdout}${echoed.stderr}`);
+  const command = spawnSync("npx", ["sealway-broker", "--help"], { cwd: folder, encoding: "utf8" });
+  if (command.status !== 0) throw new Error(`sealway-broker: ${command.stdout}${command.stderr}`);
+  console.log("the packages install, their types hold, and the programs of their READMEs run");
 } finally {
   demo?.kill("SIGTERM");
   rmSync(folder, { recursive: true, force: true });

@@ -6,7 +6,7 @@ export default defineConfig({
     testTimeout: 60_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
-    // Real processes on a busy machine: a test that passes the second time is told as retried.
+    // Real processes on a busy machine: the report shows a test that passes the second time as retried.
     retry: 1,
   },
 });

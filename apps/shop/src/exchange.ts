@@ -127,8 +127,8 @@ async function send(sent: Sent, signal: AbortSignal): Promise<{ status: number; 
     return { status: answer.status, text: await answer.text() };
   } catch (error) {
     if (signal.aborted) throw error;
-    if (limit.aborted) throw new SealwayError("timeout", `${host} did not answer in time`, { blame: "network" });
-    throw new SealwayError("network", `${host} cannot be reached`, { blame: "network" });
+    if (limit.aborted) throw new SealwayError("timeout", `${host} did not answer in time`);
+    throw new SealwayError("network", `${host} cannot be reached`);
   }
 }
 

@@ -15,6 +15,7 @@ export interface Fault {
 type Words = readonly [title: string, advice: string];
 
 const WORDS: Readonly<Record<string, Words>> = {
+  unreachable: ["The service cannot be reached", "Is it running? Nothing was sent: try again in a moment."],
   network: [
     "The service cannot be reached",
     "Is it running, and does it allow this page's origin? If a purchase was under way, look whether it was made before you repeat it.",
@@ -50,7 +51,7 @@ const WORDS: Readonly<Record<string, Words>> = {
   upstream_unreachable: ["The shop behind the service does not answer", "Try again in a moment."],
   upstream_timeout: ["The shop behind the service is too slow", "Look whether the purchase was made before you repeat it."],
   redirected: ["The service sent the call elsewhere", "Sealed calls follow no redirect. Check the address in config.json."],
-  configuration: ["The page is set up wrongly", "Correct config.json beside the page and load it again."],
+  usage: ["The page is set up wrongly", "Correct config.json beside the page and load it again."],
   purchase_refused: [
     "The shop refused a purchase",
     "Its answer was opened; the shop itself says no. Try one purchase to see why.",
@@ -58,17 +59,17 @@ const WORDS: Readonly<Record<string, Words>> = {
   aborted: ["The call was cancelled", "It may have reached the service. Look before you repeat it."],
 };
 
-const BLAME: Readonly<Record<string, string>> = {
-  caller: "this page",
-  peer: "the service, or what answered in its place",
-  network: "the network between",
+const STAGES: Readonly<Record<SealwayError["stage"], string>> = {
+  configuration: "configuration of this page; nothing was sent",
+  agreement: "agreement of a session; the call was not sent",
+  call: "the call itself",
 };
 
 const EXPLAINED_MAX = 300;
 
 /** Words for whatever was thrown. Messages of the SDK hold no secret; those of anything else are not shown. */
 export function faultOf(error: unknown): Fault {
-  if (error instanceof ConfigError) return { ...named("configuration"), facts: [["Detail", error.message]] };
+  if (error instanceof ConfigError) return { ...named("usage"), facts: [["Detail", error.message]] };
   if (error instanceof PurchaseRefused) return { ...named("purchase_refused"), facts: [["Status", String(error.status)]] };
   if (error instanceof DOMException && error.name === "AbortError") return { ...named("aborted"), facts: [] };
   if (!(error instanceof SealwayError)) {
@@ -82,7 +83,7 @@ export function faultOf(error: unknown): Fault {
   }
   const facts: [string, string][] = [
     ["Code", error.code],
-    ["Lies with", BLAME[error.blame] ?? error.blame],
+    ["Stage", STAGES[error.stage]],
   ];
   if (error.status !== undefined) facts.push(["Status", String(error.status)]);
   if (error.problem?.title !== undefined) facts.push(["Service says", String(error.problem.title).slice(0, EXPLAINED_MAX)]);

@@ -35,11 +35,11 @@ export class Trust {
   /** A client of `config`'s service that speaks through `through`. */
   client(config: Config, events: ClientEvents, through: typeof fetch): Client {
     return createClient({
-      url: config.sessionUrl,
-      serverUrl: config.serverUrl,
+      url: config.serverUrl,
+      authorityUrl: config.sessionUrl,
       clientId: CLIENT_ID,
       fetch: through,
-      timeoutMs: CALL_TIME_MS,
+      headTimeoutMs: CALL_TIME_MS,
       trust: this.isPinned ? { pins: [...this.pins] } : { firstUse: this.#met },
       onMetrics: events.onMetrics,
       onSession: events.onSession,

@@ -3,7 +3,7 @@ export { type Client, createClient } from "./client/client.js";
 export type {
   CallMetrics,
   ClientOptions,
-  MetKeys,
+  KnownKeys,
   Proof,
   SessionInfo,
   Timing,
@@ -11,7 +11,7 @@ export type {
   TrustStore,
 } from "./client/options.js";
 export { memoryTrustStore, storageTrustStore } from "./client/trust.js";
-export type { Auth } from "./session/three/message.js";
-export { SUITES, type Suite } from "./session/three/suite.js";
-export { type Blame, type Problem, SealwayError } from "./wire/error.js";
+export type { Auth } from "./session/native/message.js";
+export { SUITES, type Suite } from "./session/native/suite.js";
+export { type Problem, SealwayError, type Stage } from "./wire/error.js";
 export type { Wire } from "./wire/forms.js";

@@ -1,12 +1,13 @@
-/** What is told of options that are missing, and of answers that are nobody's of ours: a sentence, and no raw stack. */
+/** Errors for missing options, and for answers of foreign services: a sentence, and no raw stack. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it } from "vitest";
 import { createClient, type Wire } from "../src/index.js";
-import { authorityStore, Gate } from "../src/server/index.js";
-import { redisStore } from "../src/server/redis/index.js";
+import { AuthorityStore, Gate } from "../src/server/index.js";
+import { RedisStore } from "../src/server/redis/index.js";
 
 const none = undefined as any;
+const store = { store: { claim: () => none } };
 
 it.each([
   ["a client without options", () => createClient(none), "url"],
@@ -15,9 +16,19 @@ it.each([
   ["a server without options", () => new Gate(none), "store"],
   ["a server without a store", () => new Gate({} as never), "store"],
   ["a route without a path", () => new Gate({ store: { claim: () => none }, routes: [{}] } as never), "path"],
-  ["an authority without a secret", () => authorityStore({ url: "https://a.test" } as never), "secret"],
-  ["a store over Redis without a client", () => redisStore({ kek: "k" } as never), "redis"],
-])("%s is told what is needed", (_, make, named) => {
+  [
+    "a server with a former option",
+    () => new Gate({ ...store, bufferedBytesMax: 1 } as never),
+    "bufferedMaxBytes",
+  ],
+  [
+    "a route with its former option",
+    () => new Gate({ ...store, routes: [{ path: "/", sealed: "off" }] } as never),
+    "mode",
+  ],
+  ["an authority without a secret", () => new AuthorityStore({ url: "https://a.test" } as never), "secret"],
+  ["a store over Redis without a client", () => new RedisStore({ kek: "k" } as never), "redis"],
+])("%s names the missing option", (_, make, named) => {
   const error = (() => {
     try {
       return make();
@@ -25,12 +36,12 @@ it.each([
       return caught as Error;
     }
   })();
-  expect(error).toMatchObject({ name: "SealwayError", code: "configuration", blame: "caller" });
+  expect(error).toMatchObject({ name: "SealwayError", code: "usage", stage: "configuration" });
   expect((error as Error).message).toContain(named);
 });
 
 it.each([3, 2] as Wire[])(
-  "a captive portal's page is told as one, with the host, on wire %s",
+  "a captive portal's page is recognised, with the host, on wire %s",
   async (wire) => {
     const portal = createServer((_, response) => {
       response.writeHead(200, { "Content-Type": "text/html" }).end("<html>Welcome to the hotel");
@@ -47,9 +58,13 @@ it.each([3, 2] as Wire[])(
 );
 
 it("a service that is not there is named", async () => {
-  const made = createClient({ url: "http://127.0.0.1:1", trust: { pins: ["00".repeat(16)] } });
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await new Promise((resolve) => server.close(resolve));
+  const made = createClient({ url: `http://${host}`, trust: { pins: ["00".repeat(16)] } });
   await expect(made.connect()).rejects.toMatchObject({
-    code: "network",
-    message: expect.stringContaining("127.0.0.1:1"),
+    ...{ stage: "agreement", code: "unreachable", retryable: true, host },
+    message: `${host} is unreachable: ECONNREFUSED`,
   });
 });

@@ -1,4 +1,4 @@
-/** The package's types, as a program sees them that has neither the DOM's library nor `@types/node`, or only the latter. */
+/** The packages' types, as a program sees them that has neither the DOM's library nor `@types/node`, or only the latter. */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -24,16 +24,24 @@ function check(types: string, ...entries: string[]): string {
 
 beforeAll(() => {
   folder = mkdtempSync(join(tmpdir(), "sealway-types-"));
-  const own = join(folder, "node_modules", "sealway");
-  mkdirSync(own, { recursive: true });
-  cpSync(join(ROOT, "package.json"), join(own, "package.json"));
-  const built = spawnSync(TSC, ["-p", "tsconfig.build.json", "--outDir", join(own, "dist")], { cwd: ROOT });
+  const dist = join(folder, "dist");
+  const built = spawnSync(TSC, ["-p", "tsconfig.build.json", "--outDir", dist], { cwd: ROOT });
   expect(built.status).toBe(0);
+  for (const [name, from] of [
+    ["sealway", "."],
+    ["sealway-channel", "channel"],
+    ["sealway-broker", "broker"],
+  ] as const) {
+    const own = join(folder, "node_modules", name);
+    mkdirSync(own, { recursive: true });
+    cpSync(join(ROOT, from, "package.json"), join(own, "package.json"));
+    cpSync(dist, join(own, "dist"), { recursive: true });
+  }
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 it("clients, channels and calls need no types of the platform", { timeout: 120_000 }, () => {
-  expect(check("", "sealway", "sealway/channel", "sealway/rpc", "sealway/errors")).toBe("");
+  expect(check("", "sealway", "sealway-channel", "sealway-channel/rpc", "sealway/errors")).toBe("");
 });
 
 it("what is of Node alone needs those of Node, and not the DOM's", { timeout: 120_000 }, () => {
@@ -41,6 +49,6 @@ it("what is of Node alone needs those of Node, and not the DOM's", { timeout: 12
     cpSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), { recursive: true });
   }
   expect(
-    check("node", "sealway", "sealway/server", "sealway/redis", "sealway/channel", "sealway/broker"),
+    check("node", "sealway", "sealway/server", "sealway/redis", "sealway-channel", "sealway-broker"),
   ).toBe("");
 });

@@ -26,12 +26,12 @@ files! {
     "config.json", "application/json";
     "assets/index.css", "text/css; charset=utf-8";
     "assets/index.js", "text/javascript; charset=utf-8";
+    "assets/compat.js", "text/javascript; charset=utf-8";
     "assets/ed25519.js", "text/javascript; charset=utf-8";
     "assets/kem.js", "text/javascript; charset=utf-8";
     "assets/ml-kem.js", "text/javascript; charset=utf-8";
     "assets/noble.js", "text/javascript; charset=utf-8";
     "assets/node.js", "text/javascript; charset=utf-8";
-    "assets/old.js", "text/javascript; charset=utf-8";
 }
 
 /// Content security policy: the page runs only its own files and calls only its own service.

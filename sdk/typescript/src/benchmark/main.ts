@@ -7,12 +7,12 @@ import { nodeProvider } from "../crypto/node.js";
 import type { Provider } from "../crypto/provider.js";
 import { webProvider } from "../crypto/web.js";
 import { NativeReply } from "../exchange/native.js";
-import { openAnswer, sealRequest } from "../session/three/client-call.js";
-import { ClientInit, type ClientSession } from "../session/three/client-init.js";
-import { keyIdOf } from "../session/three/key-set.js";
-import { SessionKeys } from "../session/three/keys.js";
-import { acceptInit, admitInit, type Served, type Sign } from "../session/three/server-init.js";
-import { drawServerShareKeys, drawShareKeys, type Suite } from "../session/three/suite.js";
+import { openAnswer, sealRequest } from "../session/native/client-call.js";
+import { ClientInit, type ClientSession } from "../session/native/client-init.js";
+import { keyIdOf } from "../session/native/key-set.js";
+import { SessionKeys } from "../session/native/keys.js";
+import { acceptInit, admitInit, type ServerConfig, type Sign } from "../session/native/server-init.js";
+import { drawServerShareKeys, drawShareKeys, type Suite } from "../session/native/suite.js";
 import { type Bytes, hex } from "../wire/bytes.js";
 
 const NOW_MS = 1_750_000_000_000;
@@ -45,7 +45,7 @@ async function service(provider: Provider) {
   const sign: Sign = async (_, message) =>
     Uint8Array.from(crypto.sign("sha256", message, { key, dsaEncoding: "ieee-p1363" }));
   const identities = [{ keyId, notBeforeMs: 0, notAfterMs: 2 * NOW_MS }];
-  const served: Served = { suites: ["X25519MLKEM768", "P256"], identities };
+  const served: ServerConfig = { suites: ["X25519MLKEM768", "P256"], identities };
   const answer = async (body: Bytes) => {
     const init = admitInit(body, served, NOW_MS);
     const keys = await drawServerShareKeys(provider, init.suite, init.request.share);

@@ -1,4 +1,4 @@
-/** What `sealway-broker benchmark` measures: calls of one client, as many at a time as it is told. */
+/** Measurement of `sealway-broker benchmark`: calls of one client, with a given concurrency. */
 
 /** One line of JSON, as the Go command prints it. */
 export interface Report {
@@ -14,7 +14,7 @@ export interface Report {
   readonly interrupted: boolean;
 }
 
-/** How much is to be measured. */
+/** Load of a measurement. */
 export interface Load {
   readonly calls: number;
   readonly concurrency: number;

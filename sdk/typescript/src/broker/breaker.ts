@@ -1,14 +1,14 @@
-/** When a circuit breaker opens, and how it closes again. Times are in ms. */
+/** Options of the circuit breaker. Times are in ms. */
 export interface BreakerOptions {
-  /** Failures in a row that open it; 10 unless said. */
+  /** Failures in a row that open it. Default: 10. */
   readonly failures: number;
-  /** How long it stays open before it lets a probe through; 250 unless said. */
+  /** Time for which it stays open before it admits a probe. Default: 250. */
   readonly openForMs: number;
-  /** Probes at a time while it is half open; the first that succeeds closes it. 1 unless said. */
+  /** Probes at a time while it is half open; the first that succeeds closes it. Default: 1. */
   readonly probes: number;
 }
 
-/** What a breaker lets through: everything, nothing, probes. */
+/** State of a breaker: admits everything, nothing, or probes. */
 export type BreakerState = "closed" | "open" | "half_open";
 
 /** Leave for one attempt: told once how it went; nothing where it was taken back. */
@@ -16,7 +16,7 @@ export type Pass = (hasSucceeded: boolean | undefined, nowMs: number) => void;
 
 /**
  * After several failures in a row calls fail at once for a while, instead of each waiting for its own. It knows no clock:
- * whoever asks says what time it is.
+ * callers pass the time.
  */
 export class Breaker {
   readonly #options: BreakerOptions;

@@ -1,4 +1,4 @@
-/** What every call goes through: its place among those under way, the breaker, attempts, and the deadline over all of it. */
+/** Steps of every call: its turn, the breaker, attempts, and one deadline over all of them. */
 import {
   Client,
   connectivityState,
@@ -8,35 +8,34 @@ import {
   type ServiceError,
 } from "@grpc/grpc-js";
 import { Check } from "../wire/check.js";
-import { SealwayError } from "../wire/error.js";
 import { Breaker, type BreakerOptions, type BreakerState } from "./breaker.js";
-import { BrokerError, type Sent } from "./error.js";
+import { BrokerError, type Delivery } from "./error.js";
 import { services } from "./schema.js";
 
-/** How often and how fast calls are repeated, always within their deadline. Times are in ms. */
+/** Options of retries, always within the deadline of a call. Times are in ms. */
 export interface RetryOptions {
-  /** Attempts of one call, the first included; 1 never repeats. 5 unless said. */
+  /** Attempts of one call, the first included; 1 never repeats. Default: 5. */
   readonly attempts: number;
-  /** The longest pause before the second attempt; it doubles with each. 20 unless said. */
+  /** The longest pause before the second attempt; it doubles with each. Default: 20. */
   readonly firstMs: number;
-  /** The longest pause at all. 500 unless said. */
+  /** The longest pause at all. Default: 500. */
   readonly longestMs: number;
 }
 
-/** How a broker is called. */
+/** Options of a {@link BrokerClient}. */
 export interface BrokerOptions {
   /** The path of its Unix socket. */
   readonly socket: string;
-  /** How long a call may take, its attempts and pauses included, in ms. The broker is told what is left. 5 s unless said. */
+  /** Deadline of a call with its attempts and pauses, in ms; the broker gets the remaining time. Default: 5,000. */
   readonly deadlineMs?: number;
   readonly retry?: Partial<RetryOptions>;
   /** False for never. */
   readonly breaker?: Partial<BreakerOptions> | false;
-  /** Calls under way at a time; others wait. 256 unless said. */
+  /** Calls under way at a time; others wait. Default: 256. */
   readonly inFlightMax?: number;
-  /** Calls that wait for their turn; one more fails at once. 1,024 unless said. */
+  /** Calls that wait for their turn; one more fails at once. Default: 1,024. */
   readonly waitingMax?: number;
-  /** The longest message, sent or received, in bytes; 4 MiB unless said. */
+  /** The longest message, sent or received, in bytes. Default: 4 MiB. */
   readonly messageMax?: number;
 }
 
@@ -59,16 +58,16 @@ const UNAVAILABLE = 14;
 /** Sent twice, these could make a key or a version that nobody knows of. */
 const ONCE = new Set(["Generate", "Import", "Rotate"]);
 
-/** How long a call waits for a connection that was lost before it counts as failed, in ms. */
+/** Time for which a call waits for a lost connection before it fails, in ms. */
 const RECONNECT_TIME_MS = 100;
 
 interface Failure {
   readonly code: number;
   readonly text: string;
-  readonly sent: Sent;
+  readonly sent: Delivery;
 }
 
-const check = new Check((message) => new SealwayError("configuration", message, { blame: "caller" }));
+const check = new Check((message) => new TypeError(message));
 
 function checkBroker(options: BrokerOptions): void {
   check.object(options, "options", "{ socket } at least");
@@ -299,7 +298,7 @@ export class Caller {
     });
   }
 
-  /** Gives the turn to whoever waits longest. */
+  /** Gives the turn to the call that has waited longest. */
   #next(): void {
     const next = this.#turns[0];
     if (next === undefined) this.#inFlight--;
@@ -325,7 +324,7 @@ function failureOf(error: ServiceError): Failure {
   const isOwn = /^(No connection established|Name resolution|Failed to (start|connect))/.test(error.details);
   const isLost =
     /Connection dropped|ECONNRESET|Stream (refused|removed)|^Received RST_STREAM|Cancelled|^Deadline exceeded|channel has been shut down/i;
-  const sent: Sent = isOwn ? "no" : isLost.test(error.details) ? "perhaps" : "answered";
+  const sent: Delivery = isOwn ? "no" : isLost.test(error.details) ? "perhaps" : "answered";
   return { code: error.code, text: error.details, sent };
 }
 

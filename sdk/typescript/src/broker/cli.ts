@@ -13,8 +13,8 @@ const USAGE = `usage: sealway-broker [OPTIONS] COMMAND
   benchmark [--calls N] [--concurrency N] [--bytes N]   digests, and how fast they came: one line of JSON
   benchmark --server                         has a broker that was started with --dev time its operations
   --socket PATH      its socket; CRYPTO_BROKER_SOCKET, else /tmp/open-crypto-broker/crypto-broker-server.sock
-  --profile NAME     Default unless said
-  --timeout-ms MS    how long a call may take; 10000 unless said
+  --profile NAME     default: Default
+  --timeout-ms MS    timeout of a call; default: 10000
   --traceparent TEXT the trace that calls belong to
   --loop MS          again and again, with so many ms in between, until it is interrupted; 1 to 86400000
 Interrupted (SIGINT, SIGTERM), a loop and a benchmark end with what they did. The exit code is 0, 1 where a call failed or
@@ -145,7 +145,7 @@ async function main(): Promise<void> {
   const stop = new AbortController();
   const call = callOf(values, positionals, stop.signal);
   const everyMs = values.loop === undefined ? undefined : whole(values.loop, "loop", 0);
-  // A command that cannot be read is told of before gRPC is loaded.
+  // A malformed command is reported before gRPC is loaded.
   const { BrokerClient } = await import("./client.js");
   const client = new BrokerClient({ socket: values.socket ?? process.env.CRYPTO_BROKER_SOCKET ?? common });
   process.once("SIGINT", () => stop.abort()).once("SIGTERM", () => stop.abort());

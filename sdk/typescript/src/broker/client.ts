@@ -1,11 +1,11 @@
 import type { BreakerState } from "./breaker.js";
 import { type BrokerOptions, Caller, type CallOptions } from "./call.js";
-import type { Given, Message } from "./schema.js";
+import type { Input, Message } from "./schema.js";
 
 const BROKER = "sealway.broker.v1.Broker";
 const KEYS = "sealway.broker.v1.Keys";
 
-/** How a broker says that it is. */
+/** Health of a broker. */
 export type Health = "UNKNOWN" | "SERVING" | "NOT_SERVING";
 
 /**
@@ -15,75 +15,75 @@ export type Health = "UNKNOWN" | "SERVING" | "NOT_SERVING";
 export class BrokerClient {
   readonly #caller: Caller;
 
-  /** @throws SealwayError `configuration`, with the option's name. */
+  /** @throws {TypeError} for a wrong option, with the option's name. */
   constructor(options: BrokerOptions) {
     this.#caller = new Caller(options);
   }
 
   /** Digests of a batch. */
-  hash(request: Given<"HashRequest">, options: CallOptions = {}): Promise<Message<"HashResponse">> {
+  hash(request: Input<"HashRequest">, options: CallOptions = {}): Promise<Message<"HashResponse">> {
     return this.#ask(BROKER, "Hash", request, options);
   }
 
   /** A certificate by a CA's key of the store. */
   signCertificate(
-    request: Given<"SignCertificateRequest">,
+    request: Input<"SignCertificateRequest">,
     options: CallOptions = {},
   ): Promise<Message<"SignCertificateResponse">> {
     return this.#ask(BROKER, "SignCertificate", request, options);
   }
 
   /** Seals a batch. */
-  encrypt(request: Given<"EncryptRequest">, options: CallOptions = {}): Promise<Message<"EncryptResponse">> {
+  encrypt(request: Input<"EncryptRequest">, options: CallOptions = {}): Promise<Message<"EncryptResponse">> {
     return this.#ask(BROKER, "Encrypt", request, options);
   }
 
   /** Opens a batch; one that does not open has a `refusal`. */
-  decrypt(request: Given<"DecryptRequest">, options: CallOptions = {}): Promise<Message<"DecryptResponse">> {
+  decrypt(request: Input<"DecryptRequest">, options: CallOptions = {}): Promise<Message<"DecryptResponse">> {
     return this.#ask(BROKER, "Decrypt", request, options);
   }
 
   /** Opens, and seals anew under the key's current version. */
-  rewrap(request: Given<"RewrapRequest">, options: CallOptions = {}): Promise<Message<"RewrapResponse">> {
+  rewrap(request: Input<"RewrapRequest">, options: CallOptions = {}): Promise<Message<"RewrapResponse">> {
     return this.#ask(BROKER, "Rewrap", request, options);
   }
 
   /** Signatures over a batch. */
-  sign(request: Given<"SignRequest">, options: CallOptions = {}): Promise<Message<"SignResponse">> {
+  sign(request: Input<"SignRequest">, options: CallOptions = {}): Promise<Message<"SignResponse">> {
     return this.#ask(BROKER, "Sign", request, options);
   }
 
-  /** Whether signatures hold. */
-  verify(request: Given<"VerifyRequest">, options: CallOptions = {}): Promise<Message<"VerifyResponse">> {
+  /** Verifies signatures. */
+  verify(request: Input<"VerifyRequest">, options: CallOptions = {}): Promise<Message<"VerifyResponse">> {
     return this.#ask(BROKER, "Verify", request, options);
   }
 
   /** Message authentication codes of a batch. */
-  mac(request: Given<"MacRequest">, options: CallOptions = {}): Promise<Message<"MacResponse">> {
+  mac(request: Input<"MacRequest">, options: CallOptions = {}): Promise<Message<"MacResponse">> {
     return this.#ask(BROKER, "Mac", request, options);
   }
 
-  /** Whether codes hold. */
+  /** Verifies message authentication codes. */
   verifyMac(
-    request: Given<"VerifyMacRequest">,
+    request: Input<"VerifyMacRequest">,
     options: CallOptions = {},
   ): Promise<Message<"VerifyMacResponse">> {
     return this.#ask(BROKER, "VerifyMac", request, options);
   }
 
   /** Keys derived from one of the store. */
-  derive(request: Given<"DeriveRequest">, options: CallOptions = {}): Promise<Message<"DeriveResponse">> {
+  derive(request: Input<"DeriveRequest">, options: CallOptions = {}): Promise<Message<"DeriveResponse">> {
     return this.#ask(BROKER, "Derive", request, options);
   }
 
   /** Random bytes. */
-  random(request: Given<"RandomRequest">, options: CallOptions = {}): Promise<Message<"RandomResponse">> {
+  random(request: Input<"RandomRequest">, options: CallOptions = {}): Promise<Message<"RandomResponse">> {
     return this.#ask(BROKER, "Random", request, options);
   }
 
   /** Shared secrets for a key of the store, or for a public key. */
   encapsulate(
-    request: Given<"EncapsulateRequest">,
+    request: Input<"EncapsulateRequest">,
     options: CallOptions = {},
   ): Promise<Message<"EncapsulateResponse">> {
     return this.#ask(BROKER, "Encapsulate", request, options);
@@ -91,56 +91,56 @@ export class BrokerClient {
 
   /** The shared secrets of ciphertexts. */
   decapsulate(
-    request: Given<"DecapsulateRequest">,
+    request: Input<"DecapsulateRequest">,
     options: CallOptions = {},
   ): Promise<Message<"DecapsulateResponse">> {
     return this.#ask(BROKER, "Decapsulate", request, options);
   }
 
-  /** What the broker is, and the profiles that the caller may use. */
+  /** Returns the version of the broker and the profiles that the caller may use. */
   information(options: CallOptions = {}): Promise<Message<"InformationResponse">> {
     return this.#ask(BROKER, "Information", {}, options);
   }
 
   /** Makes a key. It is sent again only where the first attempt surely was not sent. */
-  generateKey(request: Given<"GenerateRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
+  generateKey(request: Input<"GenerateRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
     return this.#ask(KEYS, "Generate", request, options);
   }
 
   /** Brings a key in. It is sent again only where the first attempt surely was not sent. */
-  importKey(request: Given<"ImportRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
+  importKey(request: Input<"ImportRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
     return this.#ask(KEYS, "Import", request, options);
   }
 
   /** Keys of the store, a page at a time. */
-  listKeys(request: Given<"ListRequest"> = {}, options: CallOptions = {}): Promise<Message<"ListResponse">> {
+  listKeys(request: Input<"ListRequest"> = {}, options: CallOptions = {}): Promise<Message<"ListResponse">> {
     return this.#ask(KEYS, "List", request, options);
   }
 
   /** Adds a version to a key. It is sent again only where the first attempt surely was not sent. */
-  rotateKey(request: Given<"RotateRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
+  rotateKey(request: Input<"RotateRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
     return this.#ask(KEYS, "Rotate", request, options);
   }
 
   /** Has a version, or all of them, used no more. */
-  disableKey(request: Given<"DisableRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
+  disableKey(request: Input<"DisableRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
     return this.#ask(KEYS, "Disable", request, options);
   }
 
   /** Has a version used again. */
-  enableKey(request: Given<"EnableRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
+  enableKey(request: Input<"EnableRequest">, options: CallOptions = {}): Promise<Message<"KeyResponse">> {
     return this.#ask(KEYS, "Enable", request, options);
   }
 
   /** The public half of a key. */
   publicKey(
-    request: Given<"PublicKeyRequest">,
+    request: Input<"PublicKeyRequest">,
     options: CallOptions = {},
   ): Promise<Message<"PublicKeyResponse">> {
     return this.#ask(KEYS, "PublicKey", request, options);
   }
 
-  /** Whether the broker serves. */
+  /** Returns the health of the broker. */
   async health(options: CallOptions = {}): Promise<Health> {
     const answer = await this.#ask<{ status: Health }>(
       "grpc.health.v1.Health",
@@ -158,7 +158,7 @@ export class BrokerClient {
     return answer.benchmarkResults;
   }
 
-  /** What the breaker lets through. */
+  /** Returns the state of the breaker. */
   get breakerState(): BreakerState {
     return this.#caller.breakerState;
   }

@@ -1,7 +1,5 @@
-import { SealwayError } from "../wire/error.js";
-
-/** Whether the broker saw a call that failed: surely not, perhaps (it was done, or not), or it answered. */
-export type Sent = "no" | "perhaps" | "answered";
+/** Delivery of a failed call: not sent, perhaps executed, or answered by the broker. */
+export type Delivery = "no" | "perhaps" | "answered";
 
 /** Names of gRPC's codes, by number. */
 const NAMES = [
@@ -28,33 +26,35 @@ const NAMES = [
  * A call that failed. `code` is the name of gRPC's code: the broker's word where `sent` is `answered`, else the client's own.
  * There is no key and no input in it. SPEC broker.md#codes
  */
-export class BrokerError extends SealwayError {
-  /** What was called, such as `Hash`. */
+export class BrokerError extends Error {
+  override readonly name = "BrokerError";
+  /** Name of gRPC's code. */
+  readonly code: string;
+  /** Name of the operation, such as `Hash`. */
   readonly operation: string;
   /** gRPC's code. */
   readonly grpcCode: number;
-  readonly sent: Sent;
+  readonly sent: Delivery;
   /** Attempts that were made; 0 where it was refused here. */
   readonly attempts: number;
 
-  constructor(operation: string, grpcCode: number, text: string, sent: Sent, attempts: number) {
+  constructor(operation: string, grpcCode: number, text: string, sent: Delivery, attempts: number) {
     const code = NAMES[grpcCode] ?? "unknown";
-    const blame =
-      sent === "no" && grpcCode === 14 ? "network" : grpcCode === 3 || grpcCode === 11 ? "caller" : "peer";
-    super(code, `${operation}: ${text} (${code}, ${SENT[sent]})`, { blame });
+    super(`${operation}: ${text} (${code}, ${SENT[sent]})`);
+    this.code = code;
     this.operation = operation;
     this.grpcCode = grpcCode;
     this.sent = sent;
     this.attempts = attempts;
   }
 
-  /** Whether the same call may succeed a little later: the broker is away, or the breaker is open. */
+  /** True if the same call may succeed later: the broker is unavailable, or the breaker is open. */
   get isPassing(): boolean {
     return this.grpcCode === 14 || this.grpcCode === 4;
   }
 }
 
-const SENT: Readonly<Record<Sent, string>> = {
+const SENT: Readonly<Record<Delivery, string>> = {
   no: "not sent",
   perhaps: "perhaps done",
   answered: "answered",

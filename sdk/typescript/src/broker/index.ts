@@ -2,5 +2,5 @@
 export type { BreakerOptions, BreakerState } from "./breaker.js";
 export { type BrokerOptions, type CallOptions, isTraceParent, type RetryOptions } from "./call.js";
 export { BrokerClient, type Health } from "./client.js";
-export { BrokerError, type Sent } from "./error.js";
-export type { Given, KeyState, Message } from "./schema.js";
+export { BrokerError, type Delivery } from "./error.js";
+export type { Input, KeyState, Message } from "./schema.js";

@@ -92,7 +92,7 @@ type Split<S> = S extends `${infer Field}, ${infer Rest}` ? Field | Split<Rest> 
 type NameOf<F> = F extends `${infer Name} ${string}` ? Name : never;
 type KindOf<F> = F extends `${string} ${infer Kind} ${number}` ? Kind : never;
 
-/** Whether a version of a key may be used. */
+/** State of a version of a key. */
 export type KeyState = "KEY_STATE_UNSPECIFIED" | "KEY_STATE_ENABLED" | "KEY_STATE_DISABLED";
 
 type Scalar<T> = T extends "string"
@@ -113,7 +113,7 @@ type ValueOf<K, D extends "in" | "out"> = K extends `${infer T}*`
     ? ValueOf<T, D>
     : K extends keyof Messages
       ? D extends "in"
-        ? Given<K>
+        ? Input<K>
         : Message<K>
       : Scalar<K>;
 
@@ -128,7 +128,7 @@ type IsOptional<F> =
         ? true
         : false;
 
-/** What the broker answers. Of a choice one is there; a message that it left out is null. */
+/** A response of the broker. Of a choice one member is present; an absent message is null. */
 export type Message<M extends keyof Messages> = {
   readonly [F in Split<Messages[M]> as NameOf<F>]: KindOf<F> extends
     | `${string}|${string}`
@@ -138,8 +138,8 @@ export type Message<M extends keyof Messages> = {
     : ValueOf<KindOf<F>, "out">;
 };
 
-/** What is asked. */
-export type Given<M extends keyof Messages> = {
+/** A request to the broker. */
+export type Input<M extends keyof Messages> = {
   readonly [F in Split<Messages[M]> as IsOptional<F> extends true ? never : NameOf<F>]: ValueOf<
     KindOf<F>,
     "in"

@@ -7,16 +7,16 @@ import type { Stream } from "./stream.js";
 import type { Socket } from "./websocket.js";
 import { Streams, V1_STREAMS_MAX } from "./yamux.js";
 
-/** How it is noticed that the peer is gone. */
+/** Liveness of a channel: detects that the peer is gone. */
 export interface Liveness {
-  /** How often the peer is asked for a sign of life, in ms; 20 s unless said. Relays end channels that are idle for 60 s. */
+  /** Interval of pings, in ms. Default: 20 s. Relays end channels that are idle for 60 s. */
   readonly pingEveryMs: number;
-  /** How long it may be silent altogether, in ms; 45 s unless said. A browser cannot tell towards a peer of v1. */
+  /** Longest silence of the peer, in ms. Default: 45 s. A browser cannot detect it with a peer of v1. */
   readonly silentMaxMs: number;
 }
 
 /** A stream that the peer opened, and what it said that it is for. */
-export interface Incoming {
+export interface IncomingStream {
   readonly hello: Hello;
   readonly stream: Stream;
 }
@@ -28,15 +28,15 @@ export interface Records {
   readonly opener: Opener;
 }
 
-/** How long the peer may take to say what a stream is for, and to say why it ends the streams. */
+/** Time for the hello of a stream, and for the reason at the end of streams, in ms. */
 const HELLO_TIME_MS = 10_000;
 const LAST_WORDS_TIME_MS = 1_000;
-/** How long saying the last words may take. */
+/** Time for the close message, in ms. */
 const CLOSE_TIME_MS = 5_000;
 /** Frames are gathered into a record of at most so many bytes. */
 const GATHERED = 65_536;
 
-interface Outgoing {
+interface OutgoingRecord {
   readonly frame: Bytes;
   readonly resolve: () => void;
   readonly reject: (why: unknown) => void;
@@ -54,12 +54,12 @@ export class Channel {
   readonly #liveness: Liveness;
   readonly #streams: Streams;
   readonly #nowMs: () => number;
-  readonly #outgoing: Outgoing[] = [];
+  readonly #outgoing: OutgoingRecord[] = [];
   readonly #due: Content[] = [];
-  readonly #incoming: Incoming[] = [];
-  readonly #accepting: ((incoming: Incoming | undefined) => void)[] = [];
+  readonly #incoming: IncomingStream[] = [];
+  readonly #accepting: ((incoming: IncomingStream | undefined) => void)[] = [];
   #isWriting = false;
-  /** Why nothing more can be sent, although what came before the end of the connection is still read. */
+  /** Reason why nothing more can be sent, while messages before the end of the connection are still read. */
   #mute: ChannelError | undefined;
   #over: ChannelError | undefined;
   #tellOver!: (why: ChannelError) => void;
@@ -105,7 +105,7 @@ export class Channel {
     void this.#read();
   }
 
-  /** Whether it is over. */
+  /** True after its end. */
   get isOver(): boolean {
     return this.#over !== undefined;
   }
@@ -133,14 +133,14 @@ export class Channel {
   }
 
   /** The next stream that the peer opened, its prologue read; nothing when the channel is over. */
-  async accept(): Promise<Incoming | undefined> {
+  async accept(): Promise<IncomingStream | undefined> {
     const incoming = this.#incoming.shift();
     if (incoming !== undefined || this.#over !== undefined) return incoming;
     return await new Promise((resolve) => this.#accepting.push(resolve));
   }
 
   /** The streams that the peer opens, until the channel is over. */
-  async *incoming(): AsyncGenerator<Incoming, void> {
+  async *incoming(): AsyncGenerator<IncomingStream, void> {
     for (let next = await this.accept(); next !== undefined; next = await this.accept()) yield next;
   }
 
@@ -204,7 +204,7 @@ export class Channel {
     }
   }
 
-  /** Whether to read on. */
+  /** Returns true to read on. */
   #take(content: Content): boolean {
     switch (content.kind) {
       case "data":
@@ -227,7 +227,7 @@ export class Channel {
     }
   }
 
-  /** Gives a stream of the peer's to whoever accepts, once it has said what it is for. */
+  /** Passes a stream of the peer to `accept` after its hello. */
   async #welcome(stream: Stream): Promise<void> {
     const late = setTimeout(() => stream.reset(), HELLO_TIME_MS);
     try {
@@ -270,7 +270,7 @@ export class Channel {
     this.#asked = undefined;
   }
 
-  /** What is said beside streams. What a peer can have this side say is bounded. */
+  /** Control messages beside streams; a bound limits those that a peer can cause. */
   #say(content: Content): void {
     if (this.#mute !== undefined || (content.kind !== "close" && this.#due.length >= 8)) return;
     this.#due.push(content);
@@ -291,7 +291,7 @@ export class Channel {
     if (this.#isWriting) return;
     this.#isWriting = true;
     const { socket, sealer } = this.#records;
-    let taken: Outgoing[] = [];
+    let taken: OutgoingRecord[] = [];
     try {
       // What is written in one turn goes out together.
       await Promise.resolve();
@@ -326,9 +326,9 @@ export class Channel {
   }
 
   /** Frames for the next record: none where something else is to be said and no frame waits. */
-  #gather(): Outgoing[] {
+  #gather(): OutgoingRecord[] {
     const max = Math.min(GATHERED, this.#records.sealer.contentMax);
-    const taken: Outgoing[] = [];
+    const taken: OutgoingRecord[] = [];
     // A close is the last record, and what is urgent is short.
     if (this.#due.length > 0 && this.#due[0]!.kind !== "close") return taken;
     for (let room = max; this.#outgoing.length > 0; ) {

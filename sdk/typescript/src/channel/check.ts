@@ -30,7 +30,7 @@ export function checkOptions(options: ChannelOptions): void {
 }
 
 /** Members that a grant and direct info share. */
-interface Granted {
+interface Endpoint {
   readonly channelId: string;
   readonly psk: Secret;
   readonly defaultSuite: number;
@@ -41,7 +41,7 @@ interface Granted {
  * @param what says which function makes such a thing.
  * @throws ChannelError `grant_invalid`, with the member's name.
  */
-export function checkGranted(given: Granted, name: string, what: string, url: string): void {
+export function checkEndpoint(given: Endpoint, name: string, what: string, url: string): void {
   ofGrants.object(given, name, what);
   const { channelId, psk, defaultSuite, initExpiresS } = given;
   const address = (given as unknown as Record<string, unknown>)[url];

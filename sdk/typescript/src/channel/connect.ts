@@ -1,7 +1,7 @@
 /** From a grant to a channel: over a relay with either role, or directly. SPEC relay.md#attach */
 import type { Signal } from "../wire/platform.js";
 import { Channel, type Liveness } from "./channel.js";
-import { check, checkGranted, checkOptions } from "./check.js";
+import { check, checkEndpoint, checkOptions } from "./check.js";
 import { b64u } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import type { DirectInfo, Grant } from "./grant.js";
@@ -10,25 +10,25 @@ import type { Identity } from "./identity.js";
 import { bindingOf, type ChannelSettings, channelSettings, drawRandoms } from "./settings.js";
 import { suiteById } from "./suite.js";
 import { readClaims } from "./token.js";
-import { type Dialing, dial, Socket, type WebSocketLike } from "./websocket.js";
+import { type DialOptions, dial, Socket, type WebSocketLike } from "./websocket.js";
 
-/** How far a connection has come: told in this order, for whoever measures. */
+/** Steps of a connection, in this order, for measurements. */
 export type Step = "open" | "attached" | "heard" | "secured";
 
-/** How channels are made and kept. Times are in milliseconds. */
-export interface ChannelOptions extends Dialing {
+/** Options of channels. Times are in milliseconds. */
+export interface ChannelOptions extends DialOptions {
   /** Takes the attempt back. */
   readonly signal?: Signal;
-  /** From the name of the host to the open WebSocket; 10 s unless said. */
+  /** From the name of the host to the open WebSocket. Default: 10 s. */
   readonly connectTimeoutMs?: number;
-  /** How long the handshake may take once the peer is there; 10 s unless said. */
+  /** Time of the handshake from the first message of the peer. Default: 10 s. */
   readonly handshakeTimeoutMs?: number;
-  /** How long to wait for the peer to come; until the grant's time to begin is over unless said. */
+  /** Time to wait for the peer. Default: until the grant's init expires. */
   readonly peerTimeoutMs?: number;
   readonly liveness?: Partial<Liveness>;
   /** This side's static key, for suites that have one. */
   readonly identity?: Identity;
-  /** Names this run of the endpoint to relays (`drawInstance`); drawn for each attempt unless said. */
+  /** Names this run of the endpoint to relays (`drawInstance`). Default: drawn for each attempt. */
   readonly instance?: string;
   /** v1, as client: be connected before the server has proved anything; for servers of January 2026 alone. */
   readonly acceptUnconfirmed?: boolean;
@@ -36,11 +36,11 @@ export interface ChannelOptions extends Dialing {
   readonly padTo?: number;
   /** Hears how far it has come. */
   readonly told?: (step: Step) => void;
-  /** Seconds of the epoch; the platform's clock unless said. */
+  /** Seconds of the epoch. Default: the platform's clock. */
   readonly nowS?: () => number;
 }
 
-/** How long after a grant's end a peer that does not come is waited for: the relay should have ended it by then. */
+/** Time to wait for an absent peer after the end of a grant, by which the relay should have ended the channel. */
 const AFTER_GRANT_MS = 60_000;
 
 /** Draws a name for a run of an endpoint: a relay lets the same one, and nobody else, take its own place again. */
@@ -53,7 +53,7 @@ export function drawInstance(): string {
  * @throws ChannelError by stage: `grant`, `connect`, `attach` with the relay's reason as code, `handshake`.
  */
 export async function attach(grant: Grant, options: ChannelOptions = {}): Promise<Channel> {
-  checkGranted(grant, "the grant", "what parseGrant returns", "tunnelUrl");
+  checkEndpoint(grant, "the grant", "what parseGrant returns", "tunnelUrl");
   checkOptions(options);
   const token = new TextDecoder().decode(grant.token.reveal());
   const settings = grantSettings(grant, token, options);
@@ -136,7 +136,7 @@ function grantSettings(grant: Grant, token: string, options: ChannelOptions): Ch
 }
 
 function directSettings(info: DirectInfo, options: ChannelOptions): ChannelSettings {
-  checkGranted(info, "the direct info", "what parseDirectInfo returns", "wsUrl");
+  checkEndpoint(info, "the direct info", "what parseDirectInfo returns", "wsUrl");
   checkOptions(options);
   return settingsOf(info, { binding: bindingOf("", "") }, options);
 }
@@ -177,7 +177,7 @@ async function shake(
 ): Promise<Channel> {
   const { signal, told } = options;
   const cancel = (): void => {
-    socket.abort(new ChannelError("handshake", "cancelled", "whoever asked takes it back"));
+    socket.abort(new ChannelError("handshake", "cancelled", "the caller cancelled"));
   };
   const restMs = options.handshakeTimeoutMs ?? 10_000;
   const within = (ms: number, what: string): ReturnType<typeof setTimeout> =>

@@ -5,14 +5,14 @@ import { ChannelError } from "./error.js";
 import { type Grant, parseGrant } from "./grant.js";
 import type { Role } from "./handshake.js";
 
-/** How long a control plane may take, in ms: it holds one who asks for a listener that is to come for 30 s. */
+/** Timeout of the control plane, in ms: it holds a request for a listener to come for 30 s. */
 const ANSWER_TIME_MS = 45_000;
-/** How long a listener waits there for a client before it asks again, in seconds: less than proxies on the way wait. */
+/** Time for which a listener waits there for a client before it asks again, in seconds: less than the timeouts of proxies. */
 const LISTEN_WAIT_S = 25;
 /** Longest answer, in bytes. */
 const ANSWER_MAX = 64 * 1024;
 
-/** Where grants come from, one after the other. */
+/** A source of grants, one after the other. */
 export type Grants = (signal?: Signal) => Promise<Grant>;
 
 /** Those that come when a client asks for their counterpart: others are there at once, and one after the other. */
@@ -32,7 +32,7 @@ export interface ControlOptions {
   readonly role: Role;
   /** Sent as `Authorization: Bearer`. */
   readonly token?: string;
-  /** The platform's unless said. */
+  /** Default: the platform's. */
   readonly fetch?: Fetch;
 }
 
@@ -71,7 +71,7 @@ export function controlGrants(options: ControlOptions): Grants {
       return judge(answer.status, await bodyOf(answer));
     } catch (error) {
       if (error instanceof ChannelError) throw error;
-      if (signal?.aborted) throw new ChannelError("grant", "cancelled", "whoever asked takes it back");
+      if (signal?.aborted) throw new ChannelError("grant", "cancelled", "the caller cancelled");
       if (late.aborted) throw new ChannelError("grant", "timeout", `no answer within ${ANSWER_TIME_MS} ms`);
       throw new ChannelError("grant", "control_unreachable", "the control plane cannot be reached", error);
     }

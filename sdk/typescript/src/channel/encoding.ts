@@ -68,12 +68,12 @@ export function jsonObject(bytes: Uint8Array): Record<string, unknown> | undefin
   }
 }
 
-/** Whether it is an object and neither null nor a list. */
+/** True for an object that is neither null nor a list. */
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether it is a whole number from 0 up to a bound. */
+/** True for a whole number from 0 up to a bound. */
 export function isUint(value: unknown, max: number): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= max;
 }

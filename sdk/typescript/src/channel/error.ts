@@ -1,36 +1,7 @@
-import { SealwayError } from "../wire/error.js";
-
-/** How far a channel had come. */
+/** Stage of a channel at which an error arose. */
 export type Stage = "grant" | "connect" | "attach" | "handshake" | "record" | "stream" | "rpc" | "listen";
 
-const CALLERS = new Set([
-  "setting_invalid",
-  "handshake_state",
-  "channel_closed",
-  "content_unsupported",
-  "content_too_large",
-  "address_invalid",
-  "forbidden",
-  "grant_invalid",
-  "key_invalid",
-  "psk_invalid",
-  "suite_unsupported",
-  "unauthorized",
-  "upgrade_refused",
-  "cancelled",
-  "rpc_cancelled",
-]);
-const NETWORK = new Set([
-  "closed",
-  "connection_lost",
-  "connection_refused",
-  "control_unreachable",
-  "unreachable",
-  "upgrade_failed",
-  "upgrade_unavailable",
-  "peer_silent",
-]);
-/** What a signature, a key or a configuration decides: it does not change by itself. */
+/** Codes of errors that a signature, a key or an option decides: they do not change by themselves. */
 const LASTING = new Set([
   "address_invalid",
   "cancelled",
@@ -47,21 +18,22 @@ const LASTING = new Set([
 ]);
 
 /**
- * Why a channel, or something on it, did not come about or ended. `code` is one of `spec/registry.toml` (tables
- * `channel_errors` and `channel_client_errors`), or what a relay said when it closed (`token replay` is `token_replay`).
- * It holds no key, no token and nothing that was decrypted.
+ * An error of a channel, or of a stream or call on it. `code` is one of `spec/registry.toml` (tables `channel_errors` and
+ * `channel_client_errors`), or the reason with which a relay closed (`token replay` is `token_replay`). It holds no key, no token
+ * and no plaintext.
  */
-export class ChannelError extends SealwayError {
-  /** At which stage. */
+export class ChannelError extends Error {
+  override readonly name: string = "ChannelError";
   readonly stage: Stage;
+  readonly code: string;
 
   constructor(stage: Stage, code: string, message: string, cause?: unknown) {
-    const blame = CALLERS.has(code) ? "caller" : NETWORK.has(code) ? "network" : "peer";
-    super(code, `${stage}: ${message} (${code})`, cause === undefined ? { blame } : { blame, cause });
+    super(`${stage}: ${message} (${code})`, cause === undefined ? {} : { cause });
     this.stage = stage;
+    this.code = code;
   }
 
-  /** Whether the same may work a little later: nobody was there, a bound was reached, or a connection broke. */
+  /** True if the same may succeed later: the peer was absent, a bound was reached, or a connection broke. */
   get isPassing(): boolean {
     // What a handshake or a record is refused for is this peer's doing: the next one is another.
     if (this.stage === "handshake" && (this.code === "setting_invalid" || this.code === "cancelled"))

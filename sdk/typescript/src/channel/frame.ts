@@ -2,7 +2,7 @@
 import { type Bytes, concat, uint, utf8 } from "./encoding.js";
 import { ofHandshake, ofRecord } from "./error.js";
 
-/** Which of the two wires. */
+/** One of the two wires. */
 export type Profile = "v1" | "native";
 
 const HANDSHAKE_HEADER = 10;

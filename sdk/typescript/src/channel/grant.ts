@@ -1,4 +1,4 @@
-/** What a control plane hands to each end of a channel. SPEC relay.md#grants */
+/** The grant of a control plane to one end of a channel. SPEC relay.md#grants */
 import { type Bytes, isObject, isUint, unb64u } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import type { Role } from "./handshake.js";
@@ -26,7 +26,7 @@ export interface Grant {
   readonly peerStatic: Bytes | undefined;
 }
 
-/** What an end needs to use a channel without a relay. */
+/** Parameters of a channel without a relay. */
 export interface DirectInfo {
   readonly wsUrl: string;
   readonly channelId: string;

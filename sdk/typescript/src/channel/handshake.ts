@@ -9,7 +9,7 @@ import { V1Server } from "./v1/server.js";
 /** An end of a channel. The client begins the handshake. */
 export type Role = "client" | "server";
 
-/** What is to be done after a message of the peer: send something, if anything, and whether that was all. */
+/** The next step after a message of the peer: a message to send, if any, and the end of the handshake. */
 export interface Progress {
   readonly send?: Bytes;
   readonly isDone: boolean;
@@ -17,7 +17,7 @@ export interface Progress {
 
 /** One profile's half of a handshake. */
 export interface Steps {
-  /** What is sent before anything is read. */
+  /** Returns the message that is sent before any is read. */
   begin(): Promise<Bytes | undefined>;
   read(message: Bytes, nowS: number): Promise<Progress>;
   records(): { readonly sealer: Sealer; readonly opener: Opener } | undefined;

@@ -1,4 +1,4 @@
-/** What a stream is for, said first; and frames of JSON. SPEC rpc.md#prologue, rpc.md#frames */
+/** The hello of a stream, which names its purpose, and frames of JSON. SPEC rpc.md#prologue, rpc.md#frames */
 import { type Bytes, concat, isUint, jsonObject, uint, utf8 } from "./encoding.js";
 import { ChannelError } from "./error.js";
 import type { Stream } from "./stream.js";

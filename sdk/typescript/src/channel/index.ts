@@ -1,9 +1,9 @@
 /**
  * Channels: two peers, end to end, over a relay that can read nothing, or directly. SPEC channel.md, relay.md, rpc.md
  *
- *     parseGrant -> attach -> Channel -> open / accept -> Stream -> bytes, or Rpc (`sealway/rpc`)
+ *     parseGrant -> attach -> Channel -> open / accept -> Stream -> bytes, or Rpc (`sealway-channel/rpc`)
  */
-export { Channel, type Incoming, type Liveness } from "./channel.js";
+export { Channel, type IncomingStream, type Liveness } from "./channel.js";
 export {
   acceptDirect,
   attach,
@@ -18,7 +18,7 @@ export { type DirectInfo, type Grant, parseDirectInfo, parseGrant } from "./gran
 export { Handshake, type Progress, type Role } from "./handshake.js";
 export type { Hello } from "./hello.js";
 export { Identity } from "./identity.js";
-export { type Attempting, Attempts, type Backoff, Connector, Listener } from "./reconnect.js";
+export { Attempts, type Backoff, Connector, Listener, type ReconnectOptions } from "./reconnect.js";
 export type { Content, Opener, Sealer } from "./record.js";
 export { Secret } from "./secret.js";
 export { type ChannelSettings, channelSettings, drawRandoms, type HandshakeRandoms } from "./settings.js";

@@ -1,4 +1,4 @@
-/** Whether `node:crypto` is there, where a call costs some microseconds instead of WebCrypto's way through a thread. */
+/** True where `node:crypto` is available: a call costs some microseconds there, and WebCrypto needs a thread. */
 export const isNode: boolean =
   typeof (globalThis as { process?: { getBuiltinModule?: unknown } }).process?.getBuiltinModule ===
   "function";

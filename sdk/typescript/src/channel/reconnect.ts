@@ -9,16 +9,16 @@ import type { Grant } from "./grant.js";
 
 /** Waits between attempts: each is random between nothing and a bound that doubles. In ms. */
 export interface Backoff {
-  /** The bound of the first wait; 250 ms unless said. */
+  /** The bound of the first wait. Default: 250 ms. */
   readonly firstMs: number;
-  /** The bound of any wait; 30 s unless said. */
+  /** The bound of any wait. Default: 30 s. */
   readonly maxMs: number;
-  /** An attempt, or a channel, that lasted this long makes the next wait the first again; 10 s unless said. */
+  /** An attempt, or a channel, that lasted this long makes the next wait the first again. Default: 10 s. */
   readonly settledMs: number;
 }
 
-/** What is said of attempts, and what tests put in their place. */
-export interface Attempting {
+/** Options of reconnection; tests replace randomness, sleep and clock. */
+export interface ReconnectOptions {
   readonly backoff?: Partial<Backoff>;
   /** Hears of each failure, and of the longest wait before the next attempt, in ms. */
   readonly failed?: (why: ChannelError, waitMaxMs: number) => void;
@@ -31,11 +31,11 @@ export interface Attempting {
 /** Counts attempts and waits between them. */
 export class Attempts {
   readonly #backoff: Backoff;
-  readonly #how: Attempting;
+  readonly #how: ReconnectOptions;
   #failures = 0;
   #sinceMs: number | undefined;
 
-  constructor(how: Attempting = {}) {
+  constructor(how: ReconnectOptions = {}) {
     this.#backoff = { firstMs: 250, maxMs: 30_000, settledMs: 10_000, ...how.backoff };
     this.#how = how;
   }
@@ -59,8 +59,7 @@ export class Attempts {
     for (;;) {
       const wait = this.waitMaxMs * (this.#how.random ?? Math.random)();
       if (wait > 0) await (this.#how.sleep ?? sleep)(wait, this.#how.signal);
-      if (this.#how.signal?.aborted)
-        throw new ChannelError("connect", "cancelled", "whoever asked takes it back");
+      if (this.#how.signal?.aborted) throw new ChannelError("connect", "cancelled", "the caller cancelled");
       const begun = now();
       try {
         const made = await attempt();
@@ -86,7 +85,7 @@ export class Attempts {
     await (this.#how.sleep ?? sleep)(this.waitMaxMs * (this.#how.random ?? Math.random)(), this.#how.signal);
   }
 
-  /** What was made last has served its end: no wait comes before the next. */
+  /** Marks the last attempt as served: no wait precedes the next one. */
   served(): void {
     this.#failures = 0;
     this.#sinceMs = undefined;
@@ -101,7 +100,7 @@ const PEER_TIME_MS = 5_000;
 /** Peers of a listener that have a grant and are not there yet: clients beyond wait at the control plane. */
 const SHAKING_MAX = 64;
 
-function checkReconnecting(grants: Grants, options: ChannelOptions, attempting: Attempting): void {
+function checkReconnecting(grants: Grants, options: ChannelOptions, attempting: ReconnectOptions): void {
   check.needs(
     typeof grants === "function",
     "grants",
@@ -127,7 +126,7 @@ export class Connector {
   #making: Promise<Channel> | undefined;
 
   /** Nothing is done before `channel`. */
-  constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+  constructor(grants: Grants, options: ChannelOptions = {}, attempting: ReconnectOptions = {}) {
     checkReconnecting(grants, options, attempting);
     this.#grants = grants;
     this.#signal = attempting.signal;
@@ -158,7 +157,7 @@ export class Connector {
   }
 }
 
-/** What a listener waits for. */
+/** An event of a listener. */
 type Event = { readonly grant: Grant } | { readonly channel: Channel } | { readonly why: ChannelError };
 
 /**
@@ -169,14 +168,14 @@ export class Listener {
   readonly #grants: Grants;
   readonly #options: ChannelOptions;
   readonly #attempts: Attempts;
-  readonly #attempting: Attempting;
+  readonly #attempting: ReconnectOptions;
   readonly #shaking = new Set<Promise<Event>>();
   readonly #shakingMax: number;
   #asking: Promise<Event> | undefined;
   #turn: Promise<unknown> = Promise.resolve();
 
   /** Nothing is done before `accept`. */
-  constructor(grants: Grants, options: ChannelOptions = {}, attempting: Attempting = {}) {
+  constructor(grants: Grants, options: ChannelOptions = {}, attempting: ReconnectOptions = {}) {
     checkReconnecting(grants, options, attempting);
     this.#grants = grants;
     this.#attempting = attempting;
@@ -203,7 +202,7 @@ export class Listener {
   async #accept(): Promise<Channel> {
     for (;;) {
       if (this.#attempting.signal?.aborted)
-        throw new ChannelError("connect", "cancelled", "whoever asked takes it back");
+        throw new ChannelError("connect", "cancelled", "the caller cancelled");
       if (this.#asking === undefined && this.#shaking.size < this.#shakingMax)
         this.#asking = told(this.#grants(this.#attempting.signal).then((grant) => ({ grant })));
       const asking = this.#asking === undefined ? [] : [this.#asking];
@@ -232,13 +231,13 @@ export class Listener {
   }
 }
 
-/** Whether a peer that was given a grant did not use it: nobody can do anything about it here. */
+/** True if a peer did not use its grant, which this side cannot change. */
 function isAbsence(why: ChannelError): boolean {
   if (why.stage === "attach") return why.code === "init_expired" || why.code === "idle_timeout";
   return why.stage === "handshake" && why.code === "timeout";
 }
 
-/** What does not fail: a failure is an event too. */
+/** Runs a step and turns its failure into an event. */
 async function told(event: Promise<Event>): Promise<Event> {
   try {
     return await event;

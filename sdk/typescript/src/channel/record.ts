@@ -1,4 +1,4 @@
-/** What both profiles' records can say, and the two halves of a channel. SPEC channel.md */
+/** Contents of records of both profiles, and the two halves of a channel. SPEC channel.md */
 import { TAG_LENGTH } from "./aead.js";
 import type { Bytes } from "./encoding.js";
 import { ofRecord } from "./error.js";
@@ -9,7 +9,7 @@ export const RECORD_MAX = 1 << 20;
 export const CLOSE_REASON_MAX = 123;
 export { TAG_LENGTH };
 
-/** What a record says. In v1 a ping has the value 0, and there is neither pong nor close. */
+/** Content of a record. In v1 a ping has the value 0, and there is neither pong nor close. */
 export type Content =
   | { readonly kind: "data"; readonly bytes: Bytes }
   | { readonly kind: "ping" | "pong"; readonly value: bigint }

@@ -11,7 +11,7 @@ const CONTENT_MAX_LEAST = 16_384;
 /** Most records under a native key. */
 export const RECORDS_PER_KEY_MAX = 2 ** 20;
 
-/** What an end of a channel knows before it begins, mostly from its grant. */
+/** Settings of one end of a channel, mostly from its grant. */
 export interface ChannelSettings {
   /** 1 to 256 bytes of UTF-8. */
   readonly channelId: string;
@@ -22,7 +22,7 @@ export interface ChannelSettings {
   readonly allowedSuites: readonly number[];
   /** Until when the channel may be set up, seconds of the epoch. */
   readonly initExpiresS: number;
-  /** How far the clocks of the two ends may be apart, seconds. */
+  /** Largest difference between the clocks of the two ends, in seconds. */
   readonly skewS: number;
   /** Native: what the tokens of both ends say alike; see `bindingOf`. */
   readonly binding: Bytes;
@@ -46,7 +46,7 @@ export interface ChannelSettings {
   readonly padTo: number;
 }
 
-/** What has no default. */
+/** Settings without a default. */
 export type Required = Pick<ChannelSettings, "channelId" | "psk" | "suite" | "initExpiresS">;
 
 /**
@@ -100,7 +100,7 @@ export function channelSettings(required: Required, rest: Partial<ChannelSetting
   return settings;
 }
 
-/** What ties a channel to its tokens: hashed over what both say alike. Empty texts where there is no relay. */
+/** Returns the hash that binds a channel to its tokens, over the claims that both share. Without a relay the texts are empty. */
 export function bindingOf(audience: string, issuer: string): Bytes {
   const counted = (text: string): Bytes => {
     const bytes = utf8(text);

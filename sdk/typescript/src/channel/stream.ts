@@ -2,7 +2,7 @@ import type { Readable, Writable } from "../wire/platform.js";
 import { type Bytes, concat } from "./encoding.js";
 import { ChannelError } from "./error.js";
 
-/** What a stream asks of the channel that it is on. */
+/** The part of a channel that its streams use. */
 export interface StreamPort {
   /** Sends bytes, at most a frame, with the flags of the stream. It returns when they are on their way. */
   data(stream: Stream, bytes: Bytes, isLast: boolean): Promise<void>;
@@ -11,11 +11,11 @@ export interface StreamPort {
   reset(stream: Stream): void;
   /** Both directions have ended. */
   finished(stream: Stream): void;
-  /** Whether a window is to grow, and by how much. */
+  /** Returns the growth of a window, if it grows. */
   growth(stream: Stream): number;
 }
 
-/** What each direction of a stream may have under way to begin with, in bytes. */
+/** First window of each direction of a stream, in bytes. */
 export const WINDOW = 262_144;
 /** Most bytes of a stream in a frame: with its header it fills a record of the native profile. */
 export const FRAME_MAX = 65_524;
@@ -30,11 +30,11 @@ export class Stream {
   readonly id: number;
   readonly #port: StreamPort;
   readonly #chunks: Bytes[] = [];
-  /** What the peer may still send, and may have under way at most. */
+  /** Bytes that the peer may still send, and its largest window. */
   #peerMay = WINDOW;
   #window = WINDOW;
   #consumed = 0;
-  /** What this side may still send. */
+  /** Bytes that this side may still send. */
   #mayBytes = WINDOW;
   #wakeReader: (() => void) | undefined;
   #wakeWriter: (() => void) | undefined;

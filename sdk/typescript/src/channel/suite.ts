@@ -24,13 +24,13 @@ export interface NativeSuite {
   readonly pattern: Pattern;
   readonly curve: Curve;
   readonly cipher: Cipher;
-  /** Whether ML-KEM-768 takes part. */
+  /** True if the suite includes ML-KEM-768. */
   readonly isHybrid: boolean;
-  /** Whether the ends have keys of their own. */
+  /** True if the ends have static keys. */
   readonly hasStaticKeys: boolean;
 }
 
-/** What a grant's `default_suite` names. */
+/** Id of a suite, as a grant's `default_suite` names it. */
 export type Suite = V1Suite | NativeSuite;
 
 const PATTERNS: readonly Pattern[] = ["NNpsk0", "KKpsk0", "IKpsk1", "XXpsk3"];

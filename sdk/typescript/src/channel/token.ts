@@ -9,9 +9,9 @@ const FORMS = ["FST1", "FST2"] as const;
 /** Longest token that is read, in characters: what an attach message holds. */
 const LENGTH_MAX = 8192;
 
-/** What a token says. Times are seconds of the epoch. */
+/** Claims of a token. Times are seconds of the epoch. */
 export interface Claims {
-  /** `FST1` unless said. `FST2` has an idle time above 0, a role of 1 or 2, and names that are not empty. */
+  /** Default: `FST1`. `FST2` has an idle time above 0, a role of 1 or 2, and names that are not empty. */
   readonly form?: (typeof FORMS)[number];
   readonly kid: string;
   readonly aud: string;
@@ -49,7 +49,7 @@ export function tokenPublicKey(seed: Secret): Uint8Array {
   return ed25519.getPublicKey(seed.reveal());
 }
 
-/** Whether a token was signed by a key of 32 bytes; what it says is not looked at. */
+/** Verifies the signature of a token with a key of 32 bytes, and does not check its claims. */
 export function isSignedBy(token: string, publicKey: Uint8Array): boolean {
   const [head, payload, signature] = token.split(".");
   const bytes = unb64u(signature ?? "");
@@ -104,7 +104,7 @@ function formOf(head: string | undefined): Claims["form"] {
   return FORMS.find((form) => form === head);
 }
 
-/** Whether all is there that `FST2` must say beside what `FST1` does. */
+/** True if all claims are present that `FST2` has beside those of `FST1`. */
 function isFst2({ kid, channelId, tokenId, role, idleTimeoutSeconds, iat, exp }: Claims): boolean {
   const isNamed = [kid, channelId, tokenId].every((name) => name.trim() !== "");
   return (

@@ -4,7 +4,7 @@ import type { Bytes } from "./encoding.js";
 import { ChannelError, closedWith, type Stage } from "./error.js";
 import { RECORD_MAX } from "./record.js";
 
-/** What a WebSocket has to be able to do: the browser's has it, and that of the package `ws`. */
+/** The part of a WebSocket that channels use; the browser's has it, and that of the package `ws`. */
 export interface WebSocketLike {
   binaryType: string;
   readonly readyState: number;
@@ -22,8 +22,8 @@ export interface WebSocketLike {
   on?(event: string, listener: (...values: never[]) => void): unknown;
 }
 
-/** How to open a WebSocket; the platform's own unless said. */
-export interface Dialing {
+/** Options of opening a WebSocket. Default: the platform's. */
+export interface DialOptions {
   /** Sent as `Origin` by Node; a browser says its own. */
   readonly origin?: string;
   /** Further options of `ws`, such as `ca`; Node alone. */
@@ -34,11 +34,11 @@ const OPEN = 1;
 /** Bytes that may wait to be sent before a sender waits; and until how many it does. */
 const SEND_HIGH = 1 << 20;
 const SEND_LOW = 1 << 18;
-/** Bytes that may wait to be opened before the network is told to wait, where it can be. */
+/** Bytes that may wait to be opened before the network has to wait, where it can. */
 const HELD_HIGH = 1 << 20;
-/** Where it cannot (in browsers): what the windows of all of a peer's streams let it send at once. Beyond it is the end. */
+/** Bound where reading cannot pause (in browsers): the sum of the windows of all streams of a peer. The channel ends beyond it. */
 const HELD_MAX = 96 << 20;
-/** What a message that waits takes beside its bytes: many empty ones count too. */
+/** Cost of a waiting message beside its bytes, so that many empty ones count too. */
 const HELD_OVERHEAD = 64;
 const CLOSE_EVENT_TIME_MS = 2_000;
 
@@ -71,7 +71,7 @@ export class Socket {
     raw.on?.("ping", (() => this.onLife()) as never);
   }
 
-  /** Whether a ping of the WebSocket's own can be sent; browsers cannot. */
+  /** True if the WebSocket can send its own pings; browsers cannot. */
   get canPing(): boolean {
     return this.#raw.ping !== undefined;
   }
@@ -128,7 +128,7 @@ export class Socket {
     this.#raw.addEventListener("close", () => clearTimeout(late));
   }
 
-  /** Ends the connection at once. Whoever waits for a message hears why. */
+  /** Ends the connection at once. A pending read fails with the reason. */
   abort(why: ChannelError): void {
     this.#over(why);
     if (this.#raw.terminate) this.#raw.terminate();
@@ -165,7 +165,7 @@ export class Socket {
     }
   }
 
-  /** Why a connection that closes does: its close event says so, a moment later. */
+  /** Reason of a closing connection, which its close event gives a moment later. */
   async #why(): Promise<ChannelError> {
     await new Promise<void>((resolve) => {
       const late = setTimeout(resolve, CLOSE_EVENT_TIME_MS);
@@ -189,7 +189,12 @@ export class Socket {
  * Opens a WebSocket to `url` (`ws://` or `wss://`) within `timeoutMs`.
  * @throws ChannelError of the stage `connect`.
  */
-export async function dial(url: string, timeoutMs: number, how: Dialing, signal?: Signal): Promise<Socket> {
+export async function dial(
+  url: string,
+  timeoutMs: number,
+  how: DialOptions,
+  signal?: Signal,
+): Promise<Socket> {
   if (!/^wss?:\/\/[^/]/.test(url))
     throw new ChannelError(
       "connect",
@@ -205,7 +210,7 @@ export async function dial(url: string, timeoutMs: number, how: Dialing, signal?
       reject(new ChannelError("connect", code, message));
     };
     const late = setTimeout(() => fail("timeout", `no connection within ${timeoutMs} ms`), timeoutMs);
-    const cancel = (): void => fail("cancelled", "whoever asked takes it back");
+    const cancel = (): void => fail("cancelled", "the caller cancelled");
     const done = (): void => {
       clearTimeout(late);
       signal?.removeEventListener("abort", cancel);
@@ -235,7 +240,7 @@ export async function dial(url: string, timeoutMs: number, how: Dialing, signal?
   });
 }
 
-async function open(url: string, timeoutMs: number, how: Dialing): Promise<WebSocketLike> {
+async function open(url: string, timeoutMs: number, how: DialOptions): Promise<WebSocketLike> {
   const isNode =
     (globalThis as { process?: { versions?: { node?: string } } }).process?.versions?.node !== undefined;
   try {

@@ -19,12 +19,12 @@ export const STREAMS_MAX = 128;
 export const V1_STREAMS_MAX = 256;
 /** Answers that wait to be sent, each stream's among them: a peer that asks on and reads nothing is given up. */
 const ANSWERS_MAX = 2 * V1_STREAMS_MAX;
-/** What all streams together may have under way towards this side, in bytes. */
+/** Bound on received bytes of all streams that are not read yet. */
 const WINDOWS_MAX = 128 << 20;
-/** What one stream may have under way, in bytes. */
+/** Bound on the window of one stream, in bytes. */
 const WINDOW_MAX = 16 << 20;
 
-/** Whoever carries the bytes, and is told what the peer does. */
+/** The carrier of the bytes, and its callbacks for events of the peer. */
 export interface Carrier {
   /** Sends a frame, after those before it. It returns when it is on its way. */
   send(frame: Bytes): Promise<void>;
@@ -34,7 +34,7 @@ export interface Carrier {
   goneAway(code: number): void;
   /** The answer to a ping. */
   ponged(id: number): void;
-  /** Why the channel is over, once it is. */
+  /** Reason of the end of the channel. */
   readonly over: ChannelError | undefined;
 }
 
@@ -67,7 +67,7 @@ export class Streams implements StreamPort {
     return this.#isNative ? STREAMS_MAX : V1_STREAMS_MAX;
   }
 
-  /** How many streams of both sides are open. */
+  /** Number of open streams of both sides. */
   get size(): number {
     return this.#streams.size;
   }

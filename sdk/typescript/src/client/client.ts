@@ -2,94 +2,113 @@
 
 import { SealwayError } from "../wire/error.js";
 import type { Fetch, Signal } from "../wire/platform.js";
-import type { Agreed } from "./agreed.js";
-import type { Old, OldAgreed } from "./old.js";
-import {
-  type CallMetrics,
-  type ClientOptions,
-  type SessionInfo,
-  type Settings,
-  settingsOf,
-} from "./options.js";
+import { steadyMs } from "./clock.js";
+import type { CompatClient } from "./compat.js";
+import { NativeClient } from "./native.js";
+import { type ClientOptions, type SessionInfo, type Settings, settingsOf } from "./options.js";
 import { platformProvider } from "./platform.js";
 import { callOf } from "./request.js";
+import { type CompatSession, Life, type NativeSession } from "./session.js";
 import { type Sessions, Slot } from "./slot.js";
-import { Three } from "./three.js";
-import { abortable } from "./transport.js";
+import { abortable, Transport } from "./transport.js";
 
 export interface Client {
-  /** As the platform's `fetch`, through the seal. Relative URLs lead to the authority. It may be used on its own. */
+  /** Sends a sealed request; arguments and result are those of the platform's `fetch`. It needs no `this`. */
   readonly fetch: Fetch;
-  /** Agrees a session if there is none, and says what it is. */
+  /** Agrees a session if there is none, and returns it. */
   connect(signal?: Signal): Promise<SessionInfo>;
-  /** The session in use; none before the first call, and once it is over. */
+  /** The session in use; absent before the first call and after its end. */
   readonly session: SessionInfo | undefined;
-  /** Has the service forget the session (wire 3), and forgets it here. */
+  /** Ends the session, at the service too (wire 3). */
   end(): Promise<void>;
-  /** Forgets all that is kept here: session, keys, what was learnt. The service is told nothing. */
+  /** Forgets the session and the identity keys, without a request. */
   clear(): void;
 }
 
 /**
- * Makes a client. Nothing is sent before it is used.
+ * Makes a client. It sends nothing before its first use.
  *
- * @throws {SealwayError} `configuration`.
+ * @throws {SealwayError} `usage`.
  */
 export function createClient(options: ClientOptions): Client {
   return new SealedClient(options);
 }
 
-interface Wired {
-  readonly info: SessionInfo;
-  readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
+interface AnySession {
+  readonly life: Life;
 }
 
-/** What a client works with: the exchanges of its wire. */
-type Exchanges = { readonly wire: 3; readonly three: Three } | { readonly wire: 1 | 2; readonly old: Old };
+/** The exchanges of a client, by its wire. */
+type Exchanges =
+  | { readonly wire: 3; readonly native: NativeClient }
+  | { readonly wire: 1 | 2; readonly compat: CompatClient };
 
 class SealedClient implements Client {
   readonly #settings: Settings;
-  readonly #onMetrics: (metrics: CallMetrics) => void;
-  readonly #slot: Slot<Wired>;
+  readonly #transport: Transport;
+  readonly #slot: Slot<AnySession>;
   #exchanges: Promise<Exchanges> | undefined;
 
   constructor(options: ClientOptions) {
     this.#settings = settingsOf(options);
-    this.#onMetrics = (metrics) => options.onMetrics?.(metrics);
-    const onSession = (wired: Wired | undefined) => options.onSession?.(wired?.info);
-    this.#slot = new Slot<Wired>((old) => about(this.#settings.url, this.#agree(old)), onSession);
+    const { onSession } = this.#settings;
+    this.#transport = new Transport(this.#settings);
+    this.#slot = new Slot<AnySession>(
+      (old) => this.#agree(old),
+      (session) => onSession?.(session?.life.info),
+    );
   }
 
-  readonly fetch: typeof fetch = (input, init) => about(this.#settings.serverUrl, this.#call(input, init));
+  readonly fetch: typeof fetch = (input, init) => about(this.#settings.url, this.#call(input, init));
 
   async #call(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
-    const call = await callOf(this.#settings.serverUrl, input, init);
+    const endsAt = this.#endsAt();
+    const call = await callOf(this.#settings.url, endsAt, input, init);
     call.signal?.throwIfAborted();
     const exchanges = await this.#get();
-    const sessions: Sessions<Wired> = {
-      get: () => abortable(this.#slot.get(), call.signal),
+    const sessions: Sessions<AnySession> = {
+      get: () => this.#session(endsAt, call.signal),
       drop: (session) => this.#slot.drop(session),
     };
     // A client has sessions of one wire alone.
     return exchanges.wire === 3
-      ? exchanges.three.call(call, sessions as Sessions<Agreed>)
-      : exchanges.old.call(call, sessions as Sessions<OldAgreed>);
+      ? exchanges.native.call(call, sessions as Sessions<NativeSession>)
+      : exchanges.compat.call(call, sessions as Sessions<CompatSession>);
+  }
+
+  /** The moment of the steady clock at which a call that begins now times out. */
+  #endsAt(): number {
+    return steadyMs() + (this.#settings.totalTimeoutMs || Infinity);
+  }
+
+  #session(endsAt: number, signal?: AbortSignal): Promise<AnySession> {
+    const { authorityUrl } = this.#settings;
+    return about(
+      authorityUrl,
+      abortable(this.#slot.get(), signal, endsAt - steadyMs(), authorityUrl.host),
+      true,
+    );
   }
 
   async connect(signal?: Signal): Promise<SessionInfo> {
-    return (await abortable(this.#slot.get(), signal)).info;
+    return (await this.#session(this.#endsAt(), signal)).life.info;
   }
 
   get session(): SessionInfo | undefined {
     const now = this.#slot.peek();
-    return now === undefined || now.life.isOver ? undefined : now.info;
+    return now === undefined || now.life.isOver ? undefined : now.life.info;
   }
 
   async end(): Promise<void> {
     const now = this.#slot.take();
     if (now === undefined || now.life.isOver) return;
     const exchanges = await this.#get();
-    if (exchanges.wire === 3) await about(this.#settings.url, exchanges.three.end(now as Agreed));
+    if (exchanges.wire === 3)
+      await about(
+        this.#settings.authorityUrl,
+        exchanges.native.end(now as NativeSession, this.#endsAt()),
+        true,
+      );
   }
 
   clear(): void {
@@ -109,31 +128,44 @@ class SealedClient implements Client {
   async #make(): Promise<Exchanges> {
     const provider = await platformProvider();
     const { wire } = this.#settings;
-    if (wire === 3) return { wire, three: new Three(provider, this.#settings, this.#onMetrics) };
-    const { Old } = await import("./old.js");
-    return { wire, old: new Old(provider, this.#settings, this.#onMetrics) };
+    if (wire === 3) return { wire, native: new NativeClient(provider, this.#settings, this.#transport) };
+    const { CompatClient } = await import("./compat.js");
+    return { wire, compat: new CompatClient(provider, this.#settings, this.#transport) };
   }
 
-  async #agree(old: Wired | undefined): Promise<Wired> {
+  async #agree(old: AnySession | undefined): Promise<AnySession> {
     const exchanges = await this.#get();
-    if (exchanges.wire !== 3) return exchanges.old.agree();
+    if (exchanges.wire !== 3) {
+      const { session, arrived, traits } = await exchanges.compat.agree();
+      return { session, life: new Life(arrived, session.id, session.expiresInSec, traits) } as AnySession;
+    }
     if (old !== undefined) {
       try {
-        return await exchanges.three.agree(old as Agreed);
+        return await exchanges.native.agree(old as NativeSession);
       } catch (error) {
-        // Whatever speaks against a renewal, an init may still do; not where nobody answers.
-        if (!(error instanceof SealwayError) || error.blame === "network") throw error;
+        // An init may succeed where a renewal was rejected; not where nothing answers.
+        if (!(error instanceof SealwayError) || UNANSWERED.test(error.code)) throw error;
         if (error.code === "session_expired") this.#slot.drop(old);
       }
     }
-    return exchanges.three.agree();
+    return exchanges.native.agree();
   }
 }
 
-/** Has an error name the service that it is about, unless it names one. */
-function about<T>(url: URL, done: Promise<T>): Promise<T> {
+/** Codes of errors that are no answer. */
+const UNANSWERED = /^(?:unreachable|timeout|network)$/;
+/** Codes of an answer to an init or a renewal that may change by itself. */
+const PASSING = /^(?:store_unavailable|rate_limited|upstream_\w+|provider)$/;
+
+/** Completes an error: stage, host, and whether the same request may be sent again. */
+function about<T>(url: URL, done: Promise<T>, isAgreement = false): Promise<T> {
   return done.catch((error) => {
-    if (error instanceof SealwayError) error.origin ??= url.origin;
+    if (error instanceof SealwayError && error.stage === "call" && !error.host) {
+      const { code } = error;
+      error.host = url.host;
+      if (isAgreement) error.stage = "agreement";
+      error.retryable ||= isAgreement ? UNANSWERED.test(code) || PASSING.test(code) : code === "unreachable";
+    }
     throw error;
   });
 }

@@ -1,10 +1,10 @@
 /** Bodies of wire 3 as they flow: a request's is sealed frame by frame, an answer's opened frame by frame. */
-import { FRAME_LEN_MAX, type FrameOpener, type FrameSealer } from "../session/three/stream.js";
+import { FRAME_LEN_MAX, type FrameOpener, type FrameSealer } from "../session/native/stream.js";
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
-import type { Pace, Received } from "./transport.js";
+import type { HttpResponse, Pace } from "./transport.js";
 
-/** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` is told how it gets on. */
+/** A sealed body of a source that flows. A frame ends where a part of the source does; `pace` follows its progress. */
 export function sealFlow(
   source: ReadableStream<Uint8Array>,
   sealer: FrameSealer,
@@ -51,24 +51,23 @@ export function sealFlow(
 
 /** Opens an answer as it comes. */
 export class OpenFlow {
-  readonly #received: Received;
+  readonly #received: HttpResponse;
   readonly #opener: FrameOpener;
   #hasEnded = false;
   #isBegun = false;
 
   /** `stream` is the one of `X-Sealed`, if the answer has no body. */
-  constructor(received: Received, opener: FrameOpener, stream: Bytes | undefined) {
+  constructor(received: HttpResponse, opener: FrameOpener, stream: Bytes | undefined) {
     this.#received = received;
     this.#opener = opener;
     if (stream !== undefined) opener.push(stream);
   }
 
-  /** How many bytes of the body have come. */
-  get received(): number {
-    return this.#received.received;
+  get host(): string {
+    return this.#received.host;
   }
 
-  /** Whether all of it has come and opened. */
+  /** True after the whole body has arrived and opened. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -80,7 +79,7 @@ export class OpenFlow {
    */
   async next(): Promise<Bytes | undefined> {
     // A part has its time from when it is asked for: a reader may take as long as it likes between two.
-    if (this.#isBegun && !this.#hasEnded) this.#received.restart();
+    if (this.#isBegun && !this.#hasEnded) this.#received.next();
     this.#isBegun = true;
     try {
       for (;;) {
@@ -117,7 +116,7 @@ export class OpenFlow {
   }
 }
 
-/** The body of an answer, whose first part was opened already; `onEnd` is told once, when it is over, however. */
+/** Returns the body of an answer whose first part is open; `onEnd` runs once, at any end. */
 export function bodyOf(flow: OpenFlow, first: Uint8Array, onEnd: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>(
     {
@@ -140,6 +139,7 @@ export function bodyOf(flow: OpenFlow, first: Uint8Array, onEnd: () => void): Re
           }
         } catch (error) {
           onEnd();
+          if (error instanceof SealwayError) error.host = flow.host;
           throw error;
         }
       },

@@ -5,7 +5,7 @@ import type { CallMetrics, Timing } from "./options.js";
 
 const ENTRIES_MAX = 64;
 
-/** What a service says in `Server-Timing`; what is not of its form is passed over. */
+/** Parses the header `Server-Timing`, and skips malformed entries. */
 export function serverTiming(headers: HeaderList): Timing[] {
   const entries = valuesOf(headers, "Server-Timing").join(",").split(",", ENTRIES_MAX);
   return entries.flatMap((entry) => {
@@ -14,8 +14,9 @@ export function serverTiming(headers: HeaderList): Timing[] {
   });
 }
 
-/** Measures one exchange. What is public of it is told. */
+/** Measures one exchange. Its public members are those of {@link CallMetrics}. */
 export class Measure {
+  readonly #onMetrics: (metrics: CallMetrics) => void;
   readonly endpoint: CallMetrics["endpoint"];
   readonly method: string;
   readonly path: string;
@@ -27,7 +28,15 @@ export class Measure {
   status = 0;
   serverTiming: readonly Timing[] = [];
 
-  constructor(endpoint: CallMetrics["endpoint"], method: string, path: string) {
+  #isDone = false;
+
+  constructor(
+    onMetrics: (metrics: CallMetrics) => void,
+    endpoint: CallMetrics["endpoint"],
+    method: string,
+    path: string,
+  ) {
+    this.#onMetrics = onMetrics;
     this.endpoint = endpoint;
     this.method = method;
     this.path = path;
@@ -45,9 +54,12 @@ export class Measure {
     });
   }
 
-  done(): CallMetrics {
+  /** Reports the exchange, once. */
+  done(): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
     const crypto = [...this.#crypto].map(([name, ms]) => ({ name, ms }));
-    return { ...this, totalMs: steadyMs() - this.#begin, crypto };
+    this.#onMetrics({ ...this, totalMs: steadyMs() - this.#begin, crypto });
   }
 }
 

@@ -1,36 +1,36 @@
-/** What a client is given, and what it tells of itself. */
+/** Options of a client, and the types of its callbacks. */
 
-import type { Auth } from "../session/three/message.js";
-import { isSuite, SUITES, type Suite } from "../session/three/suite.js";
+import type { Auth } from "../session/native/message.js";
+import { isSuite, SUITES, type Suite } from "../session/native/suite.js";
 import { wants } from "../wire/error.js";
 import { isClientId, type Wire } from "../wire/forms.js";
 import type { Fetch, Url } from "../wire/platform.js";
 
-/** What was learnt of a service's identity keys. */
-export interface MetKeys {
-  /** Those that were met at first use. */
+/** Identity keys of a service that a client has accepted. */
+export interface KnownKeys {
+  /** Keys accepted at first use. */
   readonly keys: readonly { readonly keyId: string; readonly publicKey: string }[];
-  /** The pinned root's key id, and the newest key set that it signed: an older one is not taken any more. */
+  /** Key id of the root, and the issue time of the newest key set that it signed: the client rejects older sets. */
   readonly root?: { readonly keyId: string; readonly issuedMs: number };
 }
 
-/** Where to keep what was learnt, by the origin of the authority. */
+/** Keeps accepted identity keys, by the origin of the authority. */
 export interface TrustStore {
-  load(origin: string): MetKeys | undefined | Promise<MetKeys | undefined>;
-  save(origin: string, met: MetKeys): void | Promise<void>;
+  load(origin: string): KnownKeys | undefined | Promise<KnownKeys | undefined>;
+  save(origin: string, met: KnownKeys): void | Promise<void>;
 }
 
 /**
- * Whose word a client takes for who the service is (`spec/session-3.md`, Identity keys): up to 16 keys by id or base64; a
- * root's key in base64, with a `store` if a key set is to be refused after a restart that is older than one taken before; or
- * what is met at first use, which whoever stands in between at the first use can be.
+ * How a client verifies the service's identity (`spec/session-3.md`, Identity keys): `pins` are 1 to 16 key ids or public keys in
+ * base64; `root` is the key that signs key sets, in base64, whose `store` rejects older key sets after a restart too; `firstUse`
+ * keeps the keys of the first connection, which an attacker on the path can replace.
  */
 export type Trust =
   | { readonly pins: readonly string[] }
   | { readonly root: string; readonly store?: TrustStore }
   | { readonly firstUse: TrustStore };
 
-/** A step of an exchange and how long it took. */
+/** Duration of one step of an exchange. */
 export interface Timing {
   readonly name: string;
   /** Milliseconds. */
@@ -45,10 +45,10 @@ export interface CallMetrics {
   readonly status: number;
   /** From the call to the opened answer. */
   readonly totalMs: number;
-  /** What the network and the service took of it. */
+  /** Time of the network and the service. */
   readonly httpMs: number;
   readonly crypto: readonly Timing[];
-  /** What the service says in `Server-Timing`. */
+  /** Entries of the header `Server-Timing`. */
   readonly serverTiming: readonly Timing[];
   readonly requestBytes: number;
   readonly responseBytes: number;
@@ -58,18 +58,18 @@ export interface CallMetrics {
 export interface SessionInfo {
   readonly id: string;
   readonly wire: Wire;
-  /** None on wires 1 and 2, which have but one. */
+  /** Absent on wires 1 and 2, which have only one. */
   readonly suite: Suite | undefined;
   readonly expiresInSec: number;
-  /** When it ends, as `performance.now()` counts. */
+  /** End of the session, by the clock of `performance.now()`. */
   readonly expiresAt: number;
-  /** Milliseconds left, 0 once it is over. */
+  /** Returns the milliseconds left, 0 after the end. */
   remainingMs(): number;
-  /** The identity key that signed; none on wires 1 and 2. */
+  /** Id of the identity key that signed; absent on wires 1 and 2. */
   readonly keyId: string | undefined;
   readonly auth: Auth;
-  readonly subject?: string;
-  readonly tenant?: string;
+  readonly subject?: string | undefined;
+  readonly tenant?: string | undefined;
 }
 
 /**
@@ -81,101 +81,119 @@ export interface SessionInfo {
 export type Proof = (initHash: string, url: string) => string | Promise<string>;
 
 export interface ClientOptions {
-  /** Where sessions are agreed, `https://host[:port]`. */
+  /** URL of the service, `https://host[:port]`: sealed requests go there, and relative URLs resolve against it. */
   readonly url: string;
-  /** Where calls go, and where relative URLs lead. A call to another origin is refused. Default `url`. */
-  readonly serverUrl?: string;
-  /** On wires 1 and 2, which prove nothing of the service, it is not looked at. */
+  /** URL where sessions are agreed and identity keys published. Default: `url`. */
+  readonly authorityUrl?: string;
+  /** Required on wire 3. Wires 1 and 2 do not authenticate the service. */
   readonly trust: Trust;
-  /** Default 3. */
+  /** Default: 3. */
   readonly wire?: Wire;
-  /** The suites to take, the one liked most first. Default all of {@link SUITES}. */
+  /** Accepted suites, in order of preference. Default: all of {@link SUITES}. */
   readonly suites?: readonly Suite[];
-  /** Default `sealway-typescript`. */
+  /** Name of the client. Default: `sealway-typescript`. */
   readonly clientId?: string;
-  /** The life to ask for, in seconds. */
+  /** Requested life of sessions, in seconds. Default: the service's. */
   readonly ttlSec?: number;
-  /** The value of `Authorization` at an init: `Bearer …`, or `DPoP …` beside a `proof`. */
+  /** Path of inits on wires 1 and 2. Default: `/session/init`. */
+  readonly initPath?: string;
+  /** Returns the value of `Authorization` for each init: `Bearer …`, or `DPoP …` beside a `proof`. */
   readonly authorization?: () => string | Promise<string>;
   /** Makes a DPoP proof for an init of wire 3, at most 8 KiB: see {@link Proof}. */
   readonly proof?: Proof;
   readonly onMetrics?: (metrics: CallMetrics) => void;
   readonly onSession?: (session: SessionInfo | undefined) => void;
+  /** Default: the platform's. */
   readonly fetch?: Fetch;
-  /** How long to wait for an answer, and for each next part of one, in milliseconds. Default 30 000. */
-  readonly timeoutMs?: number;
-  /** The longest answer on wires 1 and 2, which open it whole, in bytes. Default 8 MiB. */
-  readonly answerMax?: number;
+  /** Time from the last part of a request to the first frame of its response, in milliseconds. Default: 30,000. */
+  readonly headTimeoutMs?: number;
+  /** Time between two parts of a streamed response, in milliseconds. Default: 60,000. */
+  readonly idleTimeoutMs?: number;
+  /**
+   * Time of a whole call, in milliseconds: agreement, retries, request and the response's body. 0 switches it off, for streams
+   * without an end. Default: 60,000.
+   */
+  readonly totalTimeoutMs?: number;
+  /** Bound on a response that is opened whole (wires 1 and 2), in bytes. Default: 16 MiB. */
+  readonly answerMaxBytes?: number;
 }
 
-/** Options with their defaults, looked through. */
-export interface Settings {
+type Optional = "ttlSec" | "authorization" | "proof" | "onMetrics" | "onSession";
+
+/** Checked options with their defaults. */
+export interface Settings
+  extends Omit<Required<ClientOptions>, Optional | "url" | "authorityUrl" | "suites">,
+    Pick<ClientOptions, Optional> {
   readonly url: Url;
-  readonly serverUrl: Url;
-  readonly trust: Trust;
-  readonly wire: Wire;
+  readonly authorityUrl: Url;
   readonly suites: readonly [Suite, ...Suite[]];
-  readonly clientId: string;
-  readonly ttlSec: number | undefined;
-  readonly authorization: (() => string | Promise<string>) | undefined;
-  readonly proof: Proof | undefined;
-  readonly fetch: Fetch;
-  readonly timeoutMs: number;
-  readonly answerMax: number;
 }
 
-const isFunction = (value: unknown) => typeof value === "function";
+const isFunction = (value: any) => typeof value === "function";
+const isNumber = (value: any) => typeof value === "number" && value > 0 && value < 2 ** 31;
+const isTrust = ({ pins, root, firstUse, store = firstUse }: any) =>
+  (Array.isArray(pins) || typeof root === "string" || firstUse) &&
+  (store === undefined || (isFunction(store?.load) && isFunction(store.save)));
 
-const isAbove0 = (value: unknown) => typeof value === "number" && value > 0;
+type Rule = readonly [what: string, holds: (value: any, settings: any) => unknown];
+const URL_RULE: Rule = ["an http(s) URL", (text) => URL.canParse(text) && /^https?:/i.test(text)];
+const FUNCTION: Rule = ["a function", (value) => isFunction(value ?? wants)];
+const NUMBER: Rule = ["above 0 and below 2^31", isNumber];
+const renamed = (to: string): Rule => [`use ${to}`, (value) => value === undefined];
+
+/** Requirements of options. No message shows a value, which may be a secret. */
+const RULES: Readonly<Record<string, Rule>> = {
+  url: URL_RULE,
+  authorityUrl: URL_RULE,
+  wire: ["1, 2 or 3", (wire) => [1, 2, 3].includes(wire)],
+  trust: [
+    "{ pins }, { root, store? } or { firstUse: store }",
+    (trust, { wire }) => wire !== 3 || isTrust(Object(trust)),
+  ],
+  suites: [`of ${SUITES}`, (suites) => Array.isArray(suites) && suites[0] && suites.every(isSuite)],
+  clientId: [
+    "1 to 256 printable ASCII characters without |",
+    (id) => typeof id === "string" && isClientId(id),
+  ],
+  ttlSec: ["whole seconds", (sec = 0) => Number.isInteger(sec) && sec >= 0 && sec < 2 ** 32],
+  initPath: ["a path", (path) => /^\//.test(path)],
+  authorization: FUNCTION,
+  proof: FUNCTION,
+  onMetrics: FUNCTION,
+  onSession: FUNCTION,
+  fetch: FUNCTION,
+  headTimeoutMs: NUMBER,
+  idleTimeoutMs: NUMBER,
+  totalTimeoutMs: ["0, or below 2^31", (ms) => ms === 0 || isNumber(ms)],
+  answerMaxBytes: NUMBER,
+  serverUrl: renamed("url, and authorityUrl for the former url"),
+  timeoutMs: renamed("headTimeoutMs, idleTimeoutMs and totalTimeoutMs"),
+  answerMax: renamed("answerMaxBytes"),
+};
 
 /**
- * Looks through options.
+ * Checks options.
  *
- * @throws {SealwayError} `configuration`, with the option's name.
+ * @throws {SealwayError} `usage`, with the option's name.
  */
 export function settingsOf(options: ClientOptions): Settings {
-  const { url, serverUrl = url, trust, wire = 3, clientId = "sealway-typescript", ttlSec } = options ?? {};
-  const [at, serverAt] = [url, serverUrl].map((text, n) => {
-    // Not shown: it may hold a secret.
-    wants(URL.canParse(text) && /^https?:/i.test(text), `${n ? "serverUrl" : "url"}: an http(s) URL`);
-    return new URL(text);
-  }) as [URL, URL];
-  const { suites = SUITES, timeoutMs = 30_000, answerMax = 8 * 1024 * 1024 } = options;
-  const { authorization, proof, fetch: run, onMetrics, onSession } = options;
-  for (const [name, value] of Object.entries({ authorization, proof, fetch: run, onMetrics, onSession }))
-    wants(isFunction(value ?? wants), `${name}: a function`);
-  wants([1, 2, 3].includes(wire), "wire: 1, 2 or 3");
-  const { pins, root, firstUse, store = firstUse } = Object(trust);
-  wants(
-    wire !== 3 ||
-      ((Array.isArray(pins) || typeof root === "string" || firstUse) &&
-        (store === undefined || (isFunction(store?.load) && isFunction(store.save)))),
-    "trust: { pins }, { root, store? } or { firstUse: store }",
-  );
-  wants(
-    typeof clientId === "string" && isClientId(clientId),
-    "clientId: 1 to 256 printable ASCII characters without |",
-  );
-  wants(Array.isArray(suites) && suites[0] && suites.every(isSuite), `suites: of ${SUITES}`);
-  wants(
-    ttlSec === undefined || (Number.isInteger(ttlSec) && ttlSec >= 0 && ttlSec < 2 ** 32),
-    "ttlSec: whole seconds",
-  );
-  wants(isAbove0(timeoutMs) && timeoutMs < 2 ** 31, "timeoutMs: milliseconds");
-  wants(isAbove0(answerMax), "answerMax: bytes");
-  return {
-    url: at,
-    serverUrl: serverAt,
-    trust,
-    wire,
-    suites: [...new Set(suites)] as [Suite, ...Suite[]],
-    clientId,
-    ttlSec,
-    authorization,
-    proof,
-    // Looked up when it is called: whoever replaces the global one means it.
-    fetch: run ?? ((input, init) => globalThis.fetch(input, init)),
-    timeoutMs,
-    answerMax,
+  const settings: any = {
+    authorityUrl: options?.url,
+    wire: 3,
+    suites: SUITES,
+    clientId: "sealway-typescript",
+    initPath: "/session/init",
+    headTimeoutMs: 30_000,
+    idleTimeoutMs: 60_000,
+    totalTimeoutMs: 60_000,
+    answerMaxBytes: 2 ** 24,
   };
+  for (const [name, value] of Object.entries(options ?? {})) if (value !== undefined) settings[name] = value;
+  for (const [name, [what, holds]] of Object.entries(RULES))
+    wants(holds(settings[name], settings), `${name}: ${what}`);
+  // Read at each call, so that a global `fetch` that is replaced later is used.
+  settings.fetch ??= (...args: Parameters<typeof fetch>) => globalThis.fetch(...args);
+  settings.suites = [...new Set(settings.suites)];
+  for (const name of ["url", "authorityUrl"]) settings[name] = new URL(settings[name]);
+  return settings;
 }

@@ -1,8 +1,8 @@
-/** What a caller of `fetch` wants, in the parts that are sealed. */
+/** Arguments of `fetch`, split into the parts that are sealed. */
 
-import { mayBeInner } from "../session/three/inner.js";
+import { mayBeInner } from "../session/native/inner.js";
 import { type Bytes, owned } from "../wire/bytes.js";
-import { wants } from "../wire/error.js";
+import { SealwayError, wants } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
 
 /** A call as it is to be sealed. */
@@ -17,6 +17,8 @@ export interface Call {
   readonly signal?: AbortSignal | undefined;
   readonly credentials?: RequestCredentials | undefined;
   readonly showRedirects?: boolean;
+  /** Moment of the steady clock at which the call times out. */
+  readonly endsAt?: number;
 }
 
 /** Path and query of a URL, as `fetch` sends them. */
@@ -30,10 +32,14 @@ export function targetOf(url: URL): string {
 /**
  * Reads the arguments of `fetch`.
  *
- * @throws {SealwayError} `configuration` for a URL that is none, or of another origin than `base`.
- * @throws {TypeError} for what `fetch` itself would not take.
+ * @throws {SealwayError} `usage` for a URL of another origin than `base`, and for arguments that `fetch` rejects.
  */
-export async function callOf(base: URL, input: RequestInfo | URL, init: RequestInit = {}): Promise<Call> {
+export async function callOf(
+  base: URL,
+  endsAt: number,
+  input: RequestInfo | URL,
+  init: RequestInit = {},
+): Promise<Call> {
   const given = input instanceof Request ? input : undefined;
   const text = given?.url ?? String(input);
   const url = URL.canParse(text, base) ? new URL(text, base) : undefined;
@@ -41,7 +47,12 @@ export async function callOf(base: URL, input: RequestInfo | URL, init: RequestI
   const stream = init.body instanceof ReadableStream ? (init.body as ReadableStream<Uint8Array>) : undefined;
   // The platform's own reading of methods, headers and bodies.
   const { body: _, ...bodyless } = init;
-  const request = new Request(given ?? url, stream === undefined ? init : { ...bodyless });
+  let request: Request;
+  try {
+    request = new Request(given ?? url, stream === undefined ? init : bodyless);
+  } catch (cause) {
+    throw new SealwayError("usage", "not a request that fetch accepts", { stage: "configuration", cause });
+  }
   const headers = [...request.headers].filter(([name]) => mayBeInner(name));
   const body = stream ?? owned(new Uint8Array(await request.arrayBuffer()));
   const signal = init.signal ?? given?.signal;
@@ -54,5 +65,6 @@ export async function callOf(base: URL, input: RequestInfo | URL, init: RequestI
     signal: signal ?? undefined,
     credentials: init.credentials ?? given?.credentials,
     showRedirects: request.redirect === "manual",
+    endsAt,
   };
 }

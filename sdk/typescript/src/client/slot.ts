@@ -4,7 +4,7 @@ import { steadyMs } from "./clock.js";
 /** After a renewal that failed, the next one waits so long, in milliseconds. */
 const RENEW_AGAIN_MS = 5000;
 
-/** What a call needs of the place. */
+/** The part of a slot that a call uses. */
 export interface Sessions<T> {
   /** The session in use, or another one. */
   get(): Promise<T>;
@@ -12,11 +12,11 @@ export interface Sessions<T> {
   drop(session: T): void;
 }
 
-interface Living {
+interface WithLife {
   readonly life: { readonly isUsable: boolean; readonly isOver: boolean };
 }
 
-export class Slot<T extends Living> {
+export class Slot<T extends WithLife> {
   readonly #agree: (old: T | undefined) => Promise<T>;
   readonly #onChange: (now: T | undefined) => void;
   #now: T | undefined;

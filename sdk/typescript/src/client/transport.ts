@@ -2,23 +2,28 @@
 import { type Bytes, concat, owned } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
-import type { Answered } from "./refusal.js";
+import { moment, steadyMs } from "./clock.js";
+import { Measure, serverTiming } from "./measure.js";
+import type { CallMetrics, Settings } from "./options.js";
+import type { ResponseHead } from "./refusal.js";
 
 /** A request as it goes out. */
-export interface Outgoing {
+export interface HttpRequest {
   readonly method: string;
   readonly headers: HeaderList;
   readonly body?: Bytes | ReadableStream<Uint8Array> | undefined;
-  /** How the body gets on, if it flows: an answer has its time from when a part was last taken. */
+  /** Progress of a streamed body: the time of the response begins with the last part that was sent. */
   readonly pace?: Pace | undefined;
-  /** Whether cookies go with it, as `fetch` has it. */
+  /** Cookie mode of `fetch`. */
   readonly credentials?: RequestCredentials | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Whether an answer that is a redirect is given to the caller where the platform shows it. */
+  /** Moment of the steady clock at which the whole call times out. Default: never. */
+  readonly endsAt?: number | undefined;
+  /** Passes a redirect to the caller where the platform shows it. */
   readonly showRedirects?: boolean | undefined;
 }
 
-/** How a body that flows gets on. */
+/** Progress of a streamed body. */
 export interface Pace {
   /** A part was taken, or, if `isIdle`, its source is waited for: that may take as long as it likes. */
   note?: ((isIdle: boolean) => void) | undefined;
@@ -26,60 +31,63 @@ export interface Pace {
   stop?: () => void;
 }
 
-export class Transport {
-  readonly #fetch: typeof fetch;
-  readonly timeoutMs: number;
+/** Codes of causes that stand for a connection, or its TLS, that was never established. */
+const UNCONNECTED = /CONNECT_TIMEOUT|CERT|UNABLE_TO|WRONG_VERSION/;
 
-  constructor(run: typeof fetch, timeoutMs: number) {
-    this.#fetch = run;
-    this.timeoutMs = timeoutMs;
+export class Transport {
+  readonly #settings: Settings;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** Begins the measurement of an exchange. */
+  measure(endpoint: CallMetrics["endpoint"], method: string, path: string): Measure {
+    return new Measure((metrics) => this.#settings.onMetrics?.(metrics), endpoint, method, path);
   }
 
   /**
-   * Sends a request and waits for the head of its answer.
+   * Sends a request and waits for the head of its response.
    *
-   * @throws {SealwayError} `timeout`, `network`, `redirected`; the reason of `signal` when that is aborted.
+   * @throws {SealwayError} `timeout`, `unreachable`, `network`, `redirected`; the reason of `signal` when that is aborted.
    */
-  async send(url: URL, outgoing: Outgoing): Promise<Received> {
-    const watch = new Watch(url.host, this.timeoutMs, outgoing.signal);
+  async send(url: URL, outgoing: HttpRequest, measure: Measure): Promise<HttpResponse> {
+    const watch = new Watch(url.host, this.#settings, outgoing);
     const { body, pace } = outgoing;
     if (pace !== undefined) {
       pace.note = (isIdle) => (isIdle ? watch.pause() : watch.restart());
       watch.signal.addEventListener("abort", () => pace.stop?.());
     }
-    const init: RequestInit & { duplex?: "half" } = {
-      method: outgoing.method,
-      headers: outgoing.headers as [string, string][],
-      redirect: "manual",
-      cache: "no-store",
-      signal: watch.signal,
-    };
-    if (outgoing.credentials !== undefined) init.credentials = outgoing.credentials;
-    if (body !== undefined) init.body = body;
-    if (body instanceof ReadableStream) init.duplex = "half";
-    const response = await watch.guard(() => this.#fetch(url, init));
+    const { method, headers, credentials, showRedirects } = outgoing;
+    const fixed = { redirect: "manual", cache: "no-store", duplex: "half", signal: watch.signal };
+    const init = { ...fixed, method, headers, credentials, body } as unknown as RequestInit;
+    const response = await measure.http(() => watch.guard(() => this.#settings.fetch(url, init)));
     if (pace !== undefined) {
       pace.note = undefined;
       watch.restart();
     }
     const { status, type } = response;
-    const isRedirect = type === "opaqueredirect" || [301, 302, 303, 307, 308].includes(status);
-    if (isRedirect && (outgoing.showRedirects !== true || type === "opaqueredirect")) {
+    const isRedirect = type === "opaqueredirect" || /^30[12378]$/.test(`${status}`);
+    if (isRedirect && (!showRedirects || type === "opaqueredirect")) {
       watch.stop();
       throw new SealwayError("redirected", `${url.host} redirects: not followed`, { status });
     }
-    return new Received(url.host, response, watch);
+    const received = new HttpResponse(url.host, response, watch);
+    measure.status = status;
+    measure.serverTiming = serverTiming(received.headers);
+    return received;
   }
 }
 
 /** An answer whose body is yet to be read. */
-export class Received implements Answered {
+export class HttpResponse implements ResponseHead {
   readonly host: string;
   readonly status: number;
   readonly headers: HeaderList;
+  readonly arrived = moment();
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   readonly #watch: Watch;
-  /** How many bytes of the body have come. */
+  /** Number of bytes of the body that have arrived. */
   received = 0;
 
   constructor(host: string, response: Response, watch: Watch) {
@@ -90,9 +98,9 @@ export class Received implements Answered {
     this.#watch = watch;
   }
 
-  /** Begins the time for the next part anew. */
-  restart(): void {
-    this.#watch.restart();
+  /** Begins the time for the next part. */
+  next(): void {
+    this.#watch.next();
   }
 
   /** Stops the time: nobody waits now. */
@@ -100,7 +108,7 @@ export class Received implements Answered {
     this.#watch.pause();
   }
 
-  /** What comes next; none at the end. The time for it runs on from one part to the next until {@link restart}. */
+  /** Returns the next part; none at the end. The time for it runs on from one part to the next until {@link next}. */
   async read(): Promise<Uint8Array | undefined> {
     const value = (await this.#watch.guard(async () => this.#reader?.read()))?.value;
     if (value) this.received += value.length;
@@ -136,22 +144,23 @@ export class Received implements Answered {
   }
 }
 
-/** Ends an exchange when its time is over or its caller wants no more of it. */
+/** Ends an exchange when its time is over or its caller aborts it. */
 class Watch {
   readonly #controller = new AbortController();
   readonly #host: string;
-  readonly #timeoutMs: number;
+  readonly #timeouts: Settings;
+  readonly #endsAt: number;
   readonly #callers: AbortSignal | undefined;
-  readonly #onAbort = (): void => this.#controller.abort();
+  readonly #onAbort = (): void => this.#controller.abort(this.#callers?.reason);
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #isLate = false;
 
-  constructor(host: string, timeoutMs: number, callers: AbortSignal | undefined) {
+  constructor(host: string, timeouts: Settings, { signal, endsAt = Infinity }: HttpRequest) {
     this.#host = host;
-    this.#timeoutMs = timeoutMs;
-    this.#callers = callers;
-    callers?.addEventListener("abort", this.#onAbort);
-    if (callers?.aborted) this.#controller.abort();
+    this.#timeouts = timeouts;
+    this.#endsAt = endsAt;
+    this.#callers = signal;
+    signal?.addEventListener("abort", this.#onAbort);
+    if (signal?.aborted) this.#onAbort();
     this.restart();
   }
 
@@ -159,19 +168,26 @@ class Watch {
     return this.#controller.signal;
   }
 
+  /** Only the time of the whole call runs on. */
   pause(): void {
-    clearTimeout(this.#timer);
+    this.#arm(Infinity);
   }
 
   restart(): void {
-    this.pause();
-    this.#timer = setTimeout(() => {
-      this.#isLate = true;
-      this.#controller.abort();
-    }, this.#timeoutMs);
+    this.#arm(this.#timeouts.headTimeoutMs);
   }
 
-  /** Nothing more is waited for. */
+  next(): void {
+    this.#arm(this.#timeouts.idleTimeoutMs);
+  }
+
+  #arm(stepMs: number): void {
+    clearTimeout(this.#timer);
+    const ms = Math.min(stepMs, this.#endsAt - steadyMs());
+    if (ms < Infinity) this.#timer = setTimeout(() => this.#controller.abort(late(this.#host)), ms);
+  }
+
+  /** The exchange is over. */
   finish(): void {
     clearTimeout(this.#timer);
     this.#callers?.removeEventListener("abort", this.#onAbort);
@@ -182,34 +198,47 @@ class Watch {
     this.#controller.abort();
   }
 
-  /** Runs a step; a `fetch` of somebody's own may not look at the signal, so it is raced with it. */
+  /** Runs a step. It is raced with the signal, since a `fetch` that the caller passed may ignore that. */
   async guard<T>(run: () => Promise<T>): Promise<T> {
+    const { signal } = this;
     try {
-      return await abortable(run(), this.signal);
+      return await abortable(run(), signal);
     } catch (error) {
+      const reason = signal.aborted ? signal.reason : error;
+      const isOwn = signal.aborted || error instanceof SealwayError;
       this.stop();
-      if (this.#isLate) {
-        const what = `no answer from ${this.#host} in ${this.#timeoutMs} ms`;
-        throw new SealwayError("timeout", what, { blame: "network" });
-      }
-      if (this.#callers?.aborted) throw this.#callers.reason;
-      // A body of the caller's that breaks off is its own error.
-      if (error instanceof SealwayError) throw error;
-      const what = `no answer from ${this.#host}, or it broke off`;
-      throw new SealwayError("network", what, { blame: "network", cause: error });
+      if (isOwn) throw reason;
+      const { cause } = error as { cause?: { errors?: any[] } };
+      const { syscall, code = "" } = cause?.errors?.[0] ?? cause ?? {};
+      const isUnreachable = /^(?:connect|getaddrinfo)$/.test(syscall) || UNCONNECTED.test(code);
+      throw isUnreachable
+        ? new SealwayError("unreachable", `${this.#host} is unreachable: ${code}`, { cause: error })
+        : new SealwayError("network", `the connection to ${this.#host} broke`, { cause: error });
     }
   }
 }
 
-/** Waits no longer than a signal lets one. */
-export async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
-  // Whoever waits no longer does not hear of its end: that is nobody's unhandled rejection.
+function late(host: string): SealwayError {
+  return new SealwayError("timeout", `no answer from ${host} in time`);
+}
+
+/** Waits no longer than a signal, or `ms` milliseconds, allow. */
+export async function abortable<T>(
+  promise: Promise<T>,
+  signal?: AbortSignal,
+  ms = Infinity,
+  host = "",
+): Promise<T> {
+  // The rejection of a promise that nobody awaits any more is handled.
   promise.catch(() => undefined);
-  signal.throwIfAborted();
+  signal?.throwIfAborted();
   return new Promise((resolve, reject) => {
-    const stop = () => reject(signal.reason);
-    signal.addEventListener("abort", stop);
-    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
+    const stop = () => reject(signal?.reason);
+    signal?.addEventListener("abort", stop);
+    const timer = ms < Infinity ? setTimeout(() => reject(late(host)), ms) : undefined;
+    promise.then(resolve, reject).finally(() => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", stop);
+    });
   });
 }

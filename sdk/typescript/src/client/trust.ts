@@ -1,24 +1,24 @@
-/** Which identity keys a client takes for a service's own (`spec/session-3.md`, Identity keys). */
+/** Identity keys that a client accepts (`spec/session-3.md`, Identity keys). */
 
 import type { Provider } from "../crypto/provider.js";
-import { type KeySet, keyIdOf, parseKeySet } from "../session/three/key-set.js";
-import { type InitAnswer, KEY_ID } from "../session/three/message.js";
-import { checkKeySet, checkKeySetTimes, liveKey } from "../session/three/root.js";
+import { type KeySet, keyIdOf, parseKeySet } from "../session/native/key-set.js";
+import { type InitAnswer, KEY_ID } from "../session/native/message.js";
+import { checkKeySet, checkKeySetTimes, liveKey } from "../session/native/root.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
 import { type Problem, SealwayError, wants } from "../wire/error.js";
 import type { KeyValues } from "../wire/platform.js";
 import { wallMs } from "./clock.js";
-import type { MetKeys, Trust, TrustStore } from "./options.js";
+import type { KnownKeys, Trust, TrustStore } from "./options.js";
 
 const KEYS_MAX = 16;
 
-/** Where a service publishes its key set. */
+/** Path at which a service publishes its key set. */
 export const KEY_SET_PATH = "/.well-known/sealway-keys";
 
-/** Keeps what is learnt in memory, as long as the program runs. */
+/** Makes a store in memory, which lives as long as the program. */
 export function memoryTrustStore(): TrustStore {
-  const met = new Map<string, MetKeys>();
+  const met = new Map<string, KnownKeys>();
   return {
     load: (origin) => met.get(origin),
     save: (origin, keys) => {
@@ -27,13 +27,13 @@ export function memoryTrustStore(): TrustStore {
   };
 }
 
-/** Keeps what is learnt in a `Storage` of the browser, such as `localStorage`. */
+/** Makes a store over a `Storage` of the browser, such as `localStorage`. */
 export function storageTrustStore(storage: KeyValues, prefix = "sealway:"): TrustStore {
   wants(storage?.getItem, "storage: a Storage");
   return {
     load: (origin) => {
       const text = storage.getItem(prefix + origin);
-      return text === null ? undefined : (JSON.parse(text) as MetKeys);
+      return text === null ? undefined : (JSON.parse(text) as KnownKeys);
     },
     save: (origin, keys) => storage.setItem(prefix + origin, JSON.stringify(keys)),
   };
@@ -99,7 +99,7 @@ export class Keyring {
     return id;
   }
 
-  /** What is sent as `pinned_key_ids`. */
+  /** Returns the value of `pinned_key_ids`. */
   pinned(): string[] {
     if (this.#root) return [];
     return [...(this.#trust.pins ? this.#pins : this.#keys.keys())];
@@ -157,7 +157,7 @@ export class Keyring {
   }
 
   /**
-   * What a `key_retired` is good for: a root's word on new keys is taken, and the init can begin anew.
+   * Takes the key set of a `key_retired` that the root signed, so that the init can begin anew.
    *
    * @throws {SealwayError} `key_retired` where keys are pinned or kept, with the ids that the service names.
    */
@@ -173,7 +173,7 @@ export class Keyring {
     throw new SealwayError("key_retired", message, { status: 409, problem });
   }
 
-  /** Keeps what an authenticated answer says of the service's keys, where trust comes from the first use. */
+  /** Keeps the keys of an authenticated answer, if trust comes from the first use. */
   async remember(answer: InitAnswer, fetchSet: () => Promise<Bytes>): Promise<void> {
     const { firstUse } = this.#trust;
     if (!firstUse) return;

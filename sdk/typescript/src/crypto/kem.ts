@@ -1,10 +1,10 @@
 /** ML-KEM-768: by WebCrypto where the runtime has it, else by a library that is loaded when it is needed. */
-import { type Bytes, owned, wipe } from "../wire/bytes.js";
+import type { Bytes } from "../wire/bytes.js";
 import type { KemKey } from "./provider.js";
 
 const NAME = "ML-KEM-768";
 
-/** What WebCrypto has of ML-KEM, in runtimes that have it. */
+/** ML-KEM of WebCrypto, in runtimes that have it. */
 interface KemSubtle {
   encapsulateBits(
     algorithm: { name: string },
@@ -41,7 +41,9 @@ export async function newKemKey(): Promise<KemKey> {
       return {
         publicKey,
         decapsulate: async (ciphertext) =>
-          new Uint8Array(await subtle.decapsulateBits({ name: NAME }, pair.privateKey, owned(ciphertext))),
+          new Uint8Array(
+            await subtle.decapsulateBits({ name: NAME }, pair.privateKey, new Uint8Array(ciphertext)),
+          ),
       };
     } catch (error) {
       // Some runtimes have the functions and not the algorithm.
@@ -51,10 +53,10 @@ export async function newKemKey(): Promise<KemKey> {
   const kem = await library();
   const { publicKey, secretKey } = kem.keygen();
   return {
-    publicKey: owned(publicKey),
+    publicKey: new Uint8Array(publicKey),
     decapsulate: async (ciphertext) => {
-      const secret = owned(kem.decapsulate(ciphertext, secretKey));
-      wipe(secretKey);
+      const secret = new Uint8Array(kem.decapsulate(ciphertext, secretKey));
+      secretKey.fill(0);
       return secret;
     },
   };
@@ -64,8 +66,8 @@ export async function newKemKey(): Promise<KemKey> {
 export async function kemKeyOf(expanded: Uint8Array): Promise<KemKey> {
   const kem = await library();
   return {
-    publicKey: owned(expanded.slice(1152, 1152 + 1184)),
-    decapsulate: async (ciphertext) => owned(kem.decapsulate(ciphertext, expanded)),
+    publicKey: new Uint8Array(expanded.slice(1152, 1152 + 1184)),
+    decapsulate: async (ciphertext) => new Uint8Array(kem.decapsulate(ciphertext, expanded)),
   };
 }
 
@@ -74,7 +76,7 @@ export async function encapsulate(publicKey: Uint8Array): Promise<{ ciphertext: 
   const subtle = platform();
   if (subtle !== undefined) {
     try {
-      const key = await subtle.importKey("raw-public", owned(publicKey), { name: NAME }, false, [
+      const key = await subtle.importKey("raw-public", new Uint8Array(publicKey), { name: NAME }, false, [
         "encapsulateBits",
       ]);
       const { sharedKey, ciphertext } = await subtle.encapsulateBits({ name: NAME }, key);
@@ -84,5 +86,5 @@ export async function encapsulate(publicKey: Uint8Array): Promise<{ ciphertext: 
     }
   }
   const { cipherText, sharedSecret } = (await library()).encapsulate(publicKey);
-  return { ciphertext: owned(cipherText), secret: owned(sharedSecret) };
+  return { ciphertext: new Uint8Array(cipherText), secret: new Uint8Array(sharedSecret) };
 }

@@ -3,12 +3,12 @@
  * Loaded lazily and only on Node, through `process.getBuiltinModule`, so that no bundler for browsers meets it.
  */
 import type { KeyObject } from "node:crypto";
-import { type Bytes, concat, owned } from "../wire/bytes.js";
+import type { Bytes } from "../wire/bytes.js";
 import { fromHex } from "../wire/hex.js";
 import { encapsulate, newKemKey } from "./kem.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
-/** What can be loaded and not used where there is no Node: channels choose between this and WebCrypto without waiting. */
+/** Undefined outside Node, where this module can be loaded but not used: channels choose a provider without waiting. */
 const crypto = (
   globalThis as { process?: Pick<NodeJS.Process, "getBuiltinModule"> }
 ).process?.getBuiltinModule?.("node:crypto") as typeof import("node:crypto");
@@ -101,7 +101,7 @@ async function x25519(given?: Uint8Array): Promise<AgreementKey> {
     given === undefined
       ? crypto.generateKeyPairSync("x25519").privateKey
       : crypto.createPrivateKey({
-          key: Buffer.from(concat(X25519_PKCS8, given)),
+          key: Buffer.concat([X25519_PKCS8, given]),
           format: "der",
           type: "pkcs8",
         });
@@ -111,7 +111,7 @@ async function x25519(given?: Uint8Array): Promise<AgreementKey> {
     agree: async (peer) => {
       if (peer.length !== 32) return undefined;
       try {
-        const key = Buffer.from(concat(X25519_SPKI, peer));
+        const key = Buffer.concat([X25519_SPKI, peer]);
         const publicKey = crypto.createPublicKey({ key, format: "der", type: "spki" });
         const secret = plain(crypto.diffieHellman({ privateKey, publicKey }));
         return secret.some((byte) => byte !== 0) ? secret : undefined;
@@ -126,7 +126,7 @@ async function x25519(given?: Uint8Array): Promise<AgreementKey> {
 function point(publicKey: Uint8Array): KeyObject | undefined {
   if (publicKey.length !== 65 || publicKey[0] !== 4) return undefined;
   try {
-    const key = Buffer.from(concat(P256_SPKI, publicKey));
+    const key = Buffer.concat([P256_SPKI, publicKey]);
     return crypto.createPublicKey({ key, format: "der", type: "spki" });
   } catch {
     return undefined;
@@ -138,7 +138,7 @@ const drawn = new Uint8Array(4096);
 let left = 0;
 
 function random(length: number): Bytes {
-  if (length > 64) return owned(crypto.randomBytes(length)).slice();
+  if (length > 64) return new Uint8Array(crypto.randomBytes(length));
   if (left < length) {
     crypto.randomFillSync(drawn);
     left = drawn.length;
@@ -155,7 +155,7 @@ export const nodeProvider: Provider = {
   name: "node",
   sha256: async (...parts) => {
     const [only] = parts;
-    const whole = parts.length === 1 && only !== undefined ? only : concat(...parts);
+    const whole = parts.length === 1 && only !== undefined ? only : Buffer.concat(parts);
     return plain(crypto.hash("sha256", whole, "buffer"));
   },
   macKey: async (key) => new NodeMacKey(key),

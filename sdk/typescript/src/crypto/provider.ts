@@ -35,7 +35,7 @@ export interface KemKey {
 }
 
 export interface Provider {
-  /** What it is, for messages: `node`, `webcrypto`. */
+  /** Name for messages: `node` or `webcrypto`. */
   readonly name: string;
   sha256(...parts: readonly Uint8Array[]): Promise<Bytes>;
   /** Takes a key of 32 bytes. */
@@ -50,9 +50,9 @@ export interface Provider {
   kem(): Promise<KemKey>;
   /** A secret of 32 bytes and the ciphertext that holds it. The encapsulation key was checked before. */
   encapsulate(publicKey: Uint8Array): Promise<{ ciphertext: Bytes; secret: Bytes }>;
-  /** Whether these 65 bytes are an uncompressed point of P-256. */
+  /** Returns true if 65 bytes are an uncompressed point of P-256. */
   isPoint(publicKey: Uint8Array): Promise<boolean>;
-  /** Whether ES256 holds: ECDSA on P-256 with SHA-256, a signature of 64 bytes, a key of 65. */
+  /** Verifies ES256: ECDSA on P-256 with SHA-256, a signature of 64 bytes, a key of 65. */
   verify(publicKey: Uint8Array, message: Uint8Array, signature: Uint8Array): Promise<boolean>;
   /** Bytes that nobody can foretell, for the shell: the core is given its random bytes. */
   random(length: number): Bytes;

@@ -1,29 +1,34 @@
 /** The client's operations of the driver. */
 import { nodeProvider as provider } from "../crypto/node.js";
-import { OldInit, type OldSession, openOldAnswer, sealOldRequest } from "../session/old/client.js";
-import { openAnswer, type PendingCall, sealRequest } from "../session/three/client-call.js";
-import { ClientInit, type ClientSession, type TrustedKey } from "../session/three/client-init.js";
-import { keyIdOf } from "../session/three/key-set.js";
-import { drawShareKeys, isSuite, type Suite } from "../session/three/suite.js";
+import {
+  type CompatClientSession,
+  CompatInit,
+  openCompatAnswer,
+  sealCompatRequest,
+} from "../session/compat/client.js";
+import { openAnswer, type PendingCall, sealRequest } from "../session/native/client-call.js";
+import { ClientInit, type ClientSession, type TrustedKey } from "../session/native/client-init.js";
+import { keyIdOf } from "../session/native/key-set.js";
+import { drawShareKeys, isSuite, type Suite } from "../session/native/suite.js";
 import { hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { WINDOW_MS } from "../wire/forms.js";
 import { bytes, Fault, headersOf, type Line, text, texts, whole } from "./message.js";
 
 /** An init that was begun. */
-export type Begun =
+export type PendingInit =
   | { readonly wire: 3; readonly init: ClientInit; readonly trusted: TrustedKey }
-  | { readonly wire: 1 | 2; readonly init: OldInit };
+  | { readonly wire: 1 | 2; readonly init: CompatInit };
 
 /** A client's session. */
-export type Agreed =
+export type ClientState =
   | { readonly wire: 3; readonly session: ClientSession; readonly trusted: TrustedKey }
-  | { readonly wire: 1 | 2; readonly session: OldSession };
+  | { readonly wire: 1 | 2; readonly session: CompatClientSession };
 
 /** A request whose answer is to be opened. */
-export type SentCall =
+export type PendingCallState =
   | { readonly wire: 3; readonly pending: PendingCall }
-  | { readonly wire: 1 | 2; readonly session: OldSession; readonly path: string };
+  | { readonly wire: 1 | 2; readonly session: CompatClientSession; readonly path: string };
 
 function suiteOf(line: Line): { suite: Suite; suites: Suite[] } {
   const [suite, suites] = [text(line, "suite"), texts(line, "suites")];
@@ -47,68 +52,68 @@ export async function clientInit(line: Line) {
     }
     const offer = { suite, suites, clientId, ttlSec, pinnedKeyIds: [] };
     const init = new ClientInit(provider, offer, await drawShareKeys(provider, suite));
-    const begun: Begun = { wire: 3, init, trusted: (id) => keys.get(id) };
+    const begun: PendingInit = { wire: 3, init, trusted: (id) => keys.get(id) };
     return { handle: begun, method: "POST", headers: [json], body_hex: hex(init.body()) };
   }
   if (wire !== 1 && wire !== 2) throw new Fault("there is no such wire");
   const isAnonymous = text(line, "path").endsWith("/anon");
   const [key, nonce] = [await provider.p256(), provider.random(16)];
-  const init = new OldInit(wire, isAnonymous, clientId, ttlSec, key, nonce, whole(line, "now_ms"));
-  const begun: Begun = { wire, init };
+  const init = new CompatInit(wire, isAnonymous, clientId, ttlSec, key, nonce, whole(line, "now_ms"));
+  const begun: PendingInit = { wire, init };
   return { handle: begun, method: "POST", headers: [...init.headers, json], body_hex: hex(init.body) };
 }
 
 /** `client.finish`. */
-export async function clientFinish(begun: Begun, line: Line) {
+export async function clientFinish(begun: PendingInit, line: Line) {
   const [status, body] = [whole(line, "status"), bytes(line, "body_hex")];
   if (begun.wire === 3) {
     const session = await begun.init.finish(status, body, begun.trusted);
-    const agreed: Agreed = { wire: 3, session, trusted: begun.trusted };
+    const agreed: ClientState = { wire: 3, session, trusted: begun.trusted };
     return { session: agreed, session_id: session.id };
   }
   if (status !== 200) throw new SealwayError("answer_mismatch", "the status is not an init's");
   const session = await begun.init.finish(provider, body, whole(line, "now_ms"));
-  const agreed: Agreed = { wire: session.wire, session };
+  const agreed: ClientState = { wire: session.wire, session };
   return { session: agreed, session_id: session.id };
 }
 
 /** `client.renew`. */
-export async function clientRenew(agreed: Agreed, line: Line) {
+export async function clientRenew(agreed: ClientState, line: Line) {
   if (agreed.wire !== 3) throw new Fault("only wire 3 renews");
   const { suite, suites } = suiteOf(line);
   const { session, trusted } = agreed;
   const offer = { suite, suites, clientId: session.clientId, pinnedKeyIds: [] };
   const init = new ClientInit(provider, offer, await drawShareKeys(provider, suite), session);
-  const begun: Begun = { wire: 3, init, trusted };
+  const begun: PendingInit = { wire: 3, init, trusted };
   return { handle: begun, body_hex: hex(init.body()) };
 }
 
 /** `client.seal`. */
-export async function clientSeal(agreed: Agreed, line: Line) {
+export async function clientSeal(agreed: ClientState, line: Line) {
   const [target, body, nowMs] = [text(line, "target"), bytes(line, "body_hex"), whole(line, "now_ms")];
   if (agreed.wire === 3) {
     const request = { method: text(line, "method"), target };
     const nonce = provider.random(16);
     const sealed = await sealRequest(provider, agreed.session, request, headersOf(line), body, nowMs, nonce);
-    const call: SentCall = { wire: 3, pending: sealed.pending };
+    const call: PendingCallState = { wire: 3, pending: sealed.pending };
     return { call, headers: sealed.headers, body_hex: hex(sealed.body ?? new Uint8Array()) };
   }
   const path = target.split("?", 1)[0] ?? "";
   const [nonce, iv] = [hex(provider.random(16)), provider.random(12)];
-  const sealed = await sealOldRequest(agreed.session, path, body, String(nowMs), nonce, iv);
-  const call: SentCall = { wire: agreed.wire, session: agreed.session, path };
+  const sealed = await sealCompatRequest(agreed.session, path, body, String(nowMs), nonce, iv);
+  const call: PendingCallState = { wire: agreed.wire, session: agreed.session, path };
   const headers = [...sealed.headers, ["Content-Type", sealed.contentType]];
   return { call, headers, body_hex: hex(sealed.body) };
 }
 
 /** `client.open`. */
-export async function clientOpen(call: SentCall, line: Line) {
+export async function clientOpen(call: PendingCallState, line: Line) {
   const [status, headers, body] = [whole(line, "status"), headersOf(line), bytes(line, "body_hex")];
   if (call.wire === 3) {
     const opened = await openAnswer(provider, call.pending, status, headers, body);
     return { headers: opened.headers, body_hex: hex(opened.body) };
   }
   const nowMs = whole(line, "now_ms");
-  const opened = await openOldAnswer(call.session, call.path, status, headers, body, nowMs, WINDOW_MS);
+  const opened = await openCompatAnswer(call.session, call.path, status, headers, body, nowMs, WINDOW_MS);
   return { headers: [], body_hex: hex(opened) };
 }

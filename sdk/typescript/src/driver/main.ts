@@ -4,17 +4,17 @@
  */
 import { createInterface } from "node:readline";
 import type { Reply } from "../exchange/reply.js";
-import { SUITES } from "../session/three/suite.js";
+import { SUITES } from "../session/native/suite.js";
 import { SealwayError } from "../wire/error.js";
 import {
-  type Agreed,
-  type Begun,
+  type ClientState,
   clientFinish,
   clientInit,
   clientOpen,
   clientRenew,
   clientSeal,
-  type SentCall,
+  type PendingCallState,
+  type PendingInit,
 } from "./client.js";
 import { Fault, type Line, text, whole } from "./message.js";
 import { serverInit, serverOpen, serverRenew, serverSeal } from "./server.js";
@@ -54,19 +54,19 @@ async function run(line: Line): Promise<object> {
       return { handle: put(handle), ...rest };
     }
     case "client.finish": {
-      const { session, ...rest } = await clientFinish(take<Begun>(line, "handle"), line);
+      const { session, ...rest } = await clientFinish(take<PendingInit>(line, "handle"), line);
       return { session: put(session), ...rest };
     }
     case "client.renew": {
-      const { handle, ...rest } = await clientRenew(get<Agreed>(line, "session"), line);
+      const { handle, ...rest } = await clientRenew(get<ClientState>(line, "session"), line);
       return { handle: put(handle), ...rest };
     }
     case "client.seal": {
-      const { call, ...rest } = await clientSeal(get<Agreed>(line, "session"), line);
+      const { call, ...rest } = await clientSeal(get<ClientState>(line, "session"), line);
       return { call: put(call), ...rest };
     }
     case "client.open":
-      return clientOpen(take<SentCall>(line, "call"), line);
+      return clientOpen(take<PendingCallState>(line, "call"), line);
     case "server.init":
       return serverInit(line);
     case "server.renew":

@@ -2,7 +2,7 @@
 import type { Bytes } from "../wire/bytes.js";
 import { fromHex } from "../wire/hex.js";
 
-/** What the driver itself cannot go on with. */
+/** An error of the driver itself. */
 export class Fault extends Error {}
 
 export type Line = { readonly [name: string]: unknown };

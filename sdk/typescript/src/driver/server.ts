@@ -4,11 +4,11 @@ import { nodeProvider as provider } from "../crypto/node.js";
 import { Exchange } from "../exchange/exchange.js";
 import type { Reply } from "../exchange/reply.js";
 import type { Piece } from "../exchange/stream.js";
-import { acceptOldInit, type Family, parseOldInit } from "../session/old/server-init.js";
-import { keyIdOf } from "../session/three/key-set.js";
-import { SessionKeys } from "../session/three/keys.js";
-import { acceptInit, admitInit, type Sign } from "../session/three/server-init.js";
-import { drawServerShareKeys } from "../session/three/suite.js";
+import { acceptCompatInit, type Family, parseCompatInit } from "../session/compat/server-init.js";
+import { keyIdOf } from "../session/native/key-set.js";
+import { SessionKeys } from "../session/native/keys.js";
+import { acceptInit, admitInit, type Sign } from "../session/native/server-init.js";
+import { drawServerShareKeys } from "../session/native/suite.js";
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, concat, hex } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
@@ -104,10 +104,10 @@ export async function serverInit(line: Line) {
   const family = FAMILIES[path];
   if (family === undefined) throw new Fault("no init has this path");
   const [headers, nowMs] = [headersOf(line), whole(line, "now_ms")];
-  const init = await parseOldInit(provider, family, headers, bytes(line, "body_hex"), nowMs, WINDOW_MS);
+  const init = await parseCompatInit(provider, family, headers, bytes(line, "body_hex"), nowMs, WINDOW_MS);
   const isAuthenticated = (firstOf(headers, "Authorization") ?? "") !== "";
   const key = await provider.p256();
-  const agreed = await acceptOldInit(provider, init, isAuthenticated, key, provider.random(16), nowMs);
+  const agreed = await acceptCompatInit(provider, init, isAuthenticated, key, provider.random(16), nowMs);
   const session: Session = {
     id: agreed.id,
     wire: agreed.wire,

@@ -1,4 +1,4 @@
-/** What the example programs are told by their environment, the same in all languages. */
+/** Environment of the example programs, the same in all languages. */
 import {
   type CallMetrics,
   type Client,
@@ -50,7 +50,7 @@ export function environment(): Environment {
   }
   if (pins.length === 0 && wire === 3) {
     console.error(
-      "SEALWAY_PINS is not set: whoever answers first is trusted. Pin the service's key outside of a trial.",
+      "SEALWAY_PINS is not set: the first key that answers is trusted. Pin the service's key outside of a trial.",
     );
   }
   return {
@@ -63,8 +63,8 @@ export function environment(): Environment {
 }
 
 export function clientOf(env: Environment, onMetrics?: (metrics: CallMetrics) => void): Client {
-  const { sessionUrl: url, serverUrl, wire, trust, clientId } = env;
-  return createClient({ url, serverUrl, wire, trust, clientId, ...(onMetrics && { onMetrics }) });
+  const { sessionUrl: authorityUrl, serverUrl: url, wire, trust, clientId } = env;
+  return createClient({ url, authorityUrl, wire, trust, clientId, ...(onMetrics && { onMetrics }) });
 }
 
 /** Makes the purchase; anything but 200 is an error. */
@@ -89,7 +89,7 @@ export function described(session: SessionInfo): string {
   return `${session.id} on wire ${session.wire}${suite}, for ${session.expiresInSec} s`;
 }
 
-/** What a failure is, in a line. */
+/** Returns an error as one line. */
 export function reason(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = "code" in error ? `${String(error.code)}: ` : "";

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
-import { authorityStore, type SealedMessage, sealedExpress } from "../server/index.js";
+import { AuthorityStore, type SealedMessage, sealedExpress } from "../server/index.js";
 import { reason, stop, urlOf, wholeOf } from "./environment.js";
 
 const port = wholeOf("PORT", process.env["PORT"] || "3100", 0, 65_535);
@@ -11,8 +11,8 @@ const file = process.env["AUTHORITY_SECRET_FILE"] || stop("AUTHORITY_SECRET_FILE
 
 function middleware() {
   try {
-    const store = authorityStore({ url, secret: readFileSync(file, "utf8").trim() });
-    return sealedExpress({ store, routes: [{ path: "/health", sealed: "off" }] });
+    const store = new AuthorityStore({ url, secret: readFileSync(file, "utf8").trim() });
+    return sealedExpress({ store, routes: [{ path: "/health", mode: "off" }] });
   } catch (error) {
     return stop(`AUTHORITY_SECRET_FILE or AUTHORITY_URL: ${reason(error)}`);
   }

@@ -3,16 +3,17 @@ import type { AeadKey, Provider } from "../crypto/provider.js";
 import {
   aad1,
   aad2,
-  type Detached,
+  type DetachedSeal,
   open1,
   open2,
   parseDetached,
-  type Sealed,
+  type SealedMessage,
   seal1,
   seal2,
-} from "../session/old/message.js";
-import type { RequestLine } from "../session/three/call.js";
+} from "../session/compat/message.js";
+import type { RequestLine } from "../session/native/call.js";
 import { type Bytes, hex } from "../wire/bytes.js";
+import { compatWireOf, X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../wire/compat-headers.js";
 import { SealwayError } from "../wire/error.js";
 import {
   checkRequestNonce,
@@ -24,7 +25,6 @@ import {
   TARGET_LEN_MAX,
 } from "../wire/forms.js";
 import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY, X_KID } from "../wire/headers.js";
-import { oldWireOf, X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../wire/old-headers.js";
 import { checkWindow } from "../wire/window.js";
 import type { Call, Opener, SessionRecord } from "./exchange.js";
 import { Rejection } from "./rejection.js";
@@ -46,7 +46,7 @@ export class CompatCall implements Call {
   /** Of wire 2. */
   readonly #clientId: string = "";
   /** Of wire 1. */
-  readonly #detached: Detached | undefined;
+  readonly #detached: DetachedSeal | undefined;
 
   /**
    * Reads the headers: checks 2 to 7.
@@ -54,7 +54,7 @@ export class CompatCall implements Call {
    * @throws {SealwayError} the codes of those checks.
    */
   constructor({ target }: RequestLine, headers: HeaderList, nowMs: number, windowMs: number) {
-    this.wire = oldWireOf(headers);
+    this.wire = compatWireOf(headers);
     this.path = target.split("?", 1)[0] ?? "";
     this.#kid = required(headers, X_KID);
     if (this.wire === 1) {
@@ -125,7 +125,7 @@ export class CompatReply implements Reply {
   }
 
   /** Seals a message that is sent with this very status. */
-  seal(status: number, body: Uint8Array, nowMs: number, { nonce, iv }: SealRandoms): Promise<Sealed> {
+  seal(status: number, body: Uint8Array, nowMs: number, { nonce, iv }: SealRandoms): Promise<SealedMessage> {
     const text = `r-${hex(nonce)}`;
     const [{ wire, path }, { id, clientId }, stamp] = [this.#call, this.#session, String(nowMs)];
     const kid = KID_PREFIX + id;

@@ -10,16 +10,16 @@
  *   the handler's answer ─ Reply.answer ─► AnswerSeal
  * ```
  *
- * A refusal, at whichever step, is a {@link SealwayError}: {@link Rejection} makes of it all that the client is told.
+ * A refusal, at whichever step, is a {@link SealwayError}: {@link Rejection} makes the answer to the client.
  */
 import type { Provider } from "../crypto/provider.js";
 import { type Claim, type ClaimOutcome, makeClaim } from "../session/claim.js";
-import type { RequestLine } from "../session/three/call.js";
+import type { RequestLine } from "../session/native/call.js";
 import { type Bytes, wipe } from "../wire/bytes.js";
+import { compatWireOf } from "../wire/compat-headers.js";
 import { SealwayError } from "../wire/error.js";
 import type { Wire } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_IDEMPOTENCY_KEY, X_KID, X_SEAL } from "../wire/headers.js";
-import { oldWireOf } from "../wire/old-headers.js";
 import { CompatCall } from "./compat.js";
 import { NativeCall } from "./native.js";
 import { Rejection } from "./rejection.js";
@@ -33,7 +33,7 @@ const unknown = () => new SealwayError("session_unknown", "there is no such sess
 /** Settings of a server. */
 export interface Policy {
   readonly wires: readonly Wire[];
-  /** How far a stamp may be from the clock, in milliseconds. */
+  /** Largest difference of a stamp from the clock, in milliseconds. */
   readonly windowMs: number;
 }
 
@@ -85,7 +85,7 @@ export function looksSealed(headers: HeaderList): boolean {
 
 /** The protocol that a request's headers speak. */
 export function wireOf(headers: HeaderList): Wire {
-  return firstOf(headers, X_SEAL) === undefined ? oldWireOf(headers) : 3;
+  return firstOf(headers, X_SEAL) === undefined ? compatWireOf(headers) : 3;
 }
 
 /** A sealed request whose headers are in order; its session is to be looked up next. */

@@ -9,11 +9,11 @@ import {
   requestContext,
   requestKeys,
   sealedHeader,
-} from "../session/three/call.js";
-import { decodeInner } from "../session/three/inner.js";
-import { SessionKeys } from "../session/three/keys.js";
-import { clockMac } from "../session/three/problem.js";
-import { FrameOpener, FrameSealer } from "../session/three/stream.js";
+} from "../session/native/call.js";
+import { decodeInner } from "../session/native/inner.js";
+import { SessionKeys } from "../session/native/keys.js";
+import { clockMac } from "../session/native/problem.js";
+import { FrameOpener, FrameSealer } from "../session/native/stream.js";
 import { toBase64 } from "../wire/base64.js";
 import { hex } from "../wire/bytes.js";
 import {
@@ -104,17 +104,17 @@ export class NativeCall implements Call {
 }
 
 /** A session's id and keys. */
-type Keyed = Readonly<{ id: string; keys: SessionKeys }>;
+type SessionIdentity = Readonly<{ id: string; keys: SessionKeys }>;
 
 /** Answers a request of wire 3. */
 export class NativeReply implements Reply {
   readonly #provider: Provider;
-  readonly #session: Keyed;
+  readonly #session: SessionIdentity;
   readonly #line: RequestLine;
   readonly #nonce: string;
 
   /** `nonce` is the request's. */
-  constructor(provider: Provider, session: Keyed, line: RequestLine, nonce: string) {
+  constructor(provider: Provider, session: SessionIdentity, line: RequestLine, nonce: string) {
     [this.#provider, this.#session, this.#line, this.#nonce] = [provider, session, line, nonce];
   }
 

@@ -1,4 +1,4 @@
-/** Every reason for which a server refuses a sealed request, and what its client is told of each. */
+/** Every reason for which a server rejects a sealed request, and its public form. */
 
 /** The problems of wire 3, with the status and the sentence of each (`spec/registry.toml`). */
 export const PROBLEMS = {
@@ -15,13 +15,13 @@ export const PROBLEMS = {
 } as const;
 
 /** Status and code of wires 1 and 2, and the problem of wire 3. */
-type Told = readonly [status: number, error: string, problem: keyof typeof PROBLEMS];
+type PublicForm = readonly [status: number, error: string, problem: keyof typeof PROBLEMS];
 
-const UNSEALABLE: Told = [400, "CRYPTO_ERROR", "unsealable"];
-const OVER: Told = [401, "SESSION_EXPIRED", "session_expired"];
-const BUSY: Told = [503, "SERVICE_UNAVAILABLE", "store_unavailable"];
+const UNSEALABLE: PublicForm = [400, "CRYPTO_ERROR", "unsealable"];
+const OVER: PublicForm = [401, "SESSION_EXPIRED", "session_expired"];
+const BUSY: PublicForm = [503, "SERVICE_UNAVAILABLE", "store_unavailable"];
 
-/** All reasons, and what is told of each: the codes of `spec/registry.toml` that a sealed request can come to, and some beside. */
+/** All reasons with their public forms: codes of `spec/registry.toml` for sealed requests, and some of this SDK. */
 export const REFUSALS = {
   /** Another spelling of a sealed path. */
   disguised_path: UNSEALABLE,
@@ -57,7 +57,7 @@ export const REFUSALS = {
   provider: BUSY,
   /** The handler's answer cannot be sealed. */
   upstream_unreachable: [502, "SERVICE_UNAVAILABLE", "upstream_unreachable"],
-} satisfies Readonly<Record<string, Told>>;
+} satisfies Readonly<Record<string, PublicForm>>;
 
-/** A reason to refuse: its code in logs and metrics. The client is told a coarser word. */
+/** A reason to refuse: its code in logs and metrics. The client gets a coarser one. */
 export type Refusal = keyof typeof REFUSALS;

@@ -15,7 +15,7 @@ export function formOf(wire: Wire): Form {
 /** The methods that a path must be asked with where nothing passes in plain. */
 export const ALLOW = "POST, OPTIONS";
 
-/** A refusal, with what else its client is told: proofs. `code` is for logs and metrics, `message` for logs. */
+/** A refusal with its proofs for the client. `code` is for logs and metrics, `message` for logs. */
 export class Rejection extends SealwayError {
   declare readonly code: Refusal;
   /** Members of the problem; the other form does not show them. */

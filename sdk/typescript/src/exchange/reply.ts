@@ -1,7 +1,7 @@
 /** The answer to a sealed request. */
-import type { Sealed } from "../session/old/message.js";
-import { encodeInner } from "../session/three/inner.js";
-import { cut, type FrameSealer, sealAll } from "../session/three/stream.js";
+import type { SealedMessage } from "../session/compat/message.js";
+import { encodeInner } from "../session/native/inner.js";
+import { cut, type FrameSealer, sealAll } from "../session/native/stream.js";
 import { toBase64 } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
@@ -22,7 +22,7 @@ export interface WholeSeal {
   readonly kind: "whole";
   /** The status that the answer is sent with. */
   readonly status: number;
-  readonly seal: (body: Uint8Array, nowMs: number, randoms: SealRandoms) => Promise<Sealed>;
+  readonly seal: (body: Uint8Array, nowMs: number, randoms: SealRandoms) => Promise<SealedMessage>;
 }
 
 /** Seals frame by frame as the body comes, with the answer's headers within: `inner_headers_invalid` for wrong ones. */
@@ -31,7 +31,7 @@ export interface FrameSeal {
   readonly begin: (inner: HeaderList, nowMs: number, randoms: SealRandoms) => Promise<SealedStream>;
 }
 
-/** A way to seal an answer; `plain` is not at all: this is told instead. */
+/** A way to seal an answer; `plain` replaces it by an error in plain. */
 export type AnswerSeal = WholeSeal | FrameSeal | { readonly kind: "plain"; readonly answer: ErrorAnswer };
 
 /** The part of a request that sealing its answer needs. */
@@ -73,9 +73,7 @@ export class SealedStream {
   async inHeader(): Promise<[string, string]> {
     const value = toBase64(await this.whole(new Uint8Array()));
     if (value.length <= SEALED_HEADER_LEN_MAX) return [X_SEALED, value];
-    throw new SealwayError("inner_headers_invalid", "X-Sealed does not hold so many headers", {
-      blame: "caller",
-    });
+    throw new SealwayError("inner_headers_invalid", "X-Sealed does not hold so many headers");
   }
 
   /** The frames of the next part of the body; the first of all begins with the headers. */

@@ -1,7 +1,7 @@
 /** The body of a sealed request, piece by piece. */
-import type { FrameOpener } from "../session/three/stream.js";
+import type { FrameOpener } from "../session/native/stream.js";
+import { ByteQueue } from "../wire/byte-queue.js";
 import type { Bytes } from "../wire/bytes.js";
-import { Gathered } from "../wire/gathered.js";
 import { invalid, X_SEALED } from "../wire/headers.js";
 
 /** A part of a body. */
@@ -19,12 +19,12 @@ export interface Piece {
 export class Stream {
   readonly #opener: FrameOpener | undefined;
   readonly #inHeader: Bytes | undefined;
-  readonly #held: Gathered;
+  readonly #held: ByteQueue;
   #last: Bytes | undefined;
 
   /** Without an `opener` of frames the body is one sealed message. `inHeader` is the stream where it came in a header. */
   constructor(opener?: FrameOpener, inHeader?: Bytes) {
-    [this.#opener, this.#inHeader, this.#held] = [opener, inHeader, opener ?? new Gathered()];
+    [this.#opener, this.#inHeader, this.#held] = [opener, inHeader, opener ?? new ByteQueue()];
   }
 
   /** True if the stream came in a header: then there may be no body, and {@link all} gives its pieces. */

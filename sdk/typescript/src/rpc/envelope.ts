@@ -1,4 +1,4 @@
-/** What a frame of calls says. SPEC rpc.md#envelope */
+/** Content of a frame of calls. SPEC rpc.md#envelope */
 import { type Bytes, isObject, isUint, jsonObject, text, utf8 } from "../channel/encoding.js";
 
 /** Numbers that the wire itself answers with; an application's own begin at 1000. */

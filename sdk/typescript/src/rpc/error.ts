@@ -7,7 +7,8 @@ import { RPC_CODES } from "./envelope.js";
  * request was handled is not known).
  */
 export class RpcError extends ChannelError {
-  /** The number in the peer's answer, where there is one. */
+  override readonly name = "RpcError";
+  /** The number in the peer's answer, if it has one. */
   readonly number: number | undefined;
 
   constructor(code: string, message: string, number?: number, cause?: unknown) {
@@ -26,7 +27,7 @@ export class RpcError extends ChannelError {
   }
 }
 
-/** What a handler throws to answer with an error of its own: a number from 1000 up, or 400 for a payload that it cannot read. */
+/** An error that a handler throws to answer with its number: from 1000 up, or 400 for a payload that it cannot read. */
 export class HandlerError extends Error {
   override readonly name = "HandlerError";
   readonly number: number;

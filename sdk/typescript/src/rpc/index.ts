@@ -2,7 +2,7 @@
 export { RPC_CODES } from "./envelope.js";
 export { HandlerError, RpcError } from "./error.js";
 export {
-  type Called,
+  type CallContext,
   type CallOptions,
   FRAME_MAX,
   type Handler,

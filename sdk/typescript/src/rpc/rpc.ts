@@ -10,11 +10,11 @@ import { HandlerError, RpcError } from "./error.js";
 
 /** Longest frame unless both ends were told otherwise, in bytes. */
 export const FRAME_MAX = 1_048_576;
-/** How long a call waits for its answer unless said, in ms. */
+/** Default timeout of a call, in ms. */
 export const TIMEOUT_MS = 30_000;
 
-/** What a handler knows of a request beside its payload. */
-export interface Called {
+/** Context of a request for its handler. */
+export interface CallContext {
   readonly typeId: number;
   /** For how long the caller waits, in ms, where it says so. */
   readonly timeoutMs: number | undefined;
@@ -23,15 +23,15 @@ export interface Called {
 }
 
 /** Answers a request: its result is the answer's payload. What it throws is 500, a `HandlerError` its own number. */
-export type Handler = (payload: unknown, called: Called) => unknown;
+export type Handler = (payload: unknown, called: CallContext) => unknown;
 
-/** What a side answers, and its bounds. */
+/** Handlers and bounds of one side. */
 export interface RpcOptions {
   /** By type. */
   readonly handlers?: Readonly<Record<number, Handler>>;
   /** Notifications by type, one after the other. What a listener throws is dropped. */
   readonly listeners?: Readonly<Record<number, (payload: unknown) => void>>;
-  /** Requests that are handled at once, 256 unless said; the next is read when one of them is done. */
+  /** Requests that are handled at once (default: 256); the next is read when one of them is done. */
   readonly atOnceMax?: number;
   /** Longest frame that is read and written, in bytes. */
   readonly frameMax?: number;
@@ -39,7 +39,7 @@ export interface RpcOptions {
 
 /** About one call. */
 export interface CallOptions {
-  /** How long to wait, in ms; at most 2^32 - 1. */
+  /** Timeout, in ms; at most 2^32 - 1. */
   readonly timeoutMs?: number;
   /** Takes the request back. */
   readonly signal?: Signal;
@@ -48,7 +48,7 @@ export interface CallOptions {
 /** Frames in a row that are no envelope, before the stream is given up. */
 const MALFORMED_MAX = 16;
 
-interface Waiting {
+interface PendingReply {
   readonly resolve: (payload: unknown) => void;
   readonly reject: (why: RpcError) => void;
 }
@@ -63,7 +63,7 @@ export class Rpc {
   readonly #listeners: ReadonlyMap<number, (payload: unknown) => void>;
   readonly #atOnceMax: number;
   readonly #frameMax: number;
-  readonly #waiting = new Map<number, Waiting>();
+  readonly #waiting = new Map<number, PendingReply>();
   readonly #running = new Map<number, AbortController>();
   #active = 0;
   #roomMade: (() => void) | undefined;
@@ -71,7 +71,7 @@ export class Rpc {
   #isOver = false;
   /** The peer answers nothing more, and may wait for answers. */
   #hasPeerFinished = false;
-  /** Why the stream broke off, where it did. */
+  /** Reason why the stream broke, if it did. */
   #why: ChannelError | undefined;
   readonly #reading: Promise<void>;
 
@@ -104,7 +104,7 @@ export class Rpc {
     return new Rpc(stream, options);
   }
 
-  /** Whether nothing more can come or go. */
+  /** True after the end in both directions. */
   get isOver(): boolean {
     return this.#isOver;
   }
@@ -284,7 +284,7 @@ export class Rpc {
       try {
         return { payload: await handler(payload, { typeId, timeoutMs, signal }) };
       } catch (error) {
-        // Why is told to nobody, unless the handler says so.
+        // The peer does not learn the reason, unless the handler gives one.
         if (error instanceof HandlerError) return failure(error.number, error.message);
         return failure(RPC_CODES.failed, "the handler failed");
       }

@@ -9,7 +9,7 @@ export class Cut {
   readonly #isOver: (() => Promise<boolean>) | undefined;
   readonly #waiting = new Set<(error: SealwayError) => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether a stream went on since the session was looked at. */
+  /** True if data passed since the session was last checked. */
   #isUsed = false;
   /** True while a handler works on the answer. */
   #isWorking = false;
@@ -32,7 +32,7 @@ export class Cut {
     this.#lookLater();
   }
 
-  /** The answer is there as a whole: its handler is told nothing any more. */
+  /** The answer is complete: the signal of its handler stays quiet. */
   finish(): void {
     this.#isWorking = false;
   }

@@ -1,13 +1,13 @@
 /** A plugin for Fastify 5: requests are opened before they are parsed, answers sealed before they are sent. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { Readable } from "node:stream";
-import type { Answering } from "./body.js";
-import { type Answer, Gate, type OpenedCall } from "./gate.js";
+import type { AnswerBody } from "./body.js";
+import { Gate, type GateAnswer, type OpenCall } from "./gate.js";
 import { type Caller, isOfPages } from "./headers.js";
 import { dropAsides, handOver, headersOf, incomingOf, leaveRest, stripHeaders } from "./node.js";
 import type { ServerOptions } from "./options.js";
 
-/** What of Fastify this plugin uses. */
+/** The part of Fastify that this plugin uses. */
 export interface FastifyLike {
   addHook(...args: any[]): unknown;
 }
@@ -30,9 +30,9 @@ interface Reply {
   readonly raw: ServerResponse;
 }
 
-const calls = new WeakMap<IncomingMessage, OpenedCall>();
+const calls = new WeakMap<IncomingMessage, OpenCall>();
 
-/** Who sent a request that was sealed; none of any other. `request` is Fastify's. */
+/** Returns the caller of a sealed request, and nothing for a plain one. `request` is Fastify's. */
 export function sealedCaller(request: { readonly raw: IncomingMessage }): Caller | undefined {
   return calls.get(request.raw)?.caller;
 }
@@ -85,12 +85,12 @@ Object.assign(sealedFastify, {
   [Symbol.for("fastify.display-name")]: "sealway",
 });
 
-/** Whether a message is JSON by its wire, and empty: Fastify parses none, and would refuse it before a handler could take it. */
-function isEmptyJson({ caller, body }: OpenedCall): boolean {
+/** True if a message is JSON by its wire, and empty: Fastify would reject it before the handler runs. */
+function isEmptyJson({ caller, body }: OpenCall): boolean {
   return caller.wire !== 3 && body === undefined;
 }
 
-function put(reply: Reply, answer: Answer): unknown {
+function put(reply: Reply, answer: GateAnswer): unknown {
   for (const name of Object.keys(reply.getHeaders())) if (!isOfPages(name)) reply.removeHeader(name);
   reply.code(answer.status);
   for (const [name, value] of answer.headers) reply.header(name, value);
@@ -99,7 +99,7 @@ function put(reply: Reply, answer: Answer): unknown {
   return body instanceof Uint8Array ? Buffer.from(body) : Readable.from(body, { objectMode: false });
 }
 
-function answering(payload: unknown): Answering {
+function answering(payload: unknown): AnswerBody {
   if (payload === undefined || payload === null) return undefined;
   if (typeof payload === "string") return Buffer.from(payload);
   if (payload instanceof Uint8Array) return payload;

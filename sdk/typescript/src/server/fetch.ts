@@ -1,6 +1,6 @@
 /** Sealed handlers in the style of `fetch`: a `Request` in, a `Response` out. */
 
-import { type Answer, Gate, type Incoming } from "./gate.js";
+import { Gate, type GateAnswer, type GateRequest } from "./gate.js";
 import { type Caller, isStripped } from "./headers.js";
 import type { ServerOptions } from "./options.js";
 
@@ -42,13 +42,13 @@ export function sealedFetch(
   };
 }
 
-function incomingOf(request: Request): Incoming {
+function incomingOf(request: Request): GateRequest {
   const { href, origin } = new URL(request.url);
   const target = href.slice(origin.length).split("#", 1)[0] ?? "/";
   return { method: request.method, target, headers: [...request.headers], body: request.body ?? undefined };
 }
 
-function responseOf(answer: Answer, onCancel: () => void = () => undefined): Response {
+function responseOf(answer: GateAnswer, onCancel: () => void = () => undefined): Response {
   const { body: source } = answer;
   const body = source instanceof Uint8Array ? Uint8Array.from(source) : source && streamOf(source, onCancel);
   return new Response(body ?? null, { status: answer.status, headers: answer.headers });

@@ -1,7 +1,7 @@
 /** Sessions that a store was asked for a moment ago (`spec/session.md`, Authority endpoints). */
 import type { StoredSession } from "./store.js";
 
-/** How long a session is used without asking again, in milliseconds: with the pace of `cut.ts` less than a second. */
+/** Time for which a session is used without asking again, in milliseconds; with the interval of `cut.ts`, less than a second. */
 const FRESH_MS = 500;
 const SESSIONS_MAX = 10_000;
 

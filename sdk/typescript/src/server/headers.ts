@@ -1,10 +1,10 @@
-/** What a handler is given of a sealed request, and which headers stand outside of a sealed answer. */
-import { mayBeInner } from "../session/three/inner.js";
+/** Headers of requests for handlers, and of answers inside and outside the seal. */
+import { mayBeInner } from "../session/native/inner.js";
 import { utf8 } from "../wire/bytes.js";
 import { type HeaderList, SEALING } from "../wire/headers.js";
 import type { StoredSession } from "./store.js";
 
-/** Who asks, as an authority recognised it. */
+/** The caller of a sealed request, as the authority authenticated it. */
 export interface Caller {
   readonly sessionId: string;
   readonly wire: number;
@@ -35,10 +35,10 @@ const HOP = new Set([
 /** On wires 1 and 2 these ask for what a sealed answer cannot be: it has no headers, so it cannot say that it is encoded or a part. */
 const OF_ANSWERS =
   /^(?:accept|accept-encoding|range|if-range|if-match|if-none-match|if-modified-since|if-unmodified-since)$/;
-/** Somebody between service and client needs these. */
+/** Proxies between service and client need these. */
 const BETWEEN = /^(?:set-cookie|retry-after|server-timing|vary|access-control-[a-z-]+)$/;
 
-/** Whether a header that was set before an answer stays with it, refusals too: without it a page cannot read why. */
+/** True if a header that was set earlier stays with an answer, so that a page can read a refusal (CORS). */
 export function isOfPages(name: string): boolean {
   return /^(?:vary|access-control-[a-z-]+)$/i.test(name);
 }
@@ -72,7 +72,7 @@ function alike(name: string): string {
   return name.toLowerCase().replaceAll("_", "-");
 }
 
-/** Whether a header says where a request came from, however it is spelt. */
+/** True if a header names the origin of a request, in any spelling. */
 export function isOfOrigin(name: string): boolean {
   return OF_ORIGIN.test(alike(name));
 }
@@ -126,7 +126,7 @@ function outerHeaders(outer: HeaderList, trustForwarded: boolean): [string, stri
   return [...kept, ["content-type", "application/json"]];
 }
 
-/** Whether a header claims what only this side may say, however it is spelt. */
+/** True if only the middleware may set a header, in any spelling. */
 export function isClaimed(name: string): boolean {
   return alike(name).startsWith("x-sealway-");
 }

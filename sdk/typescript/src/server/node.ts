@@ -1,25 +1,25 @@
-/** What Express and Fastify share: requests and answers of `node:http`. */
+/** Requests and answers of `node:http`, for Express and Fastify. */
 import { once } from "node:events";
 import type { IncomingMessage, OutgoingHttpHeader, ServerResponse } from "node:http";
 import type { HeaderList } from "../wire/headers.js";
-import type { Answering } from "./body.js";
-import type { Answer, Incoming, OpenedCall } from "./gate.js";
+import type { AnswerBody } from "./body.js";
+import type { GateAnswer, GateRequest, OpenCall } from "./gate.js";
 import { isOfPages, isStripped } from "./headers.js";
 
-/** How much of an answer may wait to be sealed, in bytes, before its handler is told to wait. */
+/** Bytes of an answer that may wait to be sealed before its handler must wait for `drain`. */
 const WAITING_MAX = 256 * 1024;
 
-/** How long a client may take to notice an answer that came before its request was over, in milliseconds. */
+/** Time for a client to read an answer that was sent before its request was complete, in milliseconds. */
 const LINGER_MS = 500;
 
 /** A request as it came, repeated headers and all. */
-export function incomingOf(request: IncomingMessage, target: string): Incoming {
+export function incomingOf(request: IncomingMessage, target: string): GateRequest {
   const { method = "", rawHeaders, socket } = request;
   return { method, target, headers: pairsOf(rawHeaders), body: request, remote: socket.remoteAddress };
 }
 
 /** Puts the headers that a handler may see in the place of those that came, and drops the call once its client is gone. */
-export function handOver(request: IncomingMessage, response: ServerResponse, call: OpenedCall): void {
+export function handOver(request: IncomingMessage, response: ServerResponse, call: OpenCall): void {
   onceClosed(response, () => call.drop());
   const { headers } = call;
   replaceRaw(request, headers);
@@ -62,15 +62,19 @@ export function headersOf(
   });
 }
 
-/** What of a response sends. */
-interface Sending {
+/** The methods of a response that send. */
+interface RawResponse {
   write(part: Uint8Array): boolean;
   end(body?: Uint8Array): unknown;
   flushHeaders(): void;
 }
 
 /** Sends an answer, through `raw` where the response's own methods seal. */
-export async function send(response: ServerResponse, answer: Answer, raw: Sending = response): Promise<void> {
+export async function send(
+  response: ServerResponse,
+  answer: GateAnswer,
+  raw: RawResponse = response,
+): Promise<void> {
   for (const name of response.getHeaderNames()) if (!isOfPages(name)) response.removeHeader(name);
   const { body } = answer;
   for (const [name, values] of grouped(answer.headers))
@@ -123,7 +127,7 @@ class Parts implements AsyncIterable<Uint8Array> {
     this.#onDrain = onDrain;
   }
 
-  /** Whether more may be written at once. */
+  /** Appends a part. Returns false if the writer should wait for `drain`. */
   push(part: Uint8Array): boolean {
     if (this.#isGone) return true;
     this.#waiting.push(part);
@@ -171,17 +175,17 @@ export function dropAsides(response: ServerResponse): void {
 }
 
 /** Has all that a handler writes to a response sealed on its way out. */
-export function sealResponse(response: ServerResponse, call: OpenedCall): void {
+export function sealResponse(response: ServerResponse, call: OpenCall): void {
   dropAsides(response);
   const { writeHead, write, end, flushHeaders } = response;
-  const raw: Sending = {
-    write: (part) => (write as Sending["write"]).call(response, part),
-    end: (body) => (end as Sending["end"]).call(response, body),
+  const raw: RawResponse = {
+    write: (part) => (write as RawResponse["write"]).call(response, part),
+    end: (body) => (end as RawResponse["end"]).call(response, body),
     flushHeaders: () => flushHeaders.call(response),
   };
   let parts: Parts | undefined;
   let isOver = false;
-  const go = (body: Answering): void => {
+  const go = (body: AnswerBody): void => {
     const { statusCode } = response;
     const headers = headersOf(response.getHeaders());
     Promise.resolve(call.seal(statusCode, headers, body))

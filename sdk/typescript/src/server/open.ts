@@ -3,7 +3,7 @@ import { Rejection } from "../exchange/rejection.js";
 import type { Piece, Stream } from "../exchange/stream.js";
 import { SealwayError } from "../wire/error.js";
 import type { Cut } from "./cut.js";
-import type { Holding } from "./room.js";
+import type { Reservation } from "./room.js";
 
 /** Bounds of one body. */
 export interface BodyBounds {
@@ -12,7 +12,7 @@ export interface BodyBounds {
   /** For all parts of the first piece together, then for each part. */
   readonly timeoutMs: number;
   /** The room that parts take as they come. */
-  readonly holding: Holding;
+  readonly holding: Reservation;
   /** True if a body counts until all of it has opened, else each frame until it has. */
   readonly holdsWhole: boolean;
 }

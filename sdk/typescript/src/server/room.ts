@@ -2,8 +2,8 @@
 import { isIP } from "node:net";
 import { SealwayError } from "../wire/error.js";
 
-export const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
-export const BUFFERED_BYTES_MIN = 1024 * 1024;
+export const BUFFERED_MAX_BYTES = 64 * 1024 * 1024;
+export const BUFFERED_MAX_BYTES_MIN = 1024 * 1024;
 const ADDRESS_PART = 16;
 /** One frame of wire 3 and what was read behind it. */
 const FRAME_ROOM = 128 * 1024;
@@ -31,8 +31,8 @@ export class Room {
   }
 
   /** Begins a part of the room that holds nothing yet. What is no IP address (of a Unix socket) has no bound of its own. */
-  holding(remote: string | undefined): Holding {
-    return new Holding(this, clientOf(remote));
+  holding(remote: string | undefined): Reservation {
+    return new Reservation(this, clientOf(remote));
   }
 
   /** Takes bytes, or none and returns false. */
@@ -54,7 +54,7 @@ export class Room {
 }
 
 /** The part of a room that one request holds. */
-export class Holding {
+export class Reservation {
   readonly #room: Room;
   readonly #client: string | undefined;
   #held = 0;
@@ -76,7 +76,7 @@ export class Holding {
     if (!this.#room.take(this.#client, bytes)) {
       throw new SealwayError(
         "no_room",
-        "sealed bodies that are still arriving take all of bufferedBytesMax, or the share of this address",
+        "sealed bodies that are still arriving take all of bufferedMaxBytes, or the share of this address",
       );
     }
     this.#held += bytes;

@@ -4,9 +4,9 @@ import { Rejection } from "../exchange/rejection.js";
 import type { Reply, SealedStream } from "../exchange/reply.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
-import { type Answering, collect } from "./body.js";
+import { type AnswerBody, collect } from "./body.js";
 import type { Cut } from "./cut.js";
-import type { Answer } from "./gate.js";
+import type { GateAnswer } from "./gate.js";
 import { answerHeaders } from "./headers.js";
 import type { Reader } from "./open.js";
 import type { ServerSettings } from "./options.js";
@@ -18,7 +18,7 @@ interface Call {
   readonly reader: Reader;
   readonly cut: Cut;
   /** Reports a refusal, and gives its answer. */
-  readonly refuse: (rejection: Rejection) => Answer;
+  readonly refuse: (rejection: Rejection) => GateAnswer;
 }
 
 /** Seals an answer, and ends the call with it; what is refused after all is answered instead. */
@@ -26,8 +26,8 @@ export async function seal(
   call: Call,
   status: number,
   headers: HeaderList,
-  body: Answering,
-): Promise<Answer> {
+  body: AnswerBody,
+): Promise<GateAnswer> {
   let isStream = false;
   try {
     // A handler saw a part of a request that did not open: whatever it made of that is nobody's answer.
@@ -45,14 +45,19 @@ export async function seal(
   }
 }
 
-async function sealed(call: Call, status: number, headers: HeaderList, body: Answering): Promise<Answer> {
+async function sealed(
+  call: Call,
+  status: number,
+  headers: HeaderList,
+  body: AnswerBody,
+): Promise<GateAnswer> {
   const seal = call.reply.answer(status);
   if (seal.kind === "plain") return seal.answer;
-  const { answerMax, now } = call.settings;
+  const { answerMaxBytes, now } = call.settings;
   const { inner, outer } = answerHeaders(headers);
   const randoms = { nonce: nodeProvider.random(16), iv: nodeProvider.random(12) };
   if (seal.kind === "whole") {
-    const plaintext = await collect(body, answerMax).catch(unsealable);
+    const plaintext = await collect(body, answerMaxBytes).catch(unsealable);
     const message = await seal.seal(plaintext, now(), randoms);
     const type: [string, string] = ["Content-Type", message.contentType];
     return { status: seal.status, headers: [...message.headers, type, ...outer], body: message.body };

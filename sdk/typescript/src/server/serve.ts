@@ -3,11 +3,11 @@ import { nodeProvider } from "../crypto/node.js";
 import { Exchange } from "../exchange/exchange.js";
 import { Rejection } from "../exchange/rejection.js";
 import { Cut } from "./cut.js";
-import type { Answer, Incoming, OpenedCall } from "./gate.js";
+import type { GateAnswer, GateRequest, OpenCall } from "./gate.js";
 import { callerOf, handlerHeaders } from "./headers.js";
 import { Reader } from "./open.js";
 import type { ServerSettings } from "./options.js";
-import type { Holding } from "./room.js";
+import type { Reservation } from "./room.js";
 import { seal } from "./seal.js";
 
 /** Settings of one request: those of its route, and the room of its client. */
@@ -17,9 +17,9 @@ export interface Rules {
   readonly bodyMax: number;
   /** True if a handler sees a body when all of it is there. */
   readonly holdsWhole: boolean;
-  readonly holding: Holding;
+  readonly holding: Reservation;
   /** Reports a refusal that comes after the handler was asked, and gives its answer. */
-  readonly refuse: (rejection: Rejection) => Answer;
+  readonly refuse: (rejection: Rejection) => GateAnswer;
 }
 
 /**
@@ -27,7 +27,11 @@ export interface Rules {
  *
  * @throws errors for {@link Rejection.of}; the caller then gives the room back.
  */
-export async function serve(settings: ServerSettings, rules: Rules, incoming: Incoming): Promise<OpenedCall> {
+export async function serve(
+  settings: ServerSettings,
+  rules: Rules,
+  incoming: GateRequest,
+): Promise<OpenCall> {
   const { store, trustForwarded, now } = settings;
   const { session, opening, reader } = await begin(settings, rules, incoming);
   const first = await reader.next();
@@ -56,7 +60,7 @@ export async function serve(settings: ServerSettings, rules: Rules, incoming: In
 }
 
 /** From the headers to the body that is awaited. */
-async function begin(settings: ServerSettings, rules: Rules, { method, target, headers, body }: Incoming) {
+async function begin(settings: ServerSettings, rules: Rules, { method, target, headers, body }: GateRequest) {
   const { store, anonymousPaths, bodyTimeoutMs, now } = settings;
   const { path, bodyMax, holding, holdsWhole } = rules;
   const exchange = Exchange.begin({ method, target }, headers, now(), settings);

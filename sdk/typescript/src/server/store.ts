@@ -1,42 +1,43 @@
-/** Where a server's sessions and claims are (`spec/session.md`, Authority endpoints). */
+/** Stores of sessions and claims (`spec/session.md`, Authority endpoints). */
 import type { SessionRecord } from "../exchange/exchange.js";
 import type { ClaimOutcome } from "../session/claim.js";
 import { fromBase64 } from "../wire/base64.js";
 import { hex } from "../wire/bytes.js";
-import { SealwayError } from "../wire/error.js";
+import { SealwayError, wants } from "../wire/error.js";
 import { isWhole, type Members, membersOf, parseJson } from "../wire/json.js";
 import { FreshSessions } from "./fresh.js";
 
-/** A session as an authority keeps it. */
+/** A session with its key and the authenticated client. */
 export interface StoredSession extends SessionRecord {
   readonly subject: string | undefined;
   readonly tenant: string | undefined;
   readonly auth: string;
 }
 
-/** A claim as a store takes it. */
+/** A claim on a nonce, for a store. */
 export interface StoreClaim {
   /** 16 bytes. */
   readonly key: Uint8Array;
-  /** Whether a tag has verified. */
+  /** True if a tag has been verified. */
   readonly sealed: boolean;
   readonly stampMs: number;
 }
 
-/** Sessions and claims. Either throws {@link SealwayError} `store_unavailable` when it cannot tell: then nothing is served. */
+/** Keeps sessions and claims. Both methods throw {@link SealwayError} `store_unavailable` if the store cannot answer. */
 export interface SessionStore {
+  /** Returns the session of an id, if there is one. */
   get(id: string): Promise<StoredSession | undefined>;
-  /** Grants a claim once among all who try. It is asked for once: an answer that is lost may have granted it. */
+  /** Grants a claim once. Callers try once: a lost answer may have granted it. */
   claim(claim: StoreClaim): Promise<ClaimOutcome>;
 }
 
-/** How to reach an authority. */
+/** Options of an {@link AuthorityStore}. */
 export interface AuthorityOptions {
-  /** `https://…`, or `http://` on this machine. */
+  /** URL of the authority: `https://…`, or `http://` on this machine. */
   readonly url: string;
-  /** Of `sessions.authority_secret_file`. */
+  /** Content of `sessions.authority_secret_file`. */
   readonly secret: string;
-  /** How long an answer may take, in milliseconds. Default 2000. */
+  /** Timeout of a request, in milliseconds. Default: 2,000. */
   readonly timeoutMs?: number;
   readonly fetch?: typeof fetch;
 }
@@ -45,36 +46,26 @@ const MESSAGE_LEN_MAX = 65_536;
 
 /** A store that cannot tell: nothing is served. */
 export function unavailable(what: string, cause?: unknown): SealwayError {
-  return new SealwayError("store_unavailable", what, { blame: "network", cause });
+  return new SealwayError("store_unavailable", what, { cause });
 }
 
-/**
- * A store that asks an authority.
- *
- * @throws {SealwayError} `configuration`.
- */
-export function authorityStore(options: AuthorityOptions): SessionStore {
-  return new AuthorityStore(options);
-}
-
-class AuthorityStore implements SessionStore {
+/** A store that asks an authority. */
+export class AuthorityStore implements SessionStore {
   readonly #base: string;
   readonly #secret: string;
   readonly #timeoutMs: number;
   readonly #fetch: typeof fetch;
   readonly #sessions = new FreshSessions();
 
+  /** @throws {SealwayError} `usage`. */
   constructor({ url, secret, timeoutMs = 2000, fetch: run }: AuthorityOptions) {
     const base = URL.canParse(url) ? new URL(url) : undefined;
     const isLocal = /^(?:localhost|127(?:\.\d+){3}|\[::1\])$/.test(base?.hostname ?? "");
-    if (base === undefined || !(base.protocol === "https:" || (base.protocol === "http:" && isLocal))) {
-      const what = "the authority is reached over https, or http on this machine: keys travel there";
-      throw new SealwayError("configuration", what, { blame: "caller" });
-    }
-    if (!/^[\x21-\x7e]{16,}$/.test(secret)) {
-      const what = "the authority's secret is one line of at least 16 visible characters";
-      throw new SealwayError("configuration", what, { blame: "caller" });
-    }
+    wants(
+      base?.protocol === "https:" || (base?.protocol === "http:" && isLocal),
+      "url: https, or http on this machine, since keys travel there",
+    );
+    wants(/^[\x21-\x7e]{16,}$/.test(secret), "secret: one line of at least 16 visible characters");
     this.#base = `${base.origin}${base.pathname.replace(/\/$/, "")}/v1/authority`;
     this.#secret = secret;
     this.#timeoutMs = timeoutMs;
@@ -166,10 +157,7 @@ export function redacted(session: StoredSession): StoredSession {
   return Object.defineProperty(session, "key", { value: session.key, enumerable: false });
 }
 
-/**
- * A store in memory, for tests and for a process that agrees its sessions itself. Bounded: a full one refuses, and evicts
- * nothing that is in force.
- */
+/** A store in memory, for tests. It is bounded: a full store rejects claims and evicts none that is in force. */
 export class MemoryStore implements SessionStore {
   readonly #sessions = new Map<string, StoredSession>();
   readonly #claims = new Map<string, number>();

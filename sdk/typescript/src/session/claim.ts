@@ -1,22 +1,22 @@
-/** What a server reserves so that a nonce is good once (`spec/session.md`, Nonces). */
+/** Claims on nonces: each is granted once (`spec/session.md`, Nonces). */
 import type { Provider } from "../crypto/provider.js";
 import { type Bytes, concat, utf8 } from "../wire/bytes.js";
 
-/** What a claim is about: its tag byte. */
+/** Tag bytes of claims. */
 export type ClaimKind = 1 | 2 | 3 | 4;
 
 export interface Claim {
   /** 16 bytes; what a store keeps. */
   readonly key: Bytes;
-  /** Whether a tag has verified: such claims are bounded apart from those that strangers can make. */
+  /** True if a tag has been verified: such claims have a bound of their own, apart from those that anyone can make. */
   readonly sealed: boolean;
   /** Milliseconds of the epoch. */
   readonly stampMs: number;
-  /** When it may be forgotten, with the least nonce lifetime allowed: twice the window. Milliseconds of the epoch. */
+  /** Time after which a store may forget the claim, with the least lifetime allowed (twice the window), in milliseconds of the epoch. */
   readonly expiresMs: number;
 }
 
-/** What a store makes of a claim. */
+/** Outcome of a claim. */
 export type ClaimOutcome = "fresh" | "replayed" | "outside_window" | "full";
 
 /** The claim of a nonce in its scope. */

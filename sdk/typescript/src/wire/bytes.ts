@@ -58,7 +58,7 @@ export function hex(bytes: Uint8Array): string {
   return out;
 }
 
-/** Whether both are the same, in a time that does not depend on where they differ. */
+/** Compares bytes in constant time for their length. */
 export function equal(a: Uint8Array, b: Uint8Array): boolean {
   if (a.length !== b.length) return false;
   let difference = 0;

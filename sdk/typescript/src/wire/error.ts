@@ -1,7 +1,11 @@
-/** Who is to blame for a refusal: whoever calls this SDK, the other side, or what lies between. */
-export type Blame = "caller" | "peer" | "network";
+/**
+ * Stage at which a client's error arose: `configuration` (an option, or a request that cannot be sealed; nothing was sent),
+ * `agreement` (agreeing, renewing or ending a session, and trust; the request was not sent), or `call` (from the departure of
+ * the sealed request to the end of its response).
+ */
+export type Stage = "configuration" | "agreement" | "call";
 
-/** A problem as a server of wire 3 tells it (RFC 9457; `spec/session-3.md`, Problems). Nobody has signed it. */
+/** A problem of the native protocol (RFC 9457; `spec/session-3.md`, Problems). It carries no signature. */
 export interface Problem {
   readonly type?: string;
   readonly title?: string;
@@ -10,43 +14,46 @@ export interface Problem {
   readonly [member: string]: unknown;
 }
 
-/** More about a failure; never a key, a plaintext or a token. */
+/** Details of an error; none holds a key, a plaintext or a token. */
 export interface SealwayErrorDetails {
-  readonly blame?: Blame;
-  /** The HTTP status of the answer that told of the failure. */
+  readonly stage?: Stage;
+  /** HTTP status of the response that reported the error. */
   readonly status?: number;
   readonly problem?: Problem;
-  /** The member of a message that is at fault. */
+  /** Name of the invalid member of a message. */
   readonly field?: string;
   readonly cause?: unknown;
 }
 
-/**
- * Every failure of this SDK. `code` is one of `spec/registry.toml` where the contract names one, else one of the
- * SDK's own (`timeout`, `network`, `redirected`, `configuration`).
- */
+/** An error of this SDK. `remedyOf` of `sealway/errors` returns its remedy. */
 export class SealwayError extends Error {
   override readonly name = "SealwayError";
+  /**
+   * Code of `spec/registry.toml`, or `usage`, `unreachable` (no connection), `timeout`, `redirected` or `network` (a connection
+   * that broke).
+   */
   declare readonly code: string;
-  declare readonly blame: Blame;
+  declare stage: Stage;
+  /** True only if sending the same request again cannot execute it twice, and may succeed. */
+  declare retryable: boolean;
+  /** Host and port of the service that responded or should have; empty if nothing was sent. */
+  declare host: string;
   declare readonly status: number | undefined;
   declare readonly problem: Problem | undefined;
   declare readonly field: string | undefined;
-  /** The service that a client's error is about: `https://host[:port]`. `remedyOf` of `sealway/errors` says what to do. */
-  declare origin?: string;
 
   constructor(code: string, message: string, details: SealwayErrorDetails = {}) {
     super(message, details);
-    const { blame = "peer", status, problem, field } = details;
-    Object.assign(this, { code, blame, status, problem, field });
+    const { stage = "call", status, problem, field } = details;
+    Object.assign(this, { code, stage, retryable: false, host: "", status, problem, field });
   }
 }
 
 /**
- * Checks something that the caller gave.
+ * Checks an option, or an argument of a call.
  *
- * @throws {SealwayError} `configuration`.
+ * @throws {SealwayError} `usage`.
  */
 export function wants(holds: unknown, what: string): asserts holds {
-  if (!holds) throw new SealwayError("configuration", what, { blame: "caller" });
+  if (!holds) throw new SealwayError("usage", what, { stage: "configuration" });
 }

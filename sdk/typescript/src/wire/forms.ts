@@ -13,7 +13,7 @@ export const SEALED_HEADER_LEN_MAX = 8192;
 export const TARGET_LEN_MAX = 8192;
 /** The longest problem that is read, in bytes. */
 export const PROBLEM_LEN_MAX = 65_536;
-/** How far a timestamp may be from the reader's clock, in milliseconds, unless configured. */
+/** Default of the largest difference between a timestamp and the reader's clock, in milliseconds. */
 export const WINDOW_MS = 300_000;
 /** The widest window of wire 3, in milliseconds either way, however it is configured: what is older no server takes. */
 export const WINDOW_MAX_MS = 300_000;
@@ -21,12 +21,12 @@ export const WINDOW_MAX_MS = 300_000;
 const SESSION_ID = /^[SA]-[0-9a-f]{32}$/;
 const CLIENT_ID = /^[\x20-\x7b\x7d\x7e]{1,256}$/;
 
-/** Whether a text is a session id. */
+/** True if a text is a session id. */
 export function isSessionId(text: string): boolean {
   return SESSION_ID.test(text);
 }
 
-/** Whether a text is a client id: 1 to 256 bytes of printable ASCII without the vertical bar. */
+/** True if a text is a client id: 1 to 256 bytes of printable ASCII without the vertical bar. */
 export function isClientId(text: string): boolean {
   return CLIENT_ID.test(text);
 }

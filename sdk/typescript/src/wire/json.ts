@@ -60,7 +60,7 @@ export function membersOf(value: unknown): Members | undefined {
     : undefined;
 }
 
-/** Whether a value is a whole number from 0 to `top`. */
+/** True if a value is a whole number from 0 to `top`. */
 export function isWhole(value: unknown, top: number): value is number {
   return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= top;
 }

@@ -19,7 +19,7 @@ export type Fetch = typeof globalThis extends { fetch: infer F }
   ? F
   : (input: string, init?: object) => Promise<object>;
 
-/** What of a `Storage` is needed. */
+/** The part of a `Storage` that the SDK uses. */
 export interface KeyValues {
   getItem(key: string): string | null;
   setItem(key: string, value: string): void;

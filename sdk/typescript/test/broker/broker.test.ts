@@ -162,7 +162,7 @@ describe("a broker", () => {
 });
 
 describe("a broker that is away", () => {
-  it("is told as such, not sent, and calls succeed again when it is back", async () => {
+  it("fails as such, not sent, and calls succeed again when it is back", async () => {
     const own = new BrokerFixture();
     const client = own.client({ deadlineMs: 20_000, retry: { attempts: 200, longestMs: 100 } });
     const early = await own
@@ -269,7 +269,7 @@ it("a breaker opens, lets one probe through, and a success of before it opened d
   expect(breaker.state(500)).toBe("closed");
 });
 
-it("a traceparent is told from what is none, and nothing of a key is in an error", async () => {
+it("a malformed traceparent is rejected, and nothing of a key is in an error", async () => {
   expect(isTraceParent(trace)).toBe(true);
   for (const bad of [
     "",
@@ -319,10 +319,12 @@ describe("sealway-broker", () => {
   });
 
   it("is asked by the program of the README", () => {
-    const readme = readFileSync(fileURLToPath(new URL("../../README.md", import.meta.url)), "utf8");
+    const readme = readFileSync(fileURLToPath(new URL("../../broker/README.md", import.meta.url)), "utf8");
     const program = /```js file=broker.js\n([\s\S]*?)```/.exec(readme)![1]!;
-    // Beside what is built, the package is found by its own name.
-    const path = fileURLToPath(new URL("../../dist/readme-broker.mjs", import.meta.url));
+    // Within the package, its own name leads to it.
+    const cwd = fileURLToPath(new URL("../../broker/", import.meta.url));
+    expect(spawnSync(process.execPath, ["../stage.mjs"], { cwd }).status).toBe(0);
+    const path = `${cwd}dist/readme-broker.mjs`;
     writeFileSync(path, program);
     try {
       const run = (...args: string[]) => spawnSync(process.execPath, [path, ...args], { encoding: "utf8" });

@@ -1,17 +1,17 @@
 /** What the test in a browser runs there. */
 import type { Provider } from "../../src/crypto/provider.js";
 import { createClient, memoryTrustStore } from "../../src/index.js";
+import { COMPAT } from "../vectors/compat.js";
 import { givenWebProvider } from "../vectors/given.js";
+import { NATIVE } from "../vectors/native.js";
 import { type Json, track } from "../vectors/scenario.js";
-import { SESSION } from "../vectors/session.js";
-import { SESSION3 } from "../vectors/session3.js";
 import { type Agreements, runAgreements } from "../vectors/wycheproof.js";
 
 const TYPES: Readonly<
   Record<string, Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>>>
 > = {
-  session: SESSION,
-  session3: SESSION3,
+  session: COMPAT,
+  session3: NATIVE,
 };
 
 async function vectors(folder: string): Promise<{ ran: Record<string, number>; faults: string[] }> {

@@ -129,7 +129,7 @@ function attempts(
   return { [our]: mine, [their]: other } as Told;
 }
 
-/** Told of the peer's refusal by the end of the connection alone: nothing says why to whoever was refused. */
+/** The end of the connection alone tells of the peer's refusal; it gives no reason. */
 const CUT = /^(attach|handshake) peer_closed$/;
 
 describe.concurrent.each(ROLES)(

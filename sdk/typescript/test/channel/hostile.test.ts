@@ -239,7 +239,7 @@ describe("without a relay", () => {
       (ws) => ws.close(1013, "replace rate limited"),
     ],
     ["a server that is gone at once", "closed", (ws) => ws.terminate()],
-  ])("%s is told by its code, and nothing hangs", async (_, code, misbehave) => {
+  ])("%s fails with its code, and nothing hangs", async (_, code, misbehave) => {
     next().then(misbehave);
     expect(await codeOf(connectDirect(info(0x100, url()), { handshakeTimeoutMs: 500 }))).toBe(code);
   });

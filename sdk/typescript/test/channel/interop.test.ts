@@ -235,7 +235,7 @@ describe("under a name at a control plane", () => {
     echo.close();
   });
 
-  it("what a control plane refuses is told by its code", async () => {
+  it("a refusal of a control plane has its code", async () => {
     const { controlGrants } = await import("../../src/channel/index.js");
     const from = (token: string, url = fixture.controlUrl) =>
       controlGrants({ url, name: "x", role: "server", token })().catch(

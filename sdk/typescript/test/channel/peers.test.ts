@@ -194,7 +194,7 @@ const HANDSHAKES: readonly [string, string, (peer: Peer, due: number) => void][]
 
 describe.each(SUITES)("suite %i:", (suite) => {
   describe.each(ROLES)("our %s", (role) => {
-    it.each(HANDSHAKES)("is told %s where a handshake is due: %s", async (_, code, play) => {
+    it.each(HANDSHAKES)("fails with %s where a handshake is due: %s", async (_, code, play) => {
       const { ours, peer } = await ends(role, suite, code === "timeout" ? 400 : undefined);
       if (role === "client") await peer.hear();
       play(peer, role === "server" ? 1 : 2);
@@ -202,7 +202,7 @@ describe.each(SUITES)("suite %i:", (suite) => {
       await peer.closed;
     });
 
-    it("is told noise, and an honest message of which one bit was changed", async () => {
+    it("rejects noise, and an honest message of which one bit was changed", async () => {
       const { ours, peer } = await ends(role, suite);
       if (role === "client") await peer.hear();
       peer.say(handshakeFrame("native", role === "server" ? 1 : 2, new Uint8Array(1300).fill(0x78)));

@@ -98,7 +98,7 @@ it("a writer waits for a reader that does not read, and a reset ends both sides"
   await client.close();
 });
 
-it("whoever waits is told why when the channel is over", async () => {
+it("a pending read fails with the reason when the channel ends", async () => {
   const { client, server } = await channels();
   const stream = await client.open(hello);
   const reading = stream.read();

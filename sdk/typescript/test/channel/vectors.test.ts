@@ -247,7 +247,7 @@ async function native(v: Scenario): Promise<void> {
     reader = reader === server ? client : server;
     frame.done();
   }
-  // What was sent last is the ping that proves the keys of whoever read the last message.
+  // What was sent last is the ping that proves the keys of the reader of the last message.
   expect((await reader.read(message!, expires)).isDone).toBe(true);
   const records = v.list("records");
   // The keys show in what they seal: the first record under each is opened with the key that the vector names.

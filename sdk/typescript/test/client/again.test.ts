@@ -21,12 +21,12 @@ const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 function client(): Client {
   const { url, identity } = service;
-  return createClient({ url, trust: { pins: [identity.id] }, suites: ["P256"], timeoutMs: 5000 });
+  return createClient({ url, trust: { pins: [identity.id] }, suites: ["P256"], headTimeoutMs: 5000 });
 }
 
 const order = async (made: Client, init: RequestInit = POST) => (await made.fetch("/order", init)).text();
 
-/** Runs with the steady clock, or the wall clock, moved on by what the function that is given is told. */
+/** Runs with the steady clock, or the wall clock, moved on by the argument of the given function. */
 async function withClocks(run: (move: (steadyMs: number, wallMs: number) => void) => Promise<void>) {
   const [steady, wall] = [performance.now.bind(performance), Date.now.bind(Date)];
   let [steadyBy, wallBy] = [0, 0];
@@ -77,7 +77,7 @@ describe("a genuine clock_skew", () => {
     expect(service.count(CALLS)).toBe(2);
   });
 
-  it("has no purchase sent again whose stamp is early: whoever kept it can show it later", async () => {
+  it("has no purchase sent again whose stamp is early: an attacker who kept it can show it later", async () => {
     const made = client();
     await made.connect();
     service.aheadMs = -2 * WINDOW;
@@ -158,7 +158,7 @@ describe("a session that is over", () => {
     expect(service.count(INITS)).toBe(3);
   });
 
-  it("does not take a newer one with it, when that is told late of an older one", async () => {
+  it("does not take a newer one with it, when the end of an older one is reported late", async () => {
     const made = client();
     await forget(made);
     let release: () => void = () => undefined;
@@ -184,7 +184,7 @@ describe("a session that is over", () => {
   });
 });
 
-describe("somebody who ends TLS, delivers a purchase and holds its answer until the session is lost", () => {
+describe("an attacker who ends TLS, delivers a purchase and holds its answer until the session is lost", () => {
   it.each([
     ["POST", 1],
     ["DELETE", 1],
@@ -227,7 +227,7 @@ class Middle {
       let told = await show();
       if (url === "/order" && this.shown === 0) {
         this.shown = 2;
-        // The service is started anew over a store in memory, or somebody revokes the session.
+        // The service is started anew over a store in memory, or an operator revokes the session.
         service.store.delete(String(request.headers["x-kid"]).slice("session:".length));
         const copy = await show();
         const signed = await service.expired(request, Date.now());

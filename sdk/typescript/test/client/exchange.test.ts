@@ -4,10 +4,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { sealFlow } from "../../src/client/flow.js";
 import type { Pace } from "../../src/client/transport.js";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import { createClient, type MetKeys, memoryTrustStore, SealwayError } from "../../src/index.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { initHashInput } from "../../src/session/three/message.js";
-import { FrameSealer } from "../../src/session/three/stream.js";
+import { createClient, type KnownKeys, memoryTrustStore, SealwayError } from "../../src/index.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { initHashInput } from "../../src/session/native/message.js";
+import { FrameSealer } from "../../src/session/native/stream.js";
 import { toBase64, toBase64Url } from "../../src/wire/base64.js";
 import { utf8 } from "../../src/wire/bytes.js";
 import { keySetOf, Service, Signer } from "./service.js";
@@ -34,7 +34,7 @@ type More = Partial<Parameters<typeof createClient>[0]>;
 function client(more: More = {}) {
   const { url, identity } = service;
   const trust = { pins: [identity.id] };
-  return createClient({ url, trust, suites: ["P256"], timeoutMs: 5000, ...more });
+  return createClient({ url, trust, suites: ["P256"], headTimeoutMs: 5000, ...more });
 }
 
 /** Whether the exchange of a request ended before it was answered, as its service sees it. */
@@ -102,7 +102,7 @@ describe("a body that flows", () => {
         else controller.enqueue(utf8("x"));
       },
     });
-    const answer = await client({ timeoutMs: 400 }).fetch("/stream", { method: "POST", body });
+    const answer = await client({ headTimeoutMs: 400 }).fetch("/stream", { method: "POST", body });
     expect(await answer.text()).toBe("6");
   });
 
@@ -110,7 +110,7 @@ describe("a body that flows", () => {
     service.serve = () => sleep(20_000).then(() => ({ status: 200, body: utf8("late") }));
     const body = new Blob(["all"]).stream();
     const begin = performance.now();
-    const call = client({ timeoutMs: 400 }).fetch("/stream", { method: "POST", body });
+    const call = client({ headTimeoutMs: 400 }).fetch("/stream", { method: "POST", body });
     await expect(call).rejects.toMatchObject({ code: "timeout" });
     expect(performance.now() - begin).toBeLessThan(5000);
   });
@@ -213,10 +213,10 @@ describe("trust by a root", () => {
   it("takes nothing that another root signed, and begins anew where another one is pinned", async () => {
     const [root, other] = [await Signer.make(), await Signer.make()];
     service.keySet = await keySetOf([service.identity], other, 7);
-    const kept = new Map<string, MetKeys>();
+    const kept = new Map<string, KnownKeys>();
     const store = {
       load: (origin: string) => kept.get(origin),
-      save: (origin: string, met: MetKeys) => void kept.set(origin, met),
+      save: (origin: string, met: KnownKeys) => void kept.set(origin, met),
     };
     const by = (key: Signer) => client({ trust: { root: toBase64(key.publicKey), store } }).fetch("/order");
     await expect(by(root)).rejects.toMatchObject({ code: "key_untrusted" });
@@ -298,14 +298,14 @@ it("a call to another origin is refused and not sent, in plain or sealed", async
     ]) {
       const error = await made.fetch(url).catch((caught) => caught);
       expect(error).toBeInstanceOf(SealwayError);
-      expect(error).toMatchObject({ code: "configuration", blame: "caller" });
+      expect(error).toMatchObject({ code: "usage", stage: "configuration" });
     }
     expect([...service.seen, ...other.seen]).toEqual([]);
-    const elsewhere = client({ serverUrl: other.url });
+    const elsewhere = client({ url: other.url, authorityUrl: service.url });
     await expect(elsewhere.fetch("/order")).rejects.toMatchObject({ code: "session_expired" });
     expect(service.seen).not.toContain("GET /order");
     expect(other.seen).toEqual(["GET /order", "GET /order"]);
-    await expect(elsewhere.fetch(`${service.url}/order`)).rejects.toMatchObject({ code: "configuration" });
+    await expect(elsewhere.fetch(`${service.url}/order`)).rejects.toMatchObject({ code: "usage" });
   } finally {
     other.stop();
   }

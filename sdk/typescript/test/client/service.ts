@@ -3,13 +3,13 @@ import * as crypto from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import type { Answering } from "../../src/server/body.js";
-import { Gate, MemoryStore, type OpenedCall } from "../../src/server/index.js";
-import { keyIdOf } from "../../src/session/three/key-set.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
-import type { InitRequest } from "../../src/session/three/message.js";
-import { acceptInit, admitInit } from "../../src/session/three/server-init.js";
-import { drawServerShareKeys } from "../../src/session/three/suite.js";
+import type { AnswerBody } from "../../src/server/body.js";
+import { Gate, MemoryStore, type OpenCall } from "../../src/server/index.js";
+import { keyIdOf } from "../../src/session/native/key-set.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
+import type { InitRequest } from "../../src/session/native/message.js";
+import { acceptInit, admitInit } from "../../src/session/native/server-init.js";
+import { drawServerShareKeys } from "../../src/session/native/suite.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 import { SealwayError } from "../../src/wire/error.js";
@@ -63,7 +63,7 @@ export async function keySetOf(keys: Signer[], root?: Signer, issuedMs = 1): Pro
 /** What an answer is made of, before it is sealed. */
 export interface Plain {
   readonly status: number;
-  readonly body: Answering;
+  readonly body: AnswerBody;
 }
 
 export class Service {
@@ -82,7 +82,7 @@ export class Service {
   /** Waits before a refusal goes out. */
   beforeRefusal: () => unknown = () => undefined;
   /** Serves a call that has opened. */
-  serve: (call: OpenedCall, request: IncomingMessage) => Promise<Plain> | Plain = () => ({
+  serve: (call: OpenCall, request: IncomingMessage) => Promise<Plain> | Plain = () => ({
     status: 200,
     body: utf8("served"),
   });
@@ -162,7 +162,7 @@ export class Service {
     return send(response, answer.status, answer.headers, answer.body);
   }
 
-  async #served(call: OpenedCall, request: IncomingMessage, method: string, target: string): Promise<Plain> {
+  async #served(call: OpenCall, request: IncomingMessage, method: string, target: string): Promise<Plain> {
     const id = call.caller.sessionId;
     if (target === `/v3/sessions/${id}/renew`) {
       const parts: Uint8Array[] = [];
@@ -234,7 +234,7 @@ async function send(
   response: ServerResponse,
   status: number,
   headers: [string, string][],
-  body: Answering,
+  body: AnswerBody,
 ): Promise<void> {
   response.writeHead(status, headers.flat());
   if (body === undefined || body instanceof Uint8Array) {

@@ -3,8 +3,8 @@ import * as crypto from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { Keyring, memoryTrustStore, storageTrustStore } from "../../src/client/trust.js";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import { keyIdOf } from "../../src/session/three/key-set.js";
-import type { InitAnswer } from "../../src/session/three/message.js";
+import { keyIdOf } from "../../src/session/native/key-set.js";
+import type { InitAnswer } from "../../src/session/native/message.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 import { fields } from "../../src/wire/fields.js";
@@ -198,7 +198,7 @@ describe("a keyring", () => {
       { root: "AAAA" },
       { pins: Array(17).fill("00".repeat(16)) },
     ]) {
-      await expect(Keyring.of(provider, trust, ORIGIN)).rejects.toMatchObject({ code: "configuration" });
+      await expect(Keyring.of(provider, trust, ORIGIN)).rejects.toMatchObject({ code: "usage" });
     }
   });
 });

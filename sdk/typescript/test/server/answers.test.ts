@@ -2,14 +2,14 @@
 import { EventEmitter } from "node:events";
 import type { ServerResponse } from "node:http";
 import { describe, expect, it } from "vitest";
-import { Gate, MemoryStore, type OpenedCall, type ServerOptions } from "../../src/server/index.js";
+import { Gate, MemoryStore, type OpenCall, type ServerOptions } from "../../src/server/index.js";
 import { sealResponse, send } from "../../src/server/node.js";
-import { incoming, sealing2, sealing3, stored } from "./sealing.js";
+import { incoming, sealing2, sealingNative, stored } from "./sealing.js";
 
-async function opened(wire: number, more: Partial<ServerOptions> = {}): Promise<OpenedCall> {
+async function opened(wire: number, more: Partial<ServerOptions> = {}): Promise<OpenCall> {
   const store = new MemoryStore();
   store.put(stored(wire, Date.now() + 600_000));
-  const request = incoming(await (wire === 3 ? sealing3 : sealing2)(Date.now()));
+  const request = incoming(await (wire === 3 ? sealingNative : sealing2)(Date.now()));
   const made = await new Gate({ store, ...more }).open(request);
   if (made.kind !== "opened") throw new Error("it was not opened");
   return made.call;
@@ -21,10 +21,10 @@ async function* parts(length: number, count: number) {
 
 describe("an answer of wire 2 over its bound", () => {
   it.each(["bytes", "a stream"])("is no answer: %s", async (how) => {
-    const call = await opened(2, { answerMax: 1000 });
+    const call = await opened(2, { answerMaxBytes: 1000 });
     const body = how === "bytes" ? new Uint8Array(1001) : parts(100, 11);
     expect((await call.seal(200, [], body)).status).toBe(502);
-    const within = await opened(2, { answerMax: 1000 });
+    const within = await opened(2, { answerMaxBytes: 1000 });
     expect((await within.seal(200, [], new Uint8Array(1000))).status).toBe(200);
   });
 });
@@ -33,7 +33,7 @@ it.each([
   [204, 6200, 502],
   [204, 5800, 204],
   [200, 6200, 200],
-])("an answer of status %s whose headers have %s bytes is told as %s", async (status, length, wanted) => {
+])("an answer of status %s whose headers have %s bytes becomes %s", async (status, length, wanted) => {
   const call = await opened(3);
   const answer = await call.seal(status, [["x-own", "x".repeat(length)]], undefined);
   expect(answer.status).toBe(wanted);
@@ -60,7 +60,7 @@ it("an answer of which only the first frame is taken ends its source", async () 
   expect(isEnded).toBe(true);
 });
 
-/** A response whose client takes a part only when it is told to, and may go. */
+/** A response whose client takes a part only on demand, and may go. */
 class Response extends EventEmitter {
   destroyed = false;
   statusCode = 200;

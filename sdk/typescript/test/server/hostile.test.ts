@@ -1,4 +1,4 @@
-/** What a peer, or whoever is on the path, may try with the middleware; no authority is needed. */
+/** Attacks of a peer, or of a man in the middle, on the middleware; no authority is needed. */
 import { createServer, request as httpRequest, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Readable } from "node:stream";
@@ -15,10 +15,10 @@ import {
   sealedFastify,
   sealedFetch,
 } from "../../src/server/index.js";
-import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
+import { beginRequest, openAnswer } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
 import { toBase64 } from "../../src/wire/base64.js";
 
 const ID = `S-${"0".repeat(32)}`;
@@ -31,12 +31,12 @@ const urls: Record<string, string> = {};
 const options: ServerOptions = {
   store,
   routes: [
-    { path: "/open/*", sealed: "optional" },
-    { path: "/orders", sealed: "required" },
-    { path: "/stream", sealed: "required" },
-    { path: "/broken", sealed: "required" },
-    { path: "/named", sealed: "required" },
-    { path: "/beside", sealed: "required" },
+    { path: "/open/*", mode: "optional" },
+    { path: "/orders", mode: "required" },
+    { path: "/stream", mode: "required" },
+    { path: "/broken", mode: "required" },
+    { path: "/named", mode: "required" },
+    { path: "/beside", mode: "required" },
   ],
 };
 

@@ -7,16 +7,16 @@ import fastify from "fastify";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import {
   Gate,
-  type Incoming,
+  type GateOutcome,
+  type GateRequest,
   MemoryStore,
-  type Opened,
   type SealedMessage,
   sealedExpress,
   sealedFastify,
   sealedFetch,
 } from "../../src/server/index.js";
 import { type Bytes, concat } from "../../src/wire/bytes.js";
-import { ID, incoming, type Sealed, sealing2, sealing3, stored } from "./sealing.js";
+import { ID, incoming, type Sealed, sealing2, sealingNative, stored } from "./sealing.js";
 
 const WINDOW_MS = 1000;
 const START_MS = Date.UTC(2030, 0, 1);
@@ -41,9 +41,9 @@ afterEach(async () => {
   closing = [];
 });
 
-async function sealed3(stampMs: number, parts?: string[], target?: string): Promise<Sealed> {
+async function sealedNative(stampMs: number, parts?: string[], target?: string): Promise<Sealed> {
   store.put(stored(3, START_MS + 600_000));
-  return sealing3(stampMs, parts, target);
+  return sealingNative(stampMs, parts, target);
 }
 
 async function sealed2(stampMs: number, target?: string): Promise<Sealed> {
@@ -52,7 +52,7 @@ async function sealed2(stampMs: number, target?: string): Promise<Sealed> {
 }
 
 /** A request whose body comes when it is let go; what happens in between is the test's. */
-function held({ headers, frames }: Sealed): { incoming: Incoming; asked: Promise<void>; release(): void } {
+function held({ headers, frames }: Sealed): { incoming: GateRequest; asked: Promise<void>; release(): void } {
   let release: () => void = () => undefined;
   const released = new Promise<void>((resolve) => {
     release = resolve;
@@ -69,7 +69,7 @@ function held({ headers, frames }: Sealed): { incoming: Incoming; asked: Promise
   return { incoming: { method: "POST", target: "/order", headers, body: body() }, asked, release };
 }
 
-async function outcome(opening: Promise<Opened>): Promise<unknown> {
+async function outcome(opening: Promise<GateOutcome>): Promise<unknown> {
   const opened = await opening;
   if (opened.kind !== "refused") return opened.kind;
   const text = new TextDecoder().decode(opened.answer.body as Uint8Array);
@@ -78,7 +78,7 @@ async function outcome(opening: Promise<Opened>): Promise<unknown> {
 }
 
 describe.each([
-  ["wire 3", sealed3, "clock_skew", "session_expired"],
+  ["wire 3", sealedNative, "clock_skew", "session_expired"],
   ["wire 2", sealed2, "CRYPTO_ERROR", "SESSION_EXPIRED"],
 ] as const)("%s, between the head of a request and its first frame", (_, seal, skew, over) => {
   it("time passes: a copy with a slow body is not served once the claim of the first is forgotten", async () => {
@@ -105,7 +105,7 @@ describe.each([
 
   it("the session expires: the request is not served", async () => {
     const sealed = await seal(START_MS + 900);
-    store.put(stored(seal === sealed3 ? 3 : 2, START_MS + 500));
+    store.put(stored(seal === sealedNative ? 3 : 2, START_MS + 500));
     const request = held(sealed);
     const opening = outcome(gate.open(request.incoming));
     await request.asked;
@@ -249,7 +249,7 @@ function sent(
 describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (kind) => {
   it.each(["revoked", "over"])("is cut within a second once its session is %s", async (how) => {
     vi.useRealTimers();
-    const request = await sealed3(Date.now());
+    const request = await sealedNative(Date.now());
     store.put(stored(3, Date.now() + 600_000));
     const port = await listening(kind);
     let text = "";
@@ -276,9 +276,9 @@ describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (k
 });
 
 describe.each(["express", "fastify"] as const)("a handler that works, with %s", (kind) => {
-  it.each(["revoked", "over"])("is told by its signal once its session is %s", async (how) => {
+  it.each(["revoked", "over"])("learns by its signal that its session is %s", async (how) => {
     vi.useRealTimers();
-    const request = await sealed3(Date.now(), ["{}"], "/wait");
+    const request = await sealedNative(Date.now(), ["{}"], "/wait");
     store.put(stored(3, Date.now() + 600_000));
     const work = waiting();
     const port = await listening(kind, work.run);
@@ -292,10 +292,10 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
     expect(await answer).toMatch(/^HTTP\/1.1 401 /);
   });
 
-  it.each([3, 2])("is told by its signal that its client is gone, on wire %s", async (wire) => {
+  it.each([3, 2])("learns by its signal that its client is gone, on wire %s", async (wire) => {
     vi.useRealTimers();
     const request =
-      wire === 3 ? await sealed3(Date.now(), ["{}"], "/wait") : await sealed2(Date.now(), "/wait");
+      wire === 3 ? await sealedNative(Date.now(), ["{}"], "/wait") : await sealed2(Date.now(), "/wait");
     store.put(stored(wire, Date.now() + 600_000));
     const work = waiting();
     const socket = sent(await listening(kind, work.run), "/wait", request, () => undefined);
@@ -308,9 +308,9 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
 describe.each(["express", "fastify"] as const)(
   "a client that is gone before a handler begins, with %s",
   (kind) => {
-    it("is told by the signal", async () => {
+    it("learns it by the signal", async () => {
       vi.useRealTimers();
-      const request = await sealed3(Date.now(), ["{}"], "/wait");
+      const request = await sealedNative(Date.now(), ["{}"], "/wait");
       store.put(stored(3, Date.now() + 600_000));
       let grant: () => void = () => undefined;
       const claim = store.claim.bind(store);
@@ -344,7 +344,7 @@ describe.each(["express", "fastify"] as const)(
 
 it("a signal tells nothing once its answer has gone", async () => {
   vi.useRealTimers();
-  const request = await sealed3(Date.now(), ["{}"], "/at-once");
+  const request = await sealedNative(Date.now(), ["{}"], "/at-once");
   store.put(stored(3, Date.now() + 600_000));
   const over = new Promise<AbortSignal | undefined>((resolve) => {
     const run = async (signal: AbortSignal | undefined) => {
@@ -358,7 +358,7 @@ it("a signal tells nothing once its answer has gone", async () => {
 
 it("a request whose body still comes is cut within a second once its session is revoked", async () => {
   vi.useRealTimers();
-  const { headers, frames } = await sealed3(Date.now(), ["one", "two"]);
+  const { headers, frames } = await sealedNative(Date.now(), ["one", "two"]);
   store.put(stored(3, Date.now() + 600_000));
   let wasWhole = false;
   let begin: () => void = () => undefined;
@@ -387,10 +387,10 @@ it("a request whose body still comes is cut within a second once its session is 
 });
 
 it.each(["revoked", "over", "gone"])(
-  "a handler of requests and answers is told by its signal: %s",
+  "a handler of requests and answers learns by its signal: %s",
   async (how) => {
     vi.useRealTimers();
-    const { headers, frames } = await sealed3(Date.now());
+    const { headers, frames } = await sealedNative(Date.now());
     store.put(stored(3, Date.now() + 600_000));
     const work = waiting();
     const handle = sealedFetch({ store, windowMs: WINDOW_MS }, async (request) => {
@@ -410,8 +410,8 @@ it.each(["revoked", "over", "gone"])(
   },
 );
 
-it("a handler of requests and answers is told of a client that was gone before", async () => {
-  const { headers, frames } = await sealed3(START_MS);
+it("a handler of requests and answers learns of a client that was gone before", async () => {
+  const { headers, frames } = await sealedNative(START_MS);
   const client = new AbortController();
   const claim = store.claim.bind(store);
   store.claim = (asked) => {
@@ -429,7 +429,7 @@ it("a handler of requests and answers is told of a client that was gone before",
 });
 
 it("a whole request whose session is revoked before its answer begins is answered by a refusal", async () => {
-  const { headers, frames } = await sealed3(START_MS);
+  const { headers, frames } = await sealedNative(START_MS);
   let begun = () => {};
   const hasBegun = new Promise<void>((resolve) => (begun = resolve));
   let release = () => {};
@@ -451,7 +451,7 @@ it("a whole request whose session is revoked before its answer begins is answere
 });
 
 it("a session ends at its own time while its store is away, and not before", async () => {
-  const sealed = [await sealed3(START_MS), await sealed3(START_MS)];
+  const sealed = [await sealedNative(START_MS), await sealedNative(START_MS)];
   store.put(stored(3, START_MS + 500));
   const calls = [];
   for (const each of sealed) {

@@ -6,7 +6,7 @@ import fastify from "fastify";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createClient, type Wire } from "../../src/index.js";
 import {
-  authorityStore,
+  AuthorityStore,
   type SealedMessage,
   type ServerOptions,
   sealedCaller,
@@ -23,13 +23,13 @@ const closing: (() => unknown)[] = [];
 
 function options(): ServerOptions {
   return {
-    store: authorityStore({ url: sealway.url, secret: sealway.secret }),
+    store: new AuthorityStore({ url: sealway.url, secret: sealway.secret }),
     routes: [
-      { path: "/echo", sealed: "required", bodyMax: 200_000 },
-      { path: "/both", sealed: "optional" },
-      { path: "/status/*", sealed: "required" },
+      { path: "/echo", mode: "required", bodyMaxBytes: 200_000 },
+      { path: "/both", mode: "optional" },
+      { path: "/status/*", mode: "required" },
     ],
-    onRefused: ({ code }) => refusals.push(code),
+    onRefusal: ({ code }) => refusals.push(code),
   };
 }
 
@@ -128,10 +128,18 @@ afterAll(async () => {
   await sealway?.stop();
 });
 
-function client(serverUrl = "", wire: Wire = 3, send: typeof fetch = routed) {
+function client(serviceUrl = "", wire: Wire = 3, send: typeof fetch = routed) {
   const trust = { pins: wire === 3 ? [sealway.pin] : [] };
   const { url } = sealway;
-  return createClient({ url, serverUrl, trust, wire, clientId: "tester", fetch: send, suites: ["P256"] });
+  return createClient({
+    url: serviceUrl,
+    authorityUrl: url,
+    trust,
+    wire,
+    clientId: "tester",
+    fetch: send,
+    suites: ["P256"],
+  });
 }
 
 describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
@@ -184,7 +192,7 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
   });
 
   it("passes a plain request where that is allowed, without what it claims, and refuses it elsewhere", async () => {
-    const claimed = { "X-Sealway-Client-Id": "somebody", "Content-Type": "application/json" };
+    const claimed = { "X-Sealway-Client-Id": "impostor", "Content-Type": "application/json" };
     const plain = await routed(at("/both"), { method: "POST", headers: claimed, body: "{}" });
     expect(await plain.json()).toMatchObject({ wire: null, client: null });
     const refused = await routed(at("/echo"), { method: "POST", headers: claimed, body: "{}" });

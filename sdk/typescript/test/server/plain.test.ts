@@ -98,8 +98,8 @@ async function asking(kind: string, options: ServerOptions): Promise<Ask> {
 
 describe.each(["express", "fastify", "fetch"])("on plain routes, %s", (kind) => {
   const routes = [
-    { path: "/off", sealed: "off" },
-    { path: "/both", sealed: "optional" },
+    { path: "/off", mode: "off" },
+    { path: "/both", mode: "optional" },
   ] as const;
 
   it.each(["/off", "/both"])(

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Cluster } from "ioredis";
 import { describe, expect, it } from "vitest";
-import { ioRedis, type RedisConnection, redisStore } from "../../src/server/redis/index.js";
+import { ioRedis, type RedisConnection, RedisStore } from "../../src/server/redis/index.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
 
 const KEK = Buffer.alloc(32, 1).toString("base64");
 
-/** A Redis in which an epoch is in force, and whose script answers as it is told. */
+/** A Redis in which an epoch is in force, and whose script gives the answers of the test. */
 function redisThat(answers: (isClaim: boolean) => [string, number, number]) {
   const reconnects: (() => void)[] = [];
   let calls = 0;
@@ -28,7 +28,7 @@ function redisThat(answers: (isClaim: boolean) => [string, number, number]) {
   const reconnect = () => {
     for (const run of reconnects) run();
   };
-  return { store: redisStore({ redis, kek: `k ${KEK}` }), reconnect, calls: () => calls };
+  return { store: new RedisStore({ redis, kek: `k ${KEK}` }), reconnect, calls: () => calls };
 }
 
 const claim = (stampMs: number) => ({ key: Buffer.alloc(16), sealed: true, stampMs });
@@ -62,7 +62,7 @@ describe("a claim in Redis", () => {
 
   it("is not made in a cluster, in which it would be in another place than the gateways look", () => {
     const cluster = new Cluster([{ host: "127.0.0.1", port: 1 }], { lazyConnect: true });
-    expect(() => ioRedis(cluster)).toThrow(expect.objectContaining({ code: "configuration" }));
+    expect(() => ioRedis(cluster)).toThrow(expect.objectContaining({ code: "usage" }));
     cluster.disconnect();
   });
 });
@@ -81,7 +81,7 @@ describe("key-encryption keys", () => {
             return error as Error;
           }
         })();
-        expect(thrown).toMatchObject({ code: "configuration" });
+        expect(thrown).toMatchObject({ code: "usage" });
         expect(String(thrown)).toContain(`${file}:4:`);
         expect(String(thrown)).not.toMatch(/SECRET|AQEB/);
       }

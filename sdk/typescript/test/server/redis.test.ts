@@ -13,7 +13,7 @@ import { createClient as createRedis } from "redis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Client, createClient } from "../../src/index.js";
 import { sealedExpress } from "../../src/server/index.js";
-import { ioRedis, nodeRedis, type RedisOptions, redisStore } from "../../src/server/redis/index.js";
+import { ioRedis, nodeRedis, type RedisOptions, RedisStore } from "../../src/server/redis/index.js";
 import { scriptOf } from "../../src/server/redis/script.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
 import { type Running, startSealway, stopped } from "../sealway.js";
@@ -59,7 +59,7 @@ async function freePort(): Promise<number> {
 }
 
 const store = (more: Partial<RedisOptions> = {}) =>
-  redisStore({ redis: nodeRedis(redis), kekFile: join(folder, "keks"), ...more });
+  new RedisStore({ redis: nodeRedis(redis), kekFile: join(folder, "keks"), ...more });
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "sealway-redis-"));
@@ -93,7 +93,7 @@ afterAll(async () => {
 /** A message as it was sent. */
 type Sent = Pick<RequestInit, "method" | "headers" | "body">;
 
-function client(serverUrl: string): { made: Client; sent: Sent[] } {
+function client(url: string): { made: Client; sent: Sent[] } {
   const sent: Sent[] = [];
   const spy: typeof fetch = (input, init = {}) => {
     if (String(input).includes("/transaction/")) {
@@ -104,8 +104,8 @@ function client(serverUrl: string): { made: Client; sent: Sent[] } {
   };
   const trust = { pins: [sealway.pin] };
   const made = createClient({
-    url: sealway.url,
-    serverUrl,
+    url,
+    authorityUrl: sealway.url,
     trust,
     clientId: "tester",
     suites: ["P256"],
@@ -143,7 +143,7 @@ describe("the store over Redis", () => {
 
   it("serves wires 1 and 2 too", async () => {
     for (const wire of [1, 2] as const) {
-      const made = createClient({ url: sealway.url, serverUrl: serviceUrl, trust: { pins: [] }, wire });
+      const made = createClient({ url: serviceUrl, authorityUrl: sealway.url, trust: { pins: [] }, wire });
       expect((await buy(made)).status).toBe(200);
     }
   });
@@ -236,8 +236,7 @@ describe("the store over Redis", () => {
       { timeoutMs: 1.5 },
       { kek: "a AAAA", kekFile: undefined },
     ] as never[];
-    for (const more of wrong)
-      expect(() => store(more)).toThrow(expect.objectContaining({ code: "configuration" }));
+    for (const more of wrong) expect(() => store(more)).toThrow(expect.objectContaining({ code: "usage" }));
   });
 
   it("runs the script of the spec", () => {

@@ -6,11 +6,15 @@ import fastify from "fastify";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { nodeProvider as provider } from "../../src/crypto/node.js";
 import { MemoryStore, type ServerOptions, sealedExpress, sealedFastify } from "../../src/server/index.js";
-import { type OldSession, openOldAnswer, sealOldRequest } from "../../src/session/old/client.js";
-import { beginRequest, openAnswer, type PendingCall } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
+import {
+  type CompatClientSession,
+  openCompatAnswer,
+  sealCompatRequest,
+} from "../../src/session/compat/client.js";
+import { beginRequest, openAnswer, type PendingCall } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 
 const ID = `S-${"1".repeat(32)}`;
@@ -27,7 +31,7 @@ const options = (trustForwarded: boolean): ServerOptions => ({
   // Wider than wire 3 takes it.
   windowMs: 3_600_000,
   store,
-  routes: [{ path: "/*", sealed: "required", bodyMax: BODY_MAX }],
+  routes: [{ path: "/*", mode: "required", bodyMaxBytes: BODY_MAX }],
   bodyTimeoutMs: 300,
   trustForwarded,
 });
@@ -158,9 +162,23 @@ async function sealedOn2(kind: string, stampMs: number) {
   const expiresMs = Date.now() + 600_000;
   store.put({ ...more, id, wire: 2, expiresMs, key });
   const aead = await provider.aeadKey(key);
-  const own: OldSession = { wire: 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
+  const own: CompatClientSession = {
+    wire: 2,
+    id,
+    clientId: "tester",
+    expiresInSec: 600,
+    expiresMs,
+    key: aead,
+  };
   const nonce = `${kind}-${Buffer.from(provider.random(12)).toString("hex")}`;
-  const call = await sealOldRequest(own, "/order", utf8("{}"), String(stampMs), nonce, provider.random(12));
+  const call = await sealCompatRequest(
+    own,
+    "/order",
+    utf8("{}"),
+    String(stampMs),
+    nonce,
+    provider.random(12),
+  );
   const headers: Headers = [...call.headers, ["Content-Type", call.contentType]];
   return { own, headers, body: call.body };
 }
@@ -239,7 +257,7 @@ describe("who says where a request came from", () => {
     expect(seen).toMatchObject({ "x-own": "yes", via: "1.1 proxy" });
   });
 
-  it("is the one in front, where that is trusted, and never whoever sealed", async () => {
+  it("is the one in front, where that is trusted, and never the sealed one", async () => {
     const seen = await seenOn3("trusting");
     for (const [name, value] of OF_ORIGIN) expect(seen[name.toLowerCase()]).toBe(value);
   });
@@ -251,7 +269,15 @@ describe("who says where a request came from", () => {
     const { own, headers, body } = await sealedOn2(kind, Date.now());
     const answer = await post(kind, [...headers, ...OF_ORIGIN, ["X_Forwarded_For", "192.0.2.1"]], body);
     expect(answer.status).toBe(200);
-    const opened = await openOldAnswer(own, "/order", 200, answer.headers, answer.bytes, Date.now(), 300_000);
+    const opened = await openCompatAnswer(
+      own,
+      "/order",
+      200,
+      answer.headers,
+      answer.bytes,
+      Date.now(),
+      300_000,
+    );
     const seen = Object.keys(JSON.parse(new TextDecoder().decode(opened)));
     expect(seen.filter((name) => names.includes(name)).sort()).toEqual(wanted);
     // The one in front does not know this spelling, and would pass on whatever a client says there.

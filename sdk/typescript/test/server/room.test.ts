@@ -14,12 +14,12 @@ import {
   sealedFetch,
 } from "../../src/server/index.js";
 import { clientOf, Room } from "../../src/server/room.js";
-import { sealOldRequest } from "../../src/session/old/client.js";
-import { beginRequest } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
-import { FrameOpener, sealAll } from "../../src/session/three/stream.js";
+import { sealCompatRequest } from "../../src/session/compat/client.js";
+import { beginRequest } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
+import { FrameOpener, sealAll } from "../../src/session/native/stream.js";
 import { concat, utf8 } from "../../src/wire/bytes.js";
 
 const MIB = 1024 * 1024;
@@ -36,7 +36,7 @@ afterEach(async () => {
   closing = [];
 });
 
-interface Served {
+interface TestServer {
   readonly kind: "express" | "fastify";
   readonly port: number;
   readonly room: Room;
@@ -44,11 +44,11 @@ interface Served {
 }
 
 /** A server whose handlers read what they are sent. /throws does not; /early answers before it has. */
-async function listening(kind: "express" | "fastify", more: Partial<ServerOptions>): Promise<Served> {
+async function listening(kind: "express" | "fastify", more: Partial<ServerOptions>): Promise<TestServer> {
   const store = new MemoryStore();
   for (const wire of [1, 2, 3]) store.put({ ...whole, id: idOf(wire), wire });
   const refused: string[] = [];
-  const options: ServerOptions = { store, onRefused: ({ code }) => refused.push(code), ...more };
+  const options: ServerOptions = { store, onRefusal: ({ code }) => refused.push(code), ...more };
   let room: Room | undefined;
   // The room is nobody's to reach but the gate's: it is noted where a request begins.
   vi.spyOn(Room.prototype, "holding").mockImplementation(function (this: Room, remote) {
@@ -126,7 +126,13 @@ class Late {
     closing.push(() => socket.destroy());
   }
 
-  static async begin(served: Served, wire: number, length: number, address = "127.0.0.1", target = "/order") {
+  static async begin(
+    served: TestServer,
+    wire: number,
+    length: number,
+    address = "127.0.0.1",
+    target = "/order",
+  ) {
     const { headers, body } = await sealed(wire, length, target);
     const socket = connect({ port: served.port, host: "127.0.0.1", localAddress: address });
     const head = [...headers, ["Host", "a"], ["Connection", "close"], ["Content-Length", `${body.length}`]];
@@ -135,7 +141,7 @@ class Late {
   }
 
   /** Sends all but so many bytes, and waits until the service holds them. */
-  async allBut({ room }: Served, left: number): Promise<void> {
+  async allBut({ room }: TestServer, left: number): Promise<void> {
     const sent = this.body.subarray(0, -left);
     const before = room.taken;
     this.socket.write(sent);
@@ -170,7 +176,7 @@ async function sealed(wire: number, length: number, target: string) {
   const own = { wire: wire as 1 | 2, id, clientId: "tester", expiresInSec: 600, expiresMs, key: aead };
   const nonce = Buffer.from(provider.random(12)).toString("hex");
   const text = utf8(`"${"x".repeat(length)}"`);
-  const call = await sealOldRequest(own, target, text, String(Date.now()), nonce, provider.random(12));
+  const call = await sealCompatRequest(own, target, text, String(Date.now()), nonce, provider.random(12));
   const headers: [string, string][] = [...call.headers, ["Content-Type", call.contentType]];
   return { headers, body: Uint8Array.from(call.body) };
 }
@@ -182,7 +188,7 @@ const PROBLEM = {
   code: "store_unavailable",
 };
 
-async function isRefused(served: Served, wire: number, request: Late): Promise<void> {
+async function isRefused(served: TestServer, wire: number, request: Late): Promise<void> {
   const [status, text] = await request.finish();
   expect([status, JSON.parse(text)]).toEqual([503, wire === 3 ? PROBLEM : { error: "SERVICE_UNAVAILABLE" }]);
   expect(served.refused.pop()).toBe("no_room");
@@ -196,8 +202,8 @@ async function isServed(request: Late): Promise<void> {
 function ofTwo(kind: string, wire: number): { length: number; more: Partial<ServerOptions> } {
   // Express holds all of a body, and a route that no rule names takes 1 MiB.
   if (wire !== 3 || kind === "express")
-    return { length: wire === 1 ? 200_000 : 400_000, more: { bufferedBytesMax: 2 * MIB } };
-  return { length: 60_000, more: { bufferedBytesMax: MIB, wires: [3] } };
+    return { length: wire === 1 ? 200_000 : 400_000, more: { bufferedMaxBytes: 2 * MIB } };
+  return { length: 60_000, more: { bufferedMaxBytes: MIB, wires: [3] } };
 }
 
 describe.each(["express", "fastify"] as const)("with %s", (kind) => {
@@ -303,14 +309,14 @@ it("what came behind the first frame is given back when a handler answers withou
 });
 
 it("a body longer than the room is too long, where it is held whole", async () => {
-  const routes = [{ path: "/*", sealed: "required", bodyMax: 4 * MIB }] as const;
+  const routes = [{ path: "/*", mode: "required", bodyMaxBytes: 4 * MIB }] as const;
   for (const [kind, wire, status] of [
     ["express", 2, 413],
     ["express", 3, 413],
     ["fastify", 2, 413],
     ["fastify", 3, 200],
   ] as const) {
-    const served = await listening(kind, { bufferedBytesMax: MIB, routes });
+    const served = await listening(kind, { bufferedMaxBytes: MIB, routes });
     const request = await Late.begin(served, wire, MIB + 1);
     expect([kind, wire, (await request.finish())[0]]).toEqual([kind, wire, status]);
     await holds(served.room, 0);
@@ -355,16 +361,16 @@ it("a frame that comes in single bytes is gathered, and takes no more room than 
 });
 
 describe("an address's share", () => {
-  const route = { path: "/*", sealed: "required" } as const;
+  const route = { path: "/*", mode: "required" } as const;
 
   it.each<[Partial<ServerOptions>, boolean, number]>([
     [{}, false, 4 * MIB],
-    [{ bufferedBytesMax: MIB }, false, MIB],
-    [{ bufferedBytesMax: MIB, wires: [3] }, false, 128 * 1024],
-    [{ bufferedBytesMax: MIB, wires: [3] }, true, MIB],
-    [{ routes: [{ ...route, bodyMax: 9 * MIB }] }, false, 9 * MIB],
-    [{ routes: [{ ...route, bodyMax: 9 * MIB }], wires: [3] }, false, 4 * MIB],
-    [{ routes: [{ ...route, bodyMax: 2 ** 40 }] }, false, 64 * MIB],
+    [{ bufferedMaxBytes: MIB }, false, MIB],
+    [{ bufferedMaxBytes: MIB, wires: [3] }, false, 128 * 1024],
+    [{ bufferedMaxBytes: MIB, wires: [3] }, true, MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }] }, false, 9 * MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }], wires: [3] }, false, 4 * MIB],
+    [{ routes: [{ ...route, bodyMaxBytes: 2 ** 40 }] }, false, 64 * MIB],
   ])("is a sixteenth, or the longest body that is held whole: %j, %s", async (more, holdsWhole, share) => {
     const spied = vi.spyOn(Room.prototype, "holding");
     const gate = new Gate({ store: new MemoryStore(), ...more }, holdsWhole);
@@ -387,7 +393,7 @@ describe("an address's share", () => {
 it.each([null, -1, 0, MIB - 1, 1.5 * MIB + 0.5, Number.NaN, Number.POSITIVE_INFINITY, "1", {}])(
   "an option that is wrong is named: %s",
   (wrong) => {
-    const make = () => sealedExpress({ store: new MemoryStore(), bufferedBytesMax: wrong as never });
-    expect(make).toThrow(/bufferedBytesMax is .*: give a whole number from 1048576 up, or leave it out/);
+    const make = () => sealedExpress({ store: new MemoryStore(), bufferedMaxBytes: wrong as never });
+    expect(make).toThrow(/bufferedMaxBytes is .*: give a whole number from 1048576 up, or leave it out/);
   },
 );

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { Gate, MemoryStore, type Route } from "../../src/server/index.js";
 
-type Named = { readonly exact?: string; readonly prefix?: string; readonly sealed: Route["sealed"] };
+type Named = { readonly exact?: string; readonly prefix?: string; readonly sealed: Route["mode"] };
 type Vector = { readonly name: string; readonly rules: readonly Named[] } & (
   | { readonly type: "routes"; readonly cases: readonly { target: string; decision: string }[] }
   | { readonly type: "routes-rejected"; readonly rule: number; readonly reason: "path" | "unreachable" }
@@ -16,9 +16,9 @@ const all = readdirSync(FOLDER).map(
 const sets = all.flatMap((each) => (each.type === "routes" ? [each] : []));
 const rejected = all.flatMap((each) => (each.type === "routes-rejected" ? [each] : []));
 
-const gateOf = (rules: readonly Named[], onRefused?: (refused: { code: string }) => void) => {
-  const routes = rules.map(({ exact, prefix, sealed }) => ({ path: exact ?? `${prefix}*`, sealed }));
-  return new Gate({ store: new MemoryStore(), routes, ...(onRefused && { onRefused }) });
+const gateOf = (rules: readonly Named[], onRefusal?: (refused: { code: string }) => void) => {
+  const routes = rules.map(({ exact, prefix, sealed }) => ({ path: exact ?? `${prefix}*`, mode: sealed }));
+  return new Gate({ store: new MemoryStore(), routes, ...(onRefusal && { onRefusal }) });
 };
 
 /** From what is done with a plain request, and with one that carries a header of a seal. */

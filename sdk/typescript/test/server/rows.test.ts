@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, it } from "vitest";
-import { redisStore } from "../../src/server/redis/index.js";
+import { RedisStore } from "../../src/server/redis/index.js";
 import { Keks, openValue } from "../../src/server/redis/value.js";
 import { runFolder } from "../vectors/folder.js";
 import { type Json, same } from "../vectors/scenario.js";
@@ -35,7 +35,7 @@ async function row(_: unknown, s: Json): Promise<void> {
   for (const member of ["kek_id", "iv_hex", "aad_hex"]) s[member];
 }
 
-async function rowOld(_: unknown, s: Json): Promise<void> {
+async function rowCompat(_: unknown, s: Json): Promise<void> {
   const [id, value, keks] = [s["session_id"], bytes(s["value_hex"]), keksOf(s["keks"])];
   same("by default", await openValue(id, value, keks), undefined);
   await sameSession(openValue(id, value, keks, s["accept_until_ms"]), s["session"]);
@@ -51,7 +51,7 @@ async function rowRefused(_: unknown, s: Json): Promise<void> {
   same("refusal", opened, s["reason"] === "unauthenticated" ? undefined : "store_unavailable");
 }
 
-runFolder("store", { row, "row-old": rowOld, "row-refused": rowRefused });
+runFolder("store", { row, "row-old": rowCompat, "row-refused": rowRefused });
 
 it("a session is revoked by the first one of its chain of renewals, and by no absence of that", async () => {
   const vector = JSON.parse(readFileSync(`${FOLDER}row-wire3-full.json`, "utf8")) as Json;
@@ -67,7 +67,7 @@ it("a session is revoked by the first one of its chain of renewals, and by no ab
       command: async (_: string, key: unknown) => rows.get(String(key)) ?? null,
       onConnect: () => undefined,
     };
-    const found = await redisStore({ redis, kek: linesOf(vector["keks"]) }).get(id);
+    const found = await new RedisStore({ redis, kek: linesOf(vector["keks"]) }).get(id);
     expect(found?.subject).toBe(isLive ? "alice" : undefined);
   }
 });

@@ -1,11 +1,11 @@
 /** Sealed requests of one session, for servers in this process. */
 import { nodeProvider as provider } from "../../src/crypto/node.js";
-import type { Incoming, StoredSession } from "../../src/server/index.js";
-import { sealOldRequest } from "../../src/session/old/client.js";
-import { beginRequest, type PendingCall } from "../../src/session/three/client-call.js";
-import type { ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { SessionKeys } from "../../src/session/three/keys.js";
+import type { GateRequest, StoredSession } from "../../src/server/index.js";
+import { sealCompatRequest } from "../../src/session/compat/client.js";
+import { beginRequest, type PendingCall } from "../../src/session/native/client-call.js";
+import type { ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { SessionKeys } from "../../src/session/native/keys.js";
 import { type Bytes, concat, utf8 } from "../../src/wire/bytes.js";
 
 export const ID = `S-${"3".repeat(32)}`;
@@ -34,7 +34,7 @@ export interface Sealed {
 }
 
 /** A request of wire 3, a frame for each of `parts`. */
-export async function sealing3(
+export async function sealingNative(
   stampMs: number,
   parts: readonly string[] = ["{}"],
   target = "/order",
@@ -57,7 +57,7 @@ async function whole(wire: 1 | 2, id: string, stampMs: number, target: string, b
   const aead = await provider.aeadKey(key);
   const own = { wire, id, clientId: "tester", expiresInSec: 600, expiresMs: 0, key: aead };
   const nonce = Buffer.from(provider.random(12)).toString("hex");
-  const call = await sealOldRequest(own, target, body, String(stampMs), nonce, provider.random(12));
+  const call = await sealCompatRequest(own, target, body, String(stampMs), nonce, provider.random(12));
   const headers: [string, string][] = [...call.headers, ["Content-Type", call.contentType]];
   return { headers, frames: [Uint8Array.from(call.body)] };
 }
@@ -73,7 +73,7 @@ export function sealing1(id: string, stampMs: number, target: string, length: nu
 }
 
 /** A request as a gate takes it. */
-export function incoming({ headers, frames }: Sealed, target = "/order"): Incoming {
+export function incoming({ headers, frames }: Sealed, target = "/order"): GateRequest {
   async function* body() {
     yield* frames;
   }

@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { authorityStore, Gate, MemoryStore, type SessionStore } from "../../src/server/index.js";
+import { AuthorityStore, Gate, MemoryStore, type SessionStore } from "../../src/server/index.js";
 import { toBase64 } from "../../src/wire/base64.js";
 
 const SECRET = "a-secret-that-nobody-may-see";
@@ -39,7 +39,7 @@ afterAll(() => {
   server?.close();
 });
 
-const store = (timeoutMs = 5000): SessionStore => authorityStore({ url, secret: SECRET, timeoutMs });
+const store = (timeoutMs = 5000): SessionStore => new AuthorityStore({ url, secret: SECRET, timeoutMs });
 const claim = { key: new Uint8Array(16), sealed: true, stampMs: 1 };
 const key = "00".repeat(16);
 
@@ -64,7 +64,7 @@ describe("the store that asks an authority", () => {
 
   it.each([
     ["another id", 200, { ...SESSION, id: `S-${"cd".repeat(16)}` }, undefined],
-    ["404 of somebody else", 404, { error: "NOT_FOUND" }, undefined],
+    ["404 of another service", 404, { error: "NOT_FOUND" }, undefined],
     ["no JSON", 200, "<html>", "text/html"],
     ["a short key", 200, { ...SESSION, key: "AAAA" }, undefined],
     ["too much", 200, { ...SESSION, more: "x".repeat(70_000) }, undefined],
@@ -105,8 +105,8 @@ describe("the store that asks an authority", () => {
   });
 
   it("takes no authority that keys would travel to in the clear, and no short secret", () => {
-    expect(() => authorityStore({ url: "http://example.test", secret: SECRET })).toThrow("https");
-    expect(() => authorityStore({ url, secret: "short" })).toThrow("secret");
+    expect(() => new AuthorityStore({ url: "http://example.test", secret: SECRET })).toThrow("https");
+    expect(() => new AuthorityStore({ url, secret: "short" })).toThrow("secret");
   });
 });
 
@@ -116,7 +116,7 @@ describe("the gate", () => {
     ["X-Kid", `session:${ID}`],
     ["X-Idempotency-Key", `${Date.now()}.0123456789abcdef`],
   ];
-  const routes = [{ path: "/", sealed: "required" as const }];
+  const routes = [{ path: "/", mode: "required" as const }];
   const status = async (gate: Gate, more: Partial<Parameters<Gate["open"]>[0]> = {}) => {
     const opened = await gate.open({ method: "POST", target: "/", headers, body: undefined, ...more });
     return opened.kind === "refused" ? [opened.answer.status, inspect(opened.answer.headers)] : opened.kind;
@@ -136,7 +136,7 @@ describe("the gate", () => {
       store: made,
       routes,
       wires: [2, 3],
-      onRefused: ({ code }) => refused.push(code),
+      onRefusal: ({ code }) => refused.push(code),
     });
     expect((await status(gate))[0]).toBe(401);
     expect((await status(gate, { method: "TRACE" }))[0]).toBe(405);
@@ -162,7 +162,7 @@ describe("the gate", () => {
   });
 
   it("seals every path but those that a route names, however they are spelt", async () => {
-    const plain = ["/health", "/public/*"].map((path) => ({ path, sealed: "off" as const }));
+    const plain = ["/health", "/public/*"].map((path) => ({ path, mode: "off" as const }));
     const gate = new Gate({ store: new MemoryStore(), routes: plain });
     const of = async (target: string) => {
       const opened = await gate.open({ method: "POST", target, headers: [], body: undefined });

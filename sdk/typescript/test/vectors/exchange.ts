@@ -3,7 +3,7 @@ import type { Provider } from "../../src/crypto/provider.js";
 import type { SessionRecord } from "../../src/exchange/exchange.js";
 import { Exchange } from "../../src/exchange/exchange.js";
 import type { Piece } from "../../src/exchange/stream.js";
-import type { RequestLine } from "../../src/session/three/call.js";
+import type { RequestLine } from "../../src/session/native/call.js";
 import type { Bytes } from "../../src/wire/bytes.js";
 import type { HeaderList } from "../../src/wire/headers.js";
 

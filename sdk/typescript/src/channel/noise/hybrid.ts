@@ -7,10 +7,10 @@ import type { HandshakeRandoms } from "../settings.js";
 
 const PUBLIC_LENGTH = 1184;
 const CIPHERTEXT_LENGTH = 1088;
-/** Where the encapsulation key stands in an expanded private key (FIPS 203). */
+/** Offset of the encapsulation key in an expanded private key (FIPS 203). */
 const PUBLIC_AT = 1152;
 
-/** Which pre-shared key it is. */
+/** Kind of the pre-shared key. */
 export const PSK_PLACE = 2;
 
 /** The client's pair for one channel. */

@@ -29,7 +29,7 @@ const PATTERNS: Readonly<Record<string, { before: readonly ("cs" | "ss")[]; mess
     XX: { before: [], messages: [["e"], ["e", "ee", "s", "es"], ["s", "se"]] },
   };
 
-/** What one side brings. */
+/** Keys of one side. */
 export interface NoiseInputs {
   /** The protocol's name: `Noise_XXpsk3_25519_AESGCM_SHA256`. */
   readonly name: string;

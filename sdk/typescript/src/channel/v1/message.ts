@@ -26,7 +26,7 @@ export interface Resp {
   readonly serverFeatures: number;
 }
 
-/** What proves the client. */
+/** The proof of the client. */
 export interface Ack {
   readonly handshakeId: string;
   readonly timestampS: number;

@@ -4,7 +4,7 @@ import { expand, hmac256, sha256 } from "../hash.js";
 
 const LABEL = "flowersec-e2ee-v1";
 
-/** What both ends have said. */
+/** The messages of both ends. */
 export interface Transcript {
   readonly suite: number;
   readonly clientFeatures: number;
@@ -34,7 +34,7 @@ export function transcriptHash(of: Transcript): Bytes {
   );
 }
 
-/** What proves the client, at its own time in seconds. */
+/** Computes the proof of the client, at its own time in seconds. */
 export function authTag(psk: Bytes, transcript: Bytes, timestampS: number): Bytes {
   return hmac256(psk, transcript, uint(timestampS, 8));
 }

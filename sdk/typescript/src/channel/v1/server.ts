@@ -20,8 +20,8 @@ import {
 import { V1Opener, V1Sealer } from "./record.js";
 import { authTag, directions, transcriptHash } from "./schedule.js";
 
-/** What a server that awaits Ack holds: all of it is this connection's alone. */
-interface Asked {
+/** State of a server that waits for Ack; it belongs to this connection alone. */
+interface InitState {
   readonly pair: KeyPair;
   readonly clientPublic: Bytes;
   readonly transcript: Bytes;
@@ -35,7 +35,7 @@ export class V1Server implements Steps {
   readonly #settings: ChannelSettings;
   readonly #suite: V1Suite;
   readonly #randoms: HandshakeRandoms;
-  #asked: Asked | undefined;
+  #asked: InitState | undefined;
   #records: { readonly sealer: Sealer; readonly opener: Opener } | undefined;
 
   constructor(settings: ChannelSettings, suite: V1Suite, randoms: HandshakeRandoms) {
@@ -65,7 +65,7 @@ export class V1Server implements Steps {
   }
 
   // SPEC channel.md#v1-handshake: the checks, in this order.
-  async #answer(message: Bytes): Promise<Asked> {
+  async #answer(message: Bytes): Promise<InitState> {
     const { channelId, features } = this.#settings;
     const init = parseInit(handshakePayload("v1", INIT, message));
     this.#check(init);
@@ -100,7 +100,7 @@ export class V1Server implements Steps {
   }
 
   // SPEC channel.md#v1-handshake: the checks, in this order.
-  async #readAck(asked: Asked, message: Bytes, nowS: number) {
+  async #readAck(asked: InitState, message: Bytes, nowS: number) {
     const { psk, skewS, initExpiresS, recordMax } = this.#settings;
     const ack = parseAck(handshakePayload("v1", ACK, message));
     if (ack.handshakeId !== asked.handshakeId) {

@@ -1,5 +1,5 @@
-/** What the store needs of a client of Redis. No library is imported here: yours is passed in. */
-import { SealwayError } from "../../wire/error.js";
+/** Connections to Redis. The caller passes the driver; this module imports none. */
+import { wants } from "../../wire/error.js";
 
 /** A connection to one Redis, by any library. */
 export interface RedisConnection {
@@ -12,7 +12,7 @@ export interface RedisConnection {
   onConnect(run: () => void): void;
 }
 
-/** What is used of a client of the package `redis` (node-redis 5 and later). */
+/** The part of a client of the package `redis` (5 or later) that the store uses. */
 export interface NodeRedisClient {
   readonly isReady: boolean;
   sendCommand(args: readonly (string | Buffer)[], options?: { typeMapping?: object }): Promise<any>;
@@ -34,7 +34,7 @@ export function nodeRedis(client: NodeRedisClient): RedisConnection {
   };
 }
 
-/** What is used of a client of the package `ioredis`. */
+/** The part of a client of the package `ioredis` that the store uses. */
 export interface IoRedisClient {
   readonly status: string;
   readonly isCluster?: boolean;
@@ -45,12 +45,10 @@ export interface IoRedisClient {
 /**
  * Takes a client of the package `ioredis`, of one server. Its owner closes it.
  *
- * @throws {SealwayError} `configuration` for a cluster: gateways spread nonces over it, and this store would look in one place.
+ * @throws {SealwayError} `usage` for a cluster: gateways spread nonces over it, and this store would look in one place.
  */
 export function ioRedis(client: IoRedisClient): RedisConnection {
-  if (client.isCluster === true) {
-    throw new SealwayError("configuration", "a cluster is for gateways alone", { blame: "caller" });
-  }
+  wants(client.isCluster !== true, "a cluster is for gateways alone");
   return {
     command: async (name, ...args) => {
       if (client.status !== "ready") throw new Error("there is no connection to Redis");

@@ -6,5 +6,5 @@ export {
   nodeRedis,
   type RedisConnection,
 } from "./connection.js";
-export { type RedisOptions, redisStore } from "./store.js";
+export { type RedisOptions, RedisStore } from "./store.js";
 export type { KekOptions } from "./value.js";

@@ -29,7 +29,7 @@ return {'FRESH', now, floor}
 `;
 }
 
-/** What Redis knows it by. */
+/** Returns the SHA-1 by which Redis knows the script. */
 export function scriptHash(generation: string): string {
   return crypto.createHash("sha1").update(scriptOf(generation)).digest("hex");
 }

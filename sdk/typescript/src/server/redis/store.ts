@@ -1,7 +1,7 @@
-/** A store over the Redis of an authority (`spec/redis-store.md`): a round trip less than asking the authority. */
+/** A store over the Redis of an authority (`spec/redis-store.md`), one round trip less than asking the authority. */
 import * as crypto from "node:crypto";
 import type { ClaimOutcome } from "../../session/claim.js";
-import { SealwayError } from "../../wire/error.js";
+import { wants } from "../../wire/error.js";
 import { isSessionId, WINDOW_MS } from "../../wire/forms.js";
 import { FreshSessions } from "../fresh.js";
 import { type SessionStore, type StoreClaim, type StoredSession, unavailable } from "../store.js";
@@ -9,7 +9,7 @@ import type { RedisConnection } from "./connection.js";
 import { scriptHash } from "./script.js";
 import { type KekOptions, Keks, openValue } from "./value.js";
 
-/** How long a join holds, in milliseconds. */
+/** Time after which the epoch is checked again, in milliseconds. */
 const JOIN_AGAIN_MS = 1000;
 /** A claim waits until its stamp is no further ahead of Redis's clock, but no longer than this. */
 const AHEAD_MS = 500;
@@ -20,46 +20,38 @@ const WAITING_MAX = 10_000;
 export interface RedisOptions extends KekOptions {
   /** A single server, 7.0 or newer: see {@link nodeRedis}, {@link ioRedis}. */
   readonly redis: RedisConnection;
-  /** `sessions.redis.prefix`. Default `sealway`. */
+  /** `sessions.redis.prefix`. Default: `sealway`. */
   readonly prefix?: string;
-  /** `replay.window_ms`, in milliseconds. Default 300 000. */
+  /** `replay.window_ms`, in milliseconds. Default: 300,000. */
   readonly windowMs?: number;
   /** `replay.nonce_ttl_ms`, in milliseconds. Default, and least, twice the window. */
   readonly nonceTtlMs?: number;
   /**
-   * Whether PostgreSQL is behind the authority's Redis, and with it what Redis may lose. Without it, stamps from before an epoch
-   * that began while this process ran are refused. Default false.
+   * True if PostgreSQL backs the authority's Redis and keeps what Redis may lose. Otherwise stamps from before an epoch that began
+   * while this process ran are rejected. Default: false.
    */
   readonly postgresBehind?: boolean;
   /**
-   * Until when sessions of wires 1 and 2 are served whose rows a gateway of an earlier release wrote: whoever can write Redis can
-   * change who their clients are. Default: none is.
+   * Time until which rows of wires 1 and 2 that a gateway of an earlier release wrote are served. An attacker who can write Redis
+   * can change their clients. Default: such rows are rejected.
    */
   readonly acceptUnauthenticatedRowsUntil?: Date;
-  /** How long a command may take, in milliseconds. Default 500. */
+  /** Timeout of a command, in milliseconds. Default: 500. */
   readonly timeoutMs?: number;
 }
 
 /** The epoch that claims are made in. */
-interface Joined {
+interface Epoch {
   /** Of the script of its generation. */
   readonly hash: string;
   /** By a clock that never jumps. */
   readonly atMs: number;
-  /** Which connection it was looked at over. */
+  /** Number of the connection over which it was read. */
   readonly connection: number;
 }
 
-/**
- * A store that asks the authority's Redis.
- *
- * @throws {SealwayError} `configuration`.
- */
-export function redisStore(options: RedisOptions): SessionStore {
-  return new RedisStore(options);
-}
-
-class RedisStore implements SessionStore {
+/** A store that asks the authority's Redis. */
+export class RedisStore implements SessionStore {
   readonly #redis: RedisConnection;
   readonly #keks: Keks;
   readonly #prefix: string;
@@ -70,36 +62,29 @@ class RedisStore implements SessionStore {
   readonly #acceptUntilMs: number;
   readonly #timeoutMs: number;
   readonly #sessions = new FreshSessions();
-  #joined: Joined | undefined;
-  #joining: Promise<Joined> | undefined;
+  #joined: Epoch | undefined;
+  #joining: Promise<Epoch> | undefined;
   /** Counts the connections that were made. */
   #connection = 0;
   /** Counts how often the epoch was left. */
   #age = 0;
-  /** How many commands wait for their answers. */
+  /** Number of commands that wait for their answers. */
   #waiting = 0;
   /** The generation that was joined last. */
   #before: string | undefined;
-  /** Stamps up to this are refused: whoever began the epoch may not have known of a loss. */
+  /** Stamps up to this are rejected: the server that began the epoch may not have known of a loss. */
   #refusedToMs = 0;
 
+  /** @throws {SealwayError} `usage`. */
   constructor(options: RedisOptions) {
-    if (typeof options?.redis?.command !== "function") {
-      const what = "redis is needed: nodeRedis(client) or ioRedis(client)";
-      throw new SealwayError("configuration", what, { blame: "caller" });
-    }
+    wants(typeof options?.redis?.command === "function", "redis: nodeRedis(client) or ioRedis(client)");
     const { prefix = "sealway", windowMs = WINDOW_MS, timeoutMs = 500 } = options;
     const isBounded = (ms: number) => Number.isInteger(ms) && ms >= 1 && ms <= 864_000_000;
     const nonceTtlMs = Math.max(2 * windowMs, options.nonceTtlMs ?? 0);
-    if (!/^[A-Za-z0-9._:-]{1,64}$/.test(prefix) || ![windowMs, nonceTtlMs, timeoutMs].every(isBounded)) {
-      throw new SealwayError(
-        "configuration",
-        "prefix, windowMs, nonceTtlMs or timeoutMs is out of its bounds",
-        {
-          blame: "caller",
-        },
-      );
-    }
+    wants(
+      /^[A-Za-z0-9._:-]{1,64}$/.test(prefix) && [windowMs, nonceTtlMs, timeoutMs].every(isBounded),
+      "prefix, windowMs, nonceTtlMs or timeoutMs is out of its bounds",
+    );
     this.#redis = options.redis;
     this.#keks = new Keks(options);
     this.#prefix = prefix;
@@ -108,11 +93,7 @@ class RedisStore implements SessionStore {
     this.#keptMs = nonceTtlMs + 1;
     this.#postgresBehind = options.postgresBehind ?? false;
     this.#acceptUntilMs = options.acceptUnauthenticatedRowsUntil?.getTime() ?? 0;
-    if (Number.isNaN(this.#acceptUntilMs)) {
-      throw new SealwayError("configuration", "acceptUnauthenticatedRowsUntil is no date", {
-        blame: "caller",
-      });
-    }
+    wants(!Number.isNaN(this.#acceptUntilMs), "acceptUnauthenticatedRowsUntil: a date");
     this.#timeoutMs = timeoutMs;
     options.redis.onConnect(() => {
       this.#connection += 1;
@@ -168,7 +149,7 @@ class RedisStore implements SessionStore {
    * A claim that is stamped ahead of Redis's clock is good once that has come to it, in the same memory: a loss of it could not
    * forget the claim any more.
    */
-  async #await(joined: Joined, stampMs: number, nowMs: number): Promise<void> {
+  async #await(joined: Epoch, stampMs: number, nowMs: number): Promise<void> {
     let leftMs = AHEAD_WAIT_MAX_MS;
     // A timer may end early, and a clock may be set back: what Redis says is what counts.
     for (let waitMs = stampMs - AHEAD_MS - nowMs; waitMs > 0; ) {
@@ -185,7 +166,7 @@ class RedisStore implements SessionStore {
   }
 
   async #run(
-    joined: Joined,
+    joined: Epoch,
     nonce: Buffer,
     token: Buffer,
     numbers: string[],
@@ -202,7 +183,7 @@ class RedisStore implements SessionStore {
   }
 
   /** The epoch in force, looked at less than a second ago. */
-  async #join(): Promise<Joined> {
+  async #join(): Promise<Epoch> {
     const joined = this.#joined;
     if (joined !== undefined && performance.now() - joined.atMs < JOIN_AGAIN_MS) return joined;
     this.#joining ??= this.#look().finally(() => {
@@ -211,7 +192,7 @@ class RedisStore implements SessionStore {
     return this.#joining;
   }
 
-  async #look(): Promise<Joined> {
+  async #look(): Promise<Epoch> {
     const [atMs, age, connection] = [performance.now(), this.#age, this.#connection];
     const [fields, info] = await Promise.all([
       this.#ask("HMGET", this.#epoch, "gen", "floor", "made", "node"),

@@ -11,10 +11,10 @@ const AUTHS = ["none", "bearer", "dpop", "certificate"] as const;
 const NONE = 0xffff;
 const WRAPPED_LEN = 60;
 const KEKS_MAX = 16;
-/** How long a file of keys is not read again, in milliseconds. */
+/** Least time between two reads of a key file, in milliseconds. */
 const READ_AGAIN_MS = 1000;
 
-/** Where the key-encryption keys are. */
+/** Sources of key-encryption keys; exactly one is required. */
 export interface KekOptions {
   /** The file of `sessions.kek_file`: lines of `id base64`. It is read again when an id is unknown. */
   readonly kekFile?: string;
@@ -28,7 +28,7 @@ export class Keks {
   #keys: Map<string, Bytes>;
   #readAt = Number.NEGATIVE_INFINITY;
 
-  /** @throws {SealwayError} `configuration`. */
+  /** @throws {SealwayError} `usage`. */
   constructor({ kekFile, kek }: KekOptions) {
     this.#file = kekFile;
     if (kek !== undefined && kekFile === undefined) this.#keys = parseKeks(kek, "kek");
@@ -42,7 +42,7 @@ export class Keks {
     if (this.#file !== undefined && !this.#keys.has(id) && nowMs - this.#readAt >= READ_AGAIN_MS) {
       this.#readAt = nowMs;
       try {
-        // At once, so that nobody asks meanwhile and is told that the key is unknown.
+        // At once, so that no other call finds the key unknown meanwhile.
         this.#keys = readKeks(this.#file);
       } catch (error) {
         throw unavailable("the file of key-encryption keys cannot be read", error);
@@ -65,7 +65,7 @@ function readKeks(file: string): Map<string, Bytes> {
   return parseKeks(text, file);
 }
 
-/** What it throws names the line, and nothing of what stands there. */
+/** Parses lines of keys. Its errors name the line and show none of its text. */
 function parseKeks(text: string, name: string): Map<string, Bytes> {
   const keys = new Map<string, Bytes>();
   const lines = text.split("\n").map((line) => line.trim());
@@ -84,7 +84,7 @@ function parseKeks(text: string, name: string): Map<string, Bytes> {
 }
 
 function wrong(what: string): SealwayError {
-  return new SealwayError("configuration", what, { blame: "caller" });
+  return new SealwayError("usage", what, { stage: "configuration" });
 }
 
 function malformed(): SealwayError {
@@ -185,7 +185,7 @@ export async function openValue(
   return { session: redacted({ id, wire, clientId, subject, tenant, auth, expiresMs, key }), lineage };
 }
 
-/** What authenticates every field of a row beside its key. */
+/** Additional data that authenticates every field of a row beside its key. */
 function rowAad(id: string, head: Uint8Array): Bytes {
   return concat(
     utf8("sealway session row"),

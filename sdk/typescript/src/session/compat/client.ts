@@ -2,6 +2,7 @@
 import type { AeadKey, AgreementKey, Provider } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, hex, utf8, wipe } from "../../wire/bytes.js";
+import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/compat-headers.js";
 import { SealwayError } from "../../wire/error.js";
 import {
   checkAnswerNonce,
@@ -14,15 +15,14 @@ import {
 } from "../../wire/forms.js";
 import { type HeaderList, required, X_IDEMPOTENCY_KEY, X_KID } from "../../wire/headers.js";
 import { isWhole, membersOf, parseJson } from "../../wire/json.js";
-import { X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
 import { checkWindow } from "../../wire/window.js";
 import { keyInfo, sessionKey } from "./keys.js";
-import { aad1, aad2, open1, open2, parseDetached, type Sealed, seal1, seal2 } from "./message.js";
+import { aad1, aad2, open1, open2, parseDetached, type SealedMessage, seal1, seal2 } from "./message.js";
 
 const U32 = 2 ** 32 - 1;
 
 /** A session of wire 1 or 2, as its client has it. */
-export interface OldSession {
+export interface CompatClientSession {
   readonly wire: 1 | 2;
   readonly id: string;
   readonly clientId: string;
@@ -33,7 +33,7 @@ export interface OldSession {
 }
 
 /** An init that was begun. */
-export class OldInit {
+export class CompatInit {
   readonly #wire: 1 | 2;
   readonly #isAnonymous: boolean;
   readonly #clientId: string;
@@ -56,7 +56,7 @@ export class OldInit {
     nowMs: number,
   ) {
     if (wire === 2 && !isClientId(clientId)) {
-      throw new SealwayError("header_invalid", "the client id is not of its form", { blame: "caller" });
+      throw new SealwayError("header_invalid", "the client id is not of its form");
     }
     this.#wire = wire;
     this.#isAnonymous = isAnonymous;
@@ -82,7 +82,7 @@ export class OldInit {
    *
    * @throws {SealwayError} `json_invalid`, `field_invalid`, `public_key_invalid`.
    */
-  async finish(provider: Provider, answer: Uint8Array, nowMs: number): Promise<OldSession> {
+  async finish(provider: Provider, answer: Uint8Array, nowMs: number): Promise<CompatClientSession> {
     const { sessionId, serverPublicKey, encAlg, expiresInSec } = membersOf(parseJson(answer)) ?? {};
     if (typeof sessionId !== "string" || !isSessionId(sessionId)) throw fault("sessionId");
     if (typeof serverPublicKey !== "string") throw fault("serverPublicKey");
@@ -107,14 +107,14 @@ function fault(field: string): SealwayError {
 }
 
 /** Seals a request of `POST`. `path` has no query; `iv` are 12 random bytes. */
-export async function sealOldRequest(
-  session: OldSession,
+export async function sealCompatRequest(
+  session: CompatClientSession,
   path: string,
   plaintext: Uint8Array,
   stamp: string,
   nonce: string,
   iv: Uint8Array,
-): Promise<Sealed> {
+): Promise<SealedMessage> {
   const kid = KID_PREFIX + session.id;
   if (session.wire === 1) return seal1(session.key, "POST", path, stamp, nonce, kid, iv, plaintext);
   const sealed = await seal2(session.key, stamp, nonce, kid, session.clientId, iv, plaintext);
@@ -127,8 +127,8 @@ export async function sealOldRequest(
  *
  * @throws {SealwayError} the codes that `spec/session.md` has under Answer.
  */
-export async function openOldAnswer(
-  session: OldSession,
+export async function openCompatAnswer(
+  session: CompatClientSession,
   path: string,
   status: number,
   headers: HeaderList,

@@ -1,85 +1,66 @@
 /** Sessions of wire 3 over HTTP: agreed, renewed, ended, and the calls in them. */
 import type { Provider } from "../crypto/provider.js";
-import { CONTENT_TYPE } from "../session/three/call.js";
+import { CONTENT_TYPE } from "../session/native/call.js";
 import {
   beginAnswer,
   beginRequest,
   isHeaderRequest,
   type PendingCall,
-} from "../session/three/client-call.js";
-import { ClientInit } from "../session/three/client-init.js";
-import { decodeInner, encodeInner } from "../session/three/inner.js";
-import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/three/problem.js";
-import { sealAll } from "../session/three/stream.js";
-import { drawShareKeys, type Suite } from "../session/three/suite.js";
+} from "../session/native/client-call.js";
+import { ClientInit } from "../session/native/client-init.js";
+import { decodeInner, encodeInner } from "../session/native/inner.js";
+import { isSafe, parseProblem, provenTimeMs, sendsAgain } from "../session/native/problem.js";
+import { sealAll } from "../session/native/stream.js";
+import { drawShareKeys, type Suite } from "../session/native/suite.js";
 import { toBase64, toBase64Url } from "../wire/base64.js";
 import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
-import { Agreed } from "./agreed.js";
 import { type Moment, moment, passedMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
-import { Measure, serverTiming } from "./measure.js";
-import type { CallMetrics, Settings } from "./options.js";
-import { type Answered, notOurs } from "./refusal.js";
+import type { Measure } from "./measure.js";
+import type { Settings } from "./options.js";
+import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
+import { NativeSession } from "./session.js";
 import type { Sessions } from "./slot.js";
-import { type Pace, Transport } from "./transport.js";
+import type { Pace, Transport } from "./transport.js";
 import { KEY_SET_PATH, Keyring } from "./trust.js";
 
 const INIT_PATH = "/v3/sessions";
 /** An init's answer is of the size of its request. */
 const ANSWER_LEN_MAX = 4 * INIT_LEN_MAX;
 
-/** The problem of a session that is over, as the service says, or whoever is in between. */
+/** Code of the problem of an ended session; the service or an attacker on the path may have sent it. */
 const EXPIRED = "session_expired";
 
 /** An answer that was opened up to its first frame. */
-interface Opened extends Answered {
+interface PlainResponse extends ResponseHead {
   readonly headers: [string, string][];
   readonly first: Uint8Array;
   readonly flow: OpenFlow;
-  readonly measure: Measure;
   readonly done: () => void;
 }
 
-/** A call that was refused in plain. */
-class Failed {
-  /** Whether the call may be sent once more. */
-  readonly again: boolean;
-  readonly error: SealwayError;
-
-  constructor(again: boolean, error: SealwayError) {
-    this.again = again;
-    this.error = error;
-  }
-}
-
 /** Exchanges of wire 3 with one service. */
-export class Three {
+export class NativeClient {
   readonly #provider: Provider;
   readonly #settings: Settings;
   readonly #transport: Transport;
-  readonly #onMetrics: (metrics: CallMetrics) => void;
   #keyring: Promise<Keyring> | undefined;
 
-  constructor(provider: Provider, settings: Settings, onMetrics: (metrics: CallMetrics) => void) {
+  constructor(provider: Provider, settings: Settings, transport: Transport) {
     this.#provider = provider;
     this.#settings = settings;
-    this.#transport = new Transport(settings.fetch, settings.timeoutMs);
-    this.#onMetrics = onMetrics;
-  }
-
-  async #ring(): Promise<Keyring> {
-    const { trust, url } = this.#settings;
-    this.#keyring ??= Keyring.of(this.#provider, trust, url.origin);
-    return this.#keyring;
+    this.#transport = transport;
   }
 
   readonly #fetchSet = async (): Promise<Bytes> => {
-    const url = new URL(KEY_SET_PATH, this.#settings.url);
-    const received = await this.#transport.send(url, { method: "GET", headers: [] });
+    const url = new URL(KEY_SET_PATH, this.#settings.authorityUrl);
+    // Part of an agreement: its measurement is not reported.
+    const measure = this.#transport.measure("init", "GET", KEY_SET_PATH);
+    const received = await this.#transport.send(url, { method: "GET", headers: [] }, measure);
     const body = await received.whole(PROBLEM_LEN_MAX);
     const { status } = received;
     if (status === 200) return body;
@@ -89,23 +70,24 @@ export class Three {
   };
 
   /** Agrees a session, or renews `old`. */
-  async agree(old?: Agreed): Promise<Agreed> {
-    const { suites, clientId, ttlSec, authorization, proof } = this.#settings;
-    const ring = await this.#ring();
+  async agree(old?: NativeSession): Promise<NativeSession> {
+    const { suites, clientId, ttlSec, authorization, proof, trust, authorityUrl } = this.#settings;
+    this.#keyring ??= Keyring.of(this.#provider, trust, authorityUrl.origin);
+    const ring = await this.#keyring;
     let suite: Suite = old === undefined ? suites[0] : (old.session.agreed.suite as Suite);
     let mayChange = true;
     let mayRetake = true;
     for (;;) {
       const path = old === undefined ? INIT_PATH : `${INIT_PATH}/${old.session.id}/renew`;
-      const measure = new Measure(old === undefined ? "init" : "renew", "POST", path);
+      const measure = this.#transport.measure(old === undefined ? "init" : "renew", "POST", path);
       const keys = await measure.step("share", () => drawShareKeys(this.#provider, suite));
       const value = old === undefined ? await authorization?.() : undefined;
       const pinnedKeyIds = ring.pinned();
       const offer = { suite, suites, clientId, ttlSec, pinnedKeyIds, authorization: value };
       const init = new ClientInit(this.#provider, offer, keys, old?.session);
       // A renewal is proof enough: it is sealed.
-      if (old === undefined && proof !== undefined) {
-        const url = new URL(path, this.#settings.url).href;
+      if (old === undefined && proof) {
+        const url = new URL(path, authorityUrl).href;
         init.prove(await proof(toBase64Url(await init.initHash()), url));
       }
       try {
@@ -114,10 +96,10 @@ export class Three {
         const key = await ring.key(said.keyId, said.serverTimeMs, this.#fetchSet);
         const session = await measure.step("agree", () => init.finish(status, body, () => key));
         await ring.remember(session.agreed, this.#fetchSet);
-        this.#onMetrics(measure.done());
-        return new Agreed(session, arrived);
+        measure.done();
+        return new NativeSession(session, arrived);
       } catch (error) {
-        if (old === undefined && measure.status !== 0) this.#onMetrics(measure.done());
+        if (measure.status) measure.done();
         const problem = error instanceof SealwayError ? error.problem : undefined;
         const wanted = suites.find((each) => each === problem?.["suite"]);
         if (problem?.code === "suite_required" && wanted !== undefined && wanted !== suite && mayChange) {
@@ -138,93 +120,78 @@ export class Three {
     authorization: string | undefined,
     measure: Measure,
     path: string,
-    old: Agreed | undefined,
+    old: NativeSession | undefined,
   ): Promise<{ status: number; body: Bytes; arrived: Moment }> {
-    const url = new URL(path, this.#settings.url);
+    const url = new URL(path, this.#settings.authorityUrl);
     const json: HeaderList = [["Content-Type", "application/json"]];
     if (old !== undefined) {
       const call = this.#own("POST", path, [["content-type", "application/json"]], body);
-      const opened = await this.#once(old, call, measure).catch((failed) => {
-        throw failed instanceof Failed ? failed.error : failed;
-      });
+      const opened = await this.#once(old, call, measure);
       const arrived = moment();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
-      measure.responseBytes ||= opened.flow.received;
+      opened.done();
       if (opened.status !== 201) throw refusal(opened, answer);
       return { status: opened.status, body: answer, arrived };
     }
     const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
     measure.requestBytes = body.length;
-    const received = await measure.http(() => this.#transport.send(url, { method: "POST", headers, body }));
-    const arrived = moment();
-    measure.status = received.status;
-    measure.serverTiming = serverTiming(received.headers);
+    const received = await this.#transport.send(url, { method: "POST", headers, body }, measure);
     const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
     measure.responseBytes = answer.length;
     if (received.status !== 201) throw refusal(received, answer);
-    return { status: received.status, body: answer, arrived };
+    return { status: received.status, body: answer, arrived: received.arrived };
   }
 
   /**
    * A call; one that no server can have served is sent again, once for each reason. Of a body that flows a part is gone: it
    * is not.
    */
-  async call(call: Call, sessions: Sessions<Agreed>): Promise<Response> {
+  async call(call: Call, sessions: Sessions<NativeSession>): Promise<Response> {
     const heard = new Set<string | undefined>();
     for (;;) {
       const agreed = await sessions.get();
       try {
-        const measure = new Measure("call", call.method, call.target);
+        const measure = this.#transport.measure("call", call.method, call.target);
         return answerOf(await this.#once(agreed, call, measure), call);
-      } catch (failed) {
-        if (!(failed instanceof Failed)) throw failed;
-        // Proven or not: else a client of nothing but purchases would stay with a session that a service forgot.
-        const { again, error } = failed;
-        const { code } = error;
+      } catch (error) {
+        const { code, retryable } = error as Partial<SealwayError>;
+        // Proven or not: else a client that only ever buys would stay with a session that its service forgot.
         if (code === EXPIRED) sessions.drop(agreed);
-        if (!again || heard.has(code) || call.body instanceof ReadableStream) throw error;
+        if (!retryable || heard.has(code) || call.body instanceof ReadableStream) throw error;
         heard.add(code);
       }
     }
   }
 
   /** Has the service forget a session. */
-  async end(agreed: Agreed): Promise<void> {
+  async end(agreed: NativeSession, endsAt: number): Promise<void> {
     const path = `${INIT_PATH}/${agreed.session.id}`;
-    const call = this.#own("DELETE", path, [], new Uint8Array());
+    const call = { ...this.#own("DELETE", path, [], new Uint8Array()), endsAt };
     try {
-      const opened = await this.#once(agreed, call, new Measure("end", "DELETE", path));
+      const opened = await this.#once(agreed, call, this.#transport.measure("end", "DELETE", path));
       const answer = await wholeOf(opened.flow, opened.first, PROBLEM_LEN_MAX);
       opened.done();
       if (opened.status < 200 || opened.status > 299) throw refusal(opened, answer);
-    } catch (failed) {
-      if (!(failed instanceof Failed)) throw failed;
-      // It knows no such session any more: that is what was wanted.
-      if (failed.error.code !== EXPIRED) throw failed.error;
+    } catch (error) {
+      // A service that does not know the session any more has ended it.
+      if ((error as Partial<SealwayError>).code !== EXPIRED) throw error;
     }
   }
 
   /** A call of the client's own, about a session. */
   #own(method: string, target: string, headers: HeaderList, body: Bytes): Call {
-    return { url: new URL(target, this.#settings.url), method, target, headers, body };
+    return { url: new URL(target, this.#settings.authorityUrl), method, target, headers, body };
   }
 
-  async #once(agreed: Agreed, call: Call, measure: Measure): Promise<Opened> {
-    const sealed = await measure.step("seal", () => this.#seal(agreed, call));
+  async #once(agreed: NativeSession, call: Call, measure: Measure): Promise<PlainResponse> {
+    const sealed = await measure.step("seal", () => this.#seal(agreed, call)).catch(unsealable);
     measure.requestBytes = sealed.length;
-    const { url, method, signal, credentials, showRedirects } = call;
     const { headers, body, pace } = sealed;
-    const outgoing = { method, headers, body, pace, signal, credentials, showRedirects };
     const sent = moment();
-    const received = await measure.http(() => this.#transport.send(url, outgoing));
-    measure.status = received.status;
-    measure.serverTiming = serverTiming(received.headers);
-    let isDone = false;
+    const received = await this.#transport.send(call.url, { ...call, headers, body, pace }, measure);
     const done = () => {
-      if (isDone) return;
-      isDone = true;
       measure.responseBytes ||= received.received;
-      this.#onMetrics(measure.done());
+      measure.done();
     };
     if (firstOf(received.headers, X_SEAL) === undefined) {
       const body = await received.whole(PROBLEM_LEN_MAX).catch((error) => {
@@ -242,7 +209,7 @@ export class Three {
       // Most of this waits for the network; what a frame costs beside is small.
       const frame = await measure.step("open", () => flow.next());
       const inner = decodeInner(frame ?? new Uint8Array());
-      return { host: received.host, status, headers: inner.headers, first: inner.body, flow, measure, done };
+      return { host: received.host, status, headers: inner.headers, first: inner.body, flow, done };
     } catch (error) {
       received.stop();
       throw error;
@@ -250,7 +217,7 @@ export class Three {
   }
 
   async #seal(
-    agreed: Agreed,
+    agreed: NativeSession,
     call: Call,
   ): Promise<{
     headers: HeaderList;
@@ -265,9 +232,7 @@ export class Three {
     const inHeader = whole !== undefined && isHeaderRequest(call.method, whole.length, inner.length);
     // `fetch` takes no body with these.
     if (!inHeader && isSafe(call.method)) {
-      throw new SealwayError("inner_headers_invalid", "too long for a request without body", {
-        blame: "caller",
-      });
+      throw new SealwayError("inner_headers_invalid", "too long for a request without body");
     }
     const { headers, sealer, pending } = await beginRequest(
       this.#provider,
@@ -288,27 +253,34 @@ export class Three {
     return { headers: [...headers, [X_SEALED, text]], body: undefined, pending, length: text.length };
   }
 
-  /** What an answer in plain makes this client do. It sets the session's clock where that is proven. */
+  /** Makes the error of an answer in plain, and sets the session's clock where a proof gives the time. */
   async #refused(
-    agreed: Agreed,
+    agreed: NativeSession,
     pending: PendingCall,
-    answered: Answered,
+    answered: ResponseHead,
     body: Bytes,
     sent: Moment,
-  ): Promise<Failed> {
-    // As it is told here: what is asked for below takes time that says nothing. Both clocks may be read a moment too early.
+  ): Promise<SealwayError> {
+    // Read first: the steps below take time that does not count. Both clocks may be read a moment too early.
     const elapsedMs = Math.ceil(passedMs(sent)) + 1;
     const { method } = pending.line;
     const error = refusal(answered, body, method);
     const { code, problem } = error;
     const time = problem && (await provenTimeMs(this.#provider, problem, pending));
     if (time !== undefined) agreed.setClock(time);
-    return new Failed(sendsAgain(code, time, method, Number(pending.stamp), elapsedMs), error);
+    error.retryable = sendsAgain(code, time, method, Number(pending.stamp), elapsedMs);
+    return error;
   }
 }
 
+/** Marks an error of sealing: nothing was sent. */
+function unsealable(error: unknown): never {
+  if (error instanceof SealwayError) error.stage = "configuration";
+  throw error;
+}
+
 /** The error of an answer that is not what was hoped for. Nobody has signed it. */
-function refusal(answered: Answered, body: Uint8Array, method = "GET"): SealwayError {
+function refusal(answered: ResponseHead, body: Uint8Array, method = "GET"): SealwayError {
   const { host, status } = answered;
   const problem = parseProblem(body);
   if (problem === undefined) {
@@ -324,7 +296,7 @@ function refusal(answered: Answered, body: Uint8Array, method = "GET"): SealwayE
 }
 
 /** The answer as `fetch` gives one. */
-function answerOf(opened: Opened, call: Call): Response {
+function answerOf(opened: PlainResponse, call: Call): Response {
   const { status, headers, first, flow, done } = opened;
   const isNull = [101, 204, 205, 304].includes(status) || call.method === "HEAD";
   if (isNull) {

@@ -27,7 +27,7 @@ export class SessionKeys {
     return new SessionKeys(key, c2s, s2c);
   }
 
-  /** What a renewal mixes in. Wipe it. */
+  /** Returns the secret that a renewal mixes in. The caller wipes it. */
   exporter(): Promise<Bytes> {
     return expand(this.#prk, "sealway/3 exporter");
   }
@@ -43,10 +43,10 @@ export async function schedule(
   provider: Provider,
   th: Uint8Array,
   secret: Uint8Array,
-  oldExporter?: Uint8Array,
+  priorExporter?: Uint8Array,
 ): Promise<Bytes> {
-  if (oldExporter === undefined) return extract(provider, th, secret);
-  const ikm = concat(oldExporter, secret);
+  if (priorExporter === undefined) return extract(provider, th, secret);
+  const ikm = concat(priorExporter, secret);
   const prk = await extract(provider, th, ikm);
   wipe(ikm);
   return prk;

@@ -26,8 +26,8 @@ export interface Identity {
 /** Signs a message with ES256 as the identity key of this id, 64 bytes. */
 export type Sign = (keyId: string, message: Bytes) => Promise<Bytes>;
 
-/** What a server serves. */
-export interface Served {
+/** Suites and identity keys of a server. */
+export interface ServerConfig {
   readonly suites: readonly string[];
   readonly identities: readonly Identity[];
 }
@@ -40,8 +40,8 @@ export interface AdmittedInit {
   readonly keyIds: readonly string[];
 }
 
-/** What a server draws, decides or is told about a session. */
-export interface Decided {
+/** Inputs of a server for a session: random bytes, decisions and the time. */
+export interface InitDecision {
   /** 16 random bytes. */
   readonly sessionIdRandom: Uint8Array;
   readonly expiresInSec: number;
@@ -69,7 +69,7 @@ export interface AgreedSession {
  *
  * @throws {SealwayError} `body_too_large`, `json_invalid`, `field_invalid`, `suite_required`, `key_retired`.
  */
-export function admitInit(body: Uint8Array, served: Served, nowMs: number): AdmittedInit {
+export function admitInit(body: Uint8Array, served: ServerConfig, nowMs: number): AdmittedInit {
   const request = parseInitRequest(body);
   const suite = chosenSuite(request.suites, served.suites);
   if (suite === undefined || suite !== request.suite || !isSuite(suite)) {
@@ -94,9 +94,9 @@ export function admitInit(body: Uint8Array, served: Served, nowMs: number): Admi
 export async function acceptInit(
   provider: Provider,
   init: AdmittedInit,
-  served: Served,
+  served: ServerConfig,
   keys: ServerShareKeys,
-  decided: Decided,
+  decided: InitDecision,
   sign: Sign,
 ): Promise<AgreedSession> {
   const { request, suite } = init;

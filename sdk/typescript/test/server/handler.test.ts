@@ -1,4 +1,4 @@
-/** What a handler is told of a sealed request: who asks, and what its body is. */
+/** The caller and the body of a sealed request, as its handler receives them. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
@@ -6,7 +6,7 @@ import fastify from "fastify";
 import { afterAll, describe, expect, it } from "vitest";
 import { handlerHeaders } from "../../src/server/headers.js";
 import { Gate, MemoryStore, sealedExpress, sealedFastify, sealedFetch } from "../../src/server/index.js";
-import { ID, incoming, sealing1, sealing3, stored } from "./sealing.js";
+import { ID, incoming, sealing1, sealingNative, stored } from "./sealing.js";
 
 const closing: (() => unknown)[] = [];
 afterAll(async () => {
@@ -41,8 +41,8 @@ it.each([
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
-  const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
-  const { headers, frames } = await sealing3(Date.now());
+  const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
+  const { headers, frames } = await sealingNative(Date.now());
   const opened = await gate.open(incoming({ headers: [...headers, ["content-type", more]], frames }));
   expect([opened.kind, ...codes]).toEqual(["refused", "header_invalid"]);
 });

@@ -9,8 +9,8 @@ export const X_IV = "X-IV";
 export const X_TAG = "X-Tag";
 export const X_AAD = "X-AAD";
 
-/** Which of the two a request speaks: wire 1 when `X-Nonce` is there and `X-Idempotency-Key` is not. */
-export function oldWireOf(headers: HeaderList): 1 | 2 {
+/** Returns 1 if `X-Nonce` is present and `X-Idempotency-Key` is not, else 2. */
+export function compatWireOf(headers: HeaderList): 1 | 2 {
   const has = (name: string) => firstOf(headers, name) !== undefined;
   return has(X_NONCE) && !has(X_IDEMPOTENCY_KEY) ? 1 : 2;
 }

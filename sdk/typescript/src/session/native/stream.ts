@@ -1,9 +1,9 @@
 /** Streams of frames (`spec/session-3.md`, Sealed requests): sealed and opened one frame at a time. */
 import { expand } from "../../crypto/hkdf.js";
 import type { AeadKey, MacKey, Provider } from "../../crypto/provider.js";
+import { ByteQueue } from "../../wire/byte-queue.js";
 import { type Bytes, equal, wipe } from "../../wire/bytes.js";
 import { SealwayError } from "../../wire/error.js";
-import { Gathered } from "../../wire/gathered.js";
 
 /** The most plaintext of a frame, in bytes. */
 export const FRAME_LEN_MAX = 65_536;
@@ -41,7 +41,7 @@ function frameNonce(iv: Uint8Array, count: number, isLast: boolean): Bytes {
   return nonce;
 }
 
-/** How many bytes the stream of so much plaintext has, in frames as full as can be. */
+/** Returns the length of a stream in bytes, with full frames. */
 export function streamLength(plaintextLength: number): number {
   const frames = Math.max(1, Math.ceil(plaintextLength / FRAME_LEN_MAX));
   return COMMIT + frames * (4 + TAG) + plaintextLength;
@@ -65,9 +65,7 @@ export class FrameSealer {
    */
   async seal(plaintext: Uint8Array, isLast: boolean, given?: Bytes): Promise<Bytes> {
     if (this.#isDone || plaintext.length > FRAME_LEN_MAX || this.#count >= COUNT_MAX) {
-      throw new SealwayError("frame_invalid", "a frame is too long, or behind the last frame", {
-        blame: "caller",
-      });
+      throw new SealwayError("frame_invalid", "a frame is too long, or behind the last frame");
     }
     const count = this.#count;
     this.#count += 1;
@@ -86,7 +84,7 @@ export class FrameSealer {
 }
 
 /** Opens a stream as it comes. What it holds is bounded by what {@link next} has not yet been asked for. */
-export class FrameOpener extends Gathered {
+export class FrameOpener extends ByteQueue {
   readonly #keys: StreamKeys;
   readonly #context: Uint8Array;
   #commit: Uint8Array | undefined;
@@ -99,7 +97,7 @@ export class FrameOpener extends Gathered {
     this.#context = context;
   }
 
-  /** Whether the last frame was opened. */
+  /** True after the last frame was opened. */
   get isDone(): boolean {
     return this.#isDone;
   }

@@ -3,22 +3,22 @@ import { kemKeyOf } from "../../src/crypto/kem.js";
 import type { AeadKey, MacKey, Provider } from "../../src/crypto/provider.js";
 import { NativeReply } from "../../src/exchange/native.js";
 import { requestHeaders } from "../../src/server/headers.js";
-import { answerContext, answerKeys, requestContext, requestKeys } from "../../src/session/three/call.js";
-import { beginRequest, openAnswer } from "../../src/session/three/client-call.js";
-import { ClientInit, type ClientSession } from "../../src/session/three/client-init.js";
-import { encodeInner } from "../../src/session/three/inner.js";
-import { keyIdOf, parseKeySet } from "../../src/session/three/key-set.js";
-import { SessionKeys, schedule } from "../../src/session/three/keys.js";
+import { answerContext, answerKeys, requestContext, requestKeys } from "../../src/session/native/call.js";
+import { beginRequest, openAnswer } from "../../src/session/native/client-call.js";
+import { ClientInit, type ClientSession } from "../../src/session/native/client-init.js";
+import { encodeInner } from "../../src/session/native/inner.js";
+import { keyIdOf, parseKeySet } from "../../src/session/native/key-set.js";
+import { SessionKeys, schedule } from "../../src/session/native/keys.js";
 import {
   initHashInput,
   parseInitAnswer,
   parseInitRequest,
   transcript,
-} from "../../src/session/three/message.js";
-import { clockMac, parseProblem, provenTimeMs, sendsAgain } from "../../src/session/three/problem.js";
-import { checkKeySet, checkKeySetTimes, liveKey } from "../../src/session/three/root.js";
-import { acceptInit, admitInit, type Identity } from "../../src/session/three/server-init.js";
-import type { StreamKeys } from "../../src/session/three/stream.js";
+} from "../../src/session/native/message.js";
+import { clockMac, parseProblem, provenTimeMs, sendsAgain } from "../../src/session/native/problem.js";
+import { checkKeySet, checkKeySetTimes, liveKey } from "../../src/session/native/root.js";
+import { acceptInit, admitInit, type Identity } from "../../src/session/native/server-init.js";
+import type { StreamKeys } from "../../src/session/native/stream.js";
 import {
   clientAgree,
   drawServerShareKeys,
@@ -26,7 +26,7 @@ import {
   type ShareKeys,
   type Suite,
   serverAgree,
-} from "../../src/session/three/suite.js";
+} from "../../src/session/native/suite.js";
 import { toBase64 } from "../../src/wire/base64.js";
 import { type Bytes, concat, fromLatin1, fromUtf8, hex, latin1, utf8 } from "../../src/wire/bytes.js";
 import { firstOf, X_SEALED } from "../../src/wire/headers.js";
@@ -122,7 +122,7 @@ async function identitiesOf(provider: Provider, listed: Json[]): Promise<Identit
   );
 }
 
-async function oldSession(
+async function priorSession(
   provider: Provider,
   old: Json,
 ): Promise<{ client: ClientSession; keys: SessionKeys }> {
@@ -134,7 +134,7 @@ async function oldSession(
 }
 
 async function init3(provider: Provider, s: Json): Promise<void> {
-  const old = s["old"] === undefined ? undefined : await oldSession(provider, s["old"]);
+  const old = s["old"] === undefined ? undefined : await priorSession(provider, s["old"]);
   const body = bytesOf(s["body"]);
   const request = parseInitRequest(body);
   same("init hash", hex(await provider.sha256(initHashInput(request))), s["init_hash_hex"]);
@@ -195,7 +195,7 @@ async function init3(provider: Provider, s: Json): Promise<void> {
 }
 
 async function init3Refused(provider: Provider, s: Json): Promise<void> {
-  const old = s["old"] === null ? undefined : await oldSession(provider, s["old"]);
+  const old = s["old"] === null ? undefined : await priorSession(provider, s["old"]);
   const keys = await clientKeys(provider, s["client"]);
   const init = clientInit(provider, JSON.parse(textOf(s["body"])), s["authorization"], keys, old?.client);
   const trusted = await trustedOf(provider, s["trusted_hex"]);
@@ -368,7 +368,7 @@ async function problem3(provider: Provider, s: Json): Promise<void> {
 }
 
 /** What is done for each type. */
-export const SESSION3: Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>> = {
+export const NATIVE: Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>> = {
   init3,
   renew3: init3,
   "init3-refused": init3Refused,

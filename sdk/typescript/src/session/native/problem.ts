@@ -1,4 +1,4 @@
-/** What a refusal of wire 3 says, and what of it is proven (`spec/session-3.md`, Problems). */
+/** Problems of the native protocol and their proofs (`spec/session-3.md`, Problems). */
 import { expandKey } from "../../crypto/hkdf.js";
 import type { Provider } from "../../crypto/provider.js";
 import { fromBase64 } from "../../wire/base64.js";
@@ -46,14 +46,14 @@ export async function provenTimeMs(
   return sent !== undefined && equal(sent, mac) ? time : undefined;
 }
 
-/** Whether a method is safe (RFC 9110 section 9.2.1), of those that are sealed. */
+/** True if a sealed method is safe (RFC 9110 section 9.2.1). */
 export function isSafe(method: string): boolean {
   return /^(?:GET|HEAD)$/.test(method);
 }
 
 /**
  * Whether what a problem refused is sent once more (`spec/session-3.md`, What is sent again). A refusal is genuine for a copy
- * too, which somebody in the middle may have held back until the original, delivered before, could be served no more. So no
+ * too, which a man in the middle may have held back until the original, delivered before, could be served no more. So no
  * `session_expired`, whatever it carries, has anything but a safe request sent again; a `clock_skew` only what was too old for
  * every server, whose clocks may be a window apart, when it left.
  *

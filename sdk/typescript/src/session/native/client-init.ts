@@ -20,11 +20,11 @@ export interface ClientSession {
   readonly id: string;
   readonly clientId: string;
   readonly keys: SessionKeys;
-  /** What was agreed, all of it under the service's signature. */
+  /** The agreement, all of it under the service's signature. */
   readonly agreed: InitAnswer;
 }
 
-/** What a client offers. */
+/** The offer of a client. */
 export interface Offer {
   readonly suite: Suite;
   readonly suites: readonly Suite[];
@@ -77,7 +77,7 @@ export class ClientInit {
     this.#request = { ...this.#request, proof };
   }
 
-  /** What a DPoP proof's `init_hash` is, before base64url. */
+  /** Returns the claim `init_hash` of a DPoP proof, before base64url. */
   initHash(): Promise<Bytes> {
     return this.#provider.sha256(initHashInput(this.#request));
   }

@@ -1,24 +1,24 @@
-/** Sealed messages of wires 1 and 2 (`spec/session.md`, Wire 1, Wire 2), whoever makes or reads them. */
+/** Sealed messages of wires 1 and 2 (`spec/session.md`, Wire 1, Wire 2), for both sides. */
 import type { AeadKey } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, concat, equal, fromLatin1, utf8 } from "../../wire/bytes.js";
+import { X_AAD, X_ENC_ALG, X_IV, X_NONCE, X_TAG, X_TIMESTAMP } from "../../wire/compat-headers.js";
 import { SealwayError } from "../../wire/error.js";
 import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY, X_KID } from "../../wire/headers.js";
-import { X_AAD, X_ENC_ALG, X_IV, X_NONCE, X_TAG, X_TIMESTAMP } from "../../wire/old-headers.js";
 
 const A256GCM = "A256GCM";
 const IV = 12;
 const TAG = 16;
 
 /** A sealed message. */
-export interface Sealed {
+export interface SealedMessage {
   readonly headers: [string, string][];
   readonly contentType: string;
   readonly body: Bytes;
 }
 
-/** What a message of wire 1 has beside its body. */
-export interface Detached {
+/** Parts of a message of wire 1 that stand in headers. */
+export interface DetachedSeal {
   readonly iv: Bytes;
   readonly tag: Bytes;
   readonly aad: Bytes;
@@ -45,7 +45,7 @@ function sized(headers: HeaderList, name: string, length?: number): Bytes {
  *
  * @throws {SealwayError} `header_missing`, `header_invalid`.
  */
-export function parseDetached(headers: HeaderList): Detached {
+export function parseDetached(headers: HeaderList): DetachedSeal {
   if (required(headers, X_ENC_ALG) !== A256GCM) throw invalid(X_ENC_ALG);
   for (const name of [X_IV, X_TAG, X_AAD]) required(headers, name);
   return { iv: sized(headers, X_IV, IV), tag: sized(headers, X_TAG, TAG), aad: sized(headers, X_AAD) };
@@ -56,7 +56,12 @@ export function parseDetached(headers: HeaderList): Detached {
  *
  * @throws {SealwayError} `aad_mismatch`, `base64_invalid`, `unsealable`.
  */
-export async function open1(key: AeadKey, detached: Detached, aad: Bytes, body: Uint8Array): Promise<Bytes> {
+export async function open1(
+  key: AeadKey,
+  detached: DetachedSeal,
+  aad: Bytes,
+  body: Uint8Array,
+): Promise<Bytes> {
   if (!equal(detached.aad, aad)) {
     throw new SealwayError("aad_mismatch", "X-AAD is not what the message itself gives");
   }
@@ -92,7 +97,7 @@ export async function seal1(
   kid: string,
   iv: Uint8Array,
   plaintext: Uint8Array,
-): Promise<Sealed> {
+): Promise<SealedMessage> {
   const aad = aad1(subject, path, stamp, nonce, kid);
   const sealed = await key.seal(iv, plaintext, aad);
   const end = sealed.length - TAG;
@@ -120,7 +125,7 @@ export async function seal2(
   clientId: string,
   iv: Uint8Array,
   plaintext: Uint8Array,
-): Promise<Sealed> {
+): Promise<SealedMessage> {
   const sealed = await key.seal(iv, plaintext, aad2(stamp, nonce, kid, clientId));
   return {
     headers: [

@@ -2,7 +2,7 @@
 import type { Bytes } from "./bytes.js";
 
 /** Bytes in one memory that grows as they come: single bytes take no more than as many in one part. */
-export class Gathered {
+export class ByteQueue {
   #memory: Bytes = new Uint8Array(0);
   #begin = 0;
   #end = 0;

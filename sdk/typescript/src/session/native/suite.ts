@@ -20,7 +20,7 @@ const CLIENT_LENGTHS: Readonly<Record<Part, number>> = { kem: 1184, x25519: 32, 
 const SERVER_LENGTHS: Readonly<Record<Part, number>> = { kem: 1088, x25519: 32, p256: 65 };
 const KEM_Q = 3329;
 
-/** Whether a name is a suite of this SDK. */
+/** True if a name is a suite of this SDK. */
 export function isSuite(name: string): name is Suite {
   return Object.hasOwn(PARTS, name);
 }

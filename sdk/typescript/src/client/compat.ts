@@ -1,59 +1,58 @@
 /** Sessions of wires 1 and 2 over HTTP. Nothing on these wires proves who the service is, nor why a call is refused. */
 import type { Provider } from "../crypto/provider.js";
-import { OldInit, type OldSession, openOldAnswer, sealOldRequest } from "../session/old/client.js";
+import {
+  type CompatClientSession,
+  CompatInit,
+  openCompatAnswer,
+  sealCompatRequest,
+} from "../session/compat/client.js";
 import { type Bytes, fromUtf8, hex, owned } from "../wire/bytes.js";
-import { SealwayError } from "../wire/error.js";
+import { SealwayError, wants } from "../wire/error.js";
 import { PROBLEM_LEN_MAX, WINDOW_MS } from "../wire/forms.js";
 import { firstOf, X_KID } from "../wire/headers.js";
 import { membersOf, parseJson } from "../wire/json.js";
-import { Life } from "./agreed.js";
-import { moment, wallMs } from "./clock.js";
-import { Measure, serverTiming } from "./measure.js";
-import type { CallMetrics, SessionInfo, Settings } from "./options.js";
-import { type Answered, notOurs } from "./refusal.js";
+import { type Moment, wallMs } from "./clock.js";
+import type { Settings } from "./options.js";
+import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
+import type { CompatSession, Traits } from "./session.js";
 import type { Sessions } from "./slot.js";
-import { Transport } from "./transport.js";
+import type { Transport } from "./transport.js";
 
-const INIT_PATH = "/session/init";
-
-/** A session in use. */
-export interface OldAgreed {
-  readonly session: OldSession;
-  readonly life: Life;
-  readonly info: SessionInfo;
-}
-
-export class Old {
+/** Calls in sessions of wires 1 and 2. */
+export class CompatClient {
   readonly #provider: Provider;
   readonly #settings: Settings;
   readonly #transport: Transport;
-  readonly #onMetrics: (metrics: CallMetrics) => void;
 
-  constructor(provider: Provider, settings: Settings, onMetrics: (metrics: CallMetrics) => void) {
+  constructor(provider: Provider, settings: Settings, transport: Transport) {
     this.#provider = provider;
     this.#settings = settings;
-    this.#transport = new Transport(settings.fetch, settings.timeoutMs);
-    this.#onMetrics = onMetrics;
+    this.#transport = transport;
   }
 
   /** Agrees a session. */
-  async agree(): Promise<OldAgreed> {
+  async agree(): Promise<{ session: CompatClientSession; arrived: Moment; traits: Traits }> {
     const provider = this.#provider;
-    const { clientId, ttlSec, authorization, url } = this.#settings;
+    const { clientId, ttlSec, authorization, authorityUrl, initPath } = this.#settings;
     const wire = this.#settings.wire === 1 ? 1 : 2;
-    const measure = new Measure("init", "POST", INIT_PATH);
+    const measure = this.#transport.measure("init", "POST", initPath);
     const key = await measure.step("share", () => provider.p256());
-    const init = new OldInit(wire, false, clientId, ttlSec, key, provider.random(16), wallMs());
+    const init = new CompatInit(
+      wire,
+      initPath.endsWith("/anon"),
+      clientId,
+      ttlSec,
+      key,
+      provider.random(16),
+      wallMs(),
+    );
     const value = await authorization?.();
     const headers: [string, string][] = [...init.headers, ["Content-Type", "application/json"]];
     if (value !== undefined) headers.push(["Authorization", value]);
     measure.requestBytes = init.body.length;
     const outgoing = { method: "POST", headers, body: init.body };
-    const received = await measure.http(() => this.#transport.send(new URL(INIT_PATH, url), outgoing));
-    const arrived = moment();
-    measure.status = received.status;
-    measure.serverTiming = serverTiming(received.headers);
+    const received = await this.#transport.send(new URL(initPath, authorityUrl), outgoing, measure);
     const body = await measure.http(() => received.whole(PROBLEM_LEN_MAX));
     measure.responseBytes = body.length;
     try {
@@ -61,31 +60,20 @@ export class Old {
       const isPage = /html/i.test(firstOf(received.headers, "Content-Type") ?? "");
       if (received.status !== 200 || isPage) throw refusal(received, body);
       const session = await measure.step("agree", () => init.finish(provider, body, wallMs()));
-      const life = new Life(arrived, session.expiresInSec);
-      const info: SessionInfo = Object.freeze({
-        id: session.id,
-        wire,
-        suite: undefined,
-        expiresInSec: session.expiresInSec,
-        expiresAt: life.expiresAt,
-        remainingMs: () => life.remainingMs(),
-        keyId: undefined,
-        auth: value === undefined ? "none" : "bearer",
-      });
-      return { session, life, info };
+      const auth = value === undefined ? "none" : "bearer";
+      const traits: Traits = { wire, auth, suite: undefined, keyId: undefined };
+      return { session, arrived: received.arrived, traits };
     } finally {
-      this.#onMetrics(measure.done());
+      measure.done();
     }
   }
 
   /**
    * A call; after 401 `SESSION_EXPIRED` it is sent once more, in a new session. These wires prove nothing of a refusal, as
-   * `spec/session.md` has it: whoever is in between can have a call served twice.
+   * `spec/session.md` has it: an attacker on the path can have a call served twice.
    */
-  async call(call: Call, sessions: Sessions<OldAgreed>): Promise<Response> {
-    if (call.method !== "POST") {
-      throw new SealwayError("policy", "wires 1 and 2 seal POST alone", { blame: "caller" });
-    }
+  async call(call: Call, sessions: Sessions<CompatSession>): Promise<Response> {
+    wants(call.method === "POST", "wires 1 and 2 seal POST alone");
     const body = owned(new Uint8Array(await new Response(call.body).arrayBuffer()));
     const agreed = await sessions.get();
     try {
@@ -97,44 +85,41 @@ export class Old {
     }
   }
 
-  async #once(agreed: OldAgreed, call: Call, plaintext: Bytes): Promise<Response> {
+  async #once(agreed: CompatSession, call: Call, plaintext: Bytes): Promise<Response> {
     const provider = this.#provider;
     const { session } = agreed;
     const path = call.target.split("?", 1)[0] ?? "/";
-    const measure = new Measure("call", call.method, call.target);
+    const measure = this.#transport.measure("call", call.method, call.target);
     const [stamp, nonce] = [String(wallMs()), hex(provider.random(16))];
     const sealed = await measure.step("seal", () =>
-      sealOldRequest(session, path, plaintext, stamp, nonce, provider.random(12)),
+      sealCompatRequest(session, path, plaintext, stamp, nonce, provider.random(12)),
     );
     const headers: [string, string][] = [...sealed.headers, ["Content-Type", sealed.contentType]];
     measure.requestBytes = sealed.body.length;
-    const { url, method, signal, credentials, showRedirects } = call;
-    const outgoing = { method, headers, body: sealed.body, signal, credentials, showRedirects };
-    const received = await measure.http(() => this.#transport.send(url, outgoing));
-    measure.status = received.status;
-    measure.serverTiming = serverTiming(received.headers);
+    const outgoing = { ...call, headers, body: sealed.body };
+    const received = await this.#transport.send(call.url, outgoing, measure);
     try {
       const isSealed = firstOf(received.headers, X_KID) !== undefined;
-      const lengthMax = isSealed ? this.#settings.answerMax : PROBLEM_LEN_MAX;
+      const lengthMax = isSealed ? this.#settings.answerMaxBytes : PROBLEM_LEN_MAX;
       const body = await measure.http(() => received.whole(lengthMax));
       measure.responseBytes = body.length;
       if (!isSealed) throw refusal(received, body);
       const { status } = received;
       const opened = await measure.step("open", () =>
-        openOldAnswer(session, path, status, received.headers, body, wallMs(), WINDOW_MS),
+        openCompatAnswer(session, path, status, received.headers, body, wallMs(), WINDOW_MS),
       );
       // The type of the plaintext is not told on these wires; JSON is what services of theirs speak.
       const answer = new Response(opened, { status, headers: { "content-type": "application/json" } });
-      Object.defineProperty(answer, "url", { value: url.href });
+      Object.defineProperty(answer, "url", { value: call.url.href });
       return answer;
     } finally {
-      this.#onMetrics(measure.done());
+      measure.done();
     }
   }
 }
 
 /** The error of an answer in plain: what it says is public, coarse and proven by nothing. */
-function refusal(answered: Answered, body: Uint8Array): SealwayError {
+function refusal(answered: ResponseHead, body: Uint8Array): SealwayError {
   const { host, status } = answered;
   let error: unknown;
   try {

@@ -18,10 +18,10 @@ const KEYS_MAX = 16;
 /** 32 lower-case hexadecimal digits. */
 export const KEY_ID = /^[0-9a-f]{32}$/;
 
-/** How a client was recognised. */
+/** Authentication of a client at its init. */
 export type Auth = "none" | "bearer" | "dpop" | "certificate";
 
-/** What a client says. */
+/** The request of an init. */
 export interface InitRequest {
   readonly suite: string;
   readonly suites: readonly string[];
@@ -32,7 +32,7 @@ export interface InitRequest {
   readonly pinnedKeyIds: readonly string[];
 }
 
-/** What a server says, without signature and confirmation. */
+/** The answer to an init, without signature and confirmation. */
 export interface InitAnswer {
   readonly sessionId: string;
   readonly suite: string;
@@ -173,13 +173,13 @@ export function transcript(
   );
 }
 
-/** What a DPoP proof is bound to: its SHA-256, in base64url, is the claim `init_hash`. */
+/** Encodes the input of `init_hash`, the claim of a DPoP proof: its SHA-256 in base64url. */
 export function initHashInput(request: InitRequest): Bytes {
   const { suites, suite, share, clientId, ttlSec, pinnedKeyIds } = request;
   return fields(fields(...suites), suite, share, clientId, ttlSec, fields(...pinnedKeyIds));
 }
 
-/** What an identity key signs of a transcript's hash. */
+/** Encodes the message that an identity key signs, from the hash of the transcript. */
 export function signedMessage(th: Uint8Array): Bytes {
   return concat(utf8("sealway/3 signature"), th);
 }

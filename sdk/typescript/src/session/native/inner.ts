@@ -21,14 +21,14 @@ const HOP = new Set([
   "http2-settings",
 ]);
 
-/** Whether a header of this name, lower case, may stand within a seal. */
+/** True if a header of this name, in lower case, may stand inside a seal. */
 export function mayBeInner(name: string): boolean {
   return !HOP.has(name) && !SEALING.has(name) && !name.startsWith("proxy-") && !name.startsWith("x-sealway-");
 }
 
-function refuse(blame: "caller" | "peer"): SealwayError {
+function invalid(): SealwayError {
   const what = "headers within the seal are malformed, too many, or not allowed";
-  return new SealwayError("inner_headers_invalid", what, { blame });
+  return new SealwayError("inner_headers_invalid", what);
 }
 
 function check(name: string, value: string): boolean {
@@ -44,12 +44,12 @@ export function encodeInner(headers: HeaderList): Bytes {
   const parts: Uint8Array[] = [];
   for (const [key, value] of headers) {
     const name = key.toLowerCase();
-    if (!check(name, value) || value.length > LENGTH_MAX) throw refuse("caller");
+    if (!check(name, value) || value.length > LENGTH_MAX) throw invalid();
     const lengths = Uint8Array.of(value.length >> 8, value.length & 0xff);
     parts.push(Uint8Array.of(name.length), latin1(name), lengths, latin1(value));
   }
   const block = concat(...parts);
-  if (headers.length > COUNT_MAX || block.length > LENGTH_MAX) throw refuse("caller");
+  if (headers.length > COUNT_MAX || block.length > LENGTH_MAX) throw invalid();
   return concat(Uint8Array.of(block.length >> 8, block.length & 0xff), block);
 }
 
@@ -59,19 +59,19 @@ export function encodeInner(headers: HeaderList): Bytes {
  * @throws {SealwayError} `inner_headers_invalid`.
  */
 export function decodeInner(plaintext: Uint8Array): { headers: [string, string][]; body: Uint8Array } {
-  if (plaintext.length < 2) throw refuse("peer");
+  if (plaintext.length < 2) throw invalid();
   const end = 2 + (plaintext[0] as number) * 256 + (plaintext[1] as number);
-  if (end - 2 > LENGTH_MAX || end > plaintext.length) throw refuse("peer");
+  if (end - 2 > LENGTH_MAX || end > plaintext.length) throw invalid();
   const headers: [string, string][] = [];
   for (let at = 2; at < end; ) {
     const nameEnd = at + 1 + (plaintext[at] as number);
-    if (nameEnd + 2 > end || headers.length === COUNT_MAX) throw refuse("peer");
+    if (nameEnd + 2 > end || headers.length === COUNT_MAX) throw invalid();
     const valueBegin = nameEnd + 2;
     const valueEnd = valueBegin + (plaintext[nameEnd] as number) * 256 + (plaintext[nameEnd + 1] as number);
-    if (valueEnd > end) throw refuse("peer");
+    if (valueEnd > end) throw invalid();
     const name = fromLatin1(plaintext.subarray(at + 1, nameEnd));
     const value = fromLatin1(plaintext.subarray(valueBegin, valueEnd));
-    if (!check(name, value)) throw refuse("peer");
+    if (!check(name, value)) throw invalid();
     headers.push([name, value]);
     at = valueEnd;
   }

@@ -1,4 +1,4 @@
-/** What requests and answers of wire 3 have in common: keys, contexts, and where a stream stands. */
+/** Keys and contexts of requests and answers of the native protocol, and the place of their streams. */
 import type { MacKey, Provider } from "../../crypto/provider.js";
 import { fromBase64 } from "../../wire/base64.js";
 import type { Bytes } from "../../wire/bytes.js";
@@ -7,7 +7,7 @@ import { SEALED_HEADER_LEN_MAX } from "../../wire/forms.js";
 import { type HeaderList, invalid, valuesOf, X_SEALED } from "../../wire/headers.js";
 import { type StreamKeys, streamKeys } from "./stream.js";
 
-/** What a request is about: method, path and query as sent. */
+/** Method, and path and query as sent. */
 export interface RequestLine {
   readonly method: string;
   readonly target: string;
@@ -81,7 +81,7 @@ export function sealedHeader(headers: HeaderList): Bytes | undefined {
   return stream;
 }
 
-/** Whether an answer has no body to be sealed in. */
+/** True if an answer has no body, so that its stream goes into a header. */
 export function isBodyless(method: string, status: number): boolean {
   return method === "HEAD" || status === 204 || status === 205 || status === 304;
 }

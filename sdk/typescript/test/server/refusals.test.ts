@@ -3,9 +3,9 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { PROBLEMS, REFUSALS, type Refusal } from "../../src/exchange/refusal.js";
 import { Rejection } from "../../src/exchange/rejection.js";
-import { Gate, MemoryStore, type Opened, type SessionStore } from "../../src/server/index.js";
+import { Gate, type GateOutcome, MemoryStore, type SessionStore } from "../../src/server/index.js";
 import { SealwayError } from "../../src/wire/error.js";
-import { ID, incoming, sealing1, sealing2, sealing3, stored } from "./sealing.js";
+import { ID, incoming, sealing1, sealing2, sealingNative, stored } from "./sealing.js";
 
 const REGISTRY = readFileSync(new URL("../../../../spec/registry.toml", import.meta.url), "utf8");
 
@@ -15,7 +15,7 @@ function entries(table: string): [string, string][] {
   return [...all].map(([, name = "", text = ""]) => [name, text]);
 }
 
-function told(opened: Opened): { status: number; members: Record<string, unknown> } {
+function told(opened: GateOutcome): { status: number; members: Record<string, unknown> } {
   if (opened.kind !== "refused") throw new Error(`it was ${opened.kind}`);
   const { status, body } = opened.answer;
   return { status, members: JSON.parse(new TextDecoder().decode(body as Uint8Array)) };
@@ -61,15 +61,15 @@ describe("the list of refusals", () => {
 });
 
 describe("a session that is over", () => {
-  it("is told alike before a request is opened and when it is answered", async () => {
+  it("is the same before a request is opened and when it is answered", async () => {
     const store = new MemoryStore();
     const paths: string[] = [];
-    const gate = new Gate({ store, onRefused: ({ path }) => paths.push(path) });
+    const gate = new Gate({ store, onRefusal: ({ path }) => paths.push(path) });
     store.put(stored(3, Date.now() + 600_000));
     const opened = await gate.open(
-      incoming(await sealing3(Date.now(), ["{}"], "/order?card=1"), "/order?card=1"),
+      incoming(await sealingNative(Date.now(), ["{}"], "/order?card=1"), "/order?card=1"),
     );
-    const refused = incoming(await sealing3(Date.now(), ["{}"], "/order?card=2"), "/order?card=2");
+    const refused = incoming(await sealingNative(Date.now(), ["{}"], "/order?card=2"), "/order?card=2");
     store.delete(ID);
     if (opened.kind !== "opened") throw new Error("it was not opened");
     const late = await opened.call.seal(200, [], undefined);
@@ -84,8 +84,8 @@ it("bytes behind the last frame are refused when they come, and not when the bod
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
-  const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
-  const { headers, frames } = await sealing3(Date.now());
+  const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
+  const { headers, frames } = await sealingNative(Date.now());
   async function* body() {
     yield* frames;
     yield Uint8Array.of(0);
@@ -119,9 +119,9 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
   const asked = async (claim: SessionStore["claim"]) => {
     const codes: string[] = [];
     const store: SessionStore = { get: async () => stored(wire, Date.now() + 600_000), claim };
-    const gate = new Gate({ store, onRefused: ({ code }) => codes.push(code) });
+    const gate = new Gate({ store, onRefusal: ({ code }) => codes.push(code) });
     const { status, members } = told(
-      await gate.open(incoming(await (wire === 3 ? sealing3 : sealing2)(Date.now()))),
+      await gate.open(incoming(await (wire === 3 ? sealingNative : sealing2)(Date.now()))),
     );
     return [status, members["code"] ?? members["error"], ...codes];
   };
@@ -133,7 +133,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
       expect(await asked(async () => outcome as never)).toEqual([503, busy, "store_unavailable"]);
   });
 
-  it("is told by what became of it", async () => {
+  it("is named by its outcome", async () => {
     expect(await asked(async () => "full")).toEqual(
       wire === 3 ? [503, busy, "nonces_full"] : [400, "CRYPTO_ERROR", "nonces_full"],
     );

@@ -2,10 +2,15 @@
 import type { Provider } from "../../src/crypto/provider.js";
 import type { CompatReply } from "../../src/exchange/compat.js";
 import type { SessionRecord } from "../../src/exchange/exchange.js";
-import { OldInit, type OldSession, openOldAnswer, sealOldRequest } from "../../src/session/old/client.js";
-import { keyInfo } from "../../src/session/old/keys.js";
-import { aad1, aad2, type Sealed } from "../../src/session/old/message.js";
-import { acceptOldInit, parseOldInit } from "../../src/session/old/server-init.js";
+import {
+  type CompatClientSession,
+  CompatInit,
+  openCompatAnswer,
+  sealCompatRequest,
+} from "../../src/session/compat/client.js";
+import { keyInfo } from "../../src/session/compat/keys.js";
+import { aad1, aad2, type SealedMessage } from "../../src/session/compat/message.js";
+import { acceptCompatInit, parseCompatInit } from "../../src/session/compat/server-init.js";
 import { type Bytes, fromLatin1, hex, utf8 } from "../../src/wire/bytes.js";
 import { opened } from "./exchange.js";
 import { bytesOf, headerSet, type Json, refused, same, unhex } from "./scenario.js";
@@ -14,7 +19,7 @@ const PROBE = utf8("probe");
 
 async function sameKey(
   provider: Provider,
-  session: { key: OldSession["key"] },
+  session: { key: CompatClientSession["key"] },
   keyHex: string,
 ): Promise<void> {
   const wanted = await provider.aeadKey(unhex(keyHex));
@@ -33,14 +38,14 @@ function sameClaim(
 
 async function init(provider: Provider, s: Json): Promise<void> {
   const { family, headers, now_ms: now, window_ms: window } = s as Json;
-  const read = await parseOldInit(provider, family, headers, bytesOf(s.body), now, window);
+  const read = await parseCompatInit(provider, family, headers, bytesOf(s.body), now, window);
   sameClaim(read.claim, s.claim);
   const key = await provider.p256(unhex(s.server_scalar_hex));
   const client = await provider.p256(unhex(s.client_scalar_hex));
   const secret = await client.agree(key.publicKey);
   same("shared secret", secret && hex(secret), s.shared_secret_hex);
   same("info", keyInfo(read.wire, family === "anonymous", read.clientId ?? ""), s.key_info);
-  const agreed = await acceptOldInit(
+  const agreed = await acceptCompatInit(
     provider,
     read,
     s.authenticated,
@@ -61,14 +66,14 @@ async function init(provider: Provider, s: Json): Promise<void> {
 async function initRefused(provider: Provider, s: Json): Promise<void> {
   const { family, headers, now_ms: now, window_ms: window, code } = s as Json;
   await refused(code, async () => {
-    const read = await parseOldInit(provider, family, headers, bytesOf(s.body), now, window);
-    await acceptOldInit(provider, read, false, await provider.p256(), new Uint8Array(16), now);
+    const read = await parseCompatInit(provider, family, headers, bytesOf(s.body), now, window);
+    await acceptCompatInit(provider, read, false, await provider.p256(), new Uint8Array(16), now);
   });
 }
 
 async function clientInit(provider: Provider, s: Json): Promise<void> {
   const key = await provider.p256(unhex(s.scalar_hex));
-  const begun = new OldInit(
+  const begun = new CompatInit(
     s.wire,
     s.anonymous,
     s.client_id ?? "",
@@ -84,25 +89,25 @@ async function clientInit(provider: Provider, s: Json): Promise<void> {
   same("session", [session.id, session.expiresMs], [s.session_id, s.expires_ms]);
   await sameKey(provider, session, s.key_hex);
   const { path, stamp, nonce, iv_hex: iv, plaintext, sealed } = s.probe;
-  sameSealed(await sealOldRequest(session, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
+  sameSealed(await sealCompatRequest(session, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
 }
 
 async function clientInitRefused(provider: Provider, s: Json): Promise<void> {
   const key = await provider.p256(unhex(s.scalar_hex));
   const nonce = new Uint8Array(16);
-  const begun = new OldInit(s.wire, s.anonymous, s.client_id ?? "", undefined, key, nonce, 0);
+  const begun = new CompatInit(s.wire, s.anonymous, s.client_id ?? "", undefined, key, nonce, 0);
   await refused(s.code, () => begun.finish(provider, bytesOf(s.answer), 0));
 }
 
-function sameSealed(got: Sealed, wanted: Json): void {
+function sameSealed(got: SealedMessage, wanted: Json): void {
   same("headers", headerSet(got.headers), headerSet(wanted.headers));
   same("body", hex(got.body), hex(bytesOf(wanted.body)));
 }
 
-async function clientSession(provider: Provider, c: Json): Promise<OldSession> {
+async function clientSession(provider: Provider, c: Json): Promise<CompatClientSession> {
   const key = await provider.p256(unhex(c.scalar_hex));
   const nonce = new Uint8Array(16);
-  const begun = new OldInit(c.wire, c.anonymous, c.client_id ?? "", undefined, key, nonce, 0);
+  const begun = new CompatInit(c.wire, c.anonymous, c.client_id ?? "", undefined, key, nonce, 0);
   return begun.finish(provider, utf8(c.init_answer), 0);
 }
 
@@ -125,7 +130,7 @@ async function request(provider: Provider, s: Json): Promise<void> {
   const made =
     client.wire === 1 ? aad1("POST", path, stamp, nonce, kid) : aad2(stamp, nonce, kid, client.clientId);
   same("aad", fromLatin1(made), aad);
-  sameSealed(await sealOldRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
+  sameSealed(await sealCompatRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
   const { plain, claim } = await open(provider, s, path, sealed.headers, bytesOf(sealed.body));
   same("plaintext", hex(plain.first), hex(bytesOf(plaintext)));
   sameClaim(claim, s.claim);
@@ -142,18 +147,18 @@ async function answer(provider: Provider, s: Json): Promise<void> {
   const client = await clientSession(provider, s.client);
   const asked = s.request;
   const { path, stamp, nonce, iv_hex: iv, plaintext, sealed } = asked;
-  sameSealed(await sealOldRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
+  sameSealed(await sealCompatRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
   if (!fromLatin1(utf8(asked.aad)).includes(nonce)) throw new Error("an AAD without its nonce");
   const { plain } = await open(provider, s, path, sealed.headers, bytesOf(sealed.body));
   const wanted = s.answer;
   const randoms = { nonce: unhex(wanted.nonce_random_hex), iv: unhex(wanted.iv_hex) };
-  // With this very status: a handler's 201 is told as 200.
+  // With this very status: a handler's 201 is sent as 200.
   const reply = plain.reply as CompatReply;
   const got = await reply.seal(wanted.status, bytesOf(wanted.plaintext), wanted.stamp_ms, randoms);
   sameSealed(got, wanted.sealed);
   same("stamp and path", [wanted.stamp, wanted.path], [String(wanted.stamp_ms), path]);
   if (!wanted.aad.includes(wanted.nonce)) throw new Error("an AAD without its nonce");
-  const body = await openOldAnswer(
+  const body = await openCompatAnswer(
     client,
     path,
     wanted.status,
@@ -168,15 +173,15 @@ async function answer(provider: Provider, s: Json): Promise<void> {
 async function answerRefused(provider: Provider, s: Json): Promise<void> {
   const client = await clientSession(provider, s.client);
   const { path, stamp, nonce, iv_hex: iv, plaintext, sealed, aad } = s.request;
-  sameSealed(await sealOldRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
+  sameSealed(await sealCompatRequest(client, path, bytesOf(plaintext), stamp, nonce, unhex(iv)), sealed);
   if (!aad.includes(nonce)) throw new Error("an AAD without its nonce");
   await refused(s.code, () =>
-    openOldAnswer(client, path, s.status, s.headers, bytesOf(s.body), s.received_ms, s.window_ms),
+    openCompatAnswer(client, path, s.status, s.headers, bytesOf(s.body), s.received_ms, s.window_ms),
   );
 }
 
 /** What is done for each type. */
-export const SESSION: Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>> = {
+export const COMPAT: Readonly<Record<string, (provider: Provider, s: Json) => Promise<void>>> = {
   init,
   "init-refused": initRefused,
   "client-init": clientInit,

@@ -35,7 +35,7 @@ import type { ClientSession } from "./client-init.js";
 import { decodeInner, encodeInner } from "./inner.js";
 import { FrameOpener, FrameSealer, openAll, sealAll, streamLength } from "./stream.js";
 
-/** What of a request must be remembered to open its answer. */
+/** The parts of a request that opening its answer needs. */
 export interface PendingCall {
   readonly session: ClientSession;
   readonly line: RequestLine;
@@ -78,10 +78,10 @@ export async function beginRequest(
   nonce: Uint8Array | string,
 ): Promise<BegunRequest> {
   if (["CONNECT", "TRACE", "OPTIONS"].includes(line.method)) {
-    throw new SealwayError("policy", `${line.method} is not sealed`, { blame: "caller" });
+    throw new SealwayError("policy", `${line.method} is not sealed`);
   }
   if (line.target.length > TARGET_LEN_MAX) {
-    throw new SealwayError("header_invalid", "path and query are too long", { blame: "caller" });
+    throw new SealwayError("header_invalid", "path and query are too long");
   }
   const stamp = String(stampMs);
   const text = typeof nonce === "string" ? nonce : hex(nonce);
@@ -99,7 +99,7 @@ export async function beginRequest(
   return { headers, sealer: new FrameSealer(keys, context), pending };
 }
 
-/** Whether a request without a body goes into `X-Sealed`: whoever is in between drops or refuses bodies of such methods. */
+/** True if a request without a body goes into `X-Sealed`: proxies drop or reject bodies of such methods. */
 export function isHeaderRequest(method: string, bodyLength: number, innerLength: number): boolean {
   if (bodyLength > 0 || !["GET", "HEAD", "DELETE"].includes(method)) return false;
   return Math.ceil(streamLength(innerLength) / 3) * 4 <= SEALED_HEADER_LEN_MAX;

@@ -2,11 +2,11 @@
 import type { AgreementKey, Provider } from "../../crypto/provider.js";
 import { fromBase64, toBase64 } from "../../wire/base64.js";
 import { type Bytes, hex, utf8 } from "../../wire/bytes.js";
+import { compatWireOf, X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/compat-headers.js";
 import { SealwayError } from "../../wire/error.js";
 import { checkRequestNonce, isClientId, parseStamp, splitIdempotencyKey } from "../../wire/forms.js";
 import { type HeaderList, invalid, required, X_IDEMPOTENCY_KEY } from "../../wire/headers.js";
 import { type Members, membersOf, parseJson } from "../../wire/json.js";
-import { oldWireOf, X_CLIENT_ID, X_NONCE, X_TIMESTAMP } from "../../wire/old-headers.js";
 import { checkWindow } from "../../wire/window.js";
 import { type Claim, makeClaim } from "../claim.js";
 import { keyInfo, sessionKey } from "./keys.js";
@@ -17,7 +17,7 @@ export type Family = "session" | "anonymous" | "v1";
 const TTL_SEC = { min: 300, max: 3600, default: 1800, anonymous: 120, authenticated: 3600 } as const;
 
 /** An init that was read. Nobody may accept it before its claim is made. */
-export interface OldInitRequest {
+export interface CompatInitRequest {
   readonly family: Family;
   readonly wire: 1 | 2;
   readonly clientId: string | undefined;
@@ -27,7 +27,7 @@ export interface OldInitRequest {
 }
 
 /** A session that was agreed. */
-export interface OldAgreedSession {
+export interface CompatServerSession {
   readonly id: string;
   readonly wire: 1 | 2;
   readonly clientId: string | undefined;
@@ -69,15 +69,15 @@ function laxTtl(value: unknown): number | undefined {
  * @throws {SealwayError} `json_invalid`, `header_missing`, `header_invalid`, `field_invalid`, `idempotency_key_shape`,
  * `nonce_invalid`, `nonce_reserved`, `timestamp_invalid`, `timestamp_outside_window`.
  */
-export async function parseOldInit(
+export async function parseCompatInit(
   provider: Provider,
   family: Family,
   headers: HeaderList,
   body: Uint8Array,
   nowMs: number,
   windowMs: number,
-): Promise<OldInitRequest> {
-  const wire = family === "session" ? oldWireOf(headers) : family === "v1" ? 2 : 1;
+): Promise<CompatInitRequest> {
+  const wire = family === "session" ? compatWireOf(headers) : family === "v1" ? 2 : 1;
   const members = membersOf(parseJson(body)) ?? {};
   let [stamp, nonce] = ["", ""];
   let clientId: string | undefined;
@@ -109,7 +109,7 @@ export async function parseOldInit(
   return { family, wire, clientId, clientPublicKey: shareOf(members), ttlSec, claim };
 }
 
-/** A repeated or unprintable one counts as ill-shaped, which is told after what is missing. */
+/** A repeated or unprintable one counts as ill-shaped, which is reported after missing ones. */
 function idempotencyKey(headers: HeaderList): string {
   try {
     return required(headers, X_IDEMPOTENCY_KEY);
@@ -124,14 +124,14 @@ function idempotencyKey(headers: HeaderList): string {
  *
  * @throws {SealwayError} `public_key_invalid`.
  */
-export async function acceptOldInit(
+export async function acceptCompatInit(
   provider: Provider,
-  init: OldInitRequest,
+  init: CompatInitRequest,
   isAuthenticated: boolean,
   key: AgreementKey,
   random: Uint8Array,
   nowMs: number,
-): Promise<OldAgreedSession> {
+): Promise<CompatServerSession> {
   const peer = fromBase64(init.clientPublicKey);
   const secret = peer && (await key.agree(peer));
   if (secret === undefined) {
@@ -152,7 +152,7 @@ export async function acceptOldInit(
   return { id, wire, clientId, key: bytes, createdMs: nowMs, expiresMs, body: utf8(JSON.stringify(answer)) };
 }
 
-function ttlOf(init: OldInitRequest, isAuthenticated: boolean): number {
+function ttlOf(init: CompatInitRequest, isAuthenticated: boolean): number {
   if (init.family === "anonymous") return TTL_SEC.anonymous;
   if (init.family === "v1") return isAuthenticated ? TTL_SEC.authenticated : TTL_SEC.default;
   return Math.min(TTL_SEC.max, Math.max(TTL_SEC.min, init.ttlSec ?? TTL_SEC.default));
