@@ -14,16 +14,16 @@ use super::{Control, StartError, closed, open, usage};
 use crate::plan::{Arrival, Plan, Resumption};
 use crate::record::{Cut, Interval, Recorder, Timeline};
 use crate::request::Random;
-use crate::target::{Connector, Ground};
+use crate::target::{Connector, TargetSetup};
 
 /// Interval at which a shard checks whether the run is over.
 const WATCH: Duration = Duration::from_millis(10);
 
 /// State that all shards of a run share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct RunState {
     pub(super) plan: Arc<Plan>,
-    pub(super) ground: Arc<Ground>,
+    pub(super) setup: Arc<TargetSetup>,
     pub(super) control: Control,
     /// True if the run is over for a reason other than [`Control::stop`].
     pub(super) halt: Arc<AtomicBool>,
@@ -35,7 +35,7 @@ pub(super) struct Shared {
 pub(super) struct Shard {
     pub(super) index: usize,
     pub(super) plan: Arc<Plan>,
-    pub(super) ground: Arc<Ground>,
+    pub(super) setup: Arc<TargetSetup>,
     pub(super) control: Control,
     pub(super) connector: Connector,
     pub(super) recorder: RefCell<Recorder>,
@@ -56,7 +56,7 @@ pub(super) struct Lines {
 }
 
 /// Runs a shard's thread from its start to its end.
-pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
+pub(super) fn run(index: usize, shared: RunState, lines: Lines) {
     let prepared = prepare(index, &shared);
     let (runtime, connector) = match prepared {
         Ok(prepared) => prepared,
@@ -80,7 +80,7 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     let shard = Rc::new(Shard {
         index,
         plan: shared.plan,
-        ground: shared.ground,
+        setup: shared.setup,
         control: shared.control,
         connector,
         recorder: RefCell::new(recorder),
@@ -101,13 +101,13 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     }
 }
 
-fn prepare(index: usize, shared: &Shared) -> Result<(tokio::runtime::Runtime, Connector), StartError> {
+fn prepare(index: usize, shared: &RunState) -> Result<(tokio::runtime::Runtime, Connector), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| StartError::Thread(format!("cannot start a thread's event loop: {error}")))?;
     let entered = runtime.enter();
-    let connector = Connector::new(&shared.plan, &shared.ground, index)?;
+    let connector = Connector::new(&shared.plan, &shared.setup, index)?;
     drop(entered);
     Ok((runtime, connector))
 }

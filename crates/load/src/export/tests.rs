@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::engine::{Control, Tick};
-use crate::report::sample::{self, Shape};
+use crate::report::tests::sample::{self, Shape};
 
 fn events(label: &str) -> Vec<Event> {
     let outcome = sample::outcome(1, Shape::Usual, 3, 1.0);

@@ -209,7 +209,7 @@ fn thread_group(group: &Element<'_>, reading: &mut Reading) {
     if is_on("ThreadGroup.scheduler") && duration > 0 {
         arrival.duration = Some(time_text(std::time::Duration::from_secs(duration)));
     } else if forever {
-        reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s unless said");
+        reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s by default");
     }
     if delay > 0 && is_on("ThreadGroup.scheduler") {
         reading.warn(path, "the delay before the start is left out");

@@ -201,7 +201,7 @@ mod tests {
             let mut times = Times::default();
             times.record(Duration::from_nanos(ns));
             let told = times.quantiles().p99_ns;
-            assert!(told.abs_diff(ns) as f64 <= (ns as f64 / 1000.0).max(64.0), "{ns} is told as {told}");
+            assert!(told.abs_diff(ns) as f64 <= (ns as f64 / 1000.0).max(64.0), "{ns} is reported as {told}");
         }
     }
 

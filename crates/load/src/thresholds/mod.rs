@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::named::named;
 use crate::record::{Phase, Times, Totals};
 
-pub(crate) use self::parse::ThresholdError;
-
 /// Threshold: a figure, a relation and a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Threshold {
@@ -91,14 +89,6 @@ pub(crate) struct Check {
 }
 
 impl Threshold {
-    /// Parses one or several thresholds with commas between. `flag` is named in errors.
-    ///
-    /// # Errors
-    /// States the problem, its position in characters, and what is allowed there.
-    pub(crate) fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
-        parse::list(flag, text)
-    }
-
     /// Compares the totals of a run with the threshold.
     pub(crate) fn check(&self, totals: &Totals) -> Check {
         let measured = self.figure.measure(totals).filter(|value| value.is_finite());

@@ -1,9 +1,9 @@
 use std::sync::LazyLock;
 
-use super::super::sample::{self, Shape};
 use super::super::{Format, Report};
 use super::*;
-use crate::engine::{Ended, Limit, Outcome};
+use crate::engine::{EndReason, Limit, Outcome};
+use crate::report::tests::sample::{self, Shape};
 
 fn report(outcome: &Outcome) -> Report {
     Report::new(outcome, &[], sample::machine())
@@ -61,7 +61,7 @@ fn a_run_that_was_limited_by_its_generator_or_too_short_or_given_up_gets_no_verd
     let short = sample::outcome(1, Shape::Usual, 5, 1.0);
     let (mut limited, mut failed) = (short.clone(), short.clone());
     limited.limit = Limit::Generator("both cores were busy".to_owned());
-    failed.ended = Ended::Failed("the target is gone".to_owned());
+    failed.ended = EndReason::Failed("the target is gone".to_owned());
     for (outcome, part) in
         [(limited, "the generator was the limit"), (failed, "was given up"), (short, "nobody can tell what is chance")]
     {

@@ -87,12 +87,12 @@ pub(super) fn faults(report: &Report) -> String {
     let faults: Vec<_> = report
         .faults
         .iter()
-        .map(|fault| {
+        .map(|failure| {
             vec![
-                markup(words::class(fault.class)),
-                count(fault.count),
-                markup(&share(fault.share)),
-                wordy(&fault.example),
+                markup(words::class(failure.class)),
+                count(failure.count),
+                markup(&share(failure.share)),
+                wordy(&failure.example),
             ]
         })
         .collect();

@@ -4,12 +4,12 @@ use sealway_client::broker::{
     CertificateRequest, Client, Derivation, Error, Health, Recipient, Refusal, Sealed, Secret, Signed, open,
 };
 
-use super::work::{Made, Work};
+use super::work::{Artefacts, Work};
 use crate::plan::{BrokerOperation, BrokerWire};
 
 impl Work {
     /// Makes one call. Returns `false` if a checkable answer is wrong; an answer that cannot be checked counts as right.
-    pub(super) async fn call(&self, client: &Client, made: &Made) -> Result<bool, Error> {
+    pub(super) async fn call(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
         if self.asked.wire == BrokerWire::Open && self.asked.operation != BrokerOperation::Health {
             return Box::pin(self.call_open(client, made)).await;
         }
@@ -33,7 +33,7 @@ impl Work {
             BrokerOperation::Decrypt => {
                 let opened = client.decrypt(profile, key, &sealed(made)).await?.outputs;
                 let is_same = |(opened, input): (&Result<Secret, Refusal>, &Vec<u8>)| {
-                    opened.as_ref().is_ok_and(|plain| is(plain, input))
+                    opened.as_ref().is_ok_and(|plain| plain[..] == input[..])
                 };
                 Ok(opened.iter().zip(&self.inputs).all(is_same))
             }
@@ -64,7 +64,7 @@ impl Work {
         }
     }
 
-    async fn call_open(&self, client: &Client, made: &Made) -> Result<bool, Error> {
+    async fn call_open(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
         let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
         let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
         let client = open::Open(client);
@@ -80,29 +80,25 @@ impl Work {
             }
             (BrokerOperation::Encrypt, _) => client.encrypt_data(profile, key, &[7; 12], input).await.map(|_| true),
             (BrokerOperation::Decrypt, Some(cipher)) => {
-                client.decrypt_data(profile, key, cipher).await.map(|plain| is(&plain, input))
+                client.decrypt_data(profile, key, cipher).await.map(|plain| plain[..] == *input)
             }
             _ => client.hash_data(profile, input).await.map(|digest| !digest.is_empty()),
         }
     }
 
-    fn signed<'a>(&'a self, made: &'a Made) -> Vec<Signed<'a>> {
+    fn signed<'a>(&'a self, made: &'a Artefacts) -> Vec<Signed<'a>> {
         let one =
             |(input, signature): (&'a Vec<u8>, &'a Vec<u8>)| Signed { input, signature, key_version: made.key_version };
         self.inputs.iter().zip(&made.artefacts).map(one).collect()
     }
 }
 
-fn sealed(made: &Made) -> Vec<Sealed<'_>> {
+fn sealed(made: &Artefacts) -> Vec<Sealed<'_>> {
     made.ciphers.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect()
 }
 
 fn all(valid: Vec<bool>) -> bool {
     valid.into_iter().all(|valid| valid)
-}
-
-fn is(plain: &[u8], input: &[u8]) -> bool {
-    plain == input
 }
 
 /// Returns the first 32 bytes of an input: the info of a derivation needs no more, however long the derived key is.

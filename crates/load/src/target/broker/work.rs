@@ -21,12 +21,12 @@ pub(crate) struct Work {
     pub(super) issuer: String,
     pub(super) issuer_key: sealway_client::broker::Secret,
     /// Artefacts, made over the first connection before its first request is measured.
-    made: OnceCell<Made>,
+    made: OnceCell<Artefacts>,
 }
 
 /// Artefacts that the measured operation consumes.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct Artefacts {
     pub(super) ciphers: Vec<Cipher>,
     pub(super) open_cipher: Option<open::Cipher>,
     /// Signatures, MAC tags or encapsulated keys, all made with `key_version`.
@@ -62,7 +62,7 @@ impl Work {
     }
 
     /// Returns the artefacts, and whether this call had to make or await them.
-    pub(crate) async fn ready(&self, client: &Client) -> Result<(&Made, bool), Error> {
+    pub(crate) async fn ready(&self, client: &Client) -> Result<(&Artefacts, bool), Error> {
         if let Some(made) = self.made.get() {
             return Ok((made, false));
         }
@@ -70,9 +70,9 @@ impl Work {
         Ok((made, true))
     }
 
-    async fn make(&self, client: &Client) -> Result<Made, Error> {
+    async fn make(&self, client: &Client) -> Result<Artefacts, Error> {
         let (profile, key) = (&self.asked.profile, &self.asked.key);
-        let mut made = Made::default();
+        let mut made = Artefacts::default();
         match (self.asked.operation, self.asked.wire) {
             (BrokerOperation::Decrypt, BrokerWire::Open) => {
                 let input = self.inputs.first().map_or(&[][..], Vec::as_slice);

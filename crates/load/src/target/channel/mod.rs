@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 
 use super::Sample;
 use super::connect::Opener;
-use crate::channel::{Broke, Failing, Timed};
+use crate::channel::{ChannelFailure, FailureStage, TimedStage};
 use crate::engine::StartError;
 use crate::plan::{ChannelMode, ChannelRole, Channels, Plan};
-use crate::record::{Entered, Fault};
+use crate::record::{Failure, GaugeGuard};
 
 /// Time that the other end has to give a reason if this end only knows that the connection is gone.
 const SECOND_OPINION: Duration = Duration::from_millis(200);
@@ -31,38 +31,25 @@ const GOODBYE_MAX: Duration = Duration::from_secs(5);
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Channels that one thread makes and holds.
-#[derive(Debug)]
 pub(crate) struct ChannelLines {
     asked: Channels,
     connect: Duration,
     me: Instance,
-    held: RefCell<Vec<Held>>,
+    held: RefCell<Vec<OpenEnd>>,
     threads: usize,
 }
 
 /// One end of a channel that stays open.
-struct Held {
+struct OpenEnd {
     channel: channel::Channel,
     _rpc: Option<Rpc>,
-    _open: Entered,
-}
-
-impl std::fmt::Debug for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.channel.fmt(f)
-    }
+    _open: GaugeGuard,
 }
 
 /// Worker's handle that makes channels one after the other.
 pub(crate) struct Channel {
     lines: Rc<ChannelLines>,
     opener: Rc<Opener>,
-}
-
-impl std::fmt::Debug for Channel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.lines.fmt(f)
-    }
 }
 
 /// Times at which one end reached each step.
@@ -90,7 +77,7 @@ impl Marks {
 }
 
 /// Ends of an established channel, and the duration of each step.
-type Made = (Vec<Held>, Vec<(Timed, Duration)>);
+type NewChannel = (Vec<OpenEnd>, Vec<(TimedStage, Duration)>);
 
 impl ChannelLines {
     /// Creates the channels of one of the plan's threads; `None` if the plan has no channels.
@@ -123,7 +110,7 @@ impl ChannelLines {
                 if self.is_left(&why.code) {
                     tally.is_left();
                 } else {
-                    tally.fails(&Broke::new(Failing::Steady, why.code.clone(), why.text.to_string()));
+                    tally.fails(&ChannelFailure::of(FailureStage::Steady, &why));
                 }
             }
             tally.leaves();
@@ -162,8 +149,8 @@ impl Channel {
     /// Makes one channel and keeps it open.
     ///
     /// # Errors
-    /// A fault whose text names the stage that failed. The tally counts the failure too.
-    pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Fault> {
+    /// A failure whose text names the stage that failed. The tally counts the failure too.
+    pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Failure> {
         let asked = &self.lines.asked;
         asked.tally.begins();
         match self.make(sample).await {
@@ -178,12 +165,12 @@ impl Channel {
             }
             Err(broke) => {
                 asked.tally.fails(&broke);
-                Err(broke.fault())
+                Err(broke.failure())
             }
         }
     }
 
-    async fn make(&self, sample: &mut Sample) -> Result<Made, Broke> {
+    async fn make(&self, sample: &mut Sample) -> Result<NewChannel, ChannelFailure> {
         let (client, server) = self.lines.asked.grants.next().await?;
         let mut theirs = Sample::new(sample.due, sample.started);
         let made = match self.lines.asked.role {
@@ -206,7 +193,7 @@ impl Channel {
         server: &Grant,
         ours: &mut Sample,
         theirs: &mut Sample,
-    ) -> Result<Made, Broke> {
+    ) -> Result<NewChannel, ChannelFailure> {
         let (marks, heard) = (Cell::default(), Notify::new());
         let at_server = Cell::default();
         let mut server = pin!(self.server(server, theirs, &at_server, &heard));
@@ -250,7 +237,7 @@ impl Channel {
         sample: &mut Sample,
         marks: &Cell<Marks>,
         told: impl Fn(Step),
-    ) -> Result<(channel::Channel, Entered), Attaching> {
+    ) -> Result<(channel::Channel, GaugeGuard), Attaching> {
         marks.set(Marks { begun: Some(Instant::now()), ..Marks::default() });
         let alone = self.lines.asked.role != ChannelRole::Both;
         let patience = self.lines.patience(alone);
@@ -274,21 +261,21 @@ impl Channel {
 
 /// Reason why an end did not complete its handshake.
 enum Attaching {
-    Connecting(Fault),
+    Connecting(Failure),
     Refused(channel::Error),
     Late(Duration),
 }
 
 /// Returns the durations that the client's end measured; `heard` is the server's time of its first message, if both ends are
 /// here.
-fn times(marks: Marks, heard: Option<Instant>) -> Vec<(Timed, Duration)> {
+fn times(marks: Marks, heard: Option<Instant>) -> Vec<(TimedStage, Duration)> {
     let all = [
-        (Timed::WsOpen, marks.begun, marks.open),
-        (Timed::AttachSend, marks.open, marks.attached),
-        (Timed::PairReady, marks.attached, heard.or(marks.heard)),
-        (Timed::Handshake, marks.attached, marks.secured),
+        (TimedStage::WsOpen, marks.begun, marks.open),
+        (TimedStage::AttachSend, marks.open, marks.attached),
+        (TimedStage::PairReady, marks.attached, heard.or(marks.heard)),
+        (TimedStage::Handshake, marks.attached, marks.secured),
     ];
-    let took = |(timed, from, to): (Timed, Option<Instant>, Option<Instant>)| {
+    let took = |(timed, from, to): (TimedStage, Option<Instant>, Option<Instant>)| {
         Some((timed, to?.saturating_duration_since(from?)))
     };
     all.into_iter().filter_map(took).collect()

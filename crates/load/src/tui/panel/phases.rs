@@ -13,7 +13,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     for (phase, figures) in &whole.phases {
         let times = [figures.p50_ns, figures.p95_ns, figures.p99_ns, figures.max_ns].map(figures::time);
         let look = if *phase == Phase::Response { Look::Strong } else { Look::Plain };
-        let (name, more) = told(*phase);
+        let (name, more) = label(*phase);
         let mut row = vec![name.to_owned()];
         row.extend(times);
         row.extend([figures::count(figures.count), more.to_owned()]);
@@ -45,7 +45,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
 }
 
 /// Returns the name of a phase and its explanation.
-fn told(phase: Phase) -> (&'static str, &'static str) {
+fn label(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Response => ("response", "from when it was due"),
         Phase::Service => ("service", "from when it was sent"),
@@ -76,9 +76,9 @@ fn held_back(whole: &Whole) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::generated::{self, Story};
     use super::*;
     use crate::progress::Event;
+    use crate::tui::tests::generated::{self, Story};
 
     #[test]
     fn a_stall_that_the_service_time_hides_is_told() {

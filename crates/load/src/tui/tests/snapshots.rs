@@ -8,9 +8,9 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
+use super::super::panel::Panel;
+use super::super::state::State;
 use super::generated::{self, below};
-use super::panel::Panel;
-use super::state::State;
 use crate::progress::Event;
 use crate::request::Random;
 
@@ -27,7 +27,7 @@ fn state(events: Vec<Event>, colours: bool) -> State {
 
 fn picture(state: &State, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| super::draw(frame, state, Duration::from_secs(60))).unwrap();
+    terminal.draw(|frame| crate::tui::draw(frame, state, Duration::from_secs(60))).unwrap();
     terminal.backend().buffer().clone()
 }
 
