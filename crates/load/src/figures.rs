@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn lengths_and_rates_are_short() {
-        let told = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
-        assert_eq!(told, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
+        let shown = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
         assert_eq!(
             [59, 125, 3725].map(|seconds| clock_about(Duration::from_secs(seconds))),
             ["59 s", "3 min", "1 h 02 min"]

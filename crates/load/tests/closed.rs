@@ -38,7 +38,7 @@ fn so_many_requests_are_made_as_were_asked_for_over_all_threads() {
 }
 
 #[test]
-fn the_seconds_are_the_totals_and_what_is_under_way_at_the_end_is_told() {
+fn the_seconds_are_the_totals_and_what_is_under_way_at_the_end_is_reported() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(30));
         (server::answer(200, "hello"), true)
@@ -125,8 +125,8 @@ fn workers_come_and_go_as_stages_say_and_each_keeps_one_request_under_way() {
     plan.stop.duration = Some(Duration::from_millis(4_600));
     let outcome = run(plan);
     // The first second ends within the first stage, the second within the second, the fourth within the third.
-    let told = in_flight(&outcome);
-    assert!(told[0] <= 3 && told[1] <= 8 && told[3] <= 1, "{told:?}");
+    let shown = in_flight(&outcome);
+    assert!(shown[0] <= 3 && shown[1] <= 8 && shown[3] <= 1, "{shown:?}");
     let workers: Vec<_> = outcome.seconds.iter().map(|second| second.connections).collect();
     assert_eq!((workers[0], workers[1], workers[3]), (3, 8, 1), "{workers:?}");
     let counts = outcome.totals.sum.counts;

@@ -82,7 +82,7 @@ fn an_exact_number_is_sent_over_all_threads_and_a_poisson_process_takes_its_time
 }
 
 #[test]
-fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_told() {
+fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_reported() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(100));
         (server::answer(200, "hello"), true)

@@ -146,14 +146,11 @@ impl SearchResult {
             Why::Ceiling | Why::Unfinished => Limit::Offered,
             _ => Limit::Target,
         };
-        let missing = match &self.why {
-            Why::Failed(reason) => Some(format!("failed: {reason}")),
-            _ => None,
-        };
-        let mut summary = CellSummary::missing(name, "");
-        summary.missing = missing;
+        let mut summary = CellSummary { name: name.to_owned(), ..CellSummary::default() };
         summary.runs = self.points.iter().map(|point| point.runs.len() as u32).sum();
-        summary.limit = Some(limit);
+        if let Why::Failed(reason) = &self.why {
+            summary.missing = Some(format!("failed: {reason}"));
+        }
         if let Some(knee) = &self.knee {
             summary.knee = Some(model.offered(knee.load));
             summary.rate = knee.estimate();
@@ -161,8 +158,7 @@ impl SearchResult {
             summary.mean_ns = knee.mean(|run| run.mean_ns);
             summary.p95_ns = knee.mean(|run| run.p95_ns as f64) as u64;
             summary.p99_ns = knee.mean(|run| run.p99_ns as f64) as u64;
-        } else {
-            summary.limit = None;
+            summary.limit = Some(limit);
         }
         summary
     }

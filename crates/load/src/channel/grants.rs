@@ -136,7 +136,7 @@ impl Grants {
             std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failure)?;
         let mut out = io::BufWriter::new(opened);
         for _ in 0..count {
-            let (client, server) = self.next().await.map_err(|broke| broke.words)?;
+            let (client, server) = self.next().await.map_err(|failure| failure.words)?;
             out.write_all(encode_pair(&client, &server).as_bytes())
                 .and_then(|()| out.write_all(b"\n"))
                 .map_err(failure)?;

@@ -48,22 +48,22 @@ mod tests {
 
     #[test]
     fn the_limit_is_named_by_the_codes_of_the_failures() {
-        let told = |at, code: &str, limit: &Limit| {
+        let shown = |at, code: &str, limit: &Limit| {
             let tally = Tally::default();
             tally.fails(&ChannelFailure::new(at, code, "words"));
             named(&tally.counted(), limit).join("; ")
         };
         let target = Limit::Target;
-        assert!(told(FailureStage::WsOpen, "out_of_descriptors", &target).starts_with("descriptors: the generator"));
+        assert!(shown(FailureStage::WsOpen, "out_of_descriptors", &target).starts_with("descriptors: the generator"));
         assert!(
-            told(FailureStage::ServerAttach, "too_many_connections", &target).contains("--max-conns) (1 channels)")
+            shown(FailureStage::ServerAttach, "too_many_connections", &target).contains("--max-conns) (1 channels)")
         );
-        assert!(told(FailureStage::ClientAttach, "attach_failed", &target).contains("--max-channels"));
-        assert!(told(FailureStage::Handshake, "peer_absent", &target).starts_with("time:"));
+        assert!(shown(FailureStage::ClientAttach, "attach_failed", &target).contains("--max-channels"));
+        assert!(shown(FailureStage::Handshake, "peer_absent", &target).starts_with("time:"));
         assert!(
-            told(FailureStage::Handshake, "handshake_unproven", &target).contains("failed at handshake (1 channels)")
+            shown(FailureStage::Handshake, "handshake_unproven", &target).contains("failed at handshake (1 channels)")
         );
-        assert!(told(FailureStage::RpcCall, "x", &Limit::Generator("busy".into())).contains("the generator: busy"));
+        assert!(shown(FailureStage::RpcCall, "x", &Limit::Generator("busy".into())).contains("the generator: busy"));
         assert!(named(&ChannelCounts::default(), &target).is_empty());
     }
 }

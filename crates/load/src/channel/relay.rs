@@ -166,8 +166,8 @@ fn listening(child: &mut Child) -> Option<Uri> {
         lines.for_each(drop);
     });
     let line = first.recv_timeout(START_MAX).ok().flatten()?;
-    let told: serde_json::Value = serde_json::from_str(&line).ok()?;
-    let (listen, path) = (told.get("listen")?.as_str()?, told.get("ws_path")?.as_str()?);
+    let ready: serde_json::Value = serde_json::from_str(&line).ok()?;
+    let (listen, path) = (ready.get("listen")?.as_str()?, ready.get("ws_path")?.as_str()?);
     format!("ws://{listen}{path}").parse().ok()
 }
 

@@ -90,7 +90,7 @@ impl ChannelFailure {
     }
 
     /// Returns the failure in the form that the engine counts.
-    pub(crate) fn failure(&self) -> Failure {
+    pub(crate) fn request_failure(&self) -> Failure {
         Failure::new(self.class, format!("{} ({}): {}", self.at.name(), self.code, self.words))
     }
 }

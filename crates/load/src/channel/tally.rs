@@ -103,13 +103,13 @@ impl Tally {
     }
 
     /// Counts a channel that failed.
-    pub(crate) fn fails(&self, broke: &ChannelFailure) {
+    pub(crate) fn fails(&self, failure: &ChannelFailure) {
         let mut inner = self.inner.lock();
-        let seen = &mut inner.counted.failures[broke.at as usize];
+        let seen = &mut inner.counted.failures[failure.at as usize];
         seen.count += 1;
-        let is_known = seen.codes.contains_key(&broke.code) || seen.codes.len() < CODES_MAX;
-        *seen.codes.entry(if is_known { broke.code.clone() } else { "other".into() }).or_default() += 1;
-        seen.first.get_or_insert_with(|| broke.words.clone());
+        let is_known = seen.codes.contains_key(&failure.code) || seen.codes.len() < CODES_MAX;
+        *seen.codes.entry(if is_known { failure.code.clone() } else { "other".into() }).or_default() += 1;
+        seen.first.get_or_insert_with(|| failure.words.clone());
     }
 
     /// Counts a channel that stays open.
@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn a_percentile_is_a_time_that_was_measured() {
         let times: Vec<u64> = (1..=10).collect();
-        let told = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| percentile(&times, share).unwrap());
-        assert_eq!(told, [1, 5, 9, 9, 10]);
+        let shown = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| percentile(&times, share).unwrap());
+        assert_eq!(shown, [1, 5, 9, 9, 10]);
         assert_eq!(percentile(&[], 0.5), None);
         assert_eq!(percentile(&[7], 0.99), Some(7));
     }

@@ -34,14 +34,10 @@ pub(super) struct RunState {
 /// State of one shard's thread.
 pub(super) struct Shard {
     pub(super) index: usize,
-    pub(super) plan: Arc<Plan>,
-    pub(super) setup: Arc<TargetSetup>,
-    pub(super) control: Control,
+    pub(super) run: RunState,
     pub(super) connector: Connector,
     pub(super) recorder: RefCell<Recorder>,
     pub(super) timeline: Timeline,
-    halt: Arc<AtomicBool>,
-    budget: Option<Arc<AtomicU64>>,
     workers: Cell<u64>,
 }
 
@@ -79,14 +75,10 @@ pub(super) fn run(index: usize, shared: RunState, lines: Lines) {
     );
     let shard = Rc::new(Shard {
         index,
-        plan: shared.plan,
-        setup: shared.setup,
-        control: shared.control,
+        run: shared,
         connector,
         recorder: RefCell::new(recorder),
         timeline,
-        halt: shared.halt,
-        budget: shared.budget,
         workers: Cell::new(0),
     });
     let tasks = LocalSet::new();
@@ -117,7 +109,7 @@ impl Shard {
     async fn offer(self: Rc<Self>) {
         tokio::time::sleep_until(self.timeline.start.into()).await;
         let offering = async {
-            match &self.plan.arrival {
+            match &self.run.plan.arrival {
                 Arrival::Closed { .. } => closed::offer(self.clone()).await,
                 Arrival::Open { .. } | Arrival::Bursts { .. } => open::offer(self.clone()).await,
             }
@@ -147,13 +139,13 @@ impl Shard {
 
     /// Returns whether the run was stopped or halted.
     fn is_halted(&self) -> bool {
-        self.control.is_stopped() || self.halt.load(Ordering::Relaxed)
+        self.run.control.is_stopped() || self.run.halt.load(Ordering::Relaxed)
     }
 
     /// Returns whether one more request with this due time may start, and takes it from the budget. Warm-up requests are not
     /// counted.
     pub(super) fn claim(&self, due: Instant) -> bool {
-        match &self.budget {
+        match &self.run.budget {
             Some(budget) if due >= self.timeline.measured_from() => {
                 budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
             }
@@ -163,12 +155,12 @@ impl Shard {
 
     /// Returns whether the budget of requests is spent.
     pub(super) fn is_spent(&self) -> bool {
-        self.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
+        self.run.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
     }
 
     /// Returns this shard's part of a whole number; the parts of all shards add up to the whole.
     pub(super) fn share(&self, whole: u64) -> u64 {
-        let shards = self.plan.threads as u64;
+        let shards = self.run.plan.threads as u64;
         whole / shards + u64::from((self.index as u64) < whole % shards)
     }
 
@@ -176,7 +168,7 @@ impl Shard {
     pub(super) fn worker_seed(&self) -> u64 {
         let number = self.workers.get();
         self.workers.set(number + 1);
-        let unique = number * self.plan.threads as u64 + self.index as u64;
-        Random::new(self.plan.seed ^ Random::new(unique).number()).number()
+        let unique = number * self.run.plan.threads as u64 + self.index as u64;
+        Random::new(self.run.plan.seed ^ Random::new(unique).number()).number()
     }
 }

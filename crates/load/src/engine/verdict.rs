@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_the_closed_model_hides_is_told_in_figures() {
+    fn a_stall_that_the_closed_model_hides_is_reported_in_figures() {
         let mut times = vec![2; 2000];
         times.push(1000);
         let (plan, totals, generator) = (closed(), totals(2001, &times), Generator::default());

@@ -31,13 +31,13 @@ pub(super) struct RequestEnd {
 impl Worker {
     /// Creates a worker with a seed that no other worker has.
     pub(super) fn new(shard: Rc<Shard>, seed: u64) -> Self {
-        let prepared = CurrentRequest::new(shard.setup.program(), seed);
+        let prepared = CurrentRequest::new(shard.run.setup.program(), seed);
         Worker { shard, prepared, connection: None, deadline: Deadline::default() }
     }
 
     /// Makes a request that is due at one time and starts at another, and records its result.
     pub(super) async fn request(&mut self, due: Instant, started: Instant) -> RequestEnd {
-        let timeout = self.shard.plan.timeouts.request;
+        let timeout = self.shard.run.plan.timeouts.request;
         let mut pending = Pending::begin(&self.shard, due, started);
         self.prepared.renew();
         let attempt = attempt(&self.shard.connector, &mut self.connection, &mut self.prepared, &mut pending.sample);
@@ -58,7 +58,7 @@ impl Worker {
 
     /// Keeps the connection or closes it, and returns the time after that.
     async fn release(&mut self, ended: Instant, is_whole: bool) -> Instant {
-        let connections = &self.shard.plan.connections;
+        let connections = &self.shard.run.plan.connections;
         let keeps = |connection: &Connection| is_whole && connections.reuse && connection.keeps();
         if let Some(connection) = self.connection.take_if(|connection| !keeps(connection)) {
             if is_whole {

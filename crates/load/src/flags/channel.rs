@@ -302,16 +302,16 @@ impl ChannelArgs {
         let profiles = [("native", true), ("flowersec-v1", false)];
         let is_native = values::word(problems, "--profile", &self.profile, &profiles).unwrap_or(true);
         let all: Vec<_> = keyless_suites().into_iter().filter(|(_, _, native)| *native == is_native).collect();
-        let asked = self.suite.as_deref().map(|suite| {
+        let wanted = self.suite.as_deref().map(|suite| {
             let number =
                 suite.strip_prefix("0x").map_or_else(|| suite.parse().ok(), |hex| u16::from_str_radix(hex, 16).ok());
             all.iter().find(|(id, name, _)| Some(*id) == number || name.eq_ignore_ascii_case(suite))
         });
-        if let (Some(None), Some(suite)) = (&asked, &self.suite) {
+        if let (Some(None), Some(suite)) = (&wanted, &self.suite) {
             let names: Vec<_> = all.iter().map(|(id, name, _)| format!("{id} ({name})")).collect();
             values::wrong(problems, "--suite", suite, format!("one of {}", names.join(", ")));
         }
-        let chosen = asked.flatten().or(all.first());
+        let chosen = wanted.flatten().or(all.first());
         chosen.map_or((0, String::new()), |(id, name, _)| (*id, name.clone()))
     }
 }

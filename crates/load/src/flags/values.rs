@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{ConfigError, Problems};
 
 use crate::named::VariantNames;
 use crate::plan::Stage;
@@ -18,6 +18,12 @@ const TIME_FORMS: &str = "a time such as 30, 500ms, 1m30s or 00:01:30";
 pub(crate) fn wrong(problems: &mut Problems, flag: &str, value: &str, expected: impl Display) {
     let cut: String = value.chars().take(80).collect();
     problems.add(format!("{flag} {cut}"), format!("expected {expected}"));
+}
+
+/// Puts the source of the settings, such as a file, before each line of an error.
+pub(crate) fn within(source: impl Display, err: &ConfigError) -> ConfigError {
+    let lines: Vec<_> = err.0.lines().map(|line| format!("{source}: {line}")).collect();
+    ConfigError(lines.join("\n"))
 }
 
 /// Parses a value, and adds the problem with the expected form if `read` rejects it. The result is `None` for an absent flag too.

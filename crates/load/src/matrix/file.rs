@@ -27,6 +27,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::cells::{Cell, Cells, without_tls};
+use crate::flags::values::within;
 use crate::flags::{AutotuneFlags, Extra, Flags, resolve};
 
 /// Upper bound of a file, in bytes.
@@ -111,11 +112,7 @@ struct Choice {
 /// All problems, each with its path in the file.
 pub(crate) fn read(path: &Path, flags: &Flags) -> Result<MatrixFile, ConfigError> {
     let text = read_bounded(path, FILE_LEN_MAX)?;
-    let within = |err: ConfigError| {
-        let lines: Vec<_> = err.0.lines().map(|line| format!("{}: {line}", path.display())).collect();
-        ConfigError(lines.join("\n"))
-    };
-    parse(&text, flags).map_err(within)
+    parse(&text, flags).map_err(|err| within(path.display(), &err))
 }
 
 /// Parses the text of a file, as [`read`] does.

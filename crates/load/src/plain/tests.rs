@@ -61,12 +61,12 @@ async fn each_second_is_a_line_under_a_head_and_columns_stand_in_line() {
 #[tokio::test]
 async fn a_matrix_tells_its_cells_and_points() {
     let text = written(generated::matrix(7), 1, false).await;
-    for told in [
+    for shown in [
         "cell 1 of 6 http-reuse\n",
         "load point 256 workers, repeat 1 of 3, at most 12 points left\n",
         "http-no-reuse: skipped: no client certificate was given\n",
     ] {
-        assert!(text.contains(told), "{told} is not in {text}");
+        assert!(text.contains(shown), "{shown} is not in {text}");
     }
     assert!(text.lines().any(|line| line.starts_with("http-reuse: ") && line.contains("at 512 workers, p95 48.0 ms")));
 }
@@ -153,7 +153,7 @@ impl Write for Slow {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_slow_holds_no_run_back_and_is_told_what_is_missing() {
+async fn a_reader_who_is_slow_holds_no_run_back_and_is_reported_what_is_missing() {
     let (go, wait): (SyncSender<()>, _) = sync_channel(0);
     let kept = Output::default();
     let (sender, receiver) = mpsc::channel(8);
@@ -176,10 +176,10 @@ async fn a_reader_who_is_slow_holds_no_run_back_and_is_told_what_is_missing() {
     drop(sender);
     view.await.unwrap().unwrap();
     let lines = parsed(&String::from_utf8(kept.0.lock().unwrap().clone()).unwrap());
-    let told = lines.iter().filter(|line| line["type"] == "second").count() as u64;
+    let shown = lines.iter().filter(|line| line["type"] == "second").count() as u64;
     let skipped: u64 = lines.iter().filter_map(|line| line["seconds"].as_u64()).sum();
     assert!(skipped > 200, "{skipped}");
-    assert_eq!(told + skipped, 401);
+    assert_eq!(shown + skipped, 401);
 }
 
 #[tokio::test]

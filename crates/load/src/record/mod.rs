@@ -88,9 +88,9 @@ impl BySuite {
 
     /// Formats the counts above zero, such as `3 X25519MLKEM768, 1 P256`; empty if there are none.
     pub fn words(mut self) -> String {
-        let told = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
-        let told = Suite::ALL.map(told).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
-        told.collect::<Vec<_>>().join(", ")
+        let shown = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
+        let shown = Suite::ALL.map(shown).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn add(&mut self, mut other: BySuite) {

@@ -370,8 +370,8 @@ mod tests {
         let mut interval = Interval::default();
         interval.succeeded(&sample, start + ms(60), false);
         let near = |phase, wanted: u64| {
-            let told = interval.times(phase).quantiles().p99_ns;
-            assert!(told.abs_diff(wanted * 1_000_000) <= wanted * 1_000, "{phase:?}: {told}");
+            let reported = interval.times(phase).quantiles().p99_ns;
+            assert!(reported.abs_diff(wanted * 1_000_000) <= wanted * 1_000, "{phase:?}: {reported}");
         };
         near(Phase::Response, 30);
         near(Phase::Service, 20);

@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn user_password_and_secrets_of_a_query_are_hidden_and_the_rest_is_not() {
-        for (given, told) in [
+        for (given, shown) in [
             ("https://ann:pa55@api.example:8443/a?b=c", "https://***@api.example:8443/a?b=c"),
             (
                 "http://[::1]:80/?x=1&Access_Token=abc&api-key=z&y",
@@ -284,7 +284,7 @@ mod tests {
             ),
             ("wss://host", "wss://host/"),
         ] {
-            assert_eq!(url(&given.parse().unwrap()), told);
+            assert_eq!(url(&given.parse().unwrap()), shown);
         }
     }
 }

@@ -46,9 +46,9 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
         notices.push((true, format!("{what}: there are no times of successful requests.")));
     }
     // The bottleneck is named above and not repeated here.
-    let told =
+    let shown =
         |warning: &&String| !(report.is_generator_limited() && warning.starts_with("The generator was the limit"));
-    notices.extend(report.warnings.iter().filter(told).map(|warning| (false, warning.clone())));
+    notices.extend(report.warnings.iter().filter(shown).map(|warning| (false, warning.clone())));
     notices.extend(report.omission.note.iter().map(|note| (false, note.clone())));
     notices
 }

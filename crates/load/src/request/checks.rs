@@ -184,13 +184,13 @@ mod tests {
         Values { counter: 41, ..Values::default() }
     }
 
-    fn told(assertion: Assertion, body: &str) -> Result<(), String> {
+    fn shown(assertion: Assertion, body: &str) -> Result<(), String> {
         let checks = Checks::new(&[assertion]).unwrap();
         checks.body(body.as_bytes(), &values()).map_err(|failure| failure.detail)
     }
 
     fn json(path: &str, equals: &str, body: &str) -> Result<(), String> {
-        told(Assertion::JsonPath { path: path.into(), equals: equals.into() }, body)
+        shown(Assertion::JsonPath { path: path.into(), equals: equals.into() }, body)
     }
 
     #[test]
@@ -226,17 +226,17 @@ mod tests {
 
     #[test]
     fn a_body_holds_or_is_a_text() {
-        assert_eq!(told(Assertion::BodyHolds("41".into()), "a 41 b"), Ok(()));
-        assert_eq!(told(Assertion::BodyHolds("{{counter}}".into()), "a 41 b"), Ok(()));
-        assert!(told(Assertion::BodyHolds("42".into()), "a 41 b").is_err());
-        assert_eq!(told(Assertion::BodyIs("n={{counter}}".into()), "n=41"), Ok(()));
-        assert_eq!(told(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the answer is not "n", but "n=41""#);
+        assert_eq!(shown(Assertion::BodyHolds("41".into()), "a 41 b"), Ok(()));
+        assert_eq!(shown(Assertion::BodyHolds("{{counter}}".into()), "a 41 b"), Ok(()));
+        assert!(shown(Assertion::BodyHolds("42".into()), "a 41 b").is_err());
+        assert_eq!(shown(Assertion::BodyIs("n={{counter}}".into()), "n=41"), Ok(()));
+        assert_eq!(shown(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the answer is not "n", but "n=41""#);
     }
 
     #[test]
-    fn a_path_that_is_none_is_told_with_its_place() {
+    fn a_path_that_is_none_is_reported_with_its_place() {
         let path = Assertion::JsonPath { path: "$.a[".into(), equals: String::new() };
-        let told = Checks::new(&[path]).err().unwrap().to_string();
-        assert!(told.contains("$.a[ is no JSONPath") && told.contains("at character"), "{told}");
+        let shown = Checks::new(&[path]).err().unwrap().to_string();
+        assert!(shown.contains("$.a[ is no JSONPath") && shown.contains("at character"), "{shown}");
     }
 }

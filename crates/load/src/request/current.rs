@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told_before_anything_is() {
-        let told = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
-        assert_eq!(told("a"), r#"path: "a" does not begin with /"#);
-        assert!(told("/a b").starts_with(r#"path: "/a b" is none"#));
-        assert!(told("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
+    fn what_cannot_be_sent_is_reported_before_anything_is() {
+        let shown = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
+        assert_eq!(shown("a"), r#"path: "a" does not begin with /"#);
+        assert!(shown("/a b").starts_with(r#"path: "/a b" is none"#));
+        assert!(shown("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
         let mut plan = plan("/", None);
         plan.request.headers[0].1 = Text::Fixed(b"a\r\nb: c".to_vec());
-        let told = super::super::check(&plan).unwrap_err().to_string();
-        assert!(told.starts_with("header x-id: ") && !told.contains("b: c"), "{told}");
+        let shown = super::super::check(&plan).unwrap_err().to_string();
+        assert!(shown.starts_with("header x-id: ") && !shown.contains("b: c"), "{shown}");
     }
 }

@@ -178,7 +178,7 @@ impl<'a> Stage<'a> {
                 size.channels
             )));
         }
-        let (url, suite) = grants.peek().await.map_err(|broke| SetupError::Failed(broke.words))?;
+        let (url, suite) = grants.peek().await.map_err(|failure| SetupError::Failed(failure.words))?;
         let url: Uri =
             url.parse().map_err(|_| SetupError::Failed(format!("the grants' relay is no address: {url}")))?;
         let is_tls = url.scheme_str() == Some("wss");

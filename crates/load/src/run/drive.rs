@@ -20,17 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
     signals: StopSignals,
-    asked: Arc<Notify>,
+    stop_request: Arc<Notify>,
     is_stopped: bool,
 }
 
 impl Driver {
-    /// Creates a driver that reports to these displays and exports. SIGTERM, SIGINT and a notification of `asked` stop its run.
+    /// Creates a driver that reports to these displays and exports. SIGTERM, SIGINT and a notification of `stop_request` stop its run.
     ///
     /// # Errors
     /// If the handler of a signal cannot be installed.
-    pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
-        Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
+    pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, stop_request: Arc<Notify>) -> std::io::Result<Self> {
+        Ok(Driver { watchers, signals: StopSignals::install()?, stop_request, is_stopped: false })
     }
 
     /// Returns whether a run was stopped: then the caller must not start another.
@@ -78,7 +78,7 @@ impl Driver {
                     self.stop(&control);
                     continue;
                 }
-                () = self.asked.notified(), if !self.is_stopped => {
+                () = self.stop_request.notified(), if !self.is_stopped => {
                     self.stop(&control);
                     continue;
                 }

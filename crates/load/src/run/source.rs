@@ -11,7 +11,7 @@ use super::single::{ended, print_beside, write_reports};
 use super::sweep::{SearchSettings, run_cells};
 use super::{JobError, checked, print, say, single, view};
 use crate::channel::{Cost, Watch};
-use crate::flags::values::whole;
+use crate::flags::values::{whole, within};
 use crate::flags::{Extra, Flags, LoadArgs, given};
 use crate::matrix::{CellNames, six, tabbed};
 use crate::preset::litegateway::{Action, HELP, translate};
@@ -122,9 +122,7 @@ async fn benchmark(args: &LoadArgs) -> Result<(), JobError> {
 
 /// Runs the job of the arguments after `--litegateway`.
 async fn litegateway(words: &[String], ours: &Flags) -> Result<(), JobError> {
-    let named = |err: ConfigError| {
-        JobError::Usage(err.0.lines().map(|line| format!("--litegateway: {line}")).collect::<Vec<_>>().join("\n"))
-    };
+    let named = |err: ConfigError| JobError::usage(within("--litegateway", &err));
     // A variable that is not UTF-8 does not belong to Lite Gateway's client.
     let variables =
         std::env::vars_os().filter_map(|(name, value)| name.into_string().ok().zip(value.into_string().ok()));

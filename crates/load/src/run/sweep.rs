@@ -72,8 +72,8 @@ impl SearchSettings {
         }
         // Figures are counted by the second, so that the warm-up ends with a whole second. The plan's check reports a wrong
         // value.
-        let asked = arrival.warm_up.as_deref().and_then(parse_time);
-        let whole = asked.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
+        let wanted = arrival.warm_up.as_deref().and_then(parse_time);
+        let whole = wanted.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
         SearchSettings { settings, warm_up: whole, run_time }
     }
 

@@ -237,21 +237,21 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_not_opened_says_why_and_where() {
-        let told = |errno: Errno| connect(&errno.into(), "127.0.0.1:8443".parse().unwrap());
-        assert_eq!(told(Errno::CONNREFUSED).to_string(), "refused: connection refused by 127.0.0.1:8443");
-        assert_eq!(told(Errno::HOSTUNREACH).class, Class::Unreachable);
-        assert_eq!(told(Errno::NETUNREACH).class, Class::Unreachable);
-        assert_eq!(told(Errno::TIMEDOUT).class, Class::ConnectTimeout);
-        assert_eq!(told(Errno::ADDRNOTAVAIL).class, Class::OutOfPorts);
-        assert_eq!(told(Errno::ADDRINUSE).class, Class::OutOfPorts);
-        assert_eq!(told(Errno::NFILE).class, Class::OutOfDescriptors);
-        assert_eq!(told(Errno::ACCESS).class, Class::Connect);
-        let told = told(Errno::MFILE);
-        assert!(told.class == Class::OutOfDescriptors && told.detail.contains("limit "), "{told}");
+        let shown = |errno: Errno| connect(&errno.into(), "127.0.0.1:8443".parse().unwrap());
+        assert_eq!(shown(Errno::CONNREFUSED).to_string(), "refused: connection refused by 127.0.0.1:8443");
+        assert_eq!(shown(Errno::HOSTUNREACH).class, Class::Unreachable);
+        assert_eq!(shown(Errno::NETUNREACH).class, Class::Unreachable);
+        assert_eq!(shown(Errno::TIMEDOUT).class, Class::ConnectTimeout);
+        assert_eq!(shown(Errno::ADDRNOTAVAIL).class, Class::OutOfPorts);
+        assert_eq!(shown(Errno::ADDRINUSE).class, Class::OutOfPorts);
+        assert_eq!(shown(Errno::NFILE).class, Class::OutOfDescriptors);
+        assert_eq!(shown(Errno::ACCESS).class, Class::Connect);
+        let shown = shown(Errno::MFILE);
+        assert!(shown.class == Class::OutOfDescriptors && shown.detail.contains("limit "), "{shown}");
     }
 
     #[test]
-    fn tls_is_told_by_its_name_however_deep_it_lies() {
+    fn tls_is_reported_by_its_name_however_deep_it_lies() {
         let alert = rustls::Error::AlertReceived(AlertDescription::CertificateRequired);
         let io = io::Error::new(ErrorKind::InvalidData, alert);
         let deep = io::Error::other(io);
@@ -261,18 +261,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_certificate_is_told_in_words() {
+    fn what_is_wrong_with_a_certificate_is_reported_in_words() {
         let second = |secs| UnixTime::since_unix_epoch(std::time::Duration::from_secs(secs));
-        let told = |err: CertificateError| of_tls(&rustls::Error::InvalidCertificate(err), &TO).detail;
+        let shown = |err: CertificateError| of_tls(&rustls::Error::InvalidCertificate(err), &TO).detail;
         let expired =
             CertificateError::ExpiredContext { time: second(1_700_000_000), not_after: second(1_600_000_000) };
-        assert_eq!(told(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
-        assert!(told(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
+        assert_eq!(shown(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
+        assert!(shown(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
         let name = CertificateError::NotValidForNameContext {
             expected: "a.example".try_into().unwrap(),
             presented: vec!["b.example".to_owned()],
         };
-        assert!(told(name).contains("not valid for the name a.example: it is for b.example"));
+        assert!(shown(name).contains("not valid for the name a.example: it is for b.example"));
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Http2 {
     /// # Errors
     /// A failure of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
-        let asked = match self.ask(prepared, sample).await {
+        let answer = match self.ask(prepared, sample).await {
             // Retries only on a connection that has served before: otherwise the failure to connect must be reported.
             Err(ExchangeError::Unseen(_)) if self.line.has_served.get() => {
                 self.line.seen.add_bytes(sample);
@@ -113,9 +113,9 @@ impl Http2 {
                 sample.reconnected = true;
                 self.ask(prepared, sample).await
             }
-            asked => asked,
+            answer => answer,
         };
-        let read = match asked {
+        let read = match answer {
             Ok(answer) => self.read(answer, prepared, sample).await,
             Err(err) => Err(err.into_failure()),
         };

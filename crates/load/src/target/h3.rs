@@ -146,7 +146,7 @@ impl Http3 {
     /// # Errors
     /// A failure of the transport, or of the answer.
     pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
-        let asked = match self.ask(prepared, sample).await {
+        let answer = match self.ask(prepared, sample).await {
             // Retries only on a connection that has served before: otherwise the failure to connect must be reported.
             Err(ExchangeError::Unseen(_)) if self.line.has_served.get() => {
                 self.add_bytes(sample);
@@ -154,10 +154,10 @@ impl Http3 {
                 sample.reconnected = true;
                 self.ask(prepared, sample).await
             }
-            asked => asked,
+            answer => answer,
         };
         self.add_bytes(sample);
-        asked.map_err(ExchangeError::into_failure)?;
+        answer.map_err(ExchangeError::into_failure)?;
         prepared.check(sample.status)
     }
 

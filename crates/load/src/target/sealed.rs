@@ -334,10 +334,7 @@ impl SealedConnection {
         (sample.first_byte, sample.started) = (None, Instant::now());
         let sent = Box::pin(self.inner.exchange(&mut self.carrier, sample)).await;
         sample.started = started;
-        sample.server = match (server, sample.server) {
-            (Some(before), Some(now)) => Some(before + now),
-            (before, now) => now.or(before),
-        };
+        sample.server = server.into_iter().chain(sample.server).reduce(|before, now| before + now);
         sent?;
         let status = StatusCode::from_u16(sample.status).map_err(|err| Failure::new(Class::Malformed, err))?;
         let (headers, body) = self.carrier.take_answer();

@@ -166,10 +166,10 @@ fn kind(kind: Option<HandshakeKind>) -> Handshake {
 }
 
 /// Checks the negotiated protocol. A server without ALPN speaks HTTP/1.1; other protocols must be agreed.
-fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result<(), Failure> {
-    match (told, protocol) {
+fn check_alpn(protocol: Protocol, shown: Option<&[u8]>, to: SocketAddr) -> Result<(), Failure> {
+    match (shown, protocol) {
         (None, Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel) => Ok(()),
-        (Some(told), protocol) if told == alpn(protocol) => Ok(()),
+        (Some(shown), protocol) if shown == alpn(protocol) => Ok(()),
         _ => {
             let wanted = String::from_utf8_lossy(alpn(protocol));
             Err(Failure::new(Class::Tls, format!("{to} does not agree to speak {wanted} (ALPN)")))

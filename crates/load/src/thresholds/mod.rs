@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_held_against_each_bar_and_the_measured_value_is_told() {
+    fn a_run_is_held_against_each_bar_and_the_measured_value_is_reported() {
         let run = totals(&[10, 20, 30, 40], 1);
         assert!(passed("p50<=21ms, max<41ms, mean<26ms, errors<=20%, rate>=2", &run));
         for missed in ["p50<20ms", "max<40ms", "errors<20%", "rate>2", "min>10.1ms"] {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_flag_and_character_and_with_what_is_allowed() {
+    fn what_is_wrong_is_reported_by_flag_and_character_and_with_what_is_allowed() {
         for (text, position, part) in [
             ("", 1, "relation is missing"),
             ("p99", 4, "relation is missing"),

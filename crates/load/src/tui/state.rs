@@ -234,10 +234,7 @@ impl Running {
             _ => None,
         };
         let duration = self.plan.stop.duration.map(|time| time.saturating_add(self.plan.warm_up));
-        match (duration, bursts) {
-            (Some(duration), Some(bursts)) => Some(duration.min(bursts)),
-            (duration, bursts) => duration.or(bursts),
-        }
+        duration.into_iter().chain(bursts).min()
     }
 
     /// Returns the planned number of requests, if there is one.
@@ -249,10 +246,7 @@ impl Running {
             Arrival::Bursts { burst, times, .. } => Some((*burst as u64).saturating_mul(*times as u64)),
             _ => None,
         };
-        match (self.plan.stop.requests, own) {
-            (Some(requests), Some(own)) => Some(requests.min(own)),
-            (requests, own) => requests.or(own),
-        }
+        self.plan.stop.requests.into_iter().chain(own).min()
     }
 
     /// Returns the share that is done, 0.0 to 1.0, and the time left; by the bound that is reached first.

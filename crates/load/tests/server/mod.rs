@@ -24,12 +24,12 @@ pub(crate) fn start(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let seen = Arc::new(ServerCounts::default());
-    let (told, answer) = (seen.clone(), Arc::new(answer));
+    let (shown, answer) = (seen.clone(), Arc::new(answer));
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            told.connections.fetch_add(1, Ordering::SeqCst);
-            let (told, answer) = (told.clone(), answer.clone());
-            std::thread::spawn(move || serve(stream, &told, &*answer));
+            shown.connections.fetch_add(1, Ordering::SeqCst);
+            let (shown, answer) = (shown.clone(), answer.clone());
+            std::thread::spawn(move || serve(stream, &shown, &*answer));
         }
     });
     (address, seen)

@@ -187,17 +187,17 @@ mod tests {
     fn runs_that_are_alike_are_seldom_told_apart_even_when_their_seconds_hang_together() {
         for r in [0.0, 0.5, 0.8] {
             let mut draw = Random::new(5);
-            let mut told = 0;
+            let mut shown = 0;
             for _ in 0..500 {
                 let (a, b) = (mean(&series(&mut draw, 60, r)).unwrap(), mean(&series(&mut draw, 60, r)).unwrap());
-                told += usize::from(welch(&a, &b) < 0.01);
+                shown += usize::from(welch(&a, &b) < 0.01);
             }
-            assert!(told <= 20, "{told} of 500 at r = {r}");
+            assert!(shown <= 20, "{shown} of 500 at r = {r}");
         }
     }
 
     #[test]
-    fn a_difference_of_five_per_cent_is_told() {
+    fn a_difference_of_five_per_cent_is_reported() {
         let mut draw = Random::new(5);
         let a = mean(&series(&mut draw, 60, 0.3)).unwrap();
         let slower: Vec<_> = series(&mut draw, 60, 0.3).into_iter().map(|sample| sample * 0.95).collect();

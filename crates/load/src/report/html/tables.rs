@@ -230,9 +230,9 @@ pub(super) fn over_time(buckets: &[Second], each: usize) -> String {
             let (counts, response) = (&bucket.counts, &bucket.response);
             let rates = [counts.due, counts.succeeded, counts.failed].map(|count| rate(bucket.per_second(count)));
             let times = [response.p50_ns, response.p95_ns, response.p99_ns, response.max_ns];
-            let told = |ns: u64| if response.count > 0 { time(ns as f64) } else { "none".to_owned() };
+            let shown = |ns: u64| if response.count > 0 { time(ns as f64) } else { "none".to_owned() };
             let mut row = vec![span(bucket)];
-            row.extend(rates.into_iter().chain(times.map(told)));
+            row.extend(rates.into_iter().chain(times.map(shown)));
             row.extend([count(bucket.in_flight), count(bucket.connections)]);
             row
         })

@@ -181,7 +181,7 @@ fn a_page_has_no_script_but_ours_and_asks_nothing_of_a_network() {
 }
 
 #[test]
-fn what_limits_or_spoils_a_run_is_told_before_any_figure_in_every_readable_form() {
+fn what_limits_or_spoils_a_run_is_reported_before_any_figure_in_every_readable_form() {
     let report = hostile();
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = render(&report, format).unwrap();

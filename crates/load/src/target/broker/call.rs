@@ -10,11 +10,11 @@ use crate::plan::{BrokerOperation, BrokerWire};
 impl Work {
     /// Makes one call. Returns `false` if a checkable answer is wrong; an answer that cannot be checked counts as right.
     pub(super) async fn call(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
-        if self.asked.wire == BrokerWire::Open && self.asked.operation != BrokerOperation::Health {
+        if self.broker.wire == BrokerWire::Open && self.broker.operation != BrokerOperation::Health {
             return Box::pin(self.call_open(client, made)).await;
         }
-        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
-        match self.asked.operation {
+        let (profile, key) = (self.broker.profile.as_str(), self.broker.key.as_str());
+        match self.broker.operation {
             BrokerOperation::Hash => client.hash(profile, &self.inputs).await.map(|_| true),
             BrokerOperation::Sign => {
                 let request = CertificateRequest {
@@ -46,15 +46,15 @@ impl Work {
             BrokerOperation::Mac => client.mac(profile, key, &self.inputs).await.map(|_| true),
             BrokerOperation::VerifyMac => Ok(all(client.verify_mac(profile, key, &self.signed(made)).await?.outputs)),
             BrokerOperation::Derive => {
-                let one = |input| Derivation { salt: b"", info: input, length: self.asked.input_len };
+                let one = |input| Derivation { salt: b"", info: input, length: self.broker.input_len };
                 let derivations: Vec<_> = self.inputs.iter().map(|input| one(short(input))).collect();
                 client.derive(profile, key, 0, &derivations).await.map(|_| true)
             }
             BrokerOperation::Random => {
-                client.random(profile, self.asked.input_len, self.asked.batch).await.map(|_| true)
+                client.random(profile, self.broker.input_len, self.broker.batch).await.map(|_| true)
             }
             BrokerOperation::Encapsulate => {
-                client.encapsulate(profile, Recipient::Key(key), self.asked.batch).await.map(|_| true)
+                client.encapsulate(profile, Recipient::Key(key), self.broker.batch).await.map(|_| true)
             }
             BrokerOperation::Decapsulate => {
                 client.decapsulate(profile, key, made.key_version, &made.artefacts).await.map(|_| true)
@@ -65,10 +65,10 @@ impl Work {
     }
 
     async fn call_open(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
-        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
+        let (profile, key) = (self.broker.profile.as_str(), self.broker.key.as_str());
         let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
         let client = open::Open(client);
-        match (self.asked.operation, &made.open_cipher) {
+        match (self.broker.operation, &made.open_cipher) {
             (BrokerOperation::Sign, _) => {
                 let request = open::CertificateRequest {
                     profile,

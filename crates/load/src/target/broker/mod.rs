@@ -73,7 +73,7 @@ impl BrokerLines {
             retry: RetryOptions::NEVER,
             breaker: None,
             deadline: self.request_timeout,
-            ..Options::new(&self.work.asked.socket)
+            ..Options::new(&self.work.broker.socket)
         });
         client.within(self.connect_timeout).connect().await.map_err(|err| unconnected(&err))?;
         sample.connect = Some(before.elapsed());
@@ -109,7 +109,7 @@ impl Broker {
             }
             Ok(false) => {
                 (sample.ended, sample.status) = (Some(Instant::now()), 200);
-                let words = format!("{}: what the broker made is wrong by its own word", work.asked.operation.name());
+                let words = format!("{}: what the broker made is wrong by its own word", work.broker.operation.name());
                 Err(Failure::new(Class::Assertion, words))
             }
             Err(err) => Err(failure_of(&err, sample)),

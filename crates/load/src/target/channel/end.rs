@@ -18,7 +18,7 @@ use crate::target::Sample;
 /// Call type that a client sends.
 const CALL: u32 = 1;
 /// Type of the notification that a server sends first.
-const TOLD: u32 = 2;
+const NOTIFICATION: u32 = 2;
 
 impl Channel {
     /// Runs the client's end, as far as the mode goes.
@@ -29,9 +29,9 @@ impl Channel {
         marks: &Cell<Marks>,
     ) -> Result<NewChannel, ChannelFailure> {
         let attached = self.attach(grant, sample, marks, |_| ()).await;
-        let (channel, open) = attached.map_err(|why| client_broke(why, marks.get()))?;
+        let (channel, open) = attached.map_err(|why| client_failure(why, marks.get()))?;
         let mut times = times(marks.get(), None);
-        let rpc = match self.lines.asked.mode {
+        let rpc = match self.lines.channels.mode {
             ChannelMode::Full => Some(self.call(&channel, &mut times).await?),
             ChannelMode::Attach | ChannelMode::Handshake => None,
         };
@@ -44,15 +44,15 @@ impl Channel {
         channel: &channel::Channel,
         times: &mut Vec<(TimedStage, Duration)>,
     ) -> Result<Rpc, ChannelFailure> {
-        let limit = self.lines.asked.rpc_timeout;
+        let limit = self.lines.channels.rpc_timeout;
         let late = |at, what: &str| ChannelFailure::new(at, "rpc_timeout", format!("{what} within {limit:?}"));
         if channel.is_over() {
             let why = channel.over().await;
             return Err(ChannelFailure::of(FailureStage::YamuxClient, &why));
         }
-        let told = Arc::new(Notify::new());
-        let hears = told.clone();
-        let handlers = Handlers::none().on_notification(TOLD, move |_| hears.notify_one());
+        let shown = Arc::new(Notify::new());
+        let hears = shown.clone();
+        let handlers = Handlers::none().on_notification(NOTIFICATION, move |_| hears.notify_one());
         let opening = Instant::now();
         let opened = timeout(limit, Rpc::open(channel, handlers)).await;
         let opened = opened.map_err(|_| late(FailureStage::YamuxOpen, "no stream"))?;
@@ -61,9 +61,9 @@ impl Channel {
             ChannelFailure::of(at, &err)
         })?;
         let calling = Instant::now();
-        rpc.call_within(CALL, json!({"ask": 1}), limit).await.map_err(|err| call_broke(&err))?;
+        rpc.call_within(CALL, json!({"ask": 1}), limit).await.map_err(|err| call_failure(&err))?;
         let answered = Instant::now();
-        let heard = timeout(limit, told.notified()).await;
+        let heard = timeout(limit, shown.notified()).await;
         heard.map_err(|_| {
             ChannelFailure::new(FailureStage::RpcCall, "notification_missing", "the server's notification did not come")
         })?;
@@ -80,14 +80,14 @@ impl Channel {
         marks: &Cell<Marks>,
         heard: &Notify,
     ) -> Result<OpenEnd, ChannelFailure> {
-        let told = |step| {
+        let shown = |step| {
             if step == Step::Heard {
                 heard.notify_one();
             }
         };
-        let attached = self.attach(grant, sample, marks, told).await;
-        let (channel, open) = attached.map_err(|why| server_broke(why, marks.get()))?;
-        let rpc = match self.lines.asked.mode {
+        let attached = self.attach(grant, sample, marks, shown).await;
+        let (channel, open) = attached.map_err(|why| server_failure(why, marks.get()))?;
+        let rpc = match self.lines.channels.mode {
             ChannelMode::Full => Some(self.answer(&channel).await?),
             ChannelMode::Attach | ChannelMode::Handshake => None,
         };
@@ -96,7 +96,7 @@ impl Channel {
 
     /// Accepts the client's stream, sends it one notification, and answers its calls from then on.
     async fn answer(&self, channel: &channel::Channel) -> Result<Rpc, ChannelFailure> {
-        let limit = self.lines.asked.rpc_timeout;
+        let limit = self.lines.channels.rpc_timeout;
         let late = || {
             ChannelFailure::new(
                 FailureStage::RpcHello,
@@ -116,17 +116,17 @@ impl Channel {
             ));
         }
         let rpc = Rpc::over(incoming.stream, Handlers::none().on(CALL, |_| async { Ok(json!({"ok": true})) }));
-        let told = rpc.notify(TOLD, json!({"hello": "world"})).await;
-        told.map_err(|err| call_broke(&err))?;
+        let shown = rpc.notify(NOTIFICATION, json!({"hello": "world"})).await;
+        shown.map_err(|err| call_failure(&err))?;
         Ok(rpc)
     }
 }
 
-fn call_broke(err: &CallError) -> ChannelFailure {
+fn call_failure(err: &CallError) -> ChannelFailure {
     ChannelFailure::new(FailureStage::RpcCall, err.code(), err.to_string())
 }
 
-fn client_broke(why: Attaching, marks: Marks) -> ChannelFailure {
+fn client_failure(why: Attaching, marks: Marks) -> ChannelFailure {
     let reached = |marks: Marks| match marks {
         Marks { attached: Some(_), .. } => FailureStage::Handshake,
         Marks { open: Some(_), .. } => FailureStage::AttachSend,
@@ -148,7 +148,7 @@ fn client_broke(why: Attaching, marks: Marks) -> ChannelFailure {
     }
 }
 
-fn server_broke(why: Attaching, marks: Marks) -> ChannelFailure {
+fn server_failure(why: Attaching, marks: Marks) -> ChannelFailure {
     match why {
         Attaching::Connecting(failure) => ChannelFailure::connecting(FailureStage::ServerAttach, failure),
         Attaching::Refused(err) => {

@@ -196,8 +196,8 @@ mod tests {
         ];
         for wire in wires {
             for cut in 1..=wire.len() {
-                let told = read(wire, cut, false).unwrap_or_else(|failure| panic!("{cut}: {failure}"));
-                assert_eq!(told, (true, 200, true, b"hello".to_vec()), "{} cut at {cut}", wire.escape_ascii());
+                let shown = read(wire, cut, false).unwrap_or_else(|failure| panic!("{cut}: {failure}"));
+                assert_eq!(shown, (true, 200, true, b"hello".to_vec()), "{} cut at {cut}", wire.escape_ascii());
             }
         }
     }

@@ -81,14 +81,14 @@ mod tests {
     use crate::tui::tests::generated::{self, Story};
 
     #[test]
-    fn a_stall_that_the_service_time_hides_is_told() {
+    fn a_stall_that_the_service_time_hides_is_reported() {
         let mut state = State::new(false);
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for event in generated::single(3, 17, 60) {
             state.apply(event, Duration::ZERO);
-            told.push(state.run.as_ref().and_then(|run| run.whole.as_ref()).and_then(held_back).is_some());
+            shown.push(state.run.as_ref().and_then(|run| run.whole.as_ref()).and_then(held_back).is_some());
         }
-        assert_eq!((told[16], told[17]), (false, true));
+        assert_eq!((shown[16], shown[17]), (false, true));
         let mut story = Story::new(3);
         state.apply(Event::Tick(Box::new(story.tick(100.0))), Duration::ZERO);
         assert!(held_back(state.run.unwrap().whole.as_ref().unwrap()).is_none());

@@ -94,7 +94,7 @@ fn long() -> State {
 }
 
 #[test]
-fn a_generator_at_its_limit_is_told_in_every_size() {
+fn a_generator_at_its_limit_is_reported_in_every_size() {
     let mut state = state(generated::single(11, 20, 60), true);
     let mut story = generated::Story::new(1);
     for _ in 0..3 {
