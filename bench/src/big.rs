@@ -20,10 +20,10 @@ const CHUNK: usize = 256 * 1024;
 /// The largest permitted growth of the gateway, in MiB.
 const GROWTH_MIB_MAX: f64 = 32.0;
 
-/// What is sent.
+/// Requests to send.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
     /// Gigabytes each way

@@ -31,16 +31,16 @@ limits: { connections_max: 100000, connections_per_address_max: 100000, header_t
 telemetry: { log_level: warn }
 ";
 
-/// What is opened.
+/// Connections to open.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
-    /// How many connections; as many as can be without
+    /// Number of connections [default: as many as possible]
     #[arg(long)]
     connections: Option<usize>,
-    /// Which schemes; all without
+    /// Schemes to measure [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     schemes: Vec<Scheme>,
 }

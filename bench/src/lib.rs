@@ -59,10 +59,10 @@ enum What {
     Call,
 }
 
-/// How long to measure, and what.
+/// Settings of the measurement.
 #[derive(Debug, clap::Args)]
 struct Measure {
-    /// The server's binary; beside this one unless said
+    /// Path of the server's binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
     /// Seconds a case and round
@@ -101,7 +101,7 @@ enum Command {
     Drive {
         /// Its port on 127.0.0.1
         port: u16,
-        /// What to send
+        /// Requests to send
         #[arg(value_enum)]
         what: What,
         /// Bytes of plaintext or body

@@ -9,7 +9,7 @@ use sealway_proto::crypto::default_provider;
 use sealway_proto::session::native::Suite;
 use sealway_proto::session::{ClientInit, ClientSession, SealBuffer, SealRandoms, SealedMessage};
 use sealway_proto::wire::Wire;
-use sealway_testkit::native_client::{self, Agreed};
+use sealway_testkit::native_client::{self, NativeSession};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -96,7 +96,7 @@ struct Connection {
     stream: TcpStream,
     kind: Kind,
     session: Option<ClientSession>,
-    native: Option<Agreed>,
+    native: Option<NativeSession>,
     plaintext: Vec<u8>,
     out: Vec<u8>,
     input: Vec<u8>,
@@ -147,7 +147,7 @@ impl Connection {
                 let to = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
                 let offer = native_client::offer(Suite::X25519MlKem768, &[]);
                 let trusted = native_client::key_set(to)?;
-                connection.native = Some(Agreed::open_as(&mut native_client::Link::new(to), &trusted, offer)?);
+                connection.native = Some(NativeSession::open_as(&mut native_client::Link::new(to), &trusted, offer)?);
                 connection.plaintext = purchase(len);
             }
         }

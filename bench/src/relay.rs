@@ -32,10 +32,10 @@ const CALLS: usize = 2000;
 /// The size of a write to a stream, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// What to measure.
+/// Settings of the measurement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
     /// Channels whose set-up and memory are measured
@@ -50,7 +50,7 @@ pub(crate) struct Options {
     /// Instead: so many channels in each of three waves, idle for 45 s; memory and descriptors after each
     #[arg(long, value_name = "CHANNELS")]
     waves: Option<usize>,
-    /// How long a wave is idle, in seconds
+    /// Idle time of a wave, in seconds
     #[arg(long, default_value_t = 45)]
     idle_s: u64,
 }
@@ -364,13 +364,13 @@ async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
 }
 
 /// The latency and rate of a series of calls.
-struct Called {
+struct CallFigures {
     p50_us: f64,
     p99_us: f64,
     rate: f64,
 }
 
-async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
+async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<CallFigures> {
     let mut work = JoinSet::new();
     let begun = Instant::now();
     for _ in 0..at_once {
@@ -391,7 +391,7 @@ async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
     }
     let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
     let p50_us = median(&mut times);
-    Ok(Called { p50_us, p99_us: times[times.len() * 99 / 100], rate })
+    Ok(CallFigures { p50_us, p99_us: times[times.len() * 99 / 100], rate })
 }
 
 /// Opens a channel whose server reads nothing, and writes until every stream is blocked.

@@ -5,7 +5,7 @@
 use bytes::BytesMut as Buffer;
 use http::{HeaderMap, Method};
 use sealway_runtime::http::h1::{
-    Decoded, Decoder, Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response,
+    ChunkStep, Decoder, Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response,
     parse_request, parse_response,
 };
 
@@ -119,9 +119,9 @@ fn decode(parts: &[&[u8]], framing: Framing) -> Result<(Vec<u8>, bool, usize), F
         buffer.extend_from_slice(part);
         while !has_ended {
             match decoder.decode(&mut buffer)? {
-                Decoded::Data(data) => body.extend_from_slice(&data),
-                Decoded::End(_) => has_ended = true,
-                Decoded::More => break,
+                ChunkStep::Data(data) => body.extend_from_slice(&data),
+                ChunkStep::End(_) => has_ended = true,
+                ChunkStep::More => break,
             }
         }
     }

@@ -13,7 +13,7 @@ use sealway_client::broker::{Client, Options};
 use sealway_proto::wire::Wire;
 use sealway_testkit::broker::Broker;
 use sealway_testkit::process::{Launch, Server};
-use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
+use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 
 use crate::BINARY;
 
@@ -61,7 +61,7 @@ fn start(folder: &Path, broker: &Path) -> Server {
     Launch::new(BINARY, &config(broker)).folder(folder).start().unwrap()
 }
 
-fn works(to: SocketAddr, agreed: &Agreed) -> bool {
+fn works(to: SocketAddr, agreed: &WireSession) -> bool {
     let (request, _) = agreed.seal(PURCHASE, ORDER);
     request.send(to).unwrap().status == 200
 }
@@ -104,7 +104,7 @@ fn no_key_encryption_key_is_in_the_gateway_and_a_restart_brings_its_sessions_bac
     let (place, broker, material) = broker();
     let folder = tempfile::tempdir().unwrap();
     let mut gateway = start(folder.path(), place.path());
-    let agreed = Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap();
     assert!(works(gateway.address(), &agreed));
     let base64 = sealway_proto::wire::base64::encode(&material);
     // The search must find the key where it is known to be.
@@ -134,7 +134,7 @@ fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_brok
         let waited =
             |line: &serde_json::Value| line.to_string().contains("waiting for the broker that wraps session keys");
         gateway.wait_for_log(0, waited).unwrap();
-        assert!(works(gateway.address(), &Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap()));
+        assert!(works(gateway.address(), &WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap()));
     });
     broker.kill().unwrap();
     let begin = Instant::now();
@@ -165,7 +165,7 @@ fn a_broker_that_crashes_under_load_loses_no_session() {
                 scope.spawn(|| {
                     let mut agreed = Vec::new();
                     while !stop.load(Ordering::Relaxed) && agreed.len() < 400 {
-                        match Agreed::open(to, Wire::V2, "/session/init") {
+                        match WireSession::open(to, Wire::V2, "/session/init") {
                             // Granted sessions remain, whatever happens to the broker: the gateway does not call it for a session
                             // in memory.
                             Ok(session) => {
@@ -207,7 +207,7 @@ fn a_rotation_in_the_broker_wraps_anew_and_earlier_sessions_go_on() {
     let folder = tempfile::tempdir().unwrap();
     let mut gateway = start(folder.path(), place.path());
     let sessions: Vec<_> =
-        (0..20).map(|_| Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap()).collect();
+        (0..20).map(|_| WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap()).collect();
     assert_eq!(gateway.stop().unwrap().code(), Some(0));
     let file = folder.path().join("kek.yaml");
     std::fs::write(&file, config(place.path())).unwrap();
@@ -247,7 +247,7 @@ fn what_an_init_costs_with_and_without_is_told() {
         let mut times: Vec<_> = (0..60)
             .map(|_| {
                 let begin = Instant::now();
-                Agreed::open(*to, Wire::V2, "/session/init").unwrap();
+                WireSession::open(*to, Wire::V2, "/session/init").unwrap();
                 begin.elapsed()
             })
             .collect();

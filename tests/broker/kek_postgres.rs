@@ -8,7 +8,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::broker::Broker;
 use sealway_testkit::postgres::Postgres;
 use sealway_testkit::process::{Launch, Server};
-use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
+use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 
 use crate::BINARY;
 use crate::exports::wait_for;
@@ -21,7 +21,7 @@ struct Fleet {
     place: tempfile::TempDir,
     broker: Broker,
     gateways: Vec<Server>,
-    sessions: Vec<Agreed>,
+    sessions: Vec<WireSession>,
 }
 
 impl Fleet {
@@ -75,7 +75,7 @@ sessions:
     /// Opens a session at each gateway.
     fn agree(&mut self) {
         for gateway in &self.gateways {
-            self.sessions.push(Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap());
+            self.sessions.push(WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap());
         }
     }
 
@@ -108,7 +108,7 @@ sessions:
     }
 }
 
-fn call(gateway: &Server, session: &Agreed) -> u16 {
+fn call(gateway: &Server, session: &WireSession) -> u16 {
     session.seal(PURCHASE, ORDER).0.send(gateway.address()).unwrap().status
 }
 
@@ -150,17 +150,17 @@ fn while_the_broker_is_away_sessions_at_hand_go_on_and_the_rest_is_503_until_it_
     let mut fleet = Fleet::start(BROKER);
     fleet.works();
     // A session that the first gateway has never seen.
-    let unseen = Agreed::open(fleet.gateways[1].address(), Wire::V2, "/session/init").unwrap();
+    let unseen = WireSession::open(fleet.gateways[1].address(), Wire::V2, "/session/init").unwrap();
     fleet.broker.kill().unwrap();
     fleet.works();
     assert_eq!(call(&fleet.gateways[0], &unseen), 503, "a session that cannot be unwrapped now is not lost");
     assert_eq!(call(&fleet.gateways[1], &unseen), 200);
-    let refused = Agreed::open(fleet.gateways[0].address(), Wire::V2, "/session/init").err().unwrap().to_string();
+    let refused = WireSession::open(fleet.gateways[0].address(), Wire::V2, "/session/init").err().unwrap().to_string();
     assert!(refused.contains("503"), "{refused}");
     fleet.broker.start_again().unwrap();
     wait_for("the session is not read again", || call(&fleet.gateways[0], &unseen) == 200);
     wait_for("nothing is agreed again", || {
-        Agreed::open(fleet.gateways[0].address(), Wire::V2, "/session/init").is_ok()
+        WireSession::open(fleet.gateways[0].address(), Wire::V2, "/session/init").is_ok()
     });
     fleet.works();
 }

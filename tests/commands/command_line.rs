@@ -374,7 +374,7 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with("sealway-demo-")).collect();
     assert!(left.is_empty(), "the demo leaves {left:?}");
     let told = unread(&["call", "-v", "POST", &url, "--data", ORDER, "--output", "answer"], true, folder.path());
-    assert!(told.status.success(), "what is told on standard error is no result: {:?}", told.status);
+    assert!(told.status.success(), "a message on standard error counts as no result: {:?}", told.status);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
-use sealway_testkit::wire_client::Agreed;
+use sealway_testkit::wire_client::WireSession;
 use serde_json::Value;
 
 use crate::BINARY;
@@ -123,7 +123,7 @@ fn the_page_holds_no_data_and_lets_nothing_in() {
 #[test]
 fn the_status_tells_how_everything_stands() {
     let server = start();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let _ = agreed;
     for _ in 0..20 {
         assert_eq!(Request::get("/ok").send(server.address()).unwrap().status, 200);
@@ -352,7 +352,7 @@ fn events_tell_the_state_each_second_and_the_log_as_it_comes() {
 #[test]
 fn the_log_is_shown_and_downloaded_and_holds_no_secret() {
     let server = start();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let _ = agreed;
     ask(&server, "POST", "/admin/reload");
     let log = ask(&server, "GET", "/admin/logs");
@@ -369,7 +369,7 @@ fn the_log_is_shown_and_downloaded_and_holds_no_secret() {
 #[test]
 fn a_session_is_revoked_by_its_id() {
     let server = start();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let path = format!("/admin/sessions/{}", agreed.id());
     assert_eq!(ask(&server, "DELETE", &path).status, 200);
     assert_eq!(ask(&server, "DELETE", &path).status, 404);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use cases::{Case, Want};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
@@ -58,7 +58,7 @@ fn open(to: SocketAddr) -> Connection {
 }
 
 /// Returns all values under a name, joined.
-fn values(received: &Received, name: &str) -> Option<String> {
+fn values(received: &RequestHead, name: &str) -> Option<String> {
     let all = received.headers.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
     let all: Vec<&str> = all.map(|(_, value)| value.as_str()).collect();
     (!all.is_empty()).then(|| all.join("|"))

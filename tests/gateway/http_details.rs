@@ -11,7 +11,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, open};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init, open};
 
 use crate::BINARY;
 
@@ -102,7 +102,7 @@ fn a_browsers_question_is_answered_on_every_route_that_is_ours() {
 
 #[test]
 fn a_page_may_read_answers_and_errors_and_another_origin_none() {
-    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server(), Wire::V2, "/session/init").unwrap();
     let requests = [
         (200, init(Wire::V2, "/session/init", CLIENT_ID, None).1),
         (200, init(Wire::V2, "/v1/session/init", CLIENT_ID, None).1),
@@ -166,7 +166,7 @@ fn server_timing_names_the_steps_and_ends_in_total() {
         (Wire::V2, "/v1/session/init"),
         (Wire::V1, "/session/init/anon"),
     ] {
-        let agreed = Agreed::open(server(), wire, path).unwrap();
+        let agreed = WireSession::open(server(), wire, path).unwrap();
         assert_eq!(timing(&agreed.answer), steps_of_init, "{path}");
         if path.ends_with("/anon") {
             continue;
@@ -194,7 +194,7 @@ fn server_timing_names_the_steps_and_ends_in_total() {
 
 #[test]
 fn a_post_that_offers_an_upgrade_to_h2c_is_answered() {
-    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server(), Wire::V2, "/session/init").unwrap();
     let offer = |request: Request| {
         request
             .header("Connection", "Upgrade, HTTP2-Settings")
@@ -211,7 +211,7 @@ fn a_post_that_offers_an_upgrade_to_h2c_is_answered() {
 
 #[tokio::test]
 async fn http_2_with_prior_knowledge_carries_inits_and_sealed_calls() {
-    let agreed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server(), Wire::V2, "/session/init").unwrap();
     let stream = tokio::net::TcpStream::connect(server()).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();

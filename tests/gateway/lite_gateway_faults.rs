@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
@@ -43,7 +43,7 @@ fn exchange(to: SocketAddr, bytes: &[u8]) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-fn ok(_: &Received, body: &[u8]) -> Vec<u8> {
+fn ok(_: &RequestHead, body: &[u8]) -> Vec<u8> {
     answer("200 OK", &[], body)
 }
 

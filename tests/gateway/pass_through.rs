@@ -8,8 +8,8 @@ use std::time::Duration;
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::upstream::{Received, Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 use serde_json::json;
 
 use crate::BINARY;
@@ -34,7 +34,7 @@ limits: {{ body_idle_ms: 700 }}
 }
 
 /// The service returns the received request as JSON.
-fn mirror(received: &Received, body: &[u8]) -> Vec<u8> {
+fn mirror(received: &RequestHead, body: &[u8]) -> Vec<u8> {
     let (method, target) = received.method_and_target();
     let text = json!({
         "method": method, "target": target, "headers": received.headers, "body": String::from_utf8_lossy(body),
@@ -119,7 +119,7 @@ fn an_optional_route_takes_both_kinds_and_an_unsealed_header_makes_it_none() {
     let seen = Request::get("/either/x").send(server()).unwrap().json();
     assert_eq!(seen["method"], "GET");
     for wire in [Wire::V1, Wire::V2] {
-        let agreed = Agreed::open(server(), wire, "/session/init").unwrap();
+        let agreed = WireSession::open(server(), wire, "/session/init").unwrap();
         let (answer, opened) = agreed.call("/either/x", b"sealed").unwrap();
         let seen: serde_json::Value = serde_json::from_slice(&opened).unwrap();
         assert_eq!((answer.status, seen["body"].as_str()), (200, Some("sealed")));
@@ -169,7 +169,7 @@ fn no_other_spelling_of_a_sealed_path_reaches_the_service_in_plain() {
     }
     let absolute = Request::post("http://localhost/transaction/purchase", ORDER).send(server()).unwrap();
     assert_eq!(absolute.status, 400, "{}", absolute.text());
-    let sealed = Agreed::open(server(), Wire::V2, "/session/init").unwrap();
+    let sealed = WireSession::open(server(), Wire::V2, "/session/init").unwrap();
     let (request, _) = sealed.seal(PURCHASE, ORDER);
     request.target("/x/../transaction/purchase").send(server()).unwrap().assert_error("sealed", 400, "CRYPTO_ERROR");
     for path in ["/transactions/x", "/x/transaction/purchase", "/x/TRANSACTION/purchase"] {

@@ -12,8 +12,8 @@ use sealway_runtime::clock::SystemClock;
 use sealway_runtime::tls::{Client, ClientFiles};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
-use sealway_testkit::upstream::{Received, Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
@@ -26,7 +26,7 @@ struct Setup {
 }
 
 /// Returns the request that reached the service as JSON: headers under their names, in order.
-fn mirror(received: &Received, _: &[u8]) -> Vec<u8> {
+fn mirror(received: &RequestHead, _: &[u8]) -> Vec<u8> {
     let headers: Vec<_> = received.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
     let text = serde_json::to_vec(&headers).unwrap_or_default();
     answer("200 OK", &[("X-Internal", "1"), ("X-Kept", "1")], &text)
@@ -224,13 +224,13 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
     let mtls = bridge(server.addresses[1], certificates.path(), true);
     for wire in [Wire::V1, Wire::V2] {
         for to in [server.addresses[0], anonymous] {
-            let (answer, _) = Agreed::open(to, wire, "/session/init").unwrap().call(PURCHASE, ORDER).unwrap();
+            let (answer, _) = WireSession::open(to, wire, "/session/init").unwrap().call(PURCHASE, ORDER).unwrap();
             assert_eq!(answer.status, 200, "{wire:?} by {to}");
         }
-        let agreed = Agreed::open(mtls, wire, "/session/init").unwrap();
+        let agreed = WireSession::open(mtls, wire, "/session/init").unwrap();
         let refused = agreed.seal(PURCHASE, ORDER).0.send(mtls).unwrap();
         refused.assert_error(CLIENT_ID, 403, "SESSION_FORBIDDEN");
-        let own = Agreed::open_as(mtls, wire, "/session/init", "sealway-client", None).unwrap();
+        let own = WireSession::open_as(mtls, wire, "/session/init", "sealway-client", None).unwrap();
         let answer = own.seal(PURCHASE, ORDER).0.set("X-ClientId", "sealway-client").send(mtls).unwrap();
         // A session of wire 1 has no client id, whatever a header says.
         assert_eq!(answer.status, if wire == Wire::V2 { 200 } else { 403 }, "{wire:?}: {}", answer.text());
@@ -249,7 +249,7 @@ fn the_service_is_told_whose_a_sealed_call_is_and_no_clients_word_for_it() {
         pairs.filter(|(name, value)| name.replace('_', "-").starts_with("x-sealway") || value == "evil").collect()
     };
     for (wire, client_id) in [(Wire::V2, Some(CLIENT_ID)), (Wire::V1, None)] {
-        let agreed = Agreed::open(to, wire, "/session/init").unwrap();
+        let agreed = WireSession::open(to, wire, "/session/init").unwrap();
         let (request, pending) = agreed.seal("/whose/call", ORDER);
         let answer = spoof(request).send(to).unwrap();
         let plaintext = sealway_testkit::wire_client::open(&pending, &answer).unwrap();

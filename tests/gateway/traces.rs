@@ -3,7 +3,7 @@
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::Launch;
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::Agreed;
+use sealway_testkit::wire_client::WireSession;
 
 use crate::BINARY;
 
@@ -24,7 +24,7 @@ fn a_sealed_call_leaves_a_span_at_the_collector_and_nothing_of_what_it_said() {
     let collector = Upstream::answering(|_, _| answer("200 OK", &[], b"")).unwrap();
     let endpoint = format!("http://{}/v1/traces", collector.address);
     let mut server = Launch::new(BINARY, CONFIG).env("SEALWAY_TELEMETRY__OTLP_ENDPOINT", &endpoint).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let (answer, _) = agreed.call("/transaction/purchase", br#"{"schemeCode":"SECRET-SCHEME","amount":5000}"#).unwrap();
     assert_eq!(answer.status, 200);
     // Spans are sent in batches, and at the end.

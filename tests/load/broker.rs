@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, KeyUsagePurpose};
 use sealway_client::broker::{Client, Options};
-use sealway_load::plan::{Broker as Asked, BrokerCertificate, BrokerOperation, BrokerWire, Plan, Protocol};
+use sealway_load::plan::{Broker as BrokerPlan, BrokerCertificate, BrokerOperation, BrokerWire, Plan, Protocol};
 use sealway_load::record::Class;
 use sealway_testkit::broker::Broker;
 
@@ -62,7 +62,7 @@ impl Ground {
         let mut plan = plan("http://localhost/", None, requests);
         workers(&mut plan, 3);
         plan.target.protocol = Protocol::Broker;
-        plan.target.broker = Some(Asked {
+        plan.target.broker = Some(BrokerPlan {
             socket: self.broker.socket(),
             wire,
             operation,

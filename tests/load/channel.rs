@@ -210,7 +210,7 @@ fn a_key_that_the_relay_does_not_know_is_a_failure_of_the_attach() {
     assert!(failed.iter().all(|(_, _, codes)| codes == &["invalid_token"]), "{failed:?}");
     assert_eq!(failed.iter().map(|(_, count, _)| count).sum::<u64>(), 6, "{failed:?}");
     assert!(limits(&document).contains("the relay refuses tokens"), "{document:#}");
-    assert_eq!(document["latency"]["stages"]["ws_open"]["count"], 0, "a time of what failed is told");
+    assert_eq!(document["latency"]["stages"]["ws_open"]["count"], 0, "a failed channel has a time");
     assert!(ground.metric("sealway_relay_attach_total", "invalid_token") >= 6);
 }
 
@@ -366,7 +366,7 @@ fn control(url: &str) -> SocketAddr {
 }
 
 #[test]
-fn grants_come_from_a_control_plane_to_whoever_has_its_token() {
+fn grants_come_from_a_control_plane_to_callers_with_its_token() {
     let ground = Ground::new(&[]);
     let url = format!("http://{}", control(&ground.url()));
     let token = ground.path("token");

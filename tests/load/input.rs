@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::generator::{Generator, Ran};
-use sealway_testkit::scripted::{Script, Scripted, ServerTls};
+use sealway_testkit::scripted::{Script, ScriptedServer, ServerTls};
 
 use self::flags::{CASES, Case};
 use self::ground::{expired, help, in_namespace, nobody};
@@ -135,7 +135,7 @@ fn a_url_that_is_none_is_told() {
 
 #[test]
 fn every_flag_is_also_a_variable() {
-    let server = Scripted::http(Script::default()).unwrap();
+    let server = ScriptedServer::http(Script::default()).unwrap();
     let generator = Generator::new(BINARY)
         .env("SEALWAY_LOAD_URL", &format!("http://{}/", server.address()))
         .env("SEALWAY_LOAD_CONCURRENCY", "3")
@@ -153,7 +153,7 @@ fn every_flag_is_also_a_variable() {
 
 #[test]
 fn the_old_clients_variables_and_flags_are_understood() {
-    let server = Scripted::http(Script::default()).unwrap();
+    let server = ScriptedServer::http(Script::default()).unwrap();
     let url = format!("http://{}/", server.address());
     let generator = Generator::new(BINARY)
         .without_report()
@@ -187,7 +187,7 @@ fn a_name_that_nobody_has_is_told() {
 
 #[test]
 fn connections_that_are_reset_are_told() {
-    let server = Scripted::http(Script { reset_at_accept: true, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { reset_at_accept: true, ..Script::default() }).unwrap();
     assert_failed(&six(&[&format!("http://{}/", server.address())]), "reset", &["reset"]);
 }
 
@@ -224,20 +224,20 @@ fn certificates_that_are_not_to_be_trusted_are_told_apart() {
     let other = Certificates::make(&other, "DNS:elsewhere.example", "a client").unwrap();
     let (ca, other_ca) = (mine.ca.display().to_string(), other.ca.display().to_string());
 
-    let server = Scripted::https(Script::default(), &ServerTls::of(&mine)).unwrap();
+    let server = ScriptedServer::https(Script::default(), &ServerTls::of(&mine)).unwrap();
     let url = format!("https://{}/", server.address());
     assert_failed(&six(&["--ca", &other_ca, &url]), "certificate", &["not signed by an authority"]);
     assert_eq!(six(&["--ca", &ca, &url]).code, Some(0));
     assert_eq!(six(&["--insecure", &url]).code, Some(0));
     assert!(server.record().handshakes_failed >= 1);
 
-    let server = Scripted::https(Script::default(), &ServerTls::of(&other)).unwrap();
+    let server = ScriptedServer::https(Script::default(), &ServerTls::of(&other)).unwrap();
     let url = format!("https://{}/", server.address());
     assert_failed(&six(&["--ca", &other_ca, &url]), "certificate", &["name"]);
     assert_eq!(six(&["--ca", &other_ca, "--no-verify-name", &url]).code, Some(0));
 
     let (tls, ca) = expired(folder.path());
-    let server = Scripted::https(Script::default(), &tls).unwrap();
+    let server = ScriptedServer::https(Script::default(), &tls).unwrap();
     let url = format!("https://{}/", server.address());
     assert_failed(&six(&["--ca", &ca, &url]), "certificate", &["expired"]);
 }
@@ -247,7 +247,7 @@ fn a_server_that_wants_a_certificate_says_so_by_its_alert() {
     let folder = tempfile::tempdir().unwrap();
     let mine = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a client").unwrap();
     let tls = ServerTls::of(&mine).with_client_ca(&mine.ca);
-    let server = Scripted::https(Script::default(), &tls).unwrap();
+    let server = ScriptedServer::https(Script::default(), &tls).unwrap();
     let (url, ca) = (format!("https://{}/", server.address()), mine.ca.display().to_string());
     assert_failed(&six(&["--ca", &ca, &url]), "tls_alert", &["certificate", "required"]);
     let (cert, key) = (mine.client.0.display().to_string(), mine.client.1.display().to_string());
@@ -257,7 +257,7 @@ fn a_server_that_wants_a_certificate_says_so_by_its_alert() {
 
 #[test]
 fn tls_where_there_is_none_is_told() {
-    let server = Scripted::http(Script { reset_at_accept: false, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { reset_at_accept: false, ..Script::default() }).unwrap();
     let ran =
         six(&["--insecure", "--timeout", "2s", "--connect-timeout", "1s", &format!("https://{}/", server.address())]);
     assert_eq!(ran.code, Some(1), "{}", ran.told());
@@ -290,7 +290,7 @@ fn out_of_ports_is_told_and_what_to_do() {
 
 #[test]
 fn out_of_descriptors_is_told_and_what_to_do() {
-    let server = Scripted::http(Script::default()).unwrap();
+    let server = ScriptedServer::http(Script::default()).unwrap();
     let url = format!("http://{}/", server.address());
     let limited = Generator::new(BINARY).by(&["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"]);
     let ran = limited.run(&["--concurrency", "200", "--duration", "1", &url]).unwrap();
@@ -304,7 +304,7 @@ fn out_of_descriptors_is_told_and_what_to_do() {
 
 #[test]
 fn a_report_that_cannot_be_written_is_told_and_nothing_is_left_half() {
-    let server = Scripted::http(Script { body_len: 10, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { body_len: 10, ..Script::default() }).unwrap();
     let url = format!("http://{}/", server.address());
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display();

@@ -2,12 +2,12 @@
 
 use std::net::TcpListener;
 
-use sealway_testkit::scripted::{Script, Scripted};
+use sealway_testkit::scripted::{Script, ScriptedServer};
 
 use crate::ground::{load, text};
 
-fn server() -> (Scripted, String) {
-    let server = Scripted::http(Script::default()).unwrap();
+fn server() -> (ScriptedServer, String) {
+    let server = ScriptedServer::http(Script::default()).unwrap();
     let url = format!("http://{}/", server.address());
     (server, url)
 }

@@ -20,13 +20,13 @@ use crate::ground::{certificates, fault, plan, run, run_well, tls, workers};
 
 /// The counts of a server.
 #[derive(Debug, Default)]
-struct Seen {
+struct ServerCounts {
     connections: AtomicU64,
     requests: AtomicU64,
     resumed: AtomicU64,
 }
 
-impl Seen {
+impl ServerCounts {
     fn connections(&self) -> u64 {
         self.connections.load(Ordering::SeqCst)
     }
@@ -45,16 +45,16 @@ fn serve<F: Future<Output = ()>>(serve: impl FnOnce() -> F + Send + 'static) {
 /// Echoes messages, each after a ping. For the text `goodbye` it closes instead of echoing. It does not upgrade a request for
 /// `/no`.
 #[expect(clippy::result_large_err, reason = "the library's own kind of callback")]
-fn echo(tls: Option<&Certificates>) -> (SocketAddr, Arc<Seen>) {
+fn echo(tls: Option<&Certificates>) -> (SocketAddr, Arc<ServerCounts>) {
     use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(ServerCounts::default());
     let told = seen.clone();
     let acceptor =
         tls.map(|certificates| tokio_rustls::TlsAcceptor::from(Arc::new(server_config(certificates, b"http/1.1"))));
-    async fn talk<S>(stream: S, seen: &Seen)
+    async fn talk<S>(stream: S, seen: &ServerCounts)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
@@ -173,10 +173,10 @@ fn a_server_that_does_not_upgrade_or_says_goodbye_is_told_so() {
 }
 
 /// Answers one HTTP/1.1 request on each connection. It delays the handshake, like a distant server.
-fn far_away(certificates: &Certificates) -> (SocketAddr, Arc<Seen>) {
+fn far_away(certificates: &Certificates) -> (SocketAddr, Arc<ServerCounts>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
-    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(Seen::default()));
+    let (address, seen) = (listener.local_addr().unwrap(), Arc::new(ServerCounts::default()));
     let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(server_config(certificates, b"http/1.1")));
     let told = seen.clone();
     serve(move || async move {
@@ -214,7 +214,7 @@ fn a_burst_of_connections_has_a_ticket_for_each() {
 
 /// Sessions kept for resumption, and the number of resumptions.
 #[derive(Debug)]
-struct Sessions(Arc<dyn rustls::server::StoresServerSessions>, Arc<Seen>);
+struct Sessions(Arc<dyn rustls::server::StoresServerSessions>, Arc<ServerCounts>);
 
 impl rustls::server::StoresServerSessions for Sessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
@@ -238,8 +238,8 @@ impl rustls::server::StoresServerSessions for Sessions {
 
 /// Echoes bodies over HTTP/3 with status 200 and a `Server-Timing` of 2 ms. It shuts each connection down after `requests_max`
 /// requests.
-fn http3(certificates: &Certificates, requests_max: usize) -> (SocketAddr, Arc<Seen>) {
-    let seen = Arc::new(Seen::default());
+fn http3(certificates: &Certificates, requests_max: usize) -> (SocketAddr, Arc<ServerCounts>) {
+    let seen = Arc::new(ServerCounts::default());
     let mut config = server_config(certificates, b"h3");
     config.session_storage = Arc::new(Sessions(rustls::server::ServerSessionMemoryCache::new(10_000), seen.clone()));
     let crypto = quinn::crypto::rustls::QuicServerConfig::try_from(config).unwrap();

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use sealway_testkit::daemon::root;
-use sealway_testkit::scripted::{Latency, Script, Scripted};
+use sealway_testkit::scripted::{Latency, Script, ScriptedServer};
 
 use crate::BINARY;
 use crate::ground::{load, text};
@@ -19,8 +19,8 @@ from jsonschema import Draft202012Validator as Validator
 Validator(json.load(open(sys.argv[1]))).validate(json.load(open(sys.argv[2])))
 ";
 
-fn server(us: u64) -> (Scripted, String) {
-    let server = Scripted::http(Script { latency: Latency::Constant { us }, ..Script::default() }).unwrap();
+fn server(us: u64) -> (ScriptedServer, String) {
+    let server = ScriptedServer::http(Script { latency: Latency::Constant { us }, ..Script::default() }).unwrap();
     let url = format!("http://{}/", server.address());
     (server, url)
 }

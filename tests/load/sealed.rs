@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust};
-use sealway_load::plan::{Agree, Assertion, Plan, Protocol, Sealed, Stop, Text};
+use sealway_load::plan::{Agree, Assertion, Plan, Protocol, SealedSessions, Stop, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::daemon::free_port;
 use sealway_testkit::process::{Launch, Server};
@@ -42,7 +42,7 @@ fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
     plan.request.method = http::Method::POST;
     plan.request.path = "/echo?n={{counter}}".into();
     plan.request.body = Some(Text::Template(r#"{"n":"{{counter}}","id":"{{uuid}}"}"#.into()));
-    plan.target.sealed = Some(Sealed {
+    plan.target.sealed = Some(SealedSessions {
         wire,
         agree,
         init_path: init_path.into(),

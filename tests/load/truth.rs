@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::generator::{Generator, Ran};
-use sealway_testkit::scripted::{Latency, Record, Script, Scripted, ServerTls, Stall};
+use sealway_testkit::scripted::{Latency, Record, Script, ScriptedServer, ServerTls, Stall};
 
 use crate::BINARY;
 
@@ -18,8 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// not.
 const ATTEMPTS: usize = 8;
 
-fn plain(script: Script) -> (Scripted, String) {
-    let server = Scripted::http(script).unwrap();
+fn plain(script: Script) -> (ScriptedServer, String) {
+    let server = ScriptedServer::http(script).unwrap();
     let url = format!("http://{}/", server.address());
     (server, url)
 }
@@ -36,8 +36,8 @@ fn load(arguments: &[&str]) -> Ran {
 
 /// Compares the times of one run, in several attempts until they agree. On a machine too busy for that, the attempt with the
 /// least timer lag must agree within that lag, and the test prints it.
-fn compare(attempt: impl Fn() -> Compared) {
-    let mut calmest: Option<Compared> = None;
+fn compare(attempt: impl Fn() -> Comparison) {
+    let mut calmest: Option<Comparison> = None;
     for _ in 0..ATTEMPTS {
         let compared = attempt();
         if compared.differences(0.5).is_empty() {
@@ -55,13 +55,13 @@ fn compare(attempt: impl Fn() -> Compared) {
 }
 
 /// A run, the record of its server, and the phases whose times are the server's own.
-struct Compared {
+struct Comparison {
     ran: Ran,
     record: Record,
     phases: &'static [&'static str],
 }
 
-impl Compared {
+impl Comparison {
     /// Returns the 99th percentile of the timer lag of server and generator together, in ms.
     fn lag_ms(&self) -> f64 {
         self.record.lag_p99_ms() + self.ran.lag_p99_ms()
@@ -74,7 +74,8 @@ impl Compared {
             for (name, share) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99)] {
                 let (told, truth) = (self.ran.ms(phase, name), self.record.quantile_ms(share));
                 if (told - truth).abs() > (truth / 100.0).max(bound_ms) {
-                    differences.push(format!("{phase} {name}: {told:.3} ms is told, the server's is {truth:.3} ms"));
+                    differences
+                        .push(format!("{phase} {name}: {told:.3} ms is reported, the server's is {truth:.3} ms"));
                 }
             }
         }
@@ -99,7 +100,7 @@ fn percentiles_of_a_constant_latency_are_the_servers_own() {
         let record = server.settled(PATIENCE);
         assert_eq!(ran.code, Some(0), "{}", ran.told());
         assert_counts(&ran, &record);
-        Compared { ran, record, phases: &["service", "response"] }
+        Comparison { ran, record, phases: &["service", "response"] }
     });
 }
 
@@ -115,7 +116,7 @@ fn percentiles_of_two_latencies_are_the_servers_own_in_the_open_model() {
         assert_counts(&ran, &record);
         let due = ran.count("due");
         assert!((598..=602).contains(&due), "{due} requests were due");
-        Compared { ran, record, phases: &["service", "response"] }
+        Comparison { ran, record, phases: &["service", "response"] }
     });
 }
 
@@ -127,13 +128,13 @@ fn percentiles_over_tls_are_the_servers_own() {
     let latency = Latency::Bimodal { fast_us: 5_000, slow_us: 20_000, slow_percent: 30 };
     compare(|| {
         let script = Script { latency, ..Script::default() };
-        let server = Scripted::https(script, &ServerTls::of(&certificates)).unwrap();
+        let server = ScriptedServer::https(script, &ServerTls::of(&certificates)).unwrap();
         let (url, ca) = (format!("https://{}/", server.address()), certificates.ca.display().to_string());
         let ran = load(&["--concurrency", "4", "--duration", "2", "--ca", &ca, &url]);
         let record = server.settled(PATIENCE);
         assert_eq!(ran.code, Some(0), "{}", ran.told());
         assert_counts(&ran, &record);
-        Compared { ran, record, phases: &["service"] }
+        Comparison { ran, record, phases: &["service"] }
     });
 }
 
@@ -143,7 +144,7 @@ fn the_first_handshake_of_a_run_is_without_the_generators_own_start() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a client").unwrap();
-    let server = Scripted::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
+    let server = ScriptedServer::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
     let (url, ca) = (format!("https://{}/", server.address()), certificates.ca.display().to_string());
     let mut first_ms = Vec::new();
     // The first run does not count, because it includes the server's own first handshake.
@@ -266,7 +267,7 @@ fn connections_and_handshakes_are_those_that_the_server_counted() {
         (&["--tls-resume", "on"], "on, over kept connections", None),
     ];
     for (arguments, name, resumes) in cases {
-        let server = Scripted::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
+        let server = ScriptedServer::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
         let url = format!("https://{}/", server.address());
         let ran = load(&[&["--concurrency", "4", "--requests", "120", "--ca", &ca, &url], arguments].concat());
         let record = server.settled(PATIENCE);
@@ -321,7 +322,7 @@ fn a_generator_without_time_of_its_own_says_so() {
 }
 
 /// A server with a limit of so many requests per second, each in 50 ms below it: 400/s are the load of 20 workers.
-fn bounded(rate: f64) -> (Scripted, String) {
+fn bounded(rate: f64) -> (ScriptedServer, String) {
     plain(Script { latency: Latency::Constant { us: 50_000 }, rate_max: Some(rate), ..Script::default() })
 }
 

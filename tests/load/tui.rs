@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sealway_load::progress::Event;
 use sealway_load::tui::{self, Options};
-use sealway_testkit::scripted::{Latency, Script, Scripted};
+use sealway_testkit::scripted::{Latency, Script, ScriptedServer};
 use sealway_testkit::terminal::Terminal;
 use tokio::sync::mpsc;
 
@@ -20,14 +20,15 @@ use crate::BINARY;
 const END: &str = "SEALWAY_TERMINAL_TEST_END";
 const WAIT: Duration = Duration::from_secs(60);
 
-fn server() -> (Scripted, String) {
-    let server = Scripted::http(Script { latency: Latency::Constant { us: 5_000 }, ..Script::default() }).unwrap();
+fn server() -> (ScriptedServer, String) {
+    let server =
+        ScriptedServer::http(Script { latency: Latency::Constant { us: 5_000 }, ..Script::default() }).unwrap();
     let url = format!("http://{}/", server.address());
     (server, url)
 }
 
 /// A terminal in which a run is active.
-fn running(name: &str, arguments: &str) -> (Scripted, Terminal) {
+fn running(name: &str, arguments: &str) -> (ScriptedServer, Terminal) {
     let (server, url) = server();
     let terminal = Terminal::start(name, 80, 24).unwrap();
     terminal.type_line(&format!("'{BINARY}' load {arguments} {url}; echo en''ded $?")).unwrap();
@@ -62,7 +63,7 @@ fn pause_holds_the_run_and_q_ends_it_with_its_summary() {
     terminal.press("q").unwrap();
     let screen = left_behind(&terminal);
     let summary = screen.rfind("200/s").or(screen.rfind("succeeded"));
-    assert!(summary.is_some() && screen.contains("Somebody stopped the run"), "{screen}");
+    assert!(summary.is_some() && screen.contains("The run was stopped"), "{screen}");
 }
 
 #[test]

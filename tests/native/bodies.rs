@@ -11,10 +11,10 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use sealway_client::{Body, Client, Error, Trace, Trust};
 use sealway_proto::session::native::Suite;
-use sealway_testkit::native_client::{Agreed, Link, code, key_set};
+use sealway_testkit::native_client::{Link, NativeSession, code, key_set};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http;
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 use crate::BINARY;
 
@@ -60,7 +60,7 @@ fn wire(answer: &Response<Bytes>) -> &[(String, String)] {
 }
 
 /// Returns the request that the service received, as JSON.
-fn mirror(received: &Received, body: &[u8]) -> Vec<u8> {
+fn mirror(received: &RequestHead, body: &[u8]) -> Vec<u8> {
     let headers: Vec<_> = received.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
     let told = serde_json::json!({"line": received.line, "headers": headers, "body": String::from_utf8_lossy(body)});
     answer("200 OK", &[("Content-Type", "application/json"), ("X-Inside", "1")], told.to_string().as_bytes())
@@ -68,7 +68,7 @@ fn mirror(received: &Received, body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn any_method_target_and_status_crosses_with_its_headers_within_the_seal() {
-    let statuses = |received: &Received, body: &[u8]| match received.method_and_target() {
+    let statuses = |received: &RequestHead, body: &[u8]| match received.method_and_target() {
         ("HEAD", _) => answer("200 OK", &[("ETag", "\"1\"")], b""),
         (_, "/gone?x=1") => answer("404 Not Found", &[("Set-Cookie", "a=b"), ("X-Why", "gone")], b"no"),
         (_, "/none") => answer("204 No Content", &[("X-Why", "none")], b""),
@@ -115,7 +115,7 @@ fn a_session_is_ended_only_by_a_request_that_is_whole() {
     let ground = Ground::new(Upstream::answering(mirror).unwrap());
     let to = ground.server.address();
     let (mut link, trusted) = (Link::new(to), key_set(to).unwrap());
-    let agreed = Agreed::open(&mut link, &trusted, Suite::P256).unwrap();
+    let agreed = NativeSession::open(&mut link, &trusted, Suite::P256).unwrap();
     let target = format!("/v3/sessions/{}", agreed.session.id());
     let sealed = || agreed.seal("DELETE", &target, &[b"one", b"two"]).0;
     let changes: [fn(&mut Vec<u8>); 3] =

@@ -10,7 +10,7 @@ use sealway_proto::session::native::{KeySet, Problem, Suite};
 use sealway_proto::wire::base64;
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::clock_library;
-use sealway_testkit::native_client::{Agreed, Link, WITH_KEY_FILE, key_set, offer, open};
+use sealway_testkit::native_client::{Link, NativeSession, WITH_KEY_FILE, key_set, offer, open};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Answer;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
@@ -57,14 +57,14 @@ impl Clocked {
         write(&self.clock, ahead_ms);
     }
 
-    fn agree(&mut self) -> Agreed {
+    fn agree(&mut self) -> NativeSession {
         let mut offer = offer(Suite::X25519MlKem768, &[]);
         offer.ttl_sec = Some(7200);
-        Agreed::open_as(&mut self.link, &self.trusted, offer).unwrap()
+        NativeSession::open_as(&mut self.link, &self.trusted, offer).unwrap()
     }
 
     /// Makes a call with this stamp, which is rejected for it. Returns the server's time, as its proof states it.
-    fn skewed(&mut self, agreed: &Agreed, stamp_ms: u64) -> u64 {
+    fn skewed(&mut self, agreed: &NativeSession, stamp_ms: u64) -> u64 {
         let (request, pending) = agreed.seal_as("POST", PURCHASE, &[], &[ORDER], stamp_ms);
         let answer = self.link.send(&request).unwrap();
         let problem = problem(&answer, "clock_skew", 400);
@@ -82,7 +82,7 @@ impl Clocked {
         time_ms
     }
 
-    fn call(&mut self, agreed: &Agreed, stamp_ms: u64) {
+    fn call(&mut self, agreed: &NativeSession, stamp_ms: u64) {
         let (request, pending) = agreed.seal_as("POST", PURCHASE, &[], &[ORDER], stamp_ms);
         let answer = self.link.send(&request).unwrap();
         let opened = open(&pending, &answer);

@@ -4,7 +4,7 @@
 use sealway_client::{Body, Client, Error, Trust};
 use sealway_proto::session::native::{PendingAnswer, Suite};
 use sealway_proto::wire::base64;
-use sealway_testkit::native_client::{Agreed, open};
+use sealway_testkit::native_client::{NativeSession, open};
 use sealway_testkit::raw_http::{Answer, Request};
 
 use crate::BINARY;
@@ -226,7 +226,7 @@ fn whatever_is_changed_of_a_call_is_refused_and_nothing_of_it_reaches_service_or
 fn the_requests_nonce_in_an_answers_key_binds_each_answer_to_its_one_request() {
     let ground = Ground::start(BINARY);
     let mut lane = ground.lane();
-    let agreed: Agreed = lane.agree(Suite::P256);
+    let agreed: NativeSession = lane.agree(Suite::P256);
     let sealed: Vec<_> = (0..8).map(|_| lane.seal(&agreed, "POST", TARGET, &[ORDER], 1)).collect();
     let answers: Vec<_> = sealed.iter().map(|(request, _)| lane.link.send(request).unwrap()).collect();
     for (index, (_, pending)) in sealed.iter().enumerate() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use sealway_testkit::daemon::root;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Connection;
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -29,7 +29,7 @@ struct Mirror {
 }
 
 impl Mirror {
-    fn serve(&self, received: &Received, connection: &mut Connection) -> anyhow::Result<Vec<u8>> {
+    fn serve(&self, received: &RequestHead, connection: &mut Connection) -> anyhow::Result<Vec<u8>> {
         let body = connection.read_body(&received.headers, false)?;
         let (method, target) = received.method_and_target();
         match target.split('?').next().unwrap_or_default() {
@@ -69,7 +69,7 @@ impl Mirror {
     }
 }
 
-fn echo(received: &Received, method: &str, target: &str, body: &[u8]) -> Vec<u8> {
+fn echo(received: &RequestHead, method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let mut hex = String::with_capacity(2 * body.len());
     body.iter().for_each(|byte| write!(hex, "{byte:02x}").unwrap());
     let said = json!({ "method": method, "target": target, "headers": received.headers, "body_hex": hex });

@@ -16,7 +16,7 @@ use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::session::native::{KeyId, KeySet, Problem, Suite};
 use sealway_sessions::identity::KeyFile;
 use sealway_testkit::fleet::is_full;
-use sealway_testkit::native_client::{Agreed, Link, WITH_KEY_FILE, init, key_set, offer};
+use sealway_testkit::native_client::{Link, NativeSession, WITH_KEY_FILE, init, key_set, offer};
 use sealway_testkit::process::Launch;
 use sealway_testkit::wire_client::{ORDER, PURCHASE, now_ms};
 
@@ -69,11 +69,11 @@ impl Load {
     }
 
     /// A client that has met the service once. From then on it follows the answers, and never fetches the key set again.
-    fn agree(&self, link: &mut Link, known: &mut Vec<KeyId>) -> Option<Agreed> {
+    fn agree(&self, link: &mut Link, known: &mut Vec<KeyId>) -> Option<NativeSession> {
         // Sets hold public keys; the client trusts the keys that it pinned.
         let trusted = self.trusted.lock().unwrap().clone();
         let pinned = &known[known.len().saturating_sub(16)..];
-        match Agreed::open_as(link, &trusted, offer(Suite::X25519MlKem768, pinned)) {
+        match NativeSession::open_as(link, &trusted, offer(Suite::X25519MlKem768, pinned)) {
             Ok(agreed) => {
                 let answer = agreed.session.agreed();
                 assert!(pinned.is_empty() || pinned.contains(&answer.key_id));
@@ -176,6 +176,6 @@ fn a_retired_pin_is_told(to: std::net::SocketAddr, ids: &[KeyId]) {
     assert!(told.get(ids.last().unwrap()).is_some() && told.get(&ids[0]).is_none());
     // With the set, and one of its keys pinned, the client connects again.
     let pinned = offer(Suite::X25519MlKem768, &[ids[0], *ids.last().unwrap()]);
-    let agreed = Agreed::open_as(&mut Link::new(to), &told, pinned).unwrap();
+    let agreed = NativeSession::open_as(&mut Link::new(to), &told, pinned).unwrap();
     assert_eq!(agreed.session.agreed().key_id, *ids.last().unwrap());
 }

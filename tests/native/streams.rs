@@ -2,7 +2,7 @@
 //! body of a broken stream; the same holds for a caller and its answer. `spec/session-3.md#sealed-requests`.
 
 use sealway_proto::session::native::{InnerHeaders, PendingAnswer, Suite};
-use sealway_testkit::native_client::{Agreed, code, open, read_frames};
+use sealway_testkit::native_client::{NativeSession, code, open, read_frames};
 use sealway_testkit::raw_http::{Answer, Connection, Request};
 use sealway_testkit::wire_client::random;
 
@@ -89,7 +89,12 @@ fn changes(stream: &[u8], other: &[u8]) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-fn attack(lane: &mut Lane<'_>, agreed: &Agreed, what: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8> + Send + 'static) {
+fn attack(
+    lane: &mut Lane<'_>,
+    agreed: &NativeSession,
+    what: &str,
+    change: impl FnOnce(Vec<u8>) -> Vec<u8> + Send + 'static,
+) {
     let request = lane.seal(agreed, "PUT", TARGET, &PARTS, 0).0;
     let change = move |request: Request| {
         let body = change(request.body_bytes().to_vec());
@@ -132,7 +137,7 @@ fn spliced_requests(lane: &mut Lane<'_>) {
 }
 
 /// Requests an answer in frames through the gateway.
-fn framed<'s>(lane: &mut Lane<'_>, agreed: &'s Agreed) -> (PendingAnswer<'s>, Answer) {
+fn framed<'s>(lane: &mut Lane<'_>, agreed: &'s NativeSession) -> (PendingAnswer<'s>, Answer) {
     let (request, pending) = lane.seal(agreed, "GET", FRAMES, &[b""], 1);
     let answer = lane.link.send(&request).unwrap();
     let opened = open(&pending, &answer).unwrap();

@@ -11,7 +11,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, nonce, now_ms};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init, nonce, now_ms};
 
 use crate::{BINARY, BOTH};
 
@@ -69,7 +69,7 @@ fn count(statuses: &[u16], status: u16) -> usize {
 fn of_64_equal_sealed_requests_exactly_one_wins() {
     for server in servers() {
         for wire in BOTH {
-            let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+            let agreed = WireSession::open(server.address(), wire, "/session/init").unwrap();
             for ahead in [0, 60_000] {
                 let stamp = (now_ms() + ahead).to_string();
                 let request = agreed.seal_as(PURCHASE, ORDER, &stamp, &nonce()).0;
@@ -96,7 +96,7 @@ fn of_64_equal_inits_exactly_one_wins() {
 fn strangers_without_the_key_burn_no_nonce_however_many() {
     for server in servers() {
         for wire in BOTH {
-            let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+            let agreed = WireSession::open(server.address(), wire, "/session/init").unwrap();
             let request = agreed.seal(PURCHASE, ORDER).0;
             let mut body = request.body_bytes().to_vec();
             // Still base64 on wire 1, still a message on wire 2: only the tag fails.
@@ -129,7 +129,7 @@ fn a_stop_under_load_answers_every_request_in_flight_and_resets_none() {
         .map(|n| {
             let (sent, answered, stopping) = (sent.clone(), answered.clone(), stopping.clone());
             std::thread::spawn(move || {
-                let agreed = Agreed::open(to, BOTH[n % 2], "/session/init").unwrap();
+                let agreed = WireSession::open(to, BOTH[n % 2], "/session/init").unwrap();
                 let mut connection = Connection::open(to).unwrap();
                 loop {
                     let request = agreed.seal("/x", b"x").0.header("Connection", "keep-alive");
@@ -174,7 +174,7 @@ async fn a_stop_answers_http_2_streams_in_flight() {
     });
     let config = config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.unwrap().address));
     let mut server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let stream = tokio::net::TcpStream::connect(server.address()).await.unwrap();
     let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
     let (mut sender, connection) = handshake.await.unwrap();
@@ -212,7 +212,7 @@ fn draining_ends_at_its_bound_with_whoever_is_left() {
         config("store: 'memory:'").replace("'demo:'", &format!("'http://{}'", upstream.address))
     );
     let mut server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let mut stuck = Connection::open(server.address()).unwrap();
     stuck.write(&agreed.seal("/x", b"x").0.bytes()).unwrap();
     let _idle = Connection::open(server.address()).unwrap();
@@ -235,7 +235,7 @@ upstreams: { shop: { servers: ['demo:'] } }
 limits: { buffered_bytes_max: 134217728 }
 ";
     let server = Launch::new(BINARY, config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let large = || agreed.seal("/transaction/purchase", &vec![b'x'; LARGE]).0.send(server.address()).unwrap();
     let small = || agreed.call("/transaction/purchase", br#"{"schemeCode":"A","amount":1}"#).unwrap().0.status;
     // Announces 16 MiB and sends this much of it.

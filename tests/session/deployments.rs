@@ -5,7 +5,7 @@ use std::process::Command;
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, now_ms};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init, now_ms};
 
 use crate::BINARY;
 
@@ -55,14 +55,14 @@ fn on_two_ports_each_path_answers_where_old_clients_look_for_it_and_nowhere_else
 fn on_two_ports_sessions_of_either_are_good_on_the_api_side_and_its_key_can_be_fetched() {
     let server = Launch::new(BINARY, &on_free_ports(TWO_PORTS)).start().unwrap();
     let (api, authority) = ports(&server);
-    let v1 = Agreed::open(authority, Wire::V2, "/v1/session/init").unwrap();
+    let v1 = WireSession::open(authority, Wire::V2, "/v1/session/init").unwrap();
     let (request, pending) = v1.seal(PURCHASE, ORDER);
     let answer = request.send(api).unwrap();
     assert!(sealway_testkit::wire_client::open(&pending, &answer).is_ok(), "{}", answer.text());
     for wire in [Wire::V1, Wire::V2] {
-        assert_eq!(Agreed::open(api, wire, "/session/init").unwrap().call(PURCHASE, ORDER).unwrap().0.status, 200);
+        assert_eq!(WireSession::open(api, wire, "/session/init").unwrap().call(PURCHASE, ORDER).unwrap().0.status, 200);
     }
-    let anonymous = Agreed::open(api, Wire::V1, "/session/init/anon").unwrap();
+    let anonymous = WireSession::open(api, Wire::V1, "/session/init/anon").unwrap();
     assert_eq!(anonymous.call(PURCHASE, ORDER).unwrap().0.status, 200);
     let key = Request::get(&format!("/v1/session/{}", v1.id())).header("X-ClientId", CLIENT_ID);
     assert_eq!(key.send(authority).unwrap().status, 200);
@@ -80,7 +80,7 @@ fn on_two_ports_sessions_of_either_are_good_on_the_api_side_and_its_key_can_be_f
 fn on_one_port_everything_answers() {
     let server = Launch::new(BINARY, &on_free_ports(ONE_PORT)).start().unwrap();
     for path in ["/session/init", "/v1/session/init"] {
-        let agreed = Agreed::open(server.address(), Wire::V2, path).unwrap();
+        let agreed = WireSession::open(server.address(), Wire::V2, path).unwrap();
         assert_eq!(agreed.call(PURCHASE, ORDER).unwrap().0.status, 200);
     }
     for path in ["/health", "/ready"] {
@@ -111,7 +111,7 @@ fn the_compat_environment_sets_lifetimes_windows_and_origins() {
     assert_eq!(granted("/session/init", Some(99), ""), Some(20));
     assert_eq!(granted("/v1/session/init", None, ""), Some(100));
     assert_eq!(granted("/v1/session/init", None, "Bearer x"), Some(200));
-    let agreed = Agreed::open(server.address(), Wire::V2, "/v1/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/v1/session/init").unwrap();
     let late = agreed.seal_as(PURCHASE, ORDER, &(now_ms() - 10_000).to_string(), "late").0;
     late.send(server.address()).unwrap().assert_error("outside 5 s", 400, "CRYPTO_ERROR");
     for (origin, allowed) in [("http://two.example", true), ("http://localhost:4200", false)] {
@@ -190,7 +190,7 @@ fn with_redis_the_compat_environment_bounds_nothing_but_the_fallback() {
     let log = server.log().join("\n");
     assert_eq!(log.matches("PG_POOL_MAX").count(), 1, "{log}");
     let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while Agreed::open(server.address(), Wire::V2, "/session/init").is_err() {
+    while WireSession::open(server.address(), Wire::V2, "/session/init").is_err() {
         assert!(std::time::Instant::now() < until, "Redis is not used: {}", server.log().join("\n"));
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
@@ -198,7 +198,7 @@ fn with_redis_the_compat_environment_bounds_nothing_but_the_fallback() {
     // A busy machine may fail single inits; missing resources would fail most of them.
     let granted = seen.get(&200).copied().unwrap_or_default();
     assert!(granted > calls() * 9 / 10 && !seen.contains_key(&429), "{seen:?}");
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     for _ in 0..10 {
         assert_eq!(agreed.call(PURCHASE, ORDER).unwrap().0.status, 200);
     }

@@ -7,7 +7,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, nonce, now_ms, open, public_key};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init, nonce, now_ms, open, public_key};
 
 use crate::BINARY;
 
@@ -93,7 +93,7 @@ fn an_anonymous_init_has_4_kib() {
 
 #[test]
 fn an_anonymous_session_may_use_the_listed_paths_and_no_others() {
-    let agreed = Agreed::open(server(), Wire::V1, PATH).unwrap();
+    let agreed = WireSession::open(server(), Wire::V1, PATH).unwrap();
     let (answer, plain) = agreed.call(PURCHASE, ORDER).unwrap();
     assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&plain));
     for path in
@@ -105,13 +105,13 @@ fn an_anonymous_session_may_use_the_listed_paths_and_no_others() {
     let (request, _) = agreed.seal(PURCHASE, ORDER);
     let answer = request.target(&format!("{PURCHASE}?a=1")).send(server()).unwrap();
     assert_eq!(answer.status, 200, "the query is no part of the path: {}", answer.text());
-    let full = Agreed::open(server(), Wire::V1, "/session/init").unwrap();
+    let full = WireSession::open(server(), Wire::V1, "/session/init").unwrap();
     assert_eq!(full.call("/echo/other", b"x").unwrap().1, b"x", "other sessions are not bound by the list");
 }
 
 #[test]
 fn an_anonymous_sealed_body_has_4_kib() {
-    let agreed = Agreed::open(server(), Wire::V1, PATH).unwrap();
+    let agreed = WireSession::open(server(), Wire::V1, PATH).unwrap();
     // 3072 bytes are 4096 characters of base64.
     let (request, pending) = agreed.seal("/echo", &[b'x'; 3072]);
     assert_eq!(request.body_bytes().len(), 4096);

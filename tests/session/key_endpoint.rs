@@ -6,7 +6,7 @@ use std::time::Duration;
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, now_ms};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, now_ms};
 use serde_json::json;
 
 use crate::BINARY;
@@ -53,7 +53,7 @@ fn admin(request: &Request) -> Answer {
 fn an_open_key_endpoint_gives_the_key_to_whoever_names_id_and_client() {
     let server = open_server();
     for path in ["/session/init", "/v1/session/init"] {
-        let agreed = Agreed::open(server.address(), Wire::V2, path).unwrap();
+        let agreed = WireSession::open(server.address(), Wire::V2, path).unwrap();
         let answer = key_of(&agreed.id()).send(server.address()).unwrap();
         let body = answer.json();
         assert_eq!((answer.status, body.as_object().unwrap().len()), (200, 3), "{body}");
@@ -68,7 +68,7 @@ fn an_open_key_endpoint_gives_the_key_to_whoever_names_id_and_client() {
 fn the_rows_of_the_key_endpoint_stand_in_their_order() {
     let server = open_server();
     let send = |request: &Request| request.send(server.address()).unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let unknown = format!("S-{}", "0".repeat(32));
     let no_client = ["X-ClientId header is required"];
     for id in ["nonsense", &unknown, &agreed.id()] {
@@ -76,7 +76,7 @@ fn the_rows_of_the_key_endpoint_stand_in_their_order() {
         assert_message(id, &send(&key_of(id).set("X-ClientId", "")), 400, "Bad Request", no_client[0]);
     }
     let upper = format!("S-{}", "A".repeat(32));
-    let anonymous = Agreed::open(server.address(), Wire::V1, "/session/init/anon").unwrap().id();
+    let anonymous = WireSession::open(server.address(), Wire::V1, "/session/init/anon").unwrap().id();
     for id in ["S-", "x", &upper, &unknown[..33], &format!("{unknown}0"), &unknown[2..], &anonymous, "a/b"] {
         for request in [key_of(id), key_of(id).set("X-ClientId", "another")] {
             assert_message(id, &send(&request), 400, "Bad Request", "Invalid session ID format");
@@ -86,7 +86,7 @@ fn the_rows_of_the_key_endpoint_stand_in_their_order() {
     let another = key_of(&agreed.id()).set("X-ClientId", "another");
     assert_message("another's", &send(&another), 403, "Forbidden", "Not authorized to access this session");
     // Sessions of wire 1 have no client id, so no request can name it.
-    let wire_1 = Agreed::open(server.address(), Wire::V1, "/session/init").unwrap().id();
+    let wire_1 = WireSession::open(server.address(), Wire::V1, "/session/init").unwrap().id();
     assert_message("wire 1", &send(&key_of(&wire_1)), 403, "Forbidden", "Not authorized to access this session");
     assert_eq!(send(&key_of(&agreed.id()).method("POST")).status, 405);
 }
@@ -96,7 +96,7 @@ fn an_expired_session_is_410_to_its_owner_403_to_others_and_401_on_calls() {
     // A separate server: the purge, which turns 410 into 404, runs ten seconds after its start.
     let config = config("compat: { open_key_endpoint: true }\nsessions: { ttl: { min_sec: 1 } }");
     let server = Launch::new(BINARY, &config).start().unwrap();
-    let open = |wire| Agreed::open_as(server.address(), wire, "/session/init", CLIENT_ID, Some(1)).unwrap();
+    let open = |wire| WireSession::open_as(server.address(), wire, "/session/init", CLIENT_ID, Some(1)).unwrap();
     let (two, one) = (open(Wire::V2), open(Wire::V1));
     assert_eq!(two.answer.json()["expiresInSec"], 1);
     std::thread::sleep(Duration::from_millis(1100));
@@ -112,14 +112,14 @@ fn an_expired_session_is_410_to_its_owner_403_to_others_and_401_on_calls() {
 #[test]
 fn a_closed_key_endpoint_is_not_there_and_a_secret_opens_it() {
     let server = closed_server();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     key_of(&agreed.id()).send(server.address()).unwrap().assert_error("closed", 404, "NOT_FOUND");
 
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret"), "0123456789abcdef\n").unwrap();
     let config = config("sessions: { key_endpoint_secret_file: secret }");
     let server = Launch::new(BINARY, &config).folder(folder.path()).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     for authorization in ["", "Bearer wrong", "0123456789abcdef", "Bearer 0123456789abcde", "Bearer 0123456789abcdefg"]
     {
         let answer = key_of(&agreed.id()).header("Authorization", authorization).send(server.address()).unwrap();
@@ -174,7 +174,7 @@ fn health_and_readiness_have_their_members() {
 #[test]
 fn the_admin_listener_wants_its_token_but_for_probes() {
     let server = open_server();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let paths = ["/metrics", "/admin/sessions/x", "/nowhere"];
     for path in paths {
         for token in ["", "Bearer", "Bearer wrong", ADMIN_TOKEN, &format!("Bearer {ADMIN_TOKEN}x"), "Basic eDp5"] {
@@ -192,11 +192,11 @@ fn the_admin_listener_wants_its_token_but_for_probes() {
     // The key endpoint is as open or closed here as on every listener.
     assert_eq!(key_of(&agreed.id()).send(server.admin()).unwrap().json()["sessionId"], agreed.id());
     let closed = closed_server();
-    let agreed = Agreed::open(closed.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(closed.address(), Wire::V2, "/session/init").unwrap();
     let request = key_of(&agreed.id()).header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     assert_eq!(request.send(closed.admin()).unwrap().status, 404);
     // The public listener serves none of it.
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     for request in [Request::get("/metrics"), Request::new("DELETE", &format!("/admin/sessions/{}", agreed.id()))] {
         let request = request.header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
         assert!([400, 404, 405].contains(&request.send(server.address()).unwrap().status));
@@ -207,7 +207,7 @@ fn the_admin_listener_wants_its_token_but_for_probes() {
 fn a_revoked_session_is_401_on_its_next_call() {
     let server = open_server();
     for wire in [Wire::V1, Wire::V2] {
-        let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+        let agreed = WireSession::open(server.address(), wire, "/session/init").unwrap();
         assert_eq!(agreed.call(PURCHASE, ORDER).unwrap().0.status, 200);
         let delete = |id: &str| admin(&Request::new("DELETE", &format!("/admin/sessions/{id}")));
         let answer = delete(&agreed.id());
@@ -222,7 +222,7 @@ fn a_revoked_session_is_401_on_its_next_call() {
 #[test]
 fn the_metrics_are_prometheus_text_and_count_what_happened() {
     let server = open_server();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     agreed.call(PURCHASE, ORDER).unwrap();
     Request::post("/session/init", "").send(server.address()).unwrap();
     let answer = admin(&Request::get("/metrics"));

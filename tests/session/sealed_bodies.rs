@@ -6,8 +6,8 @@ use std::sync::{Mutex, OnceLock};
 use sealway_proto::wire::{Wire, base64};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::Request;
-use sealway_testkit::upstream::{Received, Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, nonce, now_ms, open};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, nonce, now_ms, open};
 
 use crate::{BINARY, BOTH, MIB};
 
@@ -45,13 +45,13 @@ fn server() -> SocketAddr {
     setup().server.address()
 }
 
-fn agreed(wire: Wire) -> Agreed {
-    Agreed::open(server(), wire, "/session/init").unwrap()
+fn agreed(wire: Wire) -> WireSession {
+    WireSession::open(server(), wire, "/session/init").unwrap()
 }
 
 /// Sends a request to the service behind, and returns the received request, which a header distinguishes from those of other
 /// tests.
-fn received(request: &Request) -> (Received, Vec<u8>) {
+fn received(request: &Request) -> (RequestHead, Vec<u8>) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mark = nonce();
@@ -68,7 +68,7 @@ fn received(request: &Request) -> (Received, Vec<u8>) {
 #[test]
 fn a_purchase_goes_through_on_every_family_and_wire() {
     for (wire, path) in [(Wire::V1, "/session/init"), (Wire::V2, "/session/init"), (Wire::V2, "/v1/session/init")] {
-        let agreed = Agreed::open(server(), wire, path).unwrap();
+        let agreed = WireSession::open(server(), wire, path).unwrap();
         let (answer, plain) = agreed.call(PURCHASE, ORDER).unwrap();
         assert_eq!(answer.status, 200);
         let receipt: serde_json::Value = serde_json::from_slice(&plain).unwrap();
@@ -318,7 +318,7 @@ upstreams: {{ service: {{ servers: ['http://{}'] }} }}
     );
     let server = Launch::new(BINARY, &config).start().unwrap();
     for wire in BOTH {
-        let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+        let agreed = WireSession::open(server.address(), wire, "/session/init").unwrap();
         let good = agreed.seal("/x", b"x").0;
         let stale = agreed.seal_as("/x", b"x", &(now_ms() - 400_000).to_string(), &nonce()).0;
         for bad in [good.clone().body("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"), good.clone().without("x-kid"), stale] {

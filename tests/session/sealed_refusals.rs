@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use sealway_proto::wire::{Wire, base64};
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, nonce, now_ms, open};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, nonce, now_ms, open};
 
 use crate::{BINARY, BOTH};
 
@@ -24,8 +24,8 @@ fn server() -> SocketAddr {
     SERVER.get_or_init(|| Launch::new(BINARY, CONFIG).start().unwrap()).address()
 }
 
-fn agreed(wire: Wire) -> Agreed {
-    Agreed::open(server(), wire, "/session/init").unwrap()
+fn agreed(wire: Wire) -> WireSession {
+    WireSession::open(server(), wire, "/session/init").unwrap()
 }
 
 fn refused(what: &str, request: &Request) {
@@ -137,7 +137,7 @@ fn a_session_opens_for_its_own_client_and_wire_alone() {
     let (one, two) = (agreed(Wire::V1), agreed(Wire::V2));
     refused("another client id", &two.seal(PURCHASE, ORDER).0.set("X-ClientId", "another"));
     refused("the id in another case", &two.seal(PURCHASE, ORDER).0.set("X-ClientId", CLIENT_ID.to_uppercase()));
-    let other = Agreed::open_as(server(), Wire::V2, "/session/init", "another", None).unwrap();
+    let other = WireSession::open_as(server(), Wire::V2, "/session/init", "another", None).unwrap();
     refused("another's session", &other.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", two.id())));
     refused("wire 1 on a wire 2 session", &one.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", two.id())));
     refused("wire 2 on a wire 1 session", &two.seal(PURCHASE, ORDER).0.set("X-Kid", format!("session:{}", one.id())));
@@ -246,7 +246,7 @@ fn an_answer_sent_back_as_a_request_is_refused_for_its_nonce() {
     for wire in BOTH {
         // A separate server, so that the class in the metrics is this request's.
         let server = Launch::new(BINARY, CONFIG).start().unwrap();
-        let agreed = Agreed::open(server.address(), wire, "/session/init").unwrap();
+        let agreed = WireSession::open(server.address(), wire, "/session/init").unwrap();
         let (answer, _) = agreed.call(PURCHASE, ORDER).unwrap();
         reflected(&answer, wire).send(server.address()).unwrap().assert_error("reflected", 400, "CRYPTO_ERROR");
         let metrics = Request::get("/metrics").header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
@@ -283,20 +283,25 @@ fn other_methods_are_405_and_options_answers() {
 fn a_full_nonce_store_is_400_on_sealed_calls() {
     let config = format!("{CONFIG}replay: {{ nonces_max: 1000 }}\n");
     let server = Launch::new(BINARY, &config).start().unwrap();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let mut connection = sealway_testkit::raw_http::Connection::open(server.address()).unwrap();
     let first = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(first.send(server.address()).unwrap().status, 200);
     // One session uses the rest of the first half, and then many use their share.
-    let others: Vec<_> = (0..101).map(|_| Agreed::open(server.address(), Wire::V2, "/session/init").unwrap()).collect();
+    let others: Vec<_> =
+        (0..101).map(|_| WireSession::open(server.address(), Wire::V2, "/session/init").unwrap()).collect();
     for n in 0..999 {
         let agreed = if n < 495 { &agreed } else { &others[(n - 495) / 5] };
         connection.write(&agreed.seal(PURCHASE, b"{}").0.header("Connection", "keep-alive").bytes()).unwrap();
         assert_eq!(connection.read_answer("POST").unwrap().status, 400, "the demo service takes no such purchase");
     }
-    let last = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let last = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let refused = last.seal(PURCHASE, ORDER).0.send(server.address()).unwrap();
     refused.assert_error("full", 400, "CRYPTO_ERROR");
     first.send(server.address()).unwrap().assert_error("nothing was evicted", 400, "CRYPTO_ERROR");
-    assert_eq!(Agreed::open(server.address(), Wire::V2, "/session/init").unwrap().answer.status, 200, "inits go on");
+    assert_eq!(
+        WireSession::open(server.address(), Wire::V2, "/session/init").unwrap().answer.status,
+        200,
+        "inits go on"
+    );
 }

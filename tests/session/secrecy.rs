@@ -5,7 +5,7 @@ use sealway_proto::wire::{Wire, base64 as wire_base64};
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, PURCHASE, init, nonce, now_ms};
+use sealway_testkit::wire_client::{CLIENT_ID, PURCHASE, WireSession, init, nonce, now_ms};
 
 use crate::{BINARY, BOTH};
 
@@ -46,7 +46,7 @@ fn after_all_kinds_of_traffic_the_log_at_its_loudest_holds_nothing_secret() {
         (Wire::V2, "/v1/session/init"),
         (Wire::V1, "/session/init/anon"),
     ] {
-        let agreed = Agreed::open(to, wire, path).unwrap();
+        let agreed = WireSession::open(to, wire, path).unwrap();
         let (finish, request) = init(wire, path, CLIENT_ID, None);
         let answer = request.header("Authorization", format!("Bearer {TOKEN}")).send(to).unwrap();
         assert_eq!(answer.status, 200);
@@ -112,10 +112,10 @@ fn visible(answer: &Answer) -> (u16, Vec<(String, String)>, Vec<u8>) {
 fn all_opening_failures_look_alike_from_outside_and_log_and_metrics_have_their_class() {
     let mut server = start("demo:", "info");
     let to = server.address();
-    let wire_2 = Agreed::open(to, Wire::V2, "/session/init").unwrap().id();
+    let wire_2 = WireSession::open(to, Wire::V2, "/session/init").unwrap().id();
     for wire in BOTH {
-        let agreed = Agreed::open(to, wire, "/session/init").unwrap();
-        let other = Agreed::open(to, wire, "/session/init").unwrap();
+        let agreed = WireSession::open(to, wire, "/session/init").unwrap();
+        let other = WireSession::open(to, wire, "/session/init").unwrap();
         let others = || other.seal(PURCHASE, b"{}").0;
         let good = || agreed.seal(PURCHASE, b"{}").0;
         let flipped = |at: usize| {

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::{Agreed, open};
+use sealway_testkit::wire_client::{WireSession, open};
 
 use crate::{BINARY, BOTH, MIB};
 
 /// A service whose answer depends on the path.
 fn serve() -> Upstream {
-    let serve = |received: &sealway_testkit::upstream::Received,
+    let serve = |received: &sealway_testkit::upstream::RequestHead,
                  connection: &mut sealway_testkit::raw_http::Connection| {
         let body = connection.read_body(&received.headers, false)?;
         let (_, target) = received.method_and_target();
@@ -91,8 +91,8 @@ upstreams:
     server.address()
 }
 
-fn agreed(wire: Wire) -> Agreed {
-    Agreed::open(server(), wire, "/session/init").unwrap()
+fn agreed(wire: Wire) -> WireSession {
+    WireSession::open(server(), wire, "/session/init").unwrap()
 }
 
 fn unavailable(path: &str, status: u16) {

@@ -7,7 +7,7 @@ use sealway_proto::wire::Wire;
 use sealway_testkit::postgres::Postgres;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::redis::Redis;
-use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
+use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 
 use crate::BINARY;
 use crate::shared::wait_until;
@@ -62,7 +62,7 @@ impl Place {
 }
 
 fn grants(server: &Server) -> bool {
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init");
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init");
     agreed.is_ok_and(|agreed| agreed.seal(PURCHASE, ORDER).0.send(server.address()).unwrap().status == 200)
 }
 
@@ -124,8 +124,8 @@ fn a_key_is_rotated_while_gateways_serve_and_the_old_one_is_taken_out() {
     let servers = [place.serve(), place.serve()];
     wait_until("they grant", || servers.iter().all(grants));
     let agreed: Vec<_> =
-        (0..30).map(|n| Agreed::open(servers[n % 2].address(), Wire::V2, "/session/init").unwrap()).collect();
-    let call = |agreed: &Agreed, at: &Server| agreed.seal(PURCHASE, ORDER).0.send(at.address()).unwrap().status;
+        (0..30).map(|n| WireSession::open(servers[n % 2].address(), Wire::V2, "/session/init").unwrap()).collect();
+    let call = |agreed: &WireSession, at: &Server| agreed.seal(PURCHASE, ORDER).0.send(at.address()).unwrap().status;
     let before = count(&place, "kek-1");
     assert!(before >= 30, "{before}");
 
@@ -172,7 +172,7 @@ fn take_out(file: &Path, id: &str) {
 fn the_embedded_stores_key_is_rotated_by_the_process_that_has_it_open() {
     let place = Place::new("file:sessions.redb", "");
     let mut server = place.serve();
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let said = says(&["kek", "add", "--config", &place.config()]);
     let id = said.split(' ').next().unwrap().to_owned();
     let said = says(&["kek", "rotate", "--config", &place.config(), "--to", &id]);

@@ -10,7 +10,7 @@ use sealway_testkit::fleet::{Fleet, alone, is_full};
 use sealway_testkit::ground::Ground;
 use sealway_testkit::load::{Load, Plan};
 use sealway_testkit::toxiproxy::Toxic;
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init};
 
 use crate::{BINARY, Fault, SOON};
 
@@ -93,8 +93,8 @@ fn with_postgresql_out_of_reach_sessions_at_hand_work_and_inits_are_refused_in_t
     let load = Load::start(Plan::new(fleet.addresses()));
     load.wait_for_purchases(100, SOON);
     let targets = fleet.addresses();
-    let agreed: Vec<Agreed> =
-        targets.iter().map(|target| Agreed::open(*target, Wire::V2, "/session/init").unwrap()).collect();
+    let agreed: Vec<WireSession> =
+        targets.iter().map(|target| WireSession::open(*target, Wire::V2, "/session/init").unwrap()).collect();
     for fault in &FAULTS {
         println!("-- {}", fault.name);
         for agreed in &agreed {
@@ -128,7 +128,7 @@ fn with_postgresql_out_of_reach_sessions_at_hand_work_and_inits_are_refused_in_t
             assert_eq!((body["status"].as_str(), body["postgres"].as_str()), (Some("ok"), Some("ok")), "{body}");
         }
         for target in &targets {
-            Agreed::open(*target, Wire::V2, "/session/init").unwrap();
+            WireSession::open(*target, Wire::V2, "/session/init").unwrap();
         }
         load.run_for(Duration::from_secs(1));
         load.run_for(Duration::from_secs(1)).assert_calm("after", 50);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use sealway_proto::wire::Wire;
 use sealway_testkit::fleet::{Fleet, alone, is_full};
 use sealway_testkit::ground::Ground;
-use sealway_testkit::load::{Finished, Load, Plan, flood};
-use sealway_testkit::wire_client::{Agreed, ORDER, PURCHASE};
+use sealway_testkit::load::{Load, LoadResult, Plan, flood};
+use sealway_testkit::wire_client::{ORDER, PURCHASE, WireSession};
 
 use crate::BINARY;
 
@@ -18,7 +18,7 @@ const WINDOW_MS: i64 = 300_000;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Buys and captures so many requests, and stops.
-fn captured(fleet: &Fleet, purchases: u64) -> Finished {
+fn captured(fleet: &Fleet, purchases: u64) -> LoadResult {
     fleet.wait_for_calls(SOON).unwrap();
     let load = Load::start(Plan { replayers: 0, pause: Duration::ZERO, ..Plan::new(fleet.addresses()) });
     load.wait_for_purchases(purchases, SOON);
@@ -65,7 +65,7 @@ fn steps(fleet: &Fleet, ground: Option<&Ground>) {
     let targets = fleet.addresses();
     let stepped = targets.len() - 1;
     let mut finished = captured(fleet, 100);
-    let agreed = Agreed::open_as(targets[0], Wire::V2, "/session/init", "stepper", Some(3600)).unwrap();
+    let agreed = WireSession::open_as(targets[0], Wire::V2, "/session/init", "stepper", Some(3600)).unwrap();
     for edge in [WINDOW_MS / 2, WINDOW_MS - 1000, WINDOW_MS + 1000, 2 * WINDOW_MS - 1000, 2 * WINDOW_MS + 1000, HOUR_MS]
     {
         for offset_ms in [edge, -edge, 0] {

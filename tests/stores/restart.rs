@@ -5,7 +5,7 @@ use std::path::Path;
 use sealway_proto::wire::Wire;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE, init, nonce, now_ms};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession, init, nonce, now_ms};
 
 use crate::BINARY;
 
@@ -44,7 +44,7 @@ fn a_session_survives_a_restart_and_no_replay_is_readmitted() {
     for how in [End::Kill, End::Term] {
         let folder = tempfile::tempdir().unwrap();
         let mut server = start(folder.path());
-        let agreed = BOTH.map(|wire| Agreed::open(server.address(), wire, "/session/init").unwrap());
+        let agreed = BOTH.map(|wire| WireSession::open(server.address(), wire, "/session/init").unwrap());
         let inits = BOTH.map(|wire| init(wire, "/session/init", CLIENT_ID, None).1);
         for request in &inits {
             assert_eq!(request.send(server.address()).unwrap().status, 200);
@@ -88,7 +88,7 @@ fn a_session_survives_a_restart_and_no_replay_is_readmitted() {
 fn a_revoked_session_stays_revoked_over_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path());
-    let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let delete = Request::new("DELETE", &format!("/admin/sessions/{}", agreed.id()));
     let delete = delete.header("Authorization", format!("Bearer {ADMIN_TOKEN}"));
     assert_eq!(delete.send(server.admin()).unwrap().status, 200);
@@ -111,7 +111,7 @@ fn no_file_of_the_store_holds_a_session_key_in_any_spelling() {
     let mut server = start(folder.path());
     let mut keys = Vec::new();
     for _ in 0..5 {
-        let agreed = Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+        let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
         agreed.call(PURCHASE, ORDER).unwrap();
         let key = Request::get(&format!("/v1/session/{}", agreed.id())).header("X-ClientId", CLIENT_ID);
         let key = key.send(server.address()).unwrap().json()["sessionKey"].as_str().unwrap().to_owned();
@@ -146,7 +146,7 @@ fn the_key_file_that_is_made_is_for_its_owner_alone_and_without_it_nothing_start
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().unwrap();
     let mut server = start(folder.path());
-    Agreed::open(server.address(), Wire::V2, "/session/init").unwrap();
+    WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     end(&mut server, End::Term);
     let kek = folder.path().join("sessions.kek");
     assert_eq!(std::fs::metadata(&kek).unwrap().permissions().mode() & 0o777, 0o600);
@@ -174,7 +174,7 @@ fn a_store_that_cannot_write_refuses_with_503_and_health_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let config = format!("listeners: [{{ address: '127.0.0.1:0' }}]\n{CONFIG}");
     let server = Launch::new(BINARY, &config).folder(folder.path()).surviving_file_limit().start().unwrap();
-    let agreed = BOTH.map(|wire| Agreed::open(server.address(), wire, "/session/init").unwrap());
+    let agreed = BOTH.map(|wire| WireSession::open(server.address(), wire, "/session/init").unwrap());
     assert_eq!(Request::get("/ready").send(server.address()).unwrap().status, 200);
     server.forbid_file_writes().unwrap();
     for wire in BOTH {
@@ -220,7 +220,7 @@ fn many_sessions_survive_a_kill_in_the_middle_of_inits() {
         .map(|_| {
             std::thread::spawn(move || {
                 let mut agreed = Vec::new();
-                while let Ok(session) = Agreed::open(address, Wire::V2, "/session/init") {
+                while let Ok(session) = WireSession::open(address, Wire::V2, "/session/init") {
                     agreed.push(session);
                 }
                 agreed
@@ -229,7 +229,7 @@ fn many_sessions_survive_a_kill_in_the_middle_of_inits() {
         .collect();
     std::thread::sleep(std::time::Duration::from_millis(400));
     server.kill().unwrap();
-    let agreed: Vec<Agreed> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+    let agreed: Vec<WireSession> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
     assert!(agreed.len() > 4, "{}", agreed.len());
     let server = start(folder.path());
     let mut connection = Connection::open(server.address()).unwrap();

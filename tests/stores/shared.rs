@@ -11,7 +11,7 @@ use sealway_testkit::postgres::Postgres;
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::redis::Redis;
-use sealway_testkit::wire_client::{Agreed, CLIENT_ID, ORDER, PURCHASE};
+use sealway_testkit::wire_client::{CLIENT_ID, ORDER, PURCHASE, WireSession};
 use serde_json::{Value, json};
 
 use crate::{BINARY, SOON};
@@ -46,7 +46,7 @@ admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
     );
     let server = Launch::new(BINARY, &config).start().unwrap();
     wait_until("it grants", || {
-        let agreed = Agreed::open(server.address(), Wire::V2, "/session/init");
+        let agreed = WireSession::open(server.address(), Wire::V2, "/session/init");
         agreed.is_ok_and(|agreed| agreed.seal(PURCHASE, ORDER).0.send(server.address()).unwrap().status == 200)
     });
     server
@@ -93,7 +93,7 @@ fn a_session_agreed_at_one_gateway_is_used_at_every_other_and_a_request_is_accep
         let fleet = fleet(3, &store, "");
         let addresses = fleet.addresses();
         for (wire, from) in WIRES.into_iter().zip(0..) {
-            let agreed = Agreed::open(addresses[from], wire, "/session/init").unwrap();
+            let agreed = WireSession::open(addresses[from], wire, "/session/init").unwrap();
             for address in &addresses {
                 let (request, pending) = agreed.seal(PURCHASE, ORDER);
                 let answer = request.send(*address).unwrap();
@@ -129,7 +129,7 @@ fn a_revoked_session_is_refused_by_every_gateway_within_a_second() {
     let keys = key_file(&folder);
     for (name, store) in stores(&postgres, &redis) {
         let gateways = [(); 3].map(|()| gateway(&store, &keys, ""));
-        let agreed = Agreed::open(gateways[0].address(), Wire::V2, "/session/init").unwrap();
+        let agreed = WireSession::open(gateways[0].address(), Wire::V2, "/session/init").unwrap();
         let call = |gateway: &Server| agreed.seal(PURCHASE, ORDER).0.send(gateway.address()).unwrap().status;
         for gateway in &gateways {
             assert_eq!(call(gateway), 200, "{name}");
@@ -150,7 +150,8 @@ fn neither_a_dump_nor_a_snapshot_holds_a_session_key_in_any_spelling() {
     let keys = key_file(&folder);
     let gateway =
         gateway(&format!("{} + {}", postgres.url(), redis.url()), &keys, " }\ncompat: { open_key_endpoint: true");
-    let agreed: Vec<_> = (0..5).map(|_| Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap()).collect();
+    let agreed: Vec<_> =
+        (0..5).map(|_| WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap()).collect();
     let mut session_keys = Vec::new();
     for agreed in &agreed {
         agreed.call(PURCHASE, ORDER).unwrap();
@@ -220,7 +221,7 @@ fn with_the_fallback_to_memory_calls_go_on_without_redis_and_health_says_so() {
     let keys = key_file(&folder);
     let fall_back = " }\nreplay: { nonces_max: 1000 }\ncompat: { nonce_fallback: memory";
     let gateway = gateway(&format!("{} + {}", postgres.url(), redis.url()), &keys, fall_back);
-    let agreed = Agreed::open(gateway.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap();
     let before = agreed.seal(PURCHASE, ORDER).0;
     assert_eq!(before.send(gateway.address()).unwrap().status, 200);
     redis.kill().unwrap();
@@ -264,7 +265,7 @@ fn an_api_side_that_keeps_nothing_asks_the_authority() {
     let authority = gateway("memory:", &keys, &format!(", authority_secret_file: '{secret}'"));
     let url = format!("http://{}", authority.address());
     let mut sides = [(); 2].map(|()| gateway(&url, &keys, &format!(", remote: {{ secret_file: '{secret}' }}")));
-    let agreed = Agreed::open(authority.address(), Wire::V2, "/session/init").unwrap();
+    let agreed = WireSession::open(authority.address(), Wire::V2, "/session/init").unwrap();
     for side in &sides {
         agreed.call(PURCHASE, ORDER).unwrap();
         let request = agreed.seal(PURCHASE, ORDER).0;

@@ -34,10 +34,10 @@ const PASSWORD: &str = "changeit";
 /// The test's size and its bars.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
-    /// How many bursts
+    /// Number of bursts
     #[arg(long, default_value_t = 4)]
     bursts: usize,
     /// New connections in each
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     /// Seconds from one burst to the next
     #[arg(long, default_value_t = 5.0)]
     every: f64,
-    /// How long the service behind waits with each answer
+    /// Delay of each answer of the upstream service
     #[arg(long, default_value_t = 5000)]
     delay_ms: u64,
     /// Bar: resident memory of the gateway at its peak, in MiB

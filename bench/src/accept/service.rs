@@ -25,7 +25,7 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// The path that returns the counts of the service without delay.
 pub(super) const COUNTS_PATH: &str = "/counts";
 
-/// How it is started.
+/// Settings of the service.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Service {
     port: u16,

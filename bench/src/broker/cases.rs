@@ -5,7 +5,7 @@ use prost::Message;
 use sealway_proto::broker::{health, open, v1};
 use serde::{Deserialize, Serialize};
 
-use super::driver::{Call, Seen};
+use super::driver::{Call, CaseFigures};
 use crate::table::median;
 
 /// The number of inputs in the longest batch of the table.
@@ -55,7 +55,7 @@ impl Case {
     }
 
     /// Adds the figures of one round.
-    pub(super) fn keep(&mut self, seen: &Seen, cpu_ns: u64) {
+    pub(super) fn keep(&mut self, seen: &CaseFigures, cpu_ns: u64) {
         let calls = seen.calls.max(1) as f64;
         let rate = calls / seen.elapsed.as_secs_f64();
         self.seen.push((p50_us(&seen.times), cpu_ns as f64 / 1e3 / calls, rate));

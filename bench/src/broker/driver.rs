@@ -35,7 +35,7 @@ impl Call {
 
 /// The figures of one server in one case.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct CaseFigures {
     pub(super) calls: u64,
     pub(super) elapsed: Duration,
     /// Times of round trips, in nanoseconds.
@@ -81,7 +81,7 @@ impl Driver {
     }
 
     /// Repeats the call for this time, with this many calls in flight.
-    pub(super) async fn drive(&self, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<Seen> {
+    pub(super) async fn drive(&self, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<CaseFigures> {
         let start = Instant::now();
         let tasks: Vec<_> = (0..in_flight)
             .map(|_| {
@@ -101,7 +101,7 @@ impl Driver {
         for task in tasks {
             times.add(task.await??)?;
         }
-        Ok(Seen { calls: times.len(), elapsed: start.elapsed(), times })
+        Ok(CaseFigures { calls: times.len(), elapsed: start.elapsed(), times })
     }
 }
 

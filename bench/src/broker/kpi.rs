@@ -1,6 +1,6 @@
 //! The published figures of the replaced broker compared with those of Sealway's broker, and the goals of Sealway's broker.
 
-use super::Measured;
+use super::Figures;
 use super::cases::{BATCH, ECHO, HASH, HASH_OPEN, HEALTH, IN_FLIGHT, PING, Row};
 use crate::table::verdict;
 
@@ -16,7 +16,7 @@ fn line(what: impl Into<String>, goal: impl Into<String>, figure: String, verdic
     Line { what: what.into(), goal: goal.into(), figure, verdict }
 }
 
-impl Measured {
+impl Figures {
     /// Returns the row with this name, number of calls in flight and number of inputs.
     pub(super) fn row(&self, name: &str, in_flight: usize, inputs: usize) -> anyhow::Result<&Row> {
         let is_it = |row: &&Row| row.name == name && row.in_flight == in_flight && row.inputs == inputs;

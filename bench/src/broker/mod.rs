@@ -30,16 +30,16 @@ const CALLS: u64 = 10_000;
 /// The number of starts that are timed.
 const STARTS: usize = 5;
 
-/// How long to measure.
+/// Settings of the measurement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
-    /// The FIPS broker, to be compared with the plain one; target/fips/release/sealway unless said
+    /// Path of the FIPS broker, compared with the plain one [default: target/fips/release/sealway]
     #[arg(long)]
     fips: Option<PathBuf>,
-    /// The echo of grpc-go; target/tools/bin/grpc-echo unless said
+    /// Path of the echo server of grpc-go [default: target/tools/bin/grpc-echo]
     #[arg(long)]
     echo: Option<PathBuf>,
     /// Seconds a row and round
@@ -54,7 +54,7 @@ pub(crate) struct Options {
 }
 
 /// All figures of a run, for the report.
-pub(super) struct Measured {
+pub(super) struct Figures {
     rows: Vec<Row>,
     bare: bare::Bare,
     ours: Memory,
@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let others = others.in_words()?;
     let starts_ms = starts(&sealway, folder.path())?;
     let fips = fips(options, &runtime, folder.path(), &keys)?;
-    let measured = Measured { rows, bare, ours, echo, starts_ms, fips, others };
+    let measured = Figures { rows, bare, ours, echo, starts_ms, fips, others };
     report::print(&measured, options)
 }
 
@@ -161,7 +161,12 @@ fn rounds(
 }
 
 /// Runs a call for some time. Returns the figures, and the server's processor time in nanoseconds.
-async fn drive(server: &Process, call: &Call, in_flight: usize, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
+async fn drive(
+    server: &Process,
+    call: &Call,
+    in_flight: usize,
+    time: Duration,
+) -> anyhow::Result<(driver::CaseFigures, u64)> {
     let mut driver = Driver::connect(&server.socket).await?;
     // The cost of connecting is not part of the call.
     driver.call(call).await?;
@@ -171,7 +176,7 @@ async fn drive(server: &Process, call: &Call, in_flight: usize, time: Duration) 
 }
 
 /// Does the same as [`drive`] over the bare socket.
-fn ping(server: &Process, time: Duration) -> anyhow::Result<(driver::Seen, u64)> {
+fn ping(server: &Process, time: Duration) -> anyhow::Result<(driver::CaseFigures, u64)> {
     let before = server.cpu_ns()?;
     let seen = ping::drive(&server.socket, INPUT_LEN, time)?;
     Ok((seen, server.cpu_ns()?.saturating_sub(before)))

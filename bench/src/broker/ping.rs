@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::driver::Seen;
+use super::driver::CaseFigures;
 
 /// Serves one connection after another until it is killed.
 pub(crate) fn serve(socket: &Path, len: usize) -> anyhow::Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn serve(socket: &Path, len: usize) -> anyhow::Result<()> {
 }
 
 /// Sends one message after another for this time.
-pub(super) fn drive(socket: &Path, len: usize, time: Duration) -> anyhow::Result<Seen> {
+pub(super) fn drive(socket: &Path, len: usize, time: Duration) -> anyhow::Result<CaseFigures> {
     let mut stream = UnixStream::connect(socket)?;
     let (mut bytes, mut times) = (vec![7; len], Histogram::<u64>::new(3)?);
     let start = Instant::now();
@@ -32,5 +32,5 @@ pub(super) fn drive(socket: &Path, len: usize, time: Duration) -> anyhow::Result
         stream.read_exact(&mut bytes)?;
         times.record(u64::try_from(before.elapsed().as_nanos())?)?;
     }
-    Ok(Seen { calls: times.len(), elapsed: start.elapsed(), times })
+    Ok(CaseFigures { calls: times.len(), elapsed: start.elapsed(), times })
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cases::Row;
 use super::kpi::Line;
-use super::{Measured, Options};
+use super::{Figures, Options};
 
 /// The largest relative change of a ratio against the last result. Larger changes are marked.
 const NOTABLE: f64 = 0.2;
@@ -27,7 +27,7 @@ pub(super) fn root() -> PathBuf {
     sealway_testkit::daemon::root()
 }
 
-pub(super) fn print(measured: &Measured, options: &Options) -> anyhow::Result<()> {
+pub(super) fn print(measured: &Figures, options: &Options) -> anyhow::Result<()> {
     println!(
         "## The broker (median of {} rounds of {} s that take turns)\n\n\
          Server on core 0 with one worker thread, client on core 1: one thread, one connection, the same for every gRPC server. \

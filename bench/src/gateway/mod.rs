@@ -26,16 +26,16 @@ use crate::upstream;
 /// The time that a proxy gets to finish the work of a round before its processor time is read.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// What is compared, and for how long.
+/// Proxies to compare, and settings of the measurement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
     /// Rows whose name has one of these words, such as `mtls`, `new`, `h2`; all without
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
-    /// Which proxies; all without
+    /// Proxies to compare [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     servers: Vec<Kind>,
     /// Seconds a row, proxy and round

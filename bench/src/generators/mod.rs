@@ -14,7 +14,7 @@ use anyhow::{Context, ensure};
 use sealway_testkit::certificates::Certificates;
 
 use self::target::Target;
-use self::tool::{Found, Order, Tool};
+use self::tool::{InstalledTool, Order, Tool};
 use self::watch::Running;
 use crate::procfs;
 use crate::table::median;
@@ -40,16 +40,16 @@ impl Case {
     }
 }
 
-/// What is compared, and for how long.
+/// Tools to compare, and settings of the measurement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// The binary of ours; beside this one unless said
+    /// Path of the sealway binary [default: beside this one]
     #[arg(long)]
     sealway: Option<PathBuf>,
-    /// Which cases; all without
+    /// Cases to run [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     cases: Vec<Case>,
-    /// Which tools; all without
+    /// Tools to compare [default: all]
     #[arg(long, value_enum, value_delimiter = ',')]
     tools: Vec<Tool>,
     /// Seconds a case, tool and round
@@ -94,7 +94,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<()> {
     let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "sealway bench")?;
     let target = Target::start(folder.path(), &certificates)?;
     let tools = if options.tools.is_empty() { Tool::ALL.to_vec() } else { options.tools.clone() };
-    let found: Vec<Found> =
+    let found: Vec<InstalledTool> =
         tools.into_iter().map(|tool| tool.find(options.sealway.clone())).collect::<anyhow::Result<_>>()?;
     let cases = [Case::Http, Case::Https, Case::H2];
     let cases = if options.cases.is_empty() { cases.to_vec() } else { options.cases.clone() };
@@ -149,7 +149,7 @@ impl Bench<'_> {
         Order { case, url, ca: self.ca, seconds, folder: self.folder, new_connections: false }
     }
 
-    fn measure(&self, one: &Found, case: Case, seconds: u64) -> anyhow::Result<Sample> {
+    fn measure(&self, one: &InstalledTool, case: Case, seconds: u64) -> anyhow::Result<Sample> {
         let url = self.target.url(case);
         let command = one.command(&self.order(case, &url, seconds))?;
         let before = (self.target.requests()?, procfs::cpu_ns(self.target.pid())?);
@@ -169,7 +169,7 @@ impl Bench<'_> {
     }
 
     /// Measures the share of TLS sessions that each tool resumes on new connections by default. Returns one line of text.
-    fn resumption(&self, found: &[Found]) -> anyhow::Result<String> {
+    fn resumption(&self, found: &[InstalledTool]) -> anyhow::Result<String> {
         let url = self.target.probe_url();
         let mut text = String::from("Resumed TLS handshakes of new connections, unasked:");
         for one in found {
@@ -199,7 +199,7 @@ impl Cell {
     }
 }
 
-fn print(cells: &mut [Cell], found: &[Found], target: &Target, seconds: u64, rounds: usize) {
+fn print(cells: &mut [Cell], found: &[InstalledTool], target: &Target, seconds: u64, rounds: usize) {
     let versions: Vec<_> = found.iter().map(|one| format!("{} {}", one.tool.name(), one.version)).collect();
     println!("## Load generators: one thread on one core, nginx {} on the other\n", target.version);
     println!("{}.", versions.join(", "));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use rustix::process::{Resource, getrlimit};
 
-use super::tool::Found;
+use super::tool::InstalledTool;
 use super::watch::Running;
 use super::{Bench, Case, PATIENCE};
 use crate::procfs;
@@ -25,7 +25,7 @@ const GROWTH_MAX_MIB: f64 = 2.0;
 ///
 /// # Errors
 /// If not all connections open.
-pub(super) fn open(bench: &Bench<'_>, ours: &Found, asked: Option<usize>) -> anyhow::Result<()> {
+pub(super) fn open(bench: &Bench<'_>, ours: &InstalledTool, asked: Option<usize>) -> anyhow::Result<()> {
     let limit = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20) as usize;
     // nginx is another process and needs as many descriptors as there are connections.
     let most = limit.saturating_sub(SPARE).min(GOAL);
@@ -68,7 +68,7 @@ pub(super) fn open(bench: &Bench<'_>, ours: &Found, asked: Option<usize>) -> any
 }
 
 /// Returns the peak resident memory of a run of `sealway load`, in MiB.
-fn run(bench: &Bench<'_>, ours: &Found, command: &str, seconds: u64, limit: usize) -> anyhow::Result<f64> {
+fn run(bench: &Bench<'_>, ours: &InstalledTool, command: &str, seconds: u64, limit: usize) -> anyhow::Result<f64> {
     let running = Running::start(&ours.with(command), bench.folder, Some(limit as u64))?;
     Ok(running.finish(bench.folder, Duration::from_secs(seconds) + PATIENCE)?.rss_mib)
 }
@@ -77,7 +77,7 @@ fn run(bench: &Bench<'_>, ours: &Found, command: &str, seconds: u64, limit: usiz
 ///
 /// # Errors
 /// If the run fails.
-pub(super) fn memory(bench: &Bench<'_>, ours: &Found, minutes: f64) -> anyhow::Result<()> {
+pub(super) fn memory(bench: &Bench<'_>, ours: &InstalledTool, minutes: f64) -> anyhow::Result<()> {
     let time = Duration::from_secs_f64(minutes * 60.0);
     let command = format!(
         "load --threads 1 --concurrency 50 --duration {}s --no-tui --interval 1m --fail-on-errors false {}",

@@ -25,7 +25,7 @@ pub(crate) enum Tool {
 }
 
 /// An installed tool: its program and the version that it reports.
-pub(super) struct Found {
+pub(super) struct InstalledTool {
     pub(super) tool: Tool,
     program: PathBuf,
     pub(super) version: String,
@@ -65,7 +65,7 @@ impl Tool {
     ///
     /// # Errors
     /// If the tool is missing. The message names the script that installs it.
-    pub(super) fn find(self, sealway: Option<PathBuf>) -> anyhow::Result<Found> {
+    pub(super) fn find(self, sealway: Option<PathBuf>) -> anyhow::Result<InstalledTool> {
         let program = match self {
             Tool::Sealway => sealway_beside(sealway)?,
             Tool::Wrk => installed("wrk")?,
@@ -81,11 +81,11 @@ impl Tool {
         let word = text.split_whitespace().find(is_version).unwrap_or("of an unknown version");
         let word = word.rsplit_once('/').map_or(word, |(_, after)| after);
         let version = word.trim_start_matches('v').to_owned();
-        Ok(Found { tool: self, program, version })
+        Ok(InstalledTool { tool: self, program, version })
     }
 }
 
-impl Found {
+impl InstalledTool {
     /// Returns the command, without the core to which it is pinned.
     ///
     /// # Errors

@@ -37,7 +37,7 @@ pub(crate) enum Part {
     All,
 }
 
-/// What of wire 3 to measure.
+/// Parts of wire 3 to measure.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// One part of it

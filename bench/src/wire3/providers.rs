@@ -29,22 +29,22 @@ const OCTETS: &str = "application/octet-stream";
 const LENGTHS: [(&str, usize, usize); 3] = [("256 B", 256, 2000), ("1 KiB", 1024, 2000), ("64 KiB", 65_000, 100)];
 
 #[derive(Clone, Copy)]
-struct Built {
+struct ProviderSet {
     agreement: &'static dyn AgreementProvider,
     es256: &'static dyn Es256,
 }
 
-const BUILT: [Built; 3] = [
-    Built { agreement: &AwsLc, es256: &AwsLc },
-    Built { agreement: &Ring, es256: &Ring },
-    Built { agreement: &RustCrypto, es256: &RustCrypto },
+const PROVIDER_SETS: [ProviderSet; 3] = [
+    ProviderSet { agreement: &AwsLc, es256: &AwsLc },
+    ProviderSet { agreement: &Ring, es256: &Ring },
+    ProviderSet { agreement: &RustCrypto, es256: &RustCrypto },
 ];
 
 pub(super) fn run() -> anyhow::Result<()> {
     println!("## Each provider beside its own bare operations (CPU, median of rounds that take turns)\n");
     println!("| provider | | bare µs | with a key of its own µs | ours µs | to bare | to that with a key |");
     println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
-    for built in BUILT {
+    for built in PROVIDER_SETS {
         let name = built.agreement.name();
         let row = |what: &str, [bare, keyed, ours]: [f64; 3]| {
             let (to_bare, to_keyed) = (ours / bare, ours / keyed);
@@ -67,7 +67,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn client_init(built: Built) -> anyhow::Result<ClientInit> {
+fn client_init(built: ProviderSet) -> anyhow::Result<ClientInit> {
     let offer = ClientOffer {
         suites: vec![Suite::P256],
         client_id: "bench".into(),
@@ -91,8 +91,8 @@ fn terms(key_id: KeyId) -> Terms<'static> {
     }
 }
 
-fn agreed(built: Built) -> anyhow::Result<(ClientSession, Arc<Session>)> {
-    let Built { agreement, es256 } = built;
+fn agreed(built: ProviderSet) -> anyhow::Result<(ClientSession, Arc<Session>)> {
+    let ProviderSet { agreement, es256 } = built;
     let (_, key) = es256.generate()?;
     let init = client_init(built)?;
     let request = InitRequest::parse(init.body().as_bytes())?;
@@ -113,7 +113,7 @@ fn keyed(provider: &dyn AgreementProvider, mac: &dyn MacKey) -> (Box<dyn AeadKey
     (provider.aes256_gcm(&first).unwrap(), context)
 }
 
-fn seal(built: Built, client: &ClientSession, len: usize, count: usize) -> anyhow::Result<[f64; 3]> {
+fn seal(built: ProviderSet, client: &ClientSession, len: usize, count: usize) -> anyhow::Result<[f64; 3]> {
     let (provider, plaintext, inner) = (built.agreement, vec![0x61_u8; len], headers());
     let key = provider.aes256_gcm(&[9; 32])?;
     let (mut buffer, mut other, mac) =
@@ -138,7 +138,7 @@ fn seal(built: Built, client: &ClientSession, len: usize, count: usize) -> anyho
 }
 
 fn open(
-    built: Built,
+    built: ProviderSet,
     client: &ClientSession,
     session: &Arc<Session>,
     len: usize,
@@ -180,8 +180,8 @@ fn open(
     Ok(compare(count, [&mut bare, &mut keyed, &mut ours]).0)
 }
 
-fn init(built: Built) -> anyhow::Result<(f64, f64)> {
-    let Built { agreement, es256 } = built;
+fn init(built: ProviderSet) -> anyhow::Result<(f64, f64)> {
+    let ProviderSet { agreement, es256 } = built;
     let (_, key) = es256.generate()?;
     let key_id = KeyId::of(agreement, key.public());
     let body = client_init(built)?.body();

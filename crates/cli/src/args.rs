@@ -132,7 +132,7 @@ pub(crate) enum CertsAction {
     Rotate {
         /// The folder
         folder: PathBuf,
-        /// Whose
+        /// Leaf certificates that get new keys
         #[arg(long, value_enum, default_value_t = LeafChoice::All, conflicts_with_all = ["ca", "finish"])]
         leaf: LeafChoice,
         /// A new authority too; the one before stays trusted until --finish

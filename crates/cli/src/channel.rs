@@ -47,7 +47,7 @@ pub(crate) enum ChannelAction {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Listen {
-    /// Where connections go: tcp://HOST:PORT, or http://HOST:PORT for requests under that name
+    /// Forward connections to tcp://HOST:PORT, or requests to http://HOST:PORT
     #[arg(long, value_name = "TARGET", value_parser = Target::parse)]
     forward: Target,
     /// For a first look: run a relay and a control plane too, and print the command for the other terminal
@@ -92,7 +92,7 @@ enum CurveName {
     P256,
 }
 
-/// Where grants come from, and who this end is.
+/// Source of the grants, and identity of this end.
 #[derive(Debug, clap::Args)]
 struct Source {
     /// The control plane that gives grants: http:// or https://, a host, a port
@@ -101,7 +101,7 @@ struct Source {
     /// The file with the token for the control plane
     #[arg(long, value_name = "FILE", env = "SEALWAY_CONTROL_TOKEN_FILE", requires = "control")]
     token_file: Option<PathBuf>,
-    /// What both ends call their channels
+    /// Name of the channels, the same at both ends
     #[arg(long, default_value = "default", value_parser = flags::text(CHANNEL_NAME_LEN_MAX))]
     name: String,
     /// A file with one grant, instead of a control plane; it works once

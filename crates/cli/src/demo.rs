@@ -88,7 +88,7 @@ async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
     let second = client.send_sealed(captured).await?;
     writeln!(
         out(),
-        "6. Somebody captured a sealed purchase and sent it again: the first was answered {}, the copy",
+        "6. A sealed purchase was captured and sent again: the first was answered {}, the copy",
         first.as_u16()
     )?;
     writeln!(out(), "   {} {}", second.status().as_u16(), String::from_utf8_lossy(second.body()))?;
@@ -113,11 +113,8 @@ async fn show_another(base: &str, key_id: KeyId) -> anyhow::Result<()> {
     let other = KeyId::parse(&other).map_err(|err| anyhow!(err))?;
     match settings(base, other).connect().await {
         Err(Error::KeyUntrusted { .. } | Error::KeyRetired { .. }) => {
-            writeln!(
-                out(),
-                "7. A client that pins another identity key refused to agree a session: so does one whose service"
-            )?;
-            writeln!(out(), "   somebody else pretends to be.")?;
+            writeln!(out(), "7. A client that pins another identity key refused to agree a session: it takes")?;
+            writeln!(out(), "   this service for an impostor.")?;
             Ok(())
         }
         Err(err) => Err(err.into()),

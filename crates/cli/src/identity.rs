@@ -29,7 +29,7 @@ pub(crate) enum IdentityAction {
         file: PathBuf,
         /// The key's id
         key_id: String,
-        /// When: a time in UTC such as 2026-11-21T04:03:00Z or 2026-11-21, "now", or 30d, 12h from now
+        /// Time of retirement: in UTC such as 2026-11-21T04:03:00Z or 2026-11-21, "now", or 30d, 12h from now
         #[arg(long, value_name = "TIME", default_value = "now")]
         at: String,
         /// Also if no other key is live then
@@ -53,7 +53,7 @@ pub(crate) enum IdentityAction {
         /// The root's file
         #[arg(long, value_name = "FILE")]
         root: PathBuf,
-        /// How long clients may take the set, such as 90d
+        /// Validity of the signed set, such as 90d
         #[arg(long, value_name = "SPAN")]
         expires_in: String,
     },

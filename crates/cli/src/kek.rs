@@ -30,13 +30,13 @@ pub(crate) async fn run(action: KekAction) -> anyhow::Result<()> {
 }
 
 /// A plugged-in key wrapping, with the ids of its keys, the wrapping one first.
-pub(crate) struct Plugged {
+pub(crate) struct BrokerKeyWrap {
     keys: Arc<dyn KeyWrap>,
     ids: Vec<String>,
 }
 
 /// Plugs in the broker if it wraps session keys, or if they move from or to it.
-pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<Plugged>> {
+pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<Option<BrokerKeyWrap>> {
     let Some(broker) = &config.kek_broker else { return Ok(None) };
     let keys = Arc::new(BrokerKeys::open(broker).await?);
     let mut ids = vec![keys.active_id()];
@@ -53,7 +53,7 @@ pub(crate) async fn plug_broker(config: &mut SessionsConfig) -> anyhow::Result<O
         keys
     };
     config.wrap_keys_with(keys.clone());
-    Ok(Some(Plugged { keys, ids }))
+    Ok(Some(BrokerKeyWrap { keys, ids }))
 }
 
 /// Loads a configuration in which a key file wraps: only its keys can be changed here.
@@ -101,7 +101,7 @@ async fn status(file: &Path) -> anyhow::Result<()> {
     }
     for (id, count) in wrapped.iter().flatten().filter(|(id, _)| !ids.contains(id)) {
         match &broker {
-            Some(Plugged { keys, .. }) => {
+            Some(BrokerKeyWrap { keys, .. }) => {
                 writeln!(out(), "{id}  is no newest version in {}, and {count} live sessions need it", keys.place())?;
             }
             None => writeln!(out(), "{id}  is not in the key file, and {count} live sessions need it")?,

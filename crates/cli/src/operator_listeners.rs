@@ -27,7 +27,7 @@ const CONNECTIONS_MAX: usize = 64;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Sockets of one listener, and the token that it requires.
-struct Guarded {
+struct OperatorListener {
     sockets: Vec<Socket>,
     addresses: Vec<SocketAddr>,
     /// Unix socket, removed at the end.
@@ -35,7 +35,7 @@ struct Guarded {
     token: Zeroizing<String>,
 }
 
-impl Guarded {
+impl OperatorListener {
     /// Reads the token and binds; errors name settings of `section`.
     fn bind(section: &str, place: &Place, token_file: &Path) -> anyhow::Result<Self> {
         let token = strong_secret(token_file).with_context(|| format!("{section}.token_file"))?;
@@ -57,7 +57,7 @@ impl Guarded {
                 unix = Some(bound);
             }
         }
-        Ok(Guarded { sockets, addresses, unix, token })
+        Ok(OperatorListener { sockets, addresses, unix, token })
     }
 }
 
@@ -72,14 +72,14 @@ fn bounded(limits: HttpLimits) -> HttpLimits {
 
 /// Bound admin listener with its token.
 pub(crate) struct AdminListener {
-    guarded: Guarded,
+    guarded: OperatorListener,
     certificates: Option<PathBuf>,
 }
 
 impl AdminListener {
     /// Reads the token, and binds the listener.
     pub(crate) fn bind(config: &AdminConfig) -> anyhow::Result<Self> {
-        let guarded = Guarded::bind("admin", &config.place, &config.token_file)?;
+        let guarded = OperatorListener::bind("admin", &config.place, &config.token_file)?;
         Ok(AdminListener { guarded, certificates: config.certificates_folder.clone() })
     }
 
@@ -90,7 +90,7 @@ impl AdminListener {
 
     /// Serves until `server` drains. The caller keeps the returned value until then.
     pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
-        let Guarded { sockets, unix, token, .. } = self.guarded;
+        let OperatorListener { sockets, unix, token, .. } = self.guarded;
         let sessions = Admin::new(server.authority().clone(), token.clone(), metrics);
         let dashboard = Dashboard::new(server.clone(), sessions, token, self.certificates);
         let service = hyper::service::service_fn(move |request| {
@@ -108,7 +108,7 @@ impl AdminListener {
 
 /// Bound metrics listener with its token and certificate.
 pub(crate) struct MetricsListener {
-    guarded: Guarded,
+    guarded: OperatorListener,
     tls: Option<Arc<tls::Server>>,
 }
 
@@ -118,7 +118,7 @@ impl MetricsListener {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let tls = config.tls.clone().map(|files| tls::Server::load(files, clock)).transpose();
         let tls = tls.map_err(|err| anyhow!("metrics.tls.{err}"))?.map(Arc::new);
-        Ok(MetricsListener { guarded: Guarded::bind("metrics", &config.place, &config.token_file)?, tls })
+        Ok(MetricsListener { guarded: OperatorListener::bind("metrics", &config.place, &config.token_file)?, tls })
     }
 
     /// Bound addresses of the listener.
@@ -128,7 +128,7 @@ impl MetricsListener {
 
     /// Serves until `server` drains. The caller keeps the returned value until then.
     pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
-        let Guarded { sockets, unix, token, .. } = self.guarded;
+        let OperatorListener { sockets, unix, token, .. } = self.guarded;
         let scrape = Scrape::new(server.authority().clone(), token, metrics);
         let service = hyper::service::service_fn(move |request| {
             let scrape = scrape.clone();

@@ -27,7 +27,7 @@ pub(crate) enum Relay {
     Keys(Keys),
     /// Print a grant for each end of a new channel, as JSON; they hold secrets
     Mint(Mint),
-    /// Give grants over HTTP to whoever has a token or a certificate
+    /// Serve grants over HTTP to callers with a token or a certificate
     Control(Box<control::ControlArgs>),
 }
 
@@ -70,9 +70,9 @@ enum FormChoice {
     Fst2,
 }
 
-/// What grants are made of.
+/// Contents of the grants that are made.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Minted {
+pub(crate) struct GrantArgs {
     /// The issuer's key file
     #[arg(long, value_name = "FILE")]
     issuer_key_file: PathBuf,
@@ -85,7 +85,7 @@ pub(crate) struct Minted {
     /// The issuer: one of the relay's --iss
     #[arg(long, default_value = "")]
     iss: String,
-    /// Which wire the endpoints speak
+    /// Wire protocol that both endpoints speak
     #[arg(long, value_enum, default_value_t = ProfileChoice::Native)]
     profile: ProfileChoice,
     /// The form of tokens; our relay takes both
@@ -103,13 +103,13 @@ pub(crate) struct Minted {
     /// The server endpoint's, which the client is to hold it to
     #[arg(long, value_name = "KEY", value_parser = parse_key)]
     server_static: Option<Key>,
-    /// How long a channel has to begin, in seconds
+    /// Time in which a channel must begin, in seconds
     #[arg(long, default_value_t = 120, value_parser = flags::whole::<u32>(1..=86_400))]
     init_window_s: u32,
-    /// How long a token may be used, in seconds
+    /// Validity of a token, in seconds
     #[arg(long, default_value_t = 60, value_parser = flags::whole::<u32>(1..=3600))]
     token_ttl_s: u32,
-    /// How long a channel may stay without a message, in seconds
+    /// Longest time of a channel without a message, in seconds
     #[arg(long, default_value_t = 60, value_parser = flags::whole::<u32>(1..=86_400))]
     idle_timeout_s: u32,
 }
@@ -117,7 +117,7 @@ pub(crate) struct Minted {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Mint {
     #[command(flatten)]
-    minted: Minted,
+    minted: GrantArgs,
     /// The channel's name; a random one without
     #[arg(long)]
     channel_id: Option<String>,
@@ -132,7 +132,7 @@ fn parse_key(text: &str) -> Result<Key, String> {
     key.map(Key).ok_or_else(|| "expected a public key as sealway channel key prints it".into())
 }
 
-impl Minted {
+impl GrantArgs {
     fn issuer(&self) -> anyhow::Result<Issuer> {
         let make = match self.profile {
             ProfileChoice::Native => Minting::native,

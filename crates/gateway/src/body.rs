@@ -252,7 +252,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_keeps_its_room_until_it_is_sent() {
-        let room = sealway_runtime::http::share::Shared::new(3);
+        let room = sealway_runtime::http::share::SharedBudget::new(3);
         let mut share = room.share([None, None]);
         assert!(share.grow(3));
         let body = keeping(sealway_runtime::http::full("x"), Arc::new(Mutex::new(share)));

@@ -16,7 +16,7 @@ use sealway_exchange::headers::HttpHeaders;
 use sealway_exchange::timing::ServerTiming;
 use sealway_proto::exchange::looks_sealed;
 use sealway_runtime::http::notices::Gate;
-use sealway_runtime::http::share::{Share, Shared, Taker};
+use sealway_runtime::http::share::{Share, SharedBudget, Taker};
 use sealway_runtime::http::{Body, FromTrustedProxy, Origin, RequestBody, discard};
 use sealway_sessions::answer::plain_error;
 use sealway_sessions::{Authority, endpoint};
@@ -71,7 +71,7 @@ pub struct Gateway {
     trusted: HashMap<Arc<str>, TrustedProxies>,
     /// Room for bytes of request bodies that are held in memory: sealed ones, inits, echoes, and the part that is read
     /// ahead.
-    room: Arc<Shared>,
+    room: Arc<SharedBudget>,
     /// Shares of the room, in bytes: of a connection, and of a network of clients.
     room_shares: (u64, u64),
     metrics: Vec<RouteMetrics>,
@@ -92,7 +92,7 @@ impl Gateway {
         trusted: HashMap<Arc<str>, TrustedProxies>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
-        let room = Shared::new(limits.buffered_max as u64);
+        let room = SharedBudget::new(limits.buffered_max as u64);
         let largest = routes.iter().map(Route::held_max).max().unwrap_or_default() as u64;
         let share = |part: u64| (limits.buffered_max as u64 / part).max(largest);
         let room_shares = (share(CONNECTION_PART), share(NETWORK_PART));

@@ -166,7 +166,7 @@ impl HttpBody for Ahead {
 mod tests {
     use futures_util::stream;
     use http_body_util::StreamBody;
-    use sealway_runtime::http::share::Shared;
+    use sealway_runtime::http::share::SharedBudget;
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod tests {
     async fn bytes_read_ahead_do_not_keep_the_buffers_that_they_were_read_into() {
         let chunks = (0..1000).map(|_| Ok::<_, BodyError>(Frame::data(Bytes::from(vec![7; 8192]).slice(..1))));
         let rest = StreamBody::new(stream::iter(chunks)).boxed_unsync();
-        let mut ahead = Ahead::new(rest, Shared::new(1 << 20).share([None, None]));
+        let mut ahead = Ahead::new(rest, SharedBudget::new(1 << 20).share([None, None]));
         ahead.read(64 * 1024, true).await.unwrap();
         assert!(ahead.data.capacity() <= 4096, "{}", ahead.data.capacity());
         let body = ahead.collect().await.unwrap().to_bytes();

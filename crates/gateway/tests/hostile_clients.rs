@@ -16,7 +16,7 @@ use sealway_proto::wire::{SessionId, Wire};
 use sealway_testkit::native_client::{code, init, offer};
 use sealway_testkit::raw_http::{Connection, Request, find};
 use sealway_testkit::upstream::{Upstream, answer};
-use sealway_testkit::wire_client::Agreed as AgreedOld;
+use sealway_testkit::wire_client::WireSession;
 use serde_json::json;
 
 fn answering() -> Upstream {
@@ -102,7 +102,7 @@ fn a_session_and_a_stamp_are_looked_at_again_when_the_body_is_there() {
                     (agreed.session.agreed().session_id, agreed.seal("POST", "/x", &[b"late"]).0)
                 }
                 old => {
-                    let agreed = AgreedOld::open(ground.address, old, "/session/init").unwrap();
+                    let agreed = WireSession::open(ground.address, old, "/session/init").unwrap();
                     (SessionId::parse(&agreed.id()).unwrap(), agreed.seal("/x", b"late").0)
                 }
             };
@@ -205,7 +205,7 @@ fn interim_answers_never_leave_a_seal_and_follow_the_rules_of_headers_elsewhere(
     assert!(line.starts_with("HTTP/1.1 103"), "{line}");
     assert_eq!((find(&headers, "link"), find(&headers, "x-edge")), (Some("</x>"), Some("1")));
     assert_eq!(find(&headers, "x-internal"), None, "{headers:?}");
-    let (agreed, old) = (ground.agree(), AgreedOld::open(ground.address, Wire::V2, "/session/init").unwrap());
+    let (agreed, old) = (ground.agree(), WireSession::open(ground.address, Wire::V2, "/session/init").unwrap());
     for request in [agreed.seal("GET", "/sealed/x", &[]).0, old.seal("/sealed/x", b"{}").0] {
         let mut connection = Connection::open(ground.address).unwrap();
         connection.write(&request.bytes()).unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::plan::{Arrival, Plan, Protocol};
-use crate::progress::Offered;
+use crate::progress::OfferedLoad;
 use crate::report::units::{self, digits};
 pub(crate) use crate::report::units::{bytes, count, counted, length, share};
 
@@ -68,10 +68,10 @@ pub(crate) fn part(part: u64, whole: u64) -> String {
 }
 
 /// Formats an offered load: `64 workers`, `5,000/s`.
-pub(crate) fn offered(offered: Offered) -> String {
+pub(crate) fn offered(offered: OfferedLoad) -> String {
     match offered {
-        Offered::Concurrency(workers) => counted(workers, "worker"),
-        Offered::Rate(per_second) => format!("{}/s", rate(per_second)),
+        OfferedLoad::Concurrency(workers) => counted(workers, "worker"),
+        OfferedLoad::Rate(per_second) => format!("{}/s", rate(per_second)),
     }
 }
 
@@ -80,10 +80,10 @@ pub(crate) fn arrival(plan: &Plan) -> String {
     let up_to = |stages: usize| if stages > 1 { "up to " } else { "" };
     match &plan.arrival {
         Arrival::Closed { concurrency, .. } => {
-            let workers = Offered::Concurrency(concurrency.max().round() as u64);
+            let workers = OfferedLoad::Concurrency(concurrency.max().round() as u64);
             format!("{}{}", up_to(concurrency.0.len()), offered(workers))
         }
-        Arrival::Open { rate, .. } => format!("{}{}", up_to(rate.0.len()), offered(Offered::Rate(rate.max()))),
+        Arrival::Open { rate, .. } => format!("{}{}", up_to(rate.0.len()), offered(OfferedLoad::Rate(rate.max()))),
         Arrival::Bursts { burst, every, times } => {
             let each = count(*burst as u64);
             match times {
@@ -144,8 +144,8 @@ mod tests {
 
     #[test]
     fn lengths_and_rates_are_short() {
-        let told = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
-        assert_eq!(told, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
+        let shown = [0, 59, 125, 3725].map(|seconds| clock(Duration::from_secs(seconds)));
+        assert_eq!(shown, ["0 s", "59 s", "2 min 05 s", "1 h 02 min"]);
         assert_eq!(
             [59, 125, 3725].map(|seconds| clock_about(Duration::from_secs(seconds))),
             ["59 s", "3 min", "1 h 02 min"]

@@ -1,7 +1,7 @@
 //! Enumerations whose variants have names, which flags, matrix files and documents use.
 
 /// Enumeration with a name for each variant.
-pub(crate) trait Named: Copy + 'static {
+pub(crate) trait VariantNames: Copy + 'static {
     /// Returns all variants, in order of declaration.
     fn all() -> &'static [Self];
     /// Returns the name of this variant.
@@ -28,7 +28,7 @@ macro_rules! named {
             }
         }
 
-        impl $crate::named::Named for $Type {
+        impl $crate::named::VariantNames for $Type {
             fn all() -> &'static [Self] {
                 &$Type::ALL
             }

@@ -26,7 +26,7 @@ pub enum Event {
     /// Start of a run at a load point.
     Point {
         /// Load that is offered at this point.
-        offered: Offered,
+        offered: OfferedLoad,
         /// Number of this repeat, counted from 1.
         repeat: u32,
         /// Number of repeats of this point.
@@ -52,7 +52,7 @@ pub enum Event {
 /// Load that a run offers to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Offered {
+pub enum OfferedLoad {
     /// Number of workers, in the closed model.
     Concurrency(u64),
     /// Requests a second, in the open model.
@@ -96,7 +96,7 @@ impl Serialize for Estimate {
 }
 
 /// Result of one cell of a matrix, with the figures at its knee.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CellSummary {
     /// Name of the cell, such as `https-reuse`.
     pub name: String,
@@ -104,7 +104,7 @@ pub struct CellSummary {
     pub missing: Option<String>,
     /// Load at the knee; `None` without figures.
     #[serde(rename = "offered")]
-    pub knee: Option<Offered>,
+    pub knee: Option<OfferedLoad>,
     /// Successful requests a second at the knee.
     #[serde(rename = "succeeded_per_s")]
     pub rate: Estimate,
@@ -127,17 +127,6 @@ pub struct CellSummary {
 impl CellSummary {
     /// Creates the summary of a cell without figures, with the reason.
     pub fn missing(name: &str, why: &str) -> Self {
-        CellSummary {
-            name: name.to_owned(),
-            missing: Some(why.to_owned()),
-            knee: None,
-            rate: Estimate::default(),
-            failed_share: 0.0,
-            mean_ns: 0.0,
-            p95_ns: 0,
-            p99_ns: 0,
-            runs: 0,
-            limit: None,
-        }
+        CellSummary { name: name.to_owned(), missing: Some(why.to_owned()), ..CellSummary::default() }
     }
 }

@@ -6,7 +6,7 @@ mod server;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sealway_load::engine::{Ended, Limit, Outcome, Run};
+use sealway_load::engine::{EndReason, Limit, Outcome, Run};
 use sealway_load::plan::{Arrival, Plan, Stage, Steps};
 use sealway_load::record::{Class, Counts, Phase};
 
@@ -29,7 +29,7 @@ fn so_many_requests_are_made_as_were_asked_for_over_all_threads() {
     plan.arrival = workers(7, 0);
     let outcome = run(plan);
     let counts = outcome.totals.sum.counts;
-    assert_eq!(outcome.ended, Ended::Done);
+    assert_eq!(outcome.ended, EndReason::Done);
     assert_eq!((counts.due, counts.started, counts.succeeded, counts.failed), (1_001, 1_001, 1_001, 0));
     assert_eq!(seen.requests.load(Ordering::SeqCst), 1_001);
     assert_eq!(counts.connections_opened, seen.connections.load(Ordering::SeqCst));
@@ -38,7 +38,7 @@ fn so_many_requests_are_made_as_were_asked_for_over_all_threads() {
 }
 
 #[test]
-fn the_seconds_are_the_totals_and_what_is_under_way_at_the_end_is_told() {
+fn the_seconds_are_the_totals_and_what_is_under_way_at_the_end_is_reported() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(30));
         (server::answer(200, "hello"), true)
@@ -64,7 +64,7 @@ fn each_worker_makes_its_loops_and_no_more() {
     let mut plan = server::plan(address);
     plan.arrival = workers(5, 40);
     let outcome = run(plan);
-    assert_eq!((outcome.ended, outcome.totals.sum.counts.succeeded), (Ended::Done, 200));
+    assert_eq!((outcome.ended, outcome.totals.sum.counts.succeeded), (EndReason::Done, 200));
     assert_eq!(seen.connections.load(Ordering::SeqCst), 5);
 }
 
@@ -97,7 +97,7 @@ fn a_target_that_refuses_connections_ends_the_run_with_a_reason() {
     let mut plan = server::plan(address);
     plan.stop.duration = Some(Duration::from_secs(60));
     let outcome = run(plan);
-    let Ended::Failed(reason) = outcome.ended else { panic!("{:?}", outcome.ended) };
+    let EndReason::Failed(reason) = outcome.ended else { panic!("{:?}", outcome.ended) };
     assert!(reason.contains("refused") && reason.contains(&address.to_string()), "{reason}");
     assert!(outcome.elapsed < Duration::from_secs(10));
 }
@@ -108,7 +108,7 @@ fn in_flight(outcome: &Outcome) -> Vec<u64> {
 }
 
 /// Server that answers after 20 ms.
-fn slow() -> (std::net::SocketAddr, std::sync::Arc<server::Seen>) {
+fn slow() -> (std::net::SocketAddr, std::sync::Arc<server::ServerCounts>) {
     server::start(|_| {
         std::thread::sleep(Duration::from_millis(20));
         (server::answer(200, "hello"), true)
@@ -125,8 +125,8 @@ fn workers_come_and_go_as_stages_say_and_each_keeps_one_request_under_way() {
     plan.stop.duration = Some(Duration::from_millis(4_600));
     let outcome = run(plan);
     // The first second ends within the first stage, the second within the second, the fourth within the third.
-    let told = in_flight(&outcome);
-    assert!(told[0] <= 3 && told[1] <= 8 && told[3] <= 1, "{told:?}");
+    let shown = in_flight(&outcome);
+    assert!(shown[0] <= 3 && shown[1] <= 8 && shown[3] <= 1, "{shown:?}");
     let workers: Vec<_> = outcome.seconds.iter().map(|second| second.connections).collect();
     assert_eq!((workers[0], workers[1], workers[3]), (3, 8, 1), "{workers:?}");
     let counts = outcome.totals.sum.counts;

@@ -6,7 +6,7 @@ mod server;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use sealway_load::engine::{Ended, Limit, Outcome, Run};
+use sealway_load::engine::{EndReason, Limit, Outcome, Run};
 use sealway_load::plan::{Arrival, Plan, Spacing, Stage, Steps};
 use sealway_load::record::{Counts, Phase};
 
@@ -82,7 +82,7 @@ fn an_exact_number_is_sent_over_all_threads_and_a_poisson_process_takes_its_time
 }
 
 #[test]
-fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_told() {
+fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_reported() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(100));
         (server::answer(200, "hello"), true)
@@ -130,7 +130,7 @@ fn bursts_open_a_connection_for_each_request_and_end_when_all_are_answered() {
     let outcome = run(plan);
     assert!(before.elapsed() > Duration::from_millis(1_000));
     let counts = outcome.totals.sum.counts;
-    assert_eq!((outcome.ended, counts.due, counts.succeeded, counts.connections_opened), (Ended::Done, 93, 93, 93));
+    assert_eq!((outcome.ended, counts.due, counts.succeeded, counts.connections_opened), (EndReason::Done, 93, 93, 93));
     assert_eq!(seen.connections.load(Ordering::SeqCst), 93);
 }
 
@@ -189,7 +189,7 @@ fn a_pause_starts_nothing_and_is_not_made_up_for_and_a_stop_ends_the_run() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let outcome = runtime.block_on(run.outcome());
     let all = outcome.totals.sum.counts.due;
-    assert_eq!(outcome.ended, Ended::Stopped);
+    assert_eq!(outcome.ended, EndReason::Stopped);
     let paused = 0.6 * 200.0;
     let planned = active.as_secs_f64() * 200.0;
     assert!((all as f64) < planned + paused / 2.0 && all > 50, "{all} in {active:?} at 200 a second");
@@ -218,7 +218,7 @@ fn a_stop_ends_a_run_that_is_paused_and_starts_nothing_more() {
         let ended = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(10), run.outcome()).await });
         let outcome = ended.expect("it ends");
         let counts = outcome.totals.sum.counts;
-        assert_eq!((outcome.ended, counts.unfinished), (Ended::Stopped, 0), "{counts:?}");
+        assert_eq!((outcome.ended, counts.unfinished), (EndReason::Stopped, 0), "{counts:?}");
         assert_eq!((counts.started, seen.requests.load(Ordering::SeqCst)), (at_pause, at_pause));
     }
 }

@@ -66,7 +66,7 @@ impl Layers {
             return Err(ConfigError(format!("{name}: expected settings by name")));
         };
         drop_unset(&mut values);
-        Ok(Layers { figment: self.figment.merge(Named { name: name.to_owned(), values }) })
+        Ok(Layers { figment: self.figment.merge(NamedValues { name: name.to_owned(), values }) })
     }
 
     /// Adds values by dotted path, from a source that errors name (old environment names, flags).
@@ -103,12 +103,12 @@ impl Layers {
 }
 
 /// Values with the name of their source for errors.
-struct Named {
+struct NamedValues {
     name: String,
     values: Dict,
 }
 
-impl Provider for Named {
+impl Provider for NamedValues {
     fn metadata(&self) -> Metadata {
         Metadata::named(self.name.clone())
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 #[cfg(feature = "http")]
 pub use accept::Socket;
 #[cfg(feature = "http")]
-pub(crate) use accept::{Accepted, Acceptor};
+pub(crate) use accept::{Acceptor, Admission};
 pub use unix::{BoundUnix, bind_unix};
 
 const BACKLOG: i32 = 4096;

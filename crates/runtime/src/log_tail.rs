@@ -20,12 +20,12 @@ pub type Line = (u64, Arc<str>);
 /// The last lines, in the configured format.
 #[derive(Debug, Default)]
 pub struct LogTail {
-    kept: Mutex<Kept>,
+    kept: Mutex<Tail>,
     more: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Tail {
     lines: VecDeque<Arc<str>>,
     bytes: usize,
     /// Number of lines since the start.

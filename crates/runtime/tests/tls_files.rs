@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use pki::{Authority, DAY, Ground, Issued, NOW, client, meet, server};
+use pki::{Authority, DAY, Ground, IssuedCertificate, NOW, client, meet, server};
 use rustls::HandshakeKind;
 use sealway_runtime::tls::{Client, ClientFiles, Secret, Server, ServerFiles};
 
@@ -237,7 +237,7 @@ async fn tls_1_2_is_spoken_unless_it_is_switched_off() {
     assert!(meet(&strict, &config).await.client.is_err());
 }
 
-fn client_files(ground: &Ground, issued: Option<&Issued>) -> ClientFiles {
+fn client_files(ground: &Ground, issued: Option<&IssuedCertificate>) -> ClientFiles {
     if let Some(issued) = issued {
         ground.put("client", issued);
     }

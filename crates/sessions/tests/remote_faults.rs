@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use far::{Far, config, open, policy, within};
 use sealway_sessions::store::remote::{Remote, RemoteConfig};
 use sealway_sessions::store::{Memory, MemoryLimits, Part, ReserveError, Store, StoreError};
-use sealway_testkit::store_contract::claims::{Agreed, START_MS, agree};
+use sealway_testkit::store_contract::claims::{START_MS, SessionPair, agree};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -126,7 +126,7 @@ fn says(status: &str, content: &str, body: &str) -> Does {
 }
 
 /// Asserts that nothing is granted, stored or found, within the deadline and with an error that names the route.
-async fn is_of_no_use(what: &str, remote: &Arc<Remote>, agreed: &Agreed) {
+async fn is_of_no_use(what: &str, remote: &Arc<Remote>, agreed: &SessionPair) {
     let claim = *agreed.call("one", START_MS, START_MS).claim();
     let id = *agreed.server.id();
     let since = Instant::now();

@@ -13,13 +13,13 @@ use sealway_proto::session::{SealBuffer, Session};
 use sealway_proto::wire::Wire;
 use sealway_sessions::policies::{ClientMatch, ClientPolicy, PolicyTable, Wires};
 use sealway_sessions::{Policy, Refusal};
-use sealway_testkit::store_contract::claims::{Agreed, START_MS, agree, provider, random};
+use sealway_testkit::store_contract::claims::{START_MS, SessionPair, agree, provider, random};
 
 const OFF: &str = r#"{"error":"WIRE_DISABLED"}"#;
 const FORBIDDEN: &str = r#"{"error":"SESSION_FORBIDDEN"}"#;
 
 /// Sends a sealed call to `path`, up to its opening.
-async fn call(desk: &Desk, agreed: &Agreed, path: &str) -> Result<(), Refusal> {
+async fn call(desk: &Desk, agreed: &SessionPair, path: &str) -> Result<(), Refusal> {
     let iv = random()[..12].try_into().unwrap();
     let nonce = desk::nonce();
     let plaintext = SealBuffer::from(b"{}".as_slice());
@@ -29,11 +29,11 @@ async fn call(desk: &Desk, agreed: &Agreed, path: &str) -> Result<(), Refusal> {
 }
 
 /// Stores a session as if another process had agreed it.
-async fn keep(desk: &Desk, agreed: Agreed, tenant: Option<&str>) -> Agreed {
+async fn keep(desk: &Desk, agreed: SessionPair, tenant: Option<&str>) -> SessionPair {
     let record = agreed.server.record().clone();
     let auth = record.auth;
     let session = Session::new(provider(), record).unwrap().recognised(auth, tenant.map(Into::into));
-    let agreed = Agreed { client: agreed.client, server: Arc::new(session) };
+    let agreed = SessionPair { client: agreed.client, server: Arc::new(session) };
     desk.authority.store().put(agreed.server.clone()).await.unwrap();
     agreed
 }

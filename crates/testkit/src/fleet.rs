@@ -14,7 +14,7 @@ use sealway_sessions::kek::KeyRing;
 use crate::daemon::free_port;
 use crate::process::{Launch, Server};
 use crate::raw_http::Request;
-use crate::wire_client::{Agreed, ORDER, PURCHASE};
+use crate::wire_client::{ORDER, PURCHASE, WireSession};
 
 /// The log level of a gateway, without a line for every rejection: a fault test makes a million.
 const LOG_LEVEL: &str = "info,sealway_sessions::answer=error";
@@ -214,7 +214,7 @@ impl Fleet {
         let started = Instant::now();
         for (index, address) in self.addresses().into_iter().enumerate() {
             loop {
-                let said = Agreed::open(address, Wire::V2, "/session/init")
+                let said = WireSession::open(address, Wire::V2, "/session/init")
                     .and_then(|agreed| Ok(agreed.seal(PURCHASE, ORDER).0.send(address)?.status));
                 if said.as_ref().is_ok_and(|status| *status == 200) {
                     break;

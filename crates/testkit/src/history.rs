@@ -15,7 +15,7 @@ use sealway_sessions::store::{ReserveError, Store};
 use serde::Serialize;
 
 use crate::daemon::{program, root};
-use crate::store_contract::claims::{Agreed, agree};
+use crate::store_contract::claims::{SessionPair, agree};
 use crate::wire_client::{nonce, now_ms, random};
 
 /// Sessions in use at a time, and the number of operations of a worker before one is replaced.
@@ -76,7 +76,7 @@ pub struct Recorder {
     nonces: Mutex<Vec<Nonce>>,
     old: Mutex<Vec<Nonce>>,
     /// The session whose nonces are reserved.
-    scope: Agreed,
+    scope: SessionPair,
     has_failed: AtomicBool,
     stopped: AtomicBool,
 }

@@ -21,7 +21,7 @@ mod replayer;
 mod summary;
 
 pub use flood::{Flood, flood};
-pub use ledger::{Captured, Ledger};
+pub use ledger::{Ledger, RequestRecord};
 pub use summary::Summary;
 
 use buyer::Buyer;
@@ -120,20 +120,20 @@ impl Load {
     }
 
     /// Ends it: each client gets its last answer.
-    pub fn stop(self) -> Finished {
+    pub fn stop(self) -> LoadResult {
         self.ledger.stop();
         let buyers: Vec<Buyer> = self.buyers.into_iter().map(|buyer| buyer.join().expect("a client")).collect();
         for replayer in self.replayers {
             replayer.join().expect("a replayer");
         }
         let summary = self.ledger.summary(self.started.elapsed());
-        Finished { summary, ledger: self.ledger, plan: self.plan, buyers, started: self.started }
+        LoadResult { summary, ledger: self.ledger, plan: self.plan, buyers, started: self.started }
     }
 }
 
 /// A load that has ended, with its records.
 #[derive(Debug)]
-pub struct Finished {
+pub struct LoadResult {
     /// The summary of the whole load.
     pub summary: Summary,
     /// Every request that was captured.
@@ -143,7 +143,7 @@ pub struct Finished {
     started: Instant,
 }
 
-impl Finished {
+impl LoadResult {
     /// Calls every acknowledged session once at every one of `targets`: each must work. Returns the number of calls.
     pub fn call_every_session(&mut self, targets: &[SocketAddr]) -> usize {
         let mut called = 0;

@@ -127,7 +127,7 @@ pub fn code(answer: &Answer) -> String {
 
 /// A session, agreed over real HTTP.
 #[derive(Debug)]
-pub struct Agreed {
+pub struct NativeSession {
     /// The client's half of the session.
     pub session: ClientSession,
     at: Instant,
@@ -135,7 +135,7 @@ pub struct Agreed {
 
 /// The content of an opened answer.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct AnswerContent {
     /// The headers within the seal.
     pub headers: InnerHeaders,
     /// The body of the answer.
@@ -144,13 +144,13 @@ pub struct Opened {
     pub frames: usize,
 }
 
-impl Agreed {
+impl NativeSession {
     /// Agrees a session over a link with a client that trusts these keys.
     ///
     /// # Errors
     /// If the server rejects the init.
     pub fn open(link: &mut Link, trusted: &KeySet, suite: Suite) -> anyhow::Result<Self> {
-        Agreed::open_as(link, trusted, offer(suite, &[]))
+        NativeSession::open_as(link, trusted, offer(suite, &[]))
     }
 
     /// Agrees a session of an offer.
@@ -163,7 +163,7 @@ impl Agreed {
         if answer.status != 201 {
             bail!("init was refused: {} {}", answer.status, answer.text());
         }
-        Ok(Agreed { session: finish(init, trusted, &answer)?, at: Instant::now() })
+        Ok(NativeSession { session: finish(init, trusted, &answer)?, at: Instant::now() })
     }
 
     /// Returns the server's time now, by its own statement and a monotonic clock.
@@ -213,7 +213,7 @@ impl Agreed {
     ///
     /// # Errors
     /// If it is refused, or the answer does not open.
-    pub fn call(&self, link: &mut Link, target: &str, parts: &[&[u8]]) -> anyhow::Result<(Answer, Opened)> {
+    pub fn call(&self, link: &mut Link, target: &str, parts: &[&[u8]]) -> anyhow::Result<(Answer, AnswerContent)> {
         let (request, pending) = self.seal("POST", target, parts);
         let answer = link.send(&request)?;
         let opened = open(&pending, &answer).with_context(|| format!("{} {}", answer.status, answer.text()))?;
@@ -225,14 +225,14 @@ impl Agreed {
 ///
 /// # Errors
 /// If it does not open, or belongs to something else.
-pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> Result<Opened, Error> {
+pub fn open(pending: &PendingAnswer<'_>, answer: &Answer) -> Result<AnswerContent, Error> {
     let (read, fault) = read_frames(pending, answer);
     match fault {
         Some(fault) => Err(fault),
         None => {
             let plain = read.concat();
             let (headers, at) = InnerHeaders::parse(&plain)?;
-            Ok(Opened { headers, body: plain[at..].to_vec(), frames: read.len() })
+            Ok(AnswerContent { headers, body: plain[at..].to_vec(), frames: read.len() })
         }
     }
 }

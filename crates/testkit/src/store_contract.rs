@@ -13,7 +13,7 @@ use tokio::sync::Barrier;
 
 pub mod claims;
 
-use claims::{Agreed, START_MS, agree, init};
+use claims::{START_MS, SessionPair, agree, init};
 
 /// Creates empty stores of one kind.
 pub trait Fixture: Send + Sync {
@@ -94,7 +94,7 @@ async fn sweep(fixture: &impl Fixture, store: &Arc<dyn Store>, now_ms: u64) -> u
     store.sweep(now_ms).await.expect("sweep")
 }
 
-fn session(client_id: &str) -> Agreed {
+fn session(client_id: &str) -> SessionPair {
     agree(Some(client_id), 600, START_MS)
 }
 

@@ -12,14 +12,14 @@ use crate::raw_http::{Connection, find};
 
 /// The head of a request that reached the service.
 #[derive(Clone, Debug)]
-pub struct Received {
+pub struct RequestHead {
     /// The line of the request.
     pub line: String,
     /// The headers of the request, in order.
     pub headers: Vec<(String, String)>,
 }
 
-impl Received {
+impl RequestHead {
     /// Returns method and target of the request line.
     pub fn method_and_target(&self) -> (&str, &str) {
         let mut words = self.line.split(' ');
@@ -37,13 +37,13 @@ impl Received {
 pub struct Upstream {
     /// The address that it listens on.
     pub address: SocketAddr,
-    seen: Mutex<Receiver<(Received, Vec<u8>)>>,
+    seen: Mutex<Receiver<(RequestHead, Vec<u8>)>>,
 }
 
 /// The type of the closure: it gets the head, and the connection to read the body from and answer on. It returns the body that
 /// it read.
-pub trait Serve: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static {}
-impl<F: Fn(&Received, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static> Serve for F {}
+pub trait Serve: Fn(&RequestHead, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static {}
+impl<F: Fn(&RequestHead, &mut Connection) -> anyhow::Result<Vec<u8>> + Send + Sync + 'static> Serve for F {}
 
 impl Upstream {
     /// Serves by a closure, a connection a request.
@@ -62,7 +62,7 @@ impl Upstream {
                     let Ok(mut connection) = Connection::over(stream) else { return };
                     // A connection that ends is not a failure here: the test sees the result at its client.
                     let Ok((line, headers)) = connection.read_head() else { return };
-                    let received = Received { line, headers };
+                    let received = RequestHead { line, headers };
                     if let Ok(body) = serve(&received, &mut connection) {
                         let _ = sender.send((received, body));
                     }
@@ -76,7 +76,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If no port is free.
-    pub fn answering(answer: impl Fn(&Received, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> anyhow::Result<Self> {
+    pub fn answering(answer: impl Fn(&RequestHead, &[u8]) -> Vec<u8> + Send + Sync + 'static) -> anyhow::Result<Self> {
         Upstream::serve(move |received, connection| {
             let body = connection.read_body(&received.headers, false)?;
             connection.write(&answer(received, &body))?;
@@ -88,7 +88,7 @@ impl Upstream {
     ///
     /// # Errors
     /// If none comes.
-    pub fn next(&self) -> anyhow::Result<(Received, Vec<u8>)> {
+    pub fn next(&self) -> anyhow::Result<(RequestHead, Vec<u8>)> {
         let receiver = self.seen.lock().ok().context("another test failed")?;
         receiver.recv_timeout(Duration::from_secs(10)).context("the service was not asked")
     }

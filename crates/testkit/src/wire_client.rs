@@ -56,7 +56,7 @@ pub fn init(wire: Wire, path: &str, client_id: &str, ttl_sec: Option<u32>) -> (C
 }
 
 /// A session, agreed over real HTTP.
-pub struct Agreed {
+pub struct WireSession {
     /// The client's half of the session.
     pub session: ClientSession,
     to: SocketAddr,
@@ -64,16 +64,16 @@ pub struct Agreed {
     pub answer: Answer,
 }
 
-impl Agreed {
+impl WireSession {
     /// Agrees a session at `to` by `POST path`.
     ///
     /// # Errors
     /// If the server rejects the init.
     pub fn open(to: SocketAddr, wire: Wire, path: &str) -> anyhow::Result<Self> {
-        Agreed::open_as(to, wire, path, CLIENT_ID, None)
+        WireSession::open_as(to, wire, path, CLIENT_ID, None)
     }
 
-    /// Agrees a session, as [`Agreed::open`], with a client id and a ttl.
+    /// Agrees a session, as [`WireSession::open`], with a client id and a ttl.
     ///
     /// # Errors
     /// If the server rejects the init.
@@ -90,7 +90,7 @@ impl Agreed {
             bail!("init was refused: {} {}", answer.status, answer.text());
         }
         let session = init.finish(default_provider(), &answer.body, now_ms(), &mut |_| ())?;
-        Ok(Agreed { session, to, answer })
+        Ok(WireSession { session, to, answer })
     }
 
     /// Returns the id of the session.

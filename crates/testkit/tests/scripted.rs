@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::raw_http::{Connection, Request};
-use sealway_testkit::scripted::{Latency, Script, Scripted, ServerTls, Stall};
+use sealway_testkit::scripted::{Latency, Script, ScriptedServer, ServerTls, Stall};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -16,7 +16,7 @@ fn ask(connection: &mut Connection, path: &str) -> anyhow::Result<u16> {
 
 #[test]
 fn answers_take_as_long_as_the_script_says_and_the_record_knows_it() {
-    let server = Scripted::http(Script { latency: Latency::Constant { us: 3300 }, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { latency: Latency::Constant { us: 3300 }, ..Script::default() }).unwrap();
     let mut connection = Connection::open(server.address()).unwrap();
     assert_eq!(ask(&mut connection, "/warm").unwrap(), 200);
     let begin = Instant::now();
@@ -33,7 +33,7 @@ fn answers_take_as_long_as_the_script_says_and_the_record_knows_it() {
 
 #[test]
 fn each_fault_is_what_its_client_sees() {
-    let server = Scripted::http(Script { fault_every: 1, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { fault_every: 1, ..Script::default() }).unwrap();
     let mut seen = Vec::new();
     for _ in 0..3 {
         let mut connection = Connection::open(server.address()).unwrap();
@@ -48,7 +48,7 @@ fn each_fault_is_what_its_client_sees() {
 
 #[test]
 fn a_client_that_hangs_up_is_recorded_as_that() {
-    let server = Scripted::http(Script { latency: Latency::Never, ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { latency: Latency::Never, ..Script::default() }).unwrap();
     let mut connection = Connection::open(server.address()).unwrap();
     connection.write(&Request::get("/").header("Connection", "keep-alive").bytes()).unwrap();
     while server.record().requests == 0 {
@@ -63,7 +63,7 @@ fn a_client_that_hangs_up_is_recorded_as_that() {
 #[test]
 fn nothing_leaves_in_a_stall() {
     let stall = Stall { first_ms: 50, every_ms: 10_000, length_ms: 300 };
-    let server = Scripted::http(Script { stall: Some(stall), ..Script::default() }).unwrap();
+    let server = ScriptedServer::http(Script { stall: Some(stall), ..Script::default() }).unwrap();
     let mut connection = Connection::open(server.address()).unwrap();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(500) {
@@ -79,7 +79,7 @@ fn nothing_leaves_in_a_stall() {
 fn handshakes_are_counted_by_their_kind() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = Certificates::make(folder.path(), "DNS:localhost,IP:127.0.0.1", "a client").unwrap();
-    let server = Scripted::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
+    let server = ScriptedServer::https(Script::default(), &ServerTls::of(&certificates)).unwrap();
     let script = format!(
         "printf 'GET / HTTP/1.1\\r\\nHost: a\\r\\nConnection: close\\r\\n\\r\\n' | openssl s_client -quiet -connect {} \
          -CAfile {} -sess_out {dir}/session $SESSION",

@@ -78,7 +78,7 @@ enum Job {
     Conformance(conformance::Arguments),
     /// Measure every client against every server; the SDKs are built
     Matrix(matrix::Arguments),
-    /// Which lines of the broker and of the client the tests run; fails below 80 % of either
+    /// Report the lines of the broker and the client that tests run; fails below 80 % of either
     Coverage(coverage::Arguments),
     /// Fuzz one target, or each in turn
     Fuzz(fuzz::Arguments),

@@ -8,10 +8,10 @@ use anyhow::bail;
 /// A job that is running, and its steps so far.
 #[derive(Default)]
 pub(crate) struct Steps {
-    done: Vec<Done>,
+    done: Vec<StepResult>,
 }
 
-struct Done {
+struct StepResult {
     name: &'static str,
     took: Duration,
     error: Option<String>,
@@ -28,7 +28,7 @@ impl Steps {
             None => println!("==> {name}: passed in {:.1} s", took.as_secs_f64()),
             Some(error) => println!("==> {name}: FAILED in {:.1} s: {error}", took.as_secs_f64()),
         }
-        self.done.push(Done { name, took, error });
+        self.done.push(StepResult { name, took, error });
     }
 
     /// Prints the table and the closing line.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use sealway_testkit::process::{ADMIN_TOKEN, Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 /// The way in which a session is lost after it served a request.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ fn identity(folder: &Path) {
     keys.create(&folder.join("identity.keys")).unwrap();
 }
 
-fn pass(stage: &Stage, received: &Received, body: &[u8]) -> Vec<u8> {
+fn pass(stage: &Stage, received: &RequestHead, body: &[u8]) -> Vec<u8> {
     let (method, target) = received.method_and_target();
     let own =
         |name: &str| !["connection", "content-length", "transfer-encoding"].contains(&name.to_lowercase().as_str());
@@ -110,7 +110,7 @@ fn pass(stage: &Stage, received: &Received, body: &[u8]) -> Vec<u8> {
 }
 
 /// Loses the session. Returns the address to which the same bytes go next.
-fn lose(stage: &Stage, loss: Loss, received: &Received) -> SocketAddr {
+fn lose(stage: &Stage, loss: Loss, received: &RequestHead) -> SocketAddr {
     let mut gateway = stage.gateway.lock().unwrap();
     match loss {
         Loss::Restart => {

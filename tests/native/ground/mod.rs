@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use sealway_proto::session::native::{KeySet, PendingAnswer, Suite};
-use sealway_testkit::native_client::{Agreed, Link, code, key_set};
+use sealway_testkit::native_client::{Link, NativeSession, code, key_set};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Answer, Request};
 use sealway_testkit::wire_client::nonce;
@@ -106,14 +106,14 @@ pub(crate) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    pub(crate) fn agree(&mut self, suite: Suite) -> Agreed {
-        Agreed::open(&mut self.link, &self.ground.trusted, suite).unwrap()
+    pub(crate) fn agree(&mut self, suite: Suite) -> NativeSession {
+        NativeSession::open(&mut self.link, &self.ground.trusted, suite).unwrap()
     }
 
     /// Seals a request under a new case, which may reach the service completely so often.
     pub(crate) fn seal<'s>(
         &self,
-        agreed: &'s Agreed,
+        agreed: &'s NativeSession,
         method: &str,
         target: &str,
         parts: &[&[u8]],

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sealway_testkit::raw_http::{Connection, find};
-use sealway_testkit::upstream::{Received, Upstream, answer};
+use sealway_testkit::upstream::{RequestHead, Upstream, answer};
 
 /// The path whose answer is sent in [`CHUNKS`].
 pub(crate) const FRAMES: &str = "/frames";
@@ -81,7 +81,7 @@ impl Recorder {
     }
 }
 
-fn serve(book: &Book, received: &Received, connection: &mut Connection) -> anyhow::Result<Vec<u8>> {
+fn serve(book: &Book, received: &RequestHead, connection: &mut Connection) -> anyhow::Result<Vec<u8>> {
     let (body, is_whole) = read(received, connection);
     let case = received.header(CASE).unwrap_or("none").to_owned();
     book.seen.lock().unwrap().entry(case.clone()).or_default().bodies.push((body.clone(), is_whole));
@@ -103,7 +103,7 @@ fn serve(book: &Book, received: &Received, connection: &mut Connection) -> anyho
 }
 
 /// Returns the received part of a body, and whether it is complete.
-fn read(received: &Received, connection: &mut Connection) -> (Vec<u8>, bool) {
+fn read(received: &RequestHead, connection: &mut Connection) -> (Vec<u8>, bool) {
     if find(&received.headers, "transfer-encoding").is_none() {
         return match connection.read_body(&received.headers, false) {
             Ok(body) => (body, true),

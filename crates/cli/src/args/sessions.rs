@@ -28,7 +28,7 @@ pub(crate) struct Serve {
     /// Take the place of Lite Gateway: its environment (LITEGATEWAY_Proxy__…) is the configuration
     #[arg(long, conflicts_with = "config")]
     pub(crate) litegateway: bool,
-    /// What Lite Gateway's stand-in answers when it has no upstream
+    /// Answer of Lite Gateway's stand-in when it has no upstream
     #[arg(long, value_enum, requires = "litegateway")]
     pub(crate) standalone: Option<Standalone>,
 }
@@ -118,11 +118,12 @@ pub(crate) struct Call {
     /// Wire 3: trust the keys that this root signs, which is given in base64 or as a file
     #[arg(long, value_name = "BASE64|FILE", conflicts_with = "trust_file")]
     pub(crate) root: Option<String>,
-    /// Wire 3: where services that were met at first use are kept
+    /// Wire 3: file that keeps the services trusted at first use
     /// [default: sealway/known_services in $XDG_STATE_HOME or ~/.local/state]
     #[arg(long, value_name = "FILE", env = "SEALWAY_TRUST_FILE", hide_env = true)]
     pub(crate) trust_file: Option<PathBuf>,
-    /// Wire 3: a suite to offer, the most liked first: X25519MLKEM768, SecP256r1MLKEM768 (both unless said), P256
+    /// Wire 3: offer this suite; repeatable, in order of preference: X25519MLKEM768, SecP256r1MLKEM768, P256
+    /// [default: the first two]
     #[arg(long = "suite", value_name = "SUITE", value_parser = parse_suite)]
     pub(crate) suites: Vec<Suite>,
     /// Wire 3: write the session's secret to this file, for an inspector in development; takes SEALWAY_KEY_LOG_ALLOWED=1 too
@@ -134,13 +135,13 @@ pub(crate) struct Call {
     /// The client id
     #[arg(long, default_value = "sealway-cli")]
     pub(crate) client_id: String,
-    /// How long the session should live, in seconds
+    /// Requested lifetime of the session, in seconds
     #[arg(long)]
     pub(crate) ttl: Option<u32>,
     /// A file with a bearer token for the init
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// How long one exchange may take, in milliseconds
+    /// Time limit of one exchange, in milliseconds
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     pub(crate) timeout_ms: u64,
     /// Show what goes over the wire, who the service is and what it takes the caller for, and timings; never keys
@@ -156,7 +157,7 @@ pub(crate) struct Inspect {
     /// The gateway, on this machine: http://127.0.0.1:PORT
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
-    /// Where clients connect, on loopback; port 0 takes a free one
+    /// Loopback address that clients connect to; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
 }

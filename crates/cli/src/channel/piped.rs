@@ -11,17 +11,17 @@ use tokio::io::AsyncWrite;
 use sealway_runtime::output::OutputError;
 
 /// Standard output that notices a broken pipe.
-pub(crate) struct Piped {
+pub(crate) struct PipeOutput {
     out: tokio::io::Stdout,
     has_gone: Arc<AtomicBool>,
 }
 
-/// Record of a [`Piped`]'s reader.
+/// Record of a [`PipeOutput`]'s reader.
 pub(crate) struct Reader(Arc<AtomicBool>);
 
-pub(crate) fn piped() -> (Piped, Reader) {
+pub(crate) fn piped() -> (PipeOutput, Reader) {
     let has_gone = Arc::new(AtomicBool::new(false));
-    (Piped { out: tokio::io::stdout(), has_gone: has_gone.clone() }, Reader(has_gone))
+    (PipeOutput { out: tokio::io::stdout(), has_gone: has_gone.clone() }, Reader(has_gone))
 }
 
 impl Reader {
@@ -31,7 +31,7 @@ impl Reader {
     }
 }
 
-impl Piped {
+impl PipeOutput {
     fn note<T>(&self, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if matches!(&polled, Poll::Ready(Err(err)) if err.kind() == ErrorKind::BrokenPipe) {
             self.has_gone.store(true, Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Piped {
     }
 }
 
-impl AsyncWrite for Piped {
+impl AsyncWrite for PipeOutput {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.out).poll_write(cx, bytes);
         self.note(polled)

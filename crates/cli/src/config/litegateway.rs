@@ -173,24 +173,24 @@ fn password(var: &dyn Fn(&str) -> Option<String>, name: &str) -> String {
 }
 
 /// A file with the full name of its variable.
-type Named = (String, PathBuf);
+type NamedFile = (String, PathBuf);
 
 /// Returns the first variable that names a file; those of the Rust proxy have another prefix, and take precedence.
-fn named(reader: &Reader<'_>, rust: &str, others: &[&str]) -> Option<Named> {
+fn named(reader: &Reader<'_>, rust: &str, others: &[&str]) -> Option<NamedFile> {
     let of_rust = reader.rust_path(rust).map(|path| (format!("{RUST_PREFIX}{rust}"), path));
     let mut others = others.iter().map(|name| Some((format!("{PREFIX}{name}"), reader.path(name)?)));
     of_rust.or_else(|| others.find_map(|named| named))
 }
 
-fn named_ca(reader: &Reader<'_>) -> Option<Named> {
+fn named_ca(reader: &Reader<'_>) -> Option<NamedFile> {
     named(reader, "TrustedCaPath", &["TrustedCaPath"])
 }
 
-fn server_cert(reader: &Reader<'_>) -> Option<Named> {
+fn server_cert(reader: &Reader<'_>) -> Option<NamedFile> {
     named(reader, "ServerCertPath", &["ServerCertificatePemPath", "ServerCertificatePath"])
 }
 
-fn server_key(reader: &Reader<'_>) -> Option<Named> {
+fn server_key(reader: &Reader<'_>) -> Option<NamedFile> {
     named(reader, "ServerKeyPath", &["ServerPrivateKeyPath"])
 }
 

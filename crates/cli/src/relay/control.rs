@@ -11,7 +11,7 @@ use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::{ClientAuth, ServerFiles};
 
-use super::Minted;
+use super::GrantArgs;
 use crate::flags::{self, Addresses};
 use sealway_runtime::output::{Usage, out};
 
@@ -40,7 +40,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "COUNT", value_parser = flags::whole::<u64>(0..=u64::MAX))]
     max_names_per_client: Option<u64>,
     #[command(flatten)]
-    minted: Minted,
+    minted: GrantArgs,
 }
 
 fn tokens(path: &Path) -> anyhow::Result<Tokens> {

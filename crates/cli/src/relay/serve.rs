@@ -58,7 +58,7 @@ pub(crate) struct Serve {
     /// Its key in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// How reasons of close frames are written
+    /// Form of the reasons in close frames
     #[arg(long, value_enum, default_value_t = Reasons::Words)]
     close_reasons: Reasons,
     /// The code of "replace rate limited"
@@ -71,7 +71,7 @@ pub(crate) struct Serve {
     nodes: Nodes,
     #[command(flatten)]
     bounds: Bounds,
-    /// What is logged: info, or warn,sealway_relay=debug
+    /// Filter of the log: info, or warn,sealway_relay=debug
     #[arg(long, value_name = "FILTER", default_value = "info")]
     log_level: String,
     /// Logs as JSON
@@ -91,10 +91,10 @@ struct Nodes {
         requires = "node_secret_file"
     )]
     redis_url: Option<String>,
-    /// What every key in Redis begins with
+    /// Prefix of all keys in Redis
     #[arg(long, value_name = "PREFIX", default_value = "sealway")]
     redis_prefix: String,
-    /// Where this node listens for the others
+    /// Address that this node listens on for the other nodes
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = flags::address)]
     node_listen: SocketAddr,
     /// The address that the others reach it by; the one it listens on without
@@ -135,7 +135,7 @@ struct Bounds {
     /// Connections at once of one address; 0 for no bound
     #[arg(long, value_name = "COUNT", default_value_t = 0, value_parser = flags::whole::<usize>(0..=u64::MAX))]
     max_conns_per_address: usize,
-    /// What may wait in memory in all, in MiB
+    /// Bound of all data that waits in memory, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = flags::whole::<u64>(1..=1_048_576))]
     max_waiting_mib: u64,
     /// Used tokens that are remembered at once; more are refused
@@ -144,13 +144,13 @@ struct Bounds {
     /// The longest life of a token, in seconds; 0 for any
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = flags::whole::<u32>(0..=u32::MAX.into()))]
     max_token_lifetime_s: u32,
-    /// How long a channel may stay without a message, in seconds, unless its token says otherwise
+    /// Longest time of a channel without a message, in seconds, if its token sets none
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = flags::whole::<u32>(1..=86_400))]
     idle_timeout_s: u32,
-    /// How long an endpoint may be silent before it is pinged, in seconds; after three times that it is cut off
+    /// Silence after which an endpoint is pinged, in seconds; after three times as long it is disconnected
     #[arg(long, value_name = "SECONDS", default_value_t = 25, value_parser = flags::whole::<u32>(1..=3600))]
     keepalive_s: u32,
-    /// How long channels go on after SIGTERM before they are told, in seconds
+    /// Time between SIGTERM and the close frames to open channels, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = flags::whole::<u32>(0..=3600))]
     drain_s: u32,
     #[arg(long, hide = true, default_value_t = 10_000)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use sealway_runtime::http::h1::{Decoded, Decoder};
+use sealway_runtime::http::h1::{ChunkStep, Decoder};
 use sealway_runtime::http::{BodyError, BodyRefusal};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -39,17 +39,17 @@ impl AnswerBody {
         exchange.send(cx)?;
         loop {
             match self.decoder.decode(&mut exchange.connection.read)? {
-                Decoded::Data(data) => {
+                ChunkStep::Data(data) => {
                     if self.decoder.is_done() {
                         self.end();
                     }
                     return Poll::Ready(Ok(Some(Frame::data(data))));
                 }
-                Decoded::End(trailers) => {
+                ChunkStep::End(trailers) => {
                     self.end();
                     return Poll::Ready(Ok(trailers.map(Frame::trailers)));
                 }
-                Decoded::More => {}
+                ChunkStep::More => {}
             }
             if ready!(exchange.connection.poll_fill(cx))? == 0 {
                 if !self.decoder.may_end_here() {

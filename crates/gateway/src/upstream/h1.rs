@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
-use sealway_runtime::http::h1::{Decoded, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
+use sealway_runtime::http::h1::{ChunkStep, Decoder, Fault, Framing, HeadLimits, ResponseHead, parse_response};
 use sealway_runtime::http::{Body, BodyRefusal, Interim, full};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::time::{Instant, sleep};
@@ -298,7 +298,7 @@ impl Exchange {
         let here = self.connection.read.len() as u64;
         if self.sent == Sent::Whole && decoder.left().is_some_and(|left| left <= here) {
             // The whole body of a short answer came with its head.
-            if let Ok(Decoded::Data(data)) = decoder.decode(&mut self.connection.read) {
+            if let Ok(ChunkStep::Data(data)) = decoder.decode(&mut self.connection.read) {
                 self.end(head.keep_alive);
                 return full(data);
             }

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use sealway_runtime::http::h1::Fault;
-use sealway_runtime::http::share::Shared;
+use sealway_runtime::http::share::SharedBudget;
 use sealway_runtime::http::{Body, BodyRefusal, Peer};
 use sealway_runtime::tls::Client;
 use sealway_sessions::answer::{Form, Refusal, rejected};
@@ -204,7 +204,7 @@ pub struct Upstream {
     limits: UpstreamLimits,
     tls: Option<Arc<Client>>,
     /// Requests whose bodies still arrive.
-    uploads: Arc<Shared>,
+    uploads: Arc<SharedBudget>,
     /// Tasks that end with the upstream.
     tasks: Vec<AbortHandle>,
 }
@@ -234,7 +234,7 @@ impl Upstream {
                 Kind::Servers(group)
             }
         };
-        Upstream { kind, name, limits, tls, uploads: Shared::new(limits.uploads_max), tasks }
+        Upstream { kind, name, limits, tls, uploads: SharedBudget::new(limits.uploads_max), tasks }
     }
 
     /// Returns the name in the configuration.
@@ -253,7 +253,7 @@ impl Upstream {
     }
 
     /// Returns the shares of requests whose bodies still arrive while they hold a connection.
-    pub(crate) fn uploads(&self) -> &Arc<Shared> {
+    pub(crate) fn uploads(&self) -> &Arc<SharedBudget> {
         &self.uploads
     }
 

@@ -22,7 +22,7 @@ use sealway_runtime::shutdown::Shutdown;
 use sealway_sessions::identity::Identity;
 use sealway_sessions::store::{Memory, MemoryLimits};
 use sealway_sessions::{Authority, Policy};
-use sealway_testkit::native_client::{Agreed, Link, key_set};
+use sealway_testkit::native_client::{Link, NativeSession, key_set};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -106,8 +106,8 @@ impl Ground {
         key_set(self.address).unwrap()
     }
 
-    pub(crate) fn agree(&self) -> Agreed {
-        Agreed::open(&mut self.link(), &self.trusted(), Suite::P256).unwrap()
+    pub(crate) fn agree(&self) -> NativeSession {
+        NativeSession::open(&mut self.link(), &self.trusted(), Suite::P256).unwrap()
     }
 
     /// Revokes a session, as an operator does.

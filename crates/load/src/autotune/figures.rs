@@ -2,6 +2,7 @@
 
 use crate::engine::Limit;
 use crate::progress::Estimate;
+use crate::report::student;
 
 /// Figures of one run at a load point.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,19 +26,19 @@ pub(crate) struct RunFigures {
     /// Reason why the generator was the bottleneck, if it was.
     pub(crate) generator: Option<String>,
     /// Most frequent failure, in words.
-    pub(crate) fault: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 /// Load point with the figures of all its runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Measured {
+pub(crate) struct LoadPoint {
     /// Load: workers, or requests a second.
     pub(crate) load: f64,
     /// Figures of the runs, at least one.
     pub(crate) runs: Vec<RunFigures>,
 }
 
-impl Measured {
+impl LoadPoint {
     /// Returns the mean of a figure over all runs.
     pub(crate) fn mean(&self, figure: impl Fn(&RunFigures) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len().max(1) as f64
@@ -70,7 +71,7 @@ impl Measured {
     /// interval.
     pub(crate) fn rate_error(&self) -> f64 {
         let runs = self.runs.len();
-        if runs < 2 { 0.0 } else { student_two_sided(runs as f64 - 1.0) * self.variance_of_mean().sqrt() }
+        if runs < 2 { 0.0 } else { student(0.05, runs as f64 - 1.0) * self.variance_of_mean().sqrt() }
     }
 
     /// Returns the mean rate with its confidence interval.
@@ -94,14 +95,14 @@ impl Measured {
             return Limit::Generator(reason.to_owned());
         }
         if self.runs.iter().all(|run| run.succeeded == 0) {
-            return Limit::Unmeasured(self.fault().unwrap_or("no request succeeded").to_owned());
+            return Limit::Unmeasured(self.failure().unwrap_or("no request succeeded").to_owned());
         }
         Limit::Target
     }
 
     /// Returns the most frequent failure of the first run that had one.
-    pub(crate) fn fault(&self) -> Option<&str> {
-        self.runs.iter().find_map(|run| run.fault.as_deref())
+    pub(crate) fn failure(&self) -> Option<&str> {
+        self.runs.iter().find_map(|run| run.failure.as_deref())
     }
 
     fn in_most<'a>(&'a self, what: impl Fn(&'a RunFigures) -> Option<&'a str>) -> Option<&'a str> {
@@ -117,7 +118,7 @@ impl Measured {
 
     /// Returns whether this point's rate is above another's by so large a share that throughput still grows: shown with 95 %
     /// confidence (Welch, one-sided), or too large to be noise.
-    pub(super) fn outgrows(&self, other: &Measured) -> bool {
+    pub(super) fn outgrows(&self, other: &LoadPoint) -> bool {
         /// Smallest share that counts as growth: less is not worth a doubled load.
         const GAIN_MIN: f64 = 0.05;
         /// Share above which growth needs no proof.
@@ -138,36 +139,13 @@ impl Measured {
     }
 
     /// Returns whether the difference is more than noise, with 95 % confidence (Welch, one-sided).
-    fn is_shown_above(&self, other: &Measured) -> bool {
+    fn is_shown_above(&self, other: &LoadPoint) -> bool {
         let (mine, others) = (self.variance_of_mean(), other.variance_of_mean());
         let error = mine + others;
         let freedom = |variance: f64, runs: usize| variance.powi(2) / (runs as f64 - 1.0).max(1.0);
         let below = freedom(mine, self.runs.len()) + freedom(others, other.runs.len());
         let degrees = if below > 0.0 { error.powi(2) / below } else { 1e9 };
-        self.level() - other.level() > student_one_sided(degrees) * error.sqrt()
-    }
-}
-
-/// 97.5 % quantiles of Student's distribution for 1 to 10 degrees of freedom.
-const TWO_SIDED: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-/// 95 % quantiles of Student's distribution for 1 to 10 degrees of freedom.
-const ONE_SIDED: [f64; 10] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];
-
-fn student_two_sided(degrees: f64) -> f64 {
-    student(&TWO_SIDED, 2.086, 1.960, degrees)
-}
-
-fn student_one_sided(degrees: f64) -> f64 {
-    student(&ONE_SIDED, 1.725, 1.645, degrees)
-}
-
-/// Returns the quantile for the next lower number of degrees that is known, which is on the safe side; from 200 degrees on, that
-/// of the normal distribution.
-fn student(table: &[f64; 10], at_twenty: f64, at_many: f64, degrees: f64) -> f64 {
-    match degrees {
-        degrees if degrees >= 200.0 => at_many,
-        degrees if degrees >= 20.0 => at_twenty,
-        degrees => table[(degrees.max(1.0) as usize - 1).min(9)],
+        self.level() - other.level() > student(0.1, degrees) * error.sqrt()
     }
 }
 
@@ -175,9 +153,9 @@ fn student(table: &[f64; 10], at_twenty: f64, at_many: f64, degrees: f64) -> f64
 mod tests {
     use super::*;
 
-    fn point(rates: &[f64]) -> Measured {
+    fn point(rates: &[f64]) -> LoadPoint {
         let run = |rate: &f64| RunFigures { rate: *rate, succeeded: 1, ..RunFigures::default() };
-        Measured { load: 1.0, runs: rates.iter().map(run).collect() }
+        LoadPoint { load: 1.0, runs: rates.iter().map(run).collect() }
     }
 
     #[test]

@@ -12,12 +12,12 @@ mod tune;
 
 use std::fmt;
 
-pub(crate) use self::figures::Measured;
+pub(crate) use self::figures::LoadPoint;
 pub(crate) use self::search::Search;
 pub(crate) use self::tune::{Tuning, tune};
 use crate::engine::Limit;
 use crate::named::named;
-use crate::progress::{CellSummary, Offered};
+use crate::progress::{CellSummary, OfferedLoad};
 
 named! {
     /// Unit of the load that a search varies.
@@ -31,10 +31,10 @@ named! {
 
 impl Model {
     /// Returns a load of this model.
-    pub(crate) fn offered(self, load: f64) -> Offered {
+    pub(crate) fn offered(self, load: f64) -> OfferedLoad {
         match self {
-            Model::Closed => Offered::Concurrency(load as u64),
-            Model::Open => Offered::Rate(load),
+            Model::Closed => OfferedLoad::Concurrency(load as u64),
+            Model::Open => OfferedLoad::Rate(load),
         }
     }
 }
@@ -89,18 +89,18 @@ pub(crate) enum Step {
     /// Measure the target at this load.
     Measure(f64),
     /// The search is over, with this result.
-    Done(Box<Found>),
+    Done(Box<SearchResult>),
 }
 
 /// Result of a search for the knee.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct SearchResult {
     /// Load point at the knee; `None` if no load was good.
-    pub(crate) knee: Option<Measured>,
+    pub(crate) knee: Option<LoadPoint>,
     /// Reason why more load is no better.
     pub(crate) why: Why,
     /// All load points, in ascending order of load.
-    pub(crate) points: Vec<Measured>,
+    pub(crate) points: Vec<LoadPoint>,
 }
 
 /// Reason why more load is no better.
@@ -126,7 +126,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::Plateau => write!(f, "the target is saturated: more load buys no more throughput, only time"),
-            Why::Errors(fault) => write!(f, "with more load requests fail: {fault}"),
+            Why::Errors(failure) => write!(f, "with more load requests fail: {failure}"),
             Why::Rule(rule) => write!(f, "with more load a rule is missed: {rule}"),
             Why::Generator(reason) => {
                 write!(f, "client-limited: the generator was the limit, the target can do at least this: {reason}")
@@ -138,7 +138,7 @@ impl fmt::Display for Why {
     }
 }
 
-impl Found {
+impl SearchResult {
     /// Summarizes the result as a cell of a matrix.
     pub(crate) fn summary(&self, name: &str, model: Model) -> CellSummary {
         let limit = match &self.why {
@@ -146,14 +146,11 @@ impl Found {
             Why::Ceiling | Why::Unfinished => Limit::Offered,
             _ => Limit::Target,
         };
-        let missing = match &self.why {
-            Why::Failed(reason) => Some(format!("failed: {reason}")),
-            _ => None,
-        };
-        let mut summary = CellSummary::missing(name, "");
-        summary.missing = missing;
+        let mut summary = CellSummary { name: name.to_owned(), ..CellSummary::default() };
         summary.runs = self.points.iter().map(|point| point.runs.len() as u32).sum();
-        summary.limit = Some(limit);
+        if let Why::Failed(reason) = &self.why {
+            summary.missing = Some(format!("failed: {reason}"));
+        }
         if let Some(knee) = &self.knee {
             summary.knee = Some(model.offered(knee.load));
             summary.rate = knee.estimate();
@@ -161,8 +158,7 @@ impl Found {
             summary.mean_ns = knee.mean(|run| run.mean_ns);
             summary.p95_ns = knee.mean(|run| run.p95_ns as f64) as u64;
             summary.p99_ns = knee.mean(|run| run.p99_ns as f64) as u64;
-        } else {
-            summary.limit = None;
+            summary.limit = Some(limit);
         }
         summary
     }

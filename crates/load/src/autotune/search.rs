@@ -1,13 +1,13 @@
 //! Chooses the next load to try, and the knee, from the measured points alone: without a clock and without randomness.
 
-use super::figures::Measured;
-use super::{Found, Model, Settings, Step, Why};
+use super::figures::LoadPoint;
+use super::{Model, SearchResult, Settings, Step, Why};
 
 /// Share of an offered rate that must be answered for the rate to be sustained.
 const MET_SHARE: f64 = 0.97;
 
 /// Returns whether throughput grew in proportion to the load, within 5 %.
-fn is_linear(upper: &Measured, lower: &Measured) -> bool {
+fn is_linear(upper: &LoadPoint, lower: &LoadPoint) -> bool {
     upper.level() / lower.level() >= 0.95 * (upper.load / lower.load)
 }
 
@@ -19,7 +19,7 @@ fn is_linear(upper: &Measured, lower: &Measured) -> bool {
 pub(crate) struct Search {
     settings: Settings,
     /// Load points measured so far, in ascending order of load.
-    pub(super) points: Vec<Measured>,
+    pub(super) points: Vec<LoadPoint>,
 }
 
 impl Search {
@@ -29,7 +29,7 @@ impl Search {
     }
 
     /// Adds a measured load point, if there is one, and returns the next step.
-    pub(crate) fn next(&mut self, measured: Option<Measured>) -> Step {
+    pub(crate) fn next(&mut self, measured: Option<LoadPoint>) -> Step {
         if let Some(point) = measured.filter(|point| !point.runs.is_empty()) {
             let at = self.points.partition_point(|other| other.load < point.load);
             self.points.insert(at, point);
@@ -55,34 +55,34 @@ impl Search {
     }
 
     /// Returns whether a point is good: few errors and no missed rule, and in the open model a sustained rate.
-    fn is_good(&self, point: &Measured) -> bool {
+    fn is_good(&self, point: &LoadPoint) -> bool {
         let met = self.settings.model == Model::Closed || point.level() >= MET_SHARE * point.load;
         met && self.is_healthy(point)
     }
 
-    fn is_healthy(&self, point: &Measured) -> bool {
+    fn is_healthy(&self, point: &LoadPoint) -> bool {
         let is_alive = point.level() > 0.0 && point.failed_share() <= self.settings.errors_max;
         is_alive && point.missed().is_none()
     }
 
-    fn good(&self) -> impl DoubleEndedIterator<Item = &Measured> {
+    fn good(&self) -> impl DoubleEndedIterator<Item = &LoadPoint> {
         self.points.iter().filter(|point| self.is_good(point))
     }
 
     /// Returns the good point with the highest throughput.
-    fn best(&self) -> Option<&Measured> {
+    fn best(&self) -> Option<&LoadPoint> {
         self.good().max_by(|one, other| one.level().total_cmp(&other.level()))
     }
 
     /// Returns whether a point yields nearly the throughput of the best one.
-    fn is_as_good(&self, point: &Measured, best: &Measured) -> bool {
+    fn is_as_good(&self, point: &LoadPoint, best: &LoadPoint) -> bool {
         point.level() >= self.nearly() * best.level()
     }
 
     /// Returns the share of the best throughput that counts as equally good. Among the points of a plateau, noise decides which
     /// is the best; a share closer to 1 than the noise would reject points that are equally good.
     fn nearly(&self) -> f64 {
-        let spreads = self.points.iter().map(Measured::spread);
+        let spreads = self.points.iter().map(LoadPoint::spread);
         let (sum, degrees) =
             spreads.fold((0.0, 0.0), |(sum, all), (share, degrees)| (sum + share * degrees, all + degrees));
         let noise = if degrees > 0.0 { (sum / degrees).sqrt() } else { 0.0 };
@@ -90,7 +90,7 @@ impl Search {
     }
 
     /// Returns the lowest point above this load that is not good.
-    fn bad_above(&self, load: f64) -> Option<&Measured> {
+    fn bad_above(&self, load: f64) -> Option<&LoadPoint> {
         self.points.iter().find(|point| point.load > load && !self.is_good(point))
     }
 
@@ -113,8 +113,6 @@ impl Search {
         if self.settings.model == Model::Closed && one.is_some_and(|one| !top.outgrows(one)) {
             return None;
         }
-        let is_linear =
-            |upper: &Measured, lower: &Measured| upper.level() / lower.level() >= 0.95 * (upper.load / lower.load);
         // Where throughput is proportional to the load, the knee is far: grow by the factor squared. Loads in between can follow
         // later.
         let far = self.settings.points_between > 0
@@ -127,7 +125,8 @@ impl Search {
     /// to the best one: a better load may lie in between.
     fn edge(&self) -> Option<f64> {
         let best = self.best()?;
-        let fell = |point: &&Measured| point.load > best.load && !(self.is_good(point) && self.is_as_good(point, best));
+        let fell =
+            |point: &&LoadPoint| point.load > best.load && !(self.is_good(point) && self.is_as_good(point, best));
         let bad = self.points.iter().find(fell)?;
         if self.settings.model == Model::Open {
             return self.between_rates(best, bad);
@@ -147,7 +146,7 @@ impl Search {
     }
 
     /// Returns a rate between the highest sustained one and a higher one, in the open model.
-    fn between_rates(&self, best: &Measured, bad: &Measured) -> Option<f64> {
+    fn between_rates(&self, best: &LoadPoint, bad: &LoadPoint) -> Option<f64> {
         if bad.load / best.load <= 1.0 + self.settings.precision {
             return None;
         }
@@ -167,7 +166,7 @@ impl Search {
     fn plateau(&self) -> Option<f64> {
         let kept = self.points.iter().filter(|point| point.failed_share() <= self.settings.errors_max);
         let over = kept.filter(|point| point.level() < MET_SHARE * point.load && point.level() > 0.0);
-        over.map(Measured::level).max_by(f64::total_cmp)
+        over.map(LoadPoint::level).max_by(f64::total_cmp)
     }
 
     /// Returns a rate that the target should just sustain, estimated from higher rates; in the open model alone.
@@ -222,15 +221,15 @@ impl Search {
 
     fn done(&self) -> Step {
         let knee = self.at_knee();
-        Step::Done(Box::new(Found { why: self.why(knee), knee: knee.cloned(), points: self.points.clone() }))
+        Step::Done(Box::new(SearchResult { why: self.why(knee), knee: knee.cloned(), points: self.points.clone() }))
     }
 
     /// Returns the result of a search that was stopped.
-    pub(crate) fn stopped(&self) -> Found {
-        Found { why: Why::Unfinished, knee: self.at_knee().cloned(), points: self.points.clone() }
+    pub(crate) fn stopped(&self) -> SearchResult {
+        SearchResult { why: Why::Unfinished, knee: self.at_knee().cloned(), points: self.points.clone() }
     }
 
-    fn at_knee(&self) -> Option<&Measured> {
+    fn at_knee(&self) -> Option<&LoadPoint> {
         let best = self.best()?;
         match self.settings.model {
             Model::Open => Some(best),
@@ -239,15 +238,15 @@ impl Search {
         }
     }
 
-    fn why(&self, knee: Option<&Measured>) -> Why {
+    fn why(&self, knee: Option<&LoadPoint>) -> Why {
         let Some(knee) = knee else {
             let first = self.points.first();
-            let reason = first.and_then(|point| point.missed().or(point.fault())).unwrap_or("nothing was answered");
+            let reason = first.and_then(|point| point.missed().or(point.failure())).unwrap_or("nothing was answered");
             return Why::Failed(reason.to_owned());
         };
         // A good load within the precision of the knee says nothing.
         let near = knee.load * (1.0 + self.settings.precision);
-        let is_above = |point: &&Measured| point.load > if self.is_good(point) { near } else { knee.load };
+        let is_above = |point: &&LoadPoint| point.load > if self.is_good(point) { near } else { knee.load };
         let above: Vec<_> = self.points.iter().filter(is_above).collect();
         // A load that the generator could not offer says nothing about the target.
         let judged: Vec<_> = if above.is_empty() { vec![knee] } else { above.clone() };
@@ -267,7 +266,7 @@ impl Search {
         }
         let bad = self.bad_above(knee.load).unwrap_or(next);
         if bad.failed_share() > self.settings.errors_max || bad.level() <= 0.0 {
-            return Why::Errors(bad.fault().unwrap_or("requests failed").to_owned());
+            return Why::Errors(bad.failure().unwrap_or("requests failed").to_owned());
         }
         match bad.missed() {
             // A rate beyond the plateau misses every latency rule: then the plateau is the reason.

@@ -26,7 +26,7 @@ fn saturating(capacity: f64, takes: f64, model: Model) -> impl FnMut(f64, f64) -
     }
 }
 
-fn search(settings: &Settings, seed: u64, noise: f64, mut server: impl FnMut(f64, f64) -> RunFigures) -> Found {
+fn search(settings: &Settings, seed: u64, noise: f64, mut server: impl FnMut(f64, f64) -> RunFigures) -> SearchResult {
     let (mut search, mut dice) = (Search::new(settings.clone()), Noise(seed));
     let mut step = search.next(None);
     for _ in 0..=settings.points_max {
@@ -40,7 +40,7 @@ fn search(settings: &Settings, seed: u64, noise: f64, mut server: impl FnMut(f64
         assert!(load > 0.0 && load <= settings.max, "{load}");
         assert!(!search.points.iter().any(|point| point.load == load), "{load} is measured twice");
         let runs = (0..settings.repeats).map(|_| server(load, noise * dice.next())).collect();
-        step = search.next(Some(Measured { load, runs }));
+        step = search.next(Some(LoadPoint { load, runs }));
     }
     panic!("it goes on after its last point");
 }
@@ -138,12 +138,12 @@ fn errors_beyond_a_load_bound_it() {
     let mut server = saturating(100_000.0, 0.01, Model::Closed);
     let found = search(&Settings::new(Model::Closed), 3, 0.01, |load, noise| RunFigures {
         failed_share: if load > 70.0 { 0.2 } else { 0.001 },
-        fault: (load > 70.0).then(|| "timeout: no answer within 30 s".to_owned()),
+        failure: (load > 70.0).then(|| "timeout: no answer within 30 s".to_owned()),
         ..server(load, noise)
     });
     let at = found.knee.as_ref().expect("there is a knee").load;
     assert!((64.0..=70.0).contains(&at), "{at}");
-    assert!(matches!(&found.why, Why::Errors(fault) if fault.contains("timeout")), "{:?}", found.why);
+    assert!(matches!(&found.why, Why::Errors(failure) if failure.contains("timeout")), "{:?}", found.why);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_server_that_never_saturates_is_said_to_end_at_the_highest_load() {
 fn a_server_that_answers_nothing_is_given_up_after_one_load_point() {
     let found = search(&Settings::new(Model::Closed), 1, 0.0, |_, _| RunFigures {
         failed_share: 1.0,
-        fault: Some("refused: nothing listens".into()),
+        failure: Some("refused: nothing listens".into()),
         ..RunFigures::default()
     });
     assert_eq!((found.points.len(), found.knee.is_none()), (1, true));
@@ -199,7 +199,7 @@ fn a_server_whose_every_load_fails_is_said_to_fail() {
         rate: 10.0,
         succeeded: 10,
         failed_share: 0.5,
-        fault: Some("status: 500".into()),
+        failure: Some("status: 500".into()),
         ..RunFigures::default()
     });
     assert_eq!(found.why, Why::Failed("status: 500".into()));

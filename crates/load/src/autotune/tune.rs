@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::figures::{Measured, RunFigures};
-use super::{Found, Model, Search, Settings, Step};
-use crate::engine::{Ended, Limit, Outcome, StartError};
+use super::figures::{LoadPoint, RunFigures};
+use super::{Model, Search, SearchResult, Settings, Step};
+use crate::engine::{EndReason, Limit, Outcome, StartError};
 use crate::figures;
 use crate::plan::{Arrival, Plan, Spacing, Steps, Stop};
 use crate::progress::Event;
@@ -37,7 +37,7 @@ pub(crate) struct Tuning {
 ///
 /// # Errors
 /// If a run cannot start.
-pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, StartError> {
+pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<SearchResult, StartError> {
     let mut search = Search::new(tuning.settings.clone());
     let mut step = search.next(None);
     loop {
@@ -54,12 +54,12 @@ pub(crate) async fn tune(driver: &mut Driver, tuning: &Tuning) -> Result<Found, 
     }
 }
 
-async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -> Result<Measured, StartError> {
+async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -> Result<LoadPoint, StartError> {
     let repeats = tuning.settings.repeats;
     let mut runs: Vec<RunFigures> = Vec::new();
     for repeat in 1..=repeats {
         let offered = tuning.settings.model.offered(load);
-        driver.tell(Event::Point { offered, repeat, repeats, left_max }).await;
+        driver.publish(Event::Point { offered, repeat, repeats, left_max }).await;
         let plan = tuning.plan_of(load, repeat);
         let (outcome, before) = driver.run(plan, tuning.warm_up).await?;
         runs.push(figures_of(&outcome, before.as_ref(), &tuning.thresholds));
@@ -69,7 +69,7 @@ async fn point(driver: &mut Driver, tuning: &Tuning, load: f64, left_max: u32) -
         }
         tokio::time::sleep(REST).await;
     }
-    Ok(Measured { load, runs })
+    Ok(LoadPoint { load, runs })
 }
 
 impl Tuning {
@@ -105,15 +105,15 @@ fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshol
         Limit::Generator(reason) => Some(reason.clone()),
         _ => None,
     };
-    let fault = outcome.totals.sum.faults().first().map(|fault| {
-        if fault.example.is_empty() {
-            fault.class.name().to_owned()
+    let failure = outcome.totals.sum.faults().first().map(|failure| {
+        if failure.example.is_empty() {
+            failure.class.name().to_owned()
         } else {
-            format!("{}: {}", fault.class.name(), fault.example)
+            format!("{}: {}", failure.class.name(), failure.example)
         }
     });
     let ended = match &outcome.ended {
-        Ended::Failed(reason) => Some(reason.clone()),
+        EndReason::Failed(reason) => Some(reason.clone()),
         _ => None,
     };
     RunFigures {
@@ -124,14 +124,14 @@ fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshol
         p50_ns: response.p50_ns,
         p95_ns: response.p95_ns,
         p99_ns: response.p99_ns,
-        missed: missed.map(|check| told(&check)),
+        missed: missed.map(|check| describe_miss(&check)),
         generator,
-        fault: ended.or(fault),
+        failure: ended.or(failure),
     }
 }
 
 /// Describes a missed rule, with the measured value.
-pub(crate) fn told(check: &Check) -> String {
+pub(crate) fn describe_miss(check: &Check) -> String {
     let measured = match (check.measured, check.unit) {
         (None, _) => "nothing to measure".to_owned(),
         (Some(value), Unit::Nanoseconds) => figures::time(value as u64),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Cost, Counted, Failing, Failures, Origin, RelayLimits, Settings, Size, Timed, named, percentile};
+use super::{
+    ChannelCounts, Cost, FailureStage, Failures, Origin, RelayLimits, Settings, Size, TimedStage, named, percentile,
+};
 use crate::engine::Outcome;
 use crate::plan::{ChannelMode, ChannelRole, Plan};
 use crate::record::Phase;
@@ -46,13 +48,13 @@ pub(crate) struct SweepReport {
     /// Reports of the sizes that ran, in their order.
     pub(crate) points: Vec<ChannelReport>,
     /// Sizes that failed or did not fit, in their order.
-    pub(crate) stopped: Vec<Stopped>,
+    pub(crate) stopped: Vec<StoppedSize>,
     env: Machine,
 }
 
 /// Size that failed, or that did not fit into the machine.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Stopped {
+pub(crate) struct StoppedSize {
     /// Description of the size, in words.
     pub(crate) size: String,
     /// True if the size was rejected before it started.
@@ -164,7 +166,7 @@ pub(crate) struct Facts<'a> {
     /// Outcome of the engine's run.
     pub(crate) outcome: &'a Outcome,
     /// Counts and times of the channels.
-    pub(crate) counted: &'a Counted,
+    pub(crate) counted: &'a ChannelCounts,
     /// Cost of this process, the generator.
     pub(crate) generator: Cost,
     /// Cost of the relay's process, if it was watched.
@@ -176,13 +178,13 @@ pub(crate) struct Facts<'a> {
 impl ChannelReport {
     /// Creates the document of these facts.
     pub(crate) fn new(facts: &Facts<'_>) -> Self {
-        let failed = |at: &Failing| (at.name(), facts.counted.at(*at).clone());
+        let failed = |at: &FailureStage| (at.name(), facts.counted.at(*at).clone());
         ChannelReport {
             kind: "channel",
             version: VERSION,
             config: config(facts),
             summary: summary(facts),
-            failures: Failing::ALL.iter().map(failed).collect(),
+            failures: FailureStage::ALL.iter().map(failed).collect(),
             latency: latency(facts),
             resources: resources(facts),
             env: Machine::here(),
@@ -212,7 +214,7 @@ impl ChannelReport {
 
 impl SweepReport {
     /// Creates the document of a sweep.
-    pub(crate) fn new(points: Vec<ChannelReport>, stopped: Vec<Stopped>) -> Self {
+    pub(crate) fn new(points: Vec<ChannelReport>, stopped: Vec<StoppedSize>) -> Self {
         SweepReport { kind: "channel_sweep", version: VERSION, points, stopped, env: Machine::here() }
     }
 }
@@ -258,9 +260,9 @@ fn relay_url(plan: &Plan) -> String {
 fn summary(facts: &Facts<'_>) -> Summary {
     let (counted, outcome) = (facts.counted, facts.outcome);
     let counts = &outcome.totals.sum.counts;
-    let lost = counted.at(Failing::Steady).count;
+    let lost = counted.at(FailureStage::Steady).count;
     let stays = facts.settings.mode != ChannelMode::Attach;
-    let (ended, why) = outcome.ended.told();
+    let (ended, why) = outcome.ended.name_and_reason();
     // If all channels succeeded, no limit was reached; a slow generator is in the warnings.
     let is_good = counted.failed() == 0 && counted.succeeded == facts.size.channels;
     let limits = if is_good { Vec::new() } else { named(counted, &outcome.limit) };
@@ -298,7 +300,7 @@ fn summary(facts: &Facts<'_>) -> Summary {
 }
 
 fn latency(facts: &Facts<'_>) -> Latency {
-    let stage = |timed: &Timed| (timed.name(), exact(&facts.counted.times[*timed as usize]));
+    let stage = |timed: &TimedStage| (timed.name(), exact(&facts.counted.times[*timed as usize]));
     let of_histogram = |phase| {
         let times = facts.outcome.totals.sum.times(phase).quantiles();
         let ms = |ns: u64| (times.count > 0).then_some(ns as f64 / 1e6);
@@ -317,7 +319,7 @@ fn latency(facts: &Facts<'_>) -> Latency {
         unit: "ms",
         of: "channels that came about",
         percentiles: RULE,
-        stages: Timed::ALL.iter().map(stage).collect(),
+        stages: TimedStage::ALL.iter().map(stage).collect(),
         response: of_histogram(Phase::Response),
         service: of_histogram(Phase::Service),
     }

@@ -3,20 +3,20 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use sealway_client::channel::Grant;
 use sealway_client::channel::mint::{Issuer, encode_pair, pair, parse_pair};
 use sealway_runtime::config::read_bounded;
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
 
-use super::{Broke, Failing};
+use super::{ChannelFailure, FailureStage};
 
 /// Upper bound of a file of grants, in bytes.
 const FILE_LEN_MAX: u64 = 512 * 1024 * 1024;
@@ -82,21 +82,22 @@ impl Grants {
 
     /// Returns the number of pairs that are left in a file; `None` for a source without a bound.
     pub(crate) fn len(&self) -> Option<usize> {
-        matches!(self.source, Source::File).then(|| self.lock().len())
+        matches!(self.source, Source::File).then(|| self.ready.lock().len())
     }
 
     /// Returns the relay's URL and the suite of the next channel, without taking its grants.
     ///
     /// # Errors
     /// As [`Grants::next`].
-    pub(crate) async fn peek(&self) -> Result<(String, u16), Broke> {
-        if self.lock().is_empty() {
+    pub(crate) async fn peek(&self) -> Result<(String, u16), ChannelFailure> {
+        if self.ready.lock().is_empty() {
             let pair = self.next().await?;
-            self.lock().push_front(pair);
+            self.ready.lock().push_front(pair);
         }
-        let ready = self.lock();
-        let pair =
-            ready.front().ok_or_else(|| Broke::new(Failing::ChannelInit, "grants_spent", "there are no grants"))?;
+        let ready = self.ready.lock();
+        let pair = ready
+            .front()
+            .ok_or_else(|| ChannelFailure::new(FailureStage::ChannelInit, "grants_spent", "there are no grants"))?;
         Ok((pair.0.tunnel_url.clone(), pair.0.default_suite))
     }
 
@@ -104,16 +105,20 @@ impl Grants {
     ///
     /// # Errors
     /// A failure at the stage `channel_init` or `psk_decode`.
-    pub(crate) async fn next(&self) -> Result<Pair, Broke> {
-        if let Some(pair) = self.lock().pop_front() {
+    pub(crate) async fn next(&self) -> Result<Pair, ChannelFailure> {
+        if let Some(pair) = self.ready.lock().pop_front() {
             return Ok(pair);
         }
         match &self.source {
             Source::Issuer(issuer) => pair(issuer).map_err(|err| of_grant(&err)),
-            Source::File => Err(Broke::new(Failing::ChannelInit, "grants_spent", "the file has no more grants")),
+            Source::File => {
+                Err(ChannelFailure::new(FailureStage::ChannelInit, "grants_spent", "the file has no more grants"))
+            }
             Source::Control { uri, token, timeout } => {
                 let asked = tokio::time::timeout(*timeout, ask(uri, token.as_deref())).await;
-                let late = || Broke::new(Failing::ChannelInit, "timeout", format!("no grants within {timeout:?}"));
+                let late = || {
+                    ChannelFailure::new(FailureStage::ChannelInit, "timeout", format!("no grants within {timeout:?}"))
+                };
                 asked.unwrap_or_else(|_| Err(late()))
             }
         }
@@ -126,31 +131,27 @@ impl Grants {
     pub(crate) async fn write(&self, file: &Path, count: u64) -> Result<(), String> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
-        let fault = |err: io::Error| format!("{}: {err}", file.display());
-        let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(fault)?;
+        let failure = |err: io::Error| format!("{}: {err}", file.display());
+        let opened =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).map_err(failure)?;
         let mut out = io::BufWriter::new(opened);
         for _ in 0..count {
-            let (client, server) = self.next().await.map_err(|broke| broke.words)?;
+            let (client, server) = self.next().await.map_err(|failure| failure.words)?;
             out.write_all(encode_pair(&client, &server).as_bytes())
                 .and_then(|()| out.write_all(b"\n"))
-                .map_err(fault)?;
+                .map_err(failure)?;
         }
-        out.flush().map_err(fault)
-    }
-
-    /// Takes the lock, also after a panic: no thread leaves the queue half changed.
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Pair>> {
-        self.ready.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        out.flush().map_err(failure)
     }
 }
 
-fn of_grant(err: &sealway_client::channel::Error) -> Broke {
-    let at = if err.code == "psk_invalid" { Failing::PskDecode } else { Failing::ChannelInit };
-    Broke::new(at, err.code.clone(), err.text.to_string())
+fn of_grant(err: &sealway_client::channel::Error) -> ChannelFailure {
+    let at = if err.code == "psk_invalid" { FailureStage::PskDecode } else { FailureStage::ChannelInit };
+    ChannelFailure::of(at, err)
 }
 
-async fn ask(uri: &Uri, token: Option<&str>) -> Result<Pair, Broke> {
-    let broken = |code: &str, words: String| Broke::new(Failing::ChannelInit, code, words);
+async fn ask(uri: &Uri, token: Option<&str>) -> Result<Pair, ChannelFailure> {
+    let broken = |code: &str, words: String| ChannelFailure::new(FailureStage::ChannelInit, code, words);
     let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
     let gone =

@@ -1,10 +1,10 @@
 //! Names the limits that channels failed at; the generator's own limits are never taken for the relay's.
 
-use super::{Counted, Failing};
+use super::{ChannelCounts, FailureStage};
 use crate::engine::Limit;
 
 /// Returns one sentence for each limit that was reached, the gravest first; empty if there was none.
-pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
+pub(crate) fn named(counted: &ChannelCounts, limit: &Limit) -> Vec<String> {
     let mut all = Vec::new();
     let mut add = |codes: &[&str], words: &str| {
         let count: u64 = codes.iter().map(|code| counted.of_code(code)).sum();
@@ -26,7 +26,7 @@ pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
     let late = ["timeout", "peer_absent", "rpc_timeout", "connect_timeout", "notification_missing"];
     add(&late, "time: not done within --conn-timeout or --rpc-timeout");
     add(&["idle_timeout"], "the relay: nothing moved for longer than its --idle-timeout");
-    let lost = counted.at(Failing::Steady).count;
+    let lost = counted.at(FailureStage::Steady).count;
     if lost > 0 {
         all.push(format!("channels that stood were ended early ({lost} channels)"));
     }
@@ -34,7 +34,7 @@ pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
         all.push(format!("the generator: {why}"));
     }
     if all.is_empty() && counted.failed() > 0 {
-        let stages = Failing::ALL.iter().filter(|at| counted.at(**at).count > 0);
+        let stages = FailureStage::ALL.iter().filter(|at| counted.at(**at).count > 0);
         let names: Vec<_> = stages.map(|at| format!("{} ({} channels)", at.name(), counted.at(*at).count)).collect();
         all.push(format!("unknown; it failed at {}", names.join(", ")));
     }
@@ -44,22 +44,26 @@ pub(crate) fn named(counted: &Counted, limit: &Limit) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channel::{Broke, Tally};
+    use crate::channel::{ChannelFailure, Tally};
 
     #[test]
     fn the_limit_is_named_by_the_codes_of_the_failures() {
-        let told = |at, code: &str, limit: &Limit| {
+        let shown = |at, code: &str, limit: &Limit| {
             let tally = Tally::default();
-            tally.fails(&Broke::new(at, code, "words"));
+            tally.fails(&ChannelFailure::new(at, code, "words"));
             named(&tally.counted(), limit).join("; ")
         };
         let target = Limit::Target;
-        assert!(told(Failing::WsOpen, "out_of_descriptors", &target).starts_with("descriptors: the generator"));
-        assert!(told(Failing::ServerAttach, "too_many_connections", &target).contains("--max-conns) (1 channels)"));
-        assert!(told(Failing::ClientAttach, "attach_failed", &target).contains("--max-channels"));
-        assert!(told(Failing::Handshake, "peer_absent", &target).starts_with("time:"));
-        assert!(told(Failing::Handshake, "handshake_unproven", &target).contains("failed at handshake (1 channels)"));
-        assert!(told(Failing::RpcCall, "x", &Limit::Generator("busy".into())).contains("the generator: busy"));
-        assert!(named(&Counted::default(), &target).is_empty());
+        assert!(shown(FailureStage::WsOpen, "out_of_descriptors", &target).starts_with("descriptors: the generator"));
+        assert!(
+            shown(FailureStage::ServerAttach, "too_many_connections", &target).contains("--max-conns) (1 channels)")
+        );
+        assert!(shown(FailureStage::ClientAttach, "attach_failed", &target).contains("--max-channels"));
+        assert!(shown(FailureStage::Handshake, "peer_absent", &target).starts_with("time:"));
+        assert!(
+            shown(FailureStage::Handshake, "handshake_unproven", &target).contains("failed at handshake (1 channels)")
+        );
+        assert!(shown(FailureStage::RpcCall, "x", &Limit::Generator("busy".into())).contains("the generator: busy"));
+        assert!(named(&ChannelCounts::default(), &target).is_empty());
     }
 }

@@ -17,12 +17,12 @@ mod stage;
 mod tally;
 mod text;
 
-pub(crate) use self::document::{ChannelReport, Facts, Stopped, SweepReport};
+pub(crate) use self::document::{ChannelReport, Facts, StoppedSize, SweepReport};
 pub(crate) use self::fits::{Room, sources};
 pub(crate) use self::grants::Grants;
 pub(crate) use self::limits::named;
 pub(crate) use self::process::{Cost, Watch};
 pub(crate) use self::relay::{Relay, RelayLimits};
 pub(crate) use self::settings::{Origin, Settings, Size, plan};
-pub(crate) use self::stage::{Broke, Failing, Timed};
-pub(crate) use self::tally::{Counted, Failures, Tally, percentile};
+pub(crate) use self::stage::{ChannelFailure, FailureStage, TimedStage};
+pub(crate) use self::tally::{ChannelCounts, Failures, Tally, percentile};

@@ -131,11 +131,11 @@ fn end(child: &mut Child) {
 }
 
 fn launch(folder: &Path, keyset: &str, who: &[&str], limits: &RelayLimits) -> Result<Relay, String> {
-    let fault = |err: io::Error| format!("the relay cannot be started: {err}");
+    let failure = |err: io::Error| format!("the relay cannot be started: {err}");
     let keys = folder.join("issuer-keys.json");
-    fs::write(&keys, keyset).map_err(fault)?;
-    let words = File::create(folder.join("words")).map_err(fault)?;
-    let mut command = Command::new(std::env::current_exe().map_err(fault)?);
+    fs::write(&keys, keyset).map_err(failure)?;
+    let words = File::create(folder.join("words")).map_err(failure)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failure)?);
     command.args(["relay", "serve", "--listen", "127.0.0.1:0", "--issuer-keys-file"]).arg(&keys).args(who);
     command
         .args(["--log-level", "warn"])
@@ -145,7 +145,7 @@ fn launch(folder: &Path, keyset: &str, who: &[&str], limits: &RelayLimits) -> Re
         .stderr(words);
     // A signal from the terminal must reach the generator alone, which ends the relay after the measurement.
     command.process_group(0);
-    let mut child = command.spawn().map_err(fault)?;
+    let mut child = command.spawn().map_err(failure)?;
     match listening(&mut child) {
         Some(url) => Ok(Relay { child, url, folder: folder.to_owned() }),
         None => {
@@ -166,8 +166,8 @@ fn listening(child: &mut Child) -> Option<Uri> {
         lines.for_each(drop);
     });
     let line = first.recv_timeout(START_MAX).ok().flatten()?;
-    let told: serde_json::Value = serde_json::from_str(&line).ok()?;
-    let (listen, path) = (told.get("listen")?.as_str()?, told.get("ws_path")?.as_str()?);
+    let ready: serde_json::Value = serde_json::from_str(&line).ok()?;
+    let (listen, path) = (ready.get("listen")?.as_str()?, ready.get("ws_path")?.as_str()?);
     format!("ws://{listen}{path}").parse().ok()
 }
 

@@ -1,11 +1,11 @@
 //! Stages of a channel that are timed, and stages at which one can fail, with their names in reports.
 
 use crate::named::named;
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 named! {
     /// Stage of a successful channel that is timed.
-    pub(crate) enum Timed {
+    pub(crate) enum TimedStage {
         /// From the start of dialling to the upgraded WebSocket: TCP, TLS and HTTP.
         WsOpen = "ws_open",
         /// Writing the attach message, which is a local operation.
@@ -13,7 +13,7 @@ named! {
         /// From the written attach message to the peer's first message; in the mode `attach`, to the client's first message at
         /// the server.
         PairReady = "pair_ready",
-        /// From the written attach message to the end of the handshake at the client. It includes [`Timed::PairReady`].
+        /// From the written attach message to the end of the handshake at the client. It includes [`TimedStage::PairReady`].
         Handshake = "handshake",
         /// Opening the stream of the calls, its prologue included.
         RpcOpen = "rpc_open",
@@ -24,7 +24,7 @@ named! {
 
 named! {
     /// Stage at which a channel failed.
-    pub(crate) enum Failing {
+    pub(crate) enum FailureStage {
         /// Getting the grants of the channel.
         ChannelInit = "channel_init",
         /// Decoding the channel's secret in a grant.
@@ -56,9 +56,9 @@ named! {
 
 /// Failure of a channel, with its stage.
 #[derive(Clone, Debug)]
-pub(crate) struct Broke {
+pub(crate) struct ChannelFailure {
     /// Stage at which the channel failed.
-    pub(crate) at: Failing,
+    pub(crate) at: FailureStage,
     /// Stable code, such as `token_replay`, `timeout` or `out_of_descriptors`.
     pub(crate) code: String,
     /// Description in a sentence, without a secret.
@@ -67,16 +67,21 @@ pub(crate) struct Broke {
     pub(crate) class: Class,
 }
 
-impl Broke {
+impl ChannelFailure {
     /// Creates a failure; its class follows from the code.
-    pub(crate) fn new(at: Failing, code: impl Into<String>, words: impl Into<String>) -> Self {
+    pub(crate) fn new(at: FailureStage, code: impl Into<String>, words: impl Into<String>) -> Self {
         let code = code.into();
-        Broke { at, class: class(&code), code, words: words.into() }
+        ChannelFailure { at, class: class(&code), code, words: words.into() }
+    }
+
+    /// Creates the failure that an error of the channel stands for.
+    pub(crate) fn of(at: FailureStage, err: &sealway_client::channel::Error) -> Self {
+        ChannelFailure::new(at, err.code.clone(), err.text.to_string())
     }
 
     /// Creates the failure of a connection that could not be opened.
-    pub(crate) fn connecting(at: Failing, fault: Fault) -> Self {
-        Broke { at, code: fault.class.name().to_owned(), words: fault.detail, class: fault.class }
+    pub(crate) fn connecting(at: FailureStage, failure: Failure) -> Self {
+        ChannelFailure { at, code: failure.class.name().to_owned(), words: failure.detail, class: failure.class }
     }
 
     /// Returns whether the failure says only that the connection is gone, so that the other end may know the reason.
@@ -85,8 +90,8 @@ impl Broke {
     }
 
     /// Returns the failure in the form that the engine counts.
-    pub(crate) fn fault(&self) -> Fault {
-        Fault::new(self.class, format!("{} ({}): {}", self.at.name(), self.code, self.words))
+    pub(crate) fn request_failure(&self) -> Failure {
+        Failure::new(self.class, format!("{} ({}): {}", self.at.name(), self.code, self.words))
     }
 }
 
@@ -105,10 +110,10 @@ mod tests {
 
     #[test]
     fn the_lists_are_in_the_order_of_their_indices() {
-        for (index, timed) in Timed::ALL.into_iter().enumerate() {
+        for (index, timed) in TimedStage::ALL.into_iter().enumerate() {
             assert_eq!(timed as usize, index);
         }
-        for (index, failing) in Failing::ALL.into_iter().enumerate() {
+        for (index, failing) in FailureStage::ALL.into_iter().enumerate() {
             assert_eq!(failing as usize, index);
         }
     }

@@ -2,19 +2,19 @@
 //! channel.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use sealway_runtime::clock::{Clock, SystemClock};
 use serde::Serialize;
 
-use super::{Broke, Failing, Timed};
+use super::{ChannelFailure, FailureStage, TimedStage};
 
 /// Upper bound of the codes of one stage that are counted separately: they come from the relay, and may be any text.
 const CODES_MAX: usize = 64;
-const TIMED: usize = Timed::ALL.len();
-const FAILING: usize = Failing::ALL.len();
+const TIMED: usize = TimedStage::ALL.len();
+const FAILING: usize = FailureStage::ALL.len();
 
 /// Counts and times of channels, updated by all threads.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Tally {
 
 #[derive(Debug, Default)]
 struct Inner {
-    counted: Counted,
+    counted: ChannelCounts,
     /// Second of the wall clock, and the number of channels that succeeded in it.
     second: (u64, u64),
     /// Number of threads that have made all their channels.
@@ -47,10 +47,10 @@ pub(crate) struct Failures {
 
 /// Counts and times until a moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counted {
+pub(crate) struct ChannelCounts {
     /// Times by stage, in nanoseconds, of successful channels alone; sorted in the result of [`Tally::counted`].
     pub(crate) times: [Vec<u64>; TIMED],
-    /// Failures by stage, in the order of [`Failing`].
+    /// Failures by stage, in the order of [`FailureStage`].
     pub(crate) failures: [Failures; FAILING],
     /// Number of channels that were begun.
     pub(crate) attempted: u64,
@@ -68,7 +68,7 @@ pub(crate) struct Counted {
 
 /// State of a run, for progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ChannelProgress {
     /// Number of channels that were begun.
     pub(crate) attempted: u64,
     /// Number of channels that succeeded.
@@ -86,12 +86,12 @@ pub(crate) struct Standing {
 impl Tally {
     /// Counts a channel that begins.
     pub(crate) fn begins(&self) {
-        self.lock().counted.attempted += 1;
+        self.inner.lock().counted.attempted += 1;
     }
 
     /// Counts a channel that succeeded, with its times.
-    pub(crate) fn succeeds(&self, times: &[(Timed, Duration)]) {
-        let mut inner = self.lock();
+    pub(crate) fn succeeds(&self, times: &[(TimedStage, Duration)]) {
+        let mut inner = self.inner.lock();
         inner.counted.succeeded += 1;
         for (timed, took) in times {
             let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
@@ -103,19 +103,19 @@ impl Tally {
     }
 
     /// Counts a channel that failed.
-    pub(crate) fn fails(&self, broke: &Broke) {
-        let mut inner = self.lock();
-        let seen = &mut inner.counted.failures[broke.at as usize];
+    pub(crate) fn fails(&self, failure: &ChannelFailure) {
+        let mut inner = self.inner.lock();
+        let seen = &mut inner.counted.failures[failure.at as usize];
         seen.count += 1;
-        let is_known = seen.codes.contains_key(&broke.code) || seen.codes.len() < CODES_MAX;
-        *seen.codes.entry(if is_known { broke.code.clone() } else { "other".into() }).or_default() += 1;
-        seen.first.get_or_insert_with(|| broke.words.clone());
+        let is_known = seen.codes.contains_key(&failure.code) || seen.codes.len() < CODES_MAX;
+        *seen.codes.entry(if is_known { failure.code.clone() } else { "other".into() }).or_default() += 1;
+        seen.first.get_or_insert_with(|| failure.words.clone());
     }
 
     /// Counts a channel that stays open.
     pub(crate) fn stays(&self) {
         let active = self.active.fetch_add(1, Ordering::Relaxed) + 1;
-        let peak = &mut self.lock().counted.active_peak;
+        let peak = &mut self.inner.lock().counted.active_peak;
         *peak = active.max(*peak);
     }
 
@@ -126,12 +126,12 @@ impl Tally {
 
     /// Counts a channel that its peer, at another generator, has left.
     pub(crate) fn is_left(&self) {
-        self.lock().counted.left += 1;
+        self.inner.lock().counted.left += 1;
     }
 
     /// Counts a thread that has made all its channels; after the last of `threads`, the steady time begins.
     pub(crate) fn is_ready(&self, threads: usize) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         inner.ready += 1;
         if inner.ready >= threads {
             inner.steady_since.get_or_insert_with(Instant::now);
@@ -141,18 +141,18 @@ impl Tally {
     /// Returns whether all threads have been ready for this time. If no channel is open, it suffices that they are ready.
     pub(crate) fn was_ready_for(&self, time: Duration) -> bool {
         let is_idle = self.active.load(Ordering::Relaxed) > 0;
-        self.lock().steady_since.is_some_and(|since| !is_idle || since.elapsed() >= time)
+        self.inner.lock().steady_since.is_some_and(|since| !is_idle || since.elapsed() >= time)
     }
 
     /// Ends the steady time: the open channels are about to be closed.
     pub(crate) fn ends(&self) {
-        self.lock().steady_until.get_or_insert_with(Instant::now);
+        self.inner.lock().steady_until.get_or_insert_with(Instant::now);
     }
 
     /// Returns the state of the run.
-    pub(crate) fn standing(&self) -> Standing {
-        let inner = self.lock();
-        Standing {
+    pub(crate) fn standing(&self) -> ChannelProgress {
+        let inner = self.inner.lock();
+        ChannelProgress {
             attempted: inner.counted.attempted,
             succeeded: inner.counted.succeeded,
             failed: inner.counted.failed(),
@@ -163,8 +163,8 @@ impl Tally {
     }
 
     /// Returns the counts and times until now.
-    pub(crate) fn counted(&self) -> Counted {
-        let inner = self.lock();
+    pub(crate) fn counted(&self) -> ChannelCounts {
+        let inner = self.inner.lock();
         let mut counted = inner.counted.clone();
         counted.times.iter_mut().for_each(|times| times.sort_unstable());
         if let (Some(from), Some(to)) = (inner.steady_since, inner.steady_until) {
@@ -172,21 +172,16 @@ impl Tally {
         }
         counted
     }
-
-    /// Takes the lock, also after a panic: no thread leaves the counts half changed.
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
 }
 
-impl Counted {
+impl ChannelCounts {
     /// Returns the number of failures, those of channels that were lost later included.
     pub(crate) fn failed(&self) -> u64 {
         self.failures.iter().map(|seen| seen.count).sum()
     }
 
     /// Returns the failures at a stage.
-    pub(crate) fn at(&self, failing: Failing) -> &Failures {
+    pub(crate) fn at(&self, failing: FailureStage) -> &Failures {
         &self.failures[failing as usize]
     }
 
@@ -209,8 +204,8 @@ mod tests {
     #[test]
     fn a_percentile_is_a_time_that_was_measured() {
         let times: Vec<u64> = (1..=10).collect();
-        let told = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| percentile(&times, share).unwrap());
-        assert_eq!(told, [1, 5, 9, 9, 10]);
+        let shown = [0.0, 0.5, 0.9, 0.99, 1.0].map(|share| percentile(&times, share).unwrap());
+        assert_eq!(shown, [1, 5, 9, 9, 10]);
         assert_eq!(percentile(&[], 0.5), None);
         assert_eq!(percentile(&[7], 0.99), Some(7));
     }
@@ -220,11 +215,15 @@ mod tests {
         let tally = Tally::default();
         for number in 0..200 {
             tally.begins();
-            tally.fails(&Broke::new(Failing::ClientAttach, format!("code_{number}"), format!("number {number}")));
+            tally.fails(&ChannelFailure::new(
+                FailureStage::ClientAttach,
+                format!("code_{number}"),
+                format!("number {number}"),
+            ));
         }
-        tally.fails(&Broke::new(Failing::RpcCall, "rpc_timeout", "late"));
+        tally.fails(&ChannelFailure::new(FailureStage::RpcCall, "rpc_timeout", "late"));
         let counted = tally.counted();
-        let seen = counted.at(Failing::ClientAttach);
+        let seen = counted.at(FailureStage::ClientAttach);
         assert_eq!((seen.count, seen.codes.len(), seen.codes["other"]), (200, CODES_MAX + 1, 136));
         assert_eq!(seen.first.as_deref(), Some("number 0"));
         assert_eq!((counted.failed(), counted.of_code("rpc_timeout"), counted.attempted), (201, 1, 200));
@@ -235,7 +234,7 @@ mod tests {
         let tally = Tally::default();
         for ms in [3, 1, 2] {
             tally.begins();
-            tally.succeeds(&[(Timed::WsOpen, Duration::from_millis(ms))]);
+            tally.succeeds(&[(TimedStage::WsOpen, Duration::from_millis(ms))]);
             tally.stays();
         }
         tally.leaves();

@@ -75,7 +75,7 @@ impl ChannelReport {
         let _ = write!(out, "\n  {:<16}{:>9}", "stage", "count");
         ["mean", "p50", "p90", "p95", "p99", "max"].iter().for_each(|name| _ = write!(out, "{name:>8}"));
         out.push('\n');
-        for name in super::Timed::ALL.map(super::Timed::name) {
+        for name in super::TimedStage::ALL.map(super::TimedStage::name) {
             let Some(times) = self.latency.stages.get(name).filter(|times| times.count > 0) else { continue };
             let _ = write!(out, "  {name:<16}{:>9}", count(times.count));
             for ms in [times.mean, times.p50, times.p90, times.p95, times.p99, times.max] {
@@ -90,7 +90,7 @@ impl ChannelReport {
         if self.summary.failed > 0 {
             out.push_str("\n  failures by stage\n");
         }
-        for name in super::Failing::ALL.map(super::Failing::name) {
+        for name in super::FailureStage::ALL.map(super::FailureStage::name) {
             let Some(failed) = self.failures.get(name).filter(|failed| failed.count > 0) else { continue };
             let codes: Vec<_> = failed.codes.iter().map(|(code, n)| format!("{} {}", line(code), count(*n))).collect();
             put(out, &format!("    {name:<16}{:>9}  ", count(failed.count)), &codes.join(", "));

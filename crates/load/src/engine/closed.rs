@@ -40,13 +40,13 @@ struct Place {
 
 /// Keeps as many workers as the plan asks for, until all are finished or the budget is spent.
 pub(super) async fn offer(shard: Rc<Shard>) {
-    let Arrival::Closed { concurrency, ramp_share, loops } = shard.plan.arrival.clone() else { return };
+    let Arrival::Closed { concurrency, ramp_share, loops } = shard.run.plan.arrival.clone() else { return };
     let crew = Rc::new(Crew::default());
     let settled = settled_after(&concurrency, ramp_share);
     let mut hired = 0;
     loop {
         let time = shard.timeline.start.elapsed();
-        let whole = present_at(&concurrency, ramp_share, time, shard.control.scaled());
+        let whole = present_at(&concurrency, ramp_share, time, shard.run.control.scaled());
         let wanted = usize::try_from(shard.share(whole)).unwrap_or(usize::MAX);
         crew.wanted.set(wanted);
         if wanted != hired {
@@ -114,7 +114,7 @@ async fn work(shard: Rc<Shard>, crew: Rc<Crew>, number: usize, loops: u64) {
     let mut made = crew.places.borrow()[number].made;
     let mut now = Instant::now();
     loop {
-        while shard.control.is_paused() {
+        while shard.run.control.is_paused() {
             tokio::time::sleep(LOOK).await;
             now = Instant::now();
         }
@@ -136,6 +136,6 @@ async fn work(shard: Rc<Shard>, crew: Rc<Crew>, number: usize, loops: u64) {
 }
 
 fn think(shard: &Shard, random: &mut Random) -> Duration {
-    let Some((least, most)) = shard.plan.think else { return Duration::ZERO };
+    let Some((least, most)) = shard.run.plan.think else { return Duration::ZERO };
     least + most.saturating_sub(least).mul_f64(random.share())
 }

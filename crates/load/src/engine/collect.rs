@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
-use super::shard::Shared;
+use super::shard::RunState;
 use super::verdict::Facts;
-use super::{Ended, Generator, Outcome, Tick, usage};
+use super::{EndReason, Generator, Outcome, Tick, usage};
 use crate::record::{Cut, Interval, Second, Seconds, Timeline, Totals, Usage};
 
 /// Time after which a run without any connection is abandoned.
@@ -19,7 +19,7 @@ const HOPELESS_AFTER: Duration = Duration::from_secs(2);
 
 /// Merges the shards' intervals and sends a tick once a second.
 pub(super) struct Collector {
-    shared: Shared,
+    shared: RunState,
     timeline: Timeline,
     spares: Vec<SyncSender<Box<Interval>>>,
     ticks: mpsc::Sender<Tick>,
@@ -58,7 +58,7 @@ struct State {
 
 impl Collector {
     pub(super) fn new(
-        shared: Shared,
+        shared: RunState,
         timeline: Timeline,
         spares: Vec<SyncSender<Box<Interval>>>,
         ticks: mpsc::Sender<Tick>,
@@ -180,7 +180,7 @@ impl Collector {
             return;
         }
         let faults = interval.faults();
-        let all_connecting = faults.iter().all(|fault| fault.class.is_connecting());
+        let all_connecting = faults.iter().all(|failure| failure.class.is_connecting());
         if let (Some(first), true, 0) = (faults.first(), all_connecting, interval.counts.succeeded) {
             self.failed = Some(format!("no connection could be opened: {}", first.example));
             self.shared.halt.store(true, Ordering::Relaxed);
@@ -215,9 +215,9 @@ impl Collector {
         let limit = facts.limit();
         let warnings = facts.warnings(&limit);
         let ended = match self.failed.take() {
-            Some(reason) => Ended::Failed(reason),
-            None if self.shared.control.is_stopped() => Ended::Stopped,
-            None => Ended::Done,
+            Some(reason) => EndReason::Failed(reason),
+            None if self.shared.control.is_stopped() => EndReason::Stopped,
+            None => EndReason::Done,
         };
         Outcome {
             plan: Arc::unwrap_or_clone(self.shared.plan),

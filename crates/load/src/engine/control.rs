@@ -5,19 +5,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Handle that controls a run. Clones share its state.
 #[derive(Clone, Debug, Default)]
-pub struct Control(Arc<Shared>);
+pub struct Control(Arc<ControlState>);
 
 #[derive(Debug)]
-struct Shared {
+struct ControlState {
     paused: AtomicBool,
     stopped: AtomicBool,
     /// Factor on the planned rate or concurrency, in thousandths.
     scale: AtomicU64,
 }
 
-impl Default for Shared {
+impl Default for ControlState {
     fn default() -> Self {
-        Shared { paused: AtomicBool::new(false), stopped: AtomicBool::new(false), scale: AtomicU64::new(1000) }
+        ControlState { paused: AtomicBool::new(false), stopped: AtomicBool::new(false), scale: AtomicU64::new(1000) }
     }
 }
 

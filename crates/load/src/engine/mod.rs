@@ -6,7 +6,7 @@
 //! * Requests under way when the time is over, or when the run is stopped, are cut and counted as unfinished. A run that
 //!   ends by its number of requests, loops or bursts waits for the last answer, at most for the request timeout.
 //! * A run that has never opened a connection is abandoned after two seconds, or after the first failure if that comes
-//!   later: it ends as [`Ended::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it retries,
+//!   later: it ends as [`EndReason::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it retries,
 //!   so that an unavailable target is not flooded.
 //! * A pause starts no requests; requests that waited for a worker then count as unsent.
 
@@ -55,7 +55,7 @@ pub struct Tick {
 /// Reason why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", content = "why", rename_all = "snake_case")]
-pub enum Ended {
+pub enum EndReason {
     /// The time was over, or all requests were made.
     Done,
     /// The run was stopped by [`Control::stop`].
@@ -64,13 +64,13 @@ pub enum Ended {
     Failed(String),
 }
 
-impl Ended {
+impl EndReason {
     /// Returns its name in documents, and the reason of a failure.
-    pub(crate) fn told(&self) -> (&'static str, Option<&str>) {
+    pub(crate) fn name_and_reason(&self) -> (&'static str, Option<&str>) {
         match self {
-            Ended::Done => ("done", None),
-            Ended::Stopped => ("stopped", None),
-            Ended::Failed(why) => ("failed", Some(why)),
+            EndReason::Done => ("done", None),
+            EndReason::Stopped => ("stopped", None),
+            EndReason::Failed(why) => ("failed", Some(why)),
         }
     }
 }
@@ -132,7 +132,7 @@ pub struct Outcome {
     /// Cautions for the reader of the figures, one sentence each.
     pub warnings: Vec<String>,
     /// Reason why the run ended.
-    pub ended: Ended,
+    pub ended: EndReason,
 }
 
 impl Outcome {

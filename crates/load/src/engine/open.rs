@@ -89,7 +89,7 @@ struct Dispatcher {
 
 /// Makes requests when they are due, until no more are due and all are answered.
 pub(super) async fn offer(shard: Rc<Shard>) {
-    let plan = &shard.plan;
+    let plan = &shard.run.plan;
     let (schedule, workers_max) = match &plan.arrival {
         Arrival::Open { rate, spacing, in_flight_max } => {
             let place = (shard.index, plan.threads);
@@ -157,7 +157,7 @@ impl Dispatcher {
         let mut timer = Timer::new();
         let mut turn = 0;
         while let (Some(due), false) = (self.next, shard.is_spent()) {
-            if shard.control.is_paused() {
+            if shard.run.control.is_paused() {
                 self.pause().await;
                 continue;
             }
@@ -188,7 +188,7 @@ impl Dispatcher {
         let shard = self.pool.shard.clone();
         self.pool.give_up(Instant::now());
         // The end of the run drops this future. It must not return while still paused, or the caller would never wait again.
-        while shard.control.is_paused() {
+        while shard.run.control.is_paused() {
             tokio::time::sleep(LOOK).await;
         }
         let now = Instant::now();
@@ -207,7 +207,7 @@ impl Dispatcher {
     }
 
     fn advance(&mut self) {
-        let scale = self.pool.shard.control.scaled();
+        let scale = self.pool.shard.run.control.scaled();
         let next = match &mut self.schedule {
             Schedule::Arrivals(arrivals) => arrivals.next(scale),
             Schedule::Bursts { share, every, times, next } => {
@@ -229,7 +229,7 @@ impl Drop for Dispatcher {
     fn drop(&mut self) {
         let (shard, now) = (self.pool.shard.clone(), Instant::now());
         self.pool.give_up(now);
-        while let Some(due) = self.next.filter(|due| *due < now && !shard.control.is_paused()) {
+        while let Some(due) = self.next.filter(|due| *due < now && !shard.run.control.is_paused()) {
             if !shard.claim(due) {
                 return;
             }

@@ -10,11 +10,11 @@ use sealway_runtime::clock::{Clock, SystemClock};
 use tokio::sync::{mpsc, oneshot};
 
 use super::collect::Collector;
-use super::shard::{self, Lines, Shared};
-use super::{Control, Ended, Generator, Limit, Outcome, StartError, Tick};
+use super::shard::{self, Lines, RunState};
+use super::{Control, EndReason, Generator, Limit, Outcome, StartError, Tick};
 use crate::plan::{Arrival, Plan};
 use crate::record::{Interval, Timeline, Totals};
-use crate::target::Ground;
+use crate::target::TargetSetup;
 
 /// Maximum number of pending ticks. Further ticks are dropped; [`Outcome::seconds`] has all seconds.
 const TICKS_MAX: usize = 8;
@@ -52,10 +52,10 @@ impl Run {
         plan.threads = threads(&plan);
         let control = Control::default();
         let halt = Arc::new(AtomicBool::new(false));
-        let ground = Arc::new(Ground::new(&plan)?);
+        let setup = Arc::new(TargetSetup::new(&plan)?);
         let plan = Arc::new(plan);
         let budget = plan.stop.requests.map(|requests| Arc::new(AtomicU64::new(requests)));
-        let shared = Shared { plan: plan.clone(), ground, control: control.clone(), halt: halt.clone(), budget };
+        let shared = RunState { plan: plan.clone(), setup, control: control.clone(), halt: halt.clone(), budget };
         let (full, cuts) = channel();
         let (ready, readiness) = sync_channel(plan.threads);
         let mut threads = Vec::with_capacity(plan.threads);
@@ -130,7 +130,7 @@ impl Run {
             generator: Generator::default(),
             limit: Limit::Generator(reason.clone()),
             warnings: Vec::new(),
-            ended: Ended::Failed(reason),
+            ended: EndReason::Failed(reason),
         }
     }
 }

@@ -14,16 +14,16 @@ use super::{Control, StartError, closed, open, usage};
 use crate::plan::{Arrival, Plan, Resumption};
 use crate::record::{Cut, Interval, Recorder, Timeline};
 use crate::request::Random;
-use crate::target::{Connector, Ground};
+use crate::target::{Connector, TargetSetup};
 
 /// Interval at which a shard checks whether the run is over.
 const WATCH: Duration = Duration::from_millis(10);
 
 /// State that all shards of a run share.
 #[derive(Clone)]
-pub(super) struct Shared {
+pub(super) struct RunState {
     pub(super) plan: Arc<Plan>,
-    pub(super) ground: Arc<Ground>,
+    pub(super) setup: Arc<TargetSetup>,
     pub(super) control: Control,
     /// True if the run is over for a reason other than [`Control::stop`].
     pub(super) halt: Arc<AtomicBool>,
@@ -34,14 +34,10 @@ pub(super) struct Shared {
 /// State of one shard's thread.
 pub(super) struct Shard {
     pub(super) index: usize,
-    pub(super) plan: Arc<Plan>,
-    pub(super) ground: Arc<Ground>,
-    pub(super) control: Control,
+    pub(super) run: RunState,
     pub(super) connector: Connector,
     pub(super) recorder: RefCell<Recorder>,
     pub(super) timeline: Timeline,
-    halt: Arc<AtomicBool>,
-    budget: Option<Arc<AtomicU64>>,
     workers: Cell<u64>,
 }
 
@@ -56,7 +52,7 @@ pub(super) struct Lines {
 }
 
 /// Runs a shard's thread from its start to its end.
-pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
+pub(super) fn run(index: usize, shared: RunState, lines: Lines) {
     let prepared = prepare(index, &shared);
     let (runtime, connector) = match prepared {
         Ok(prepared) => prepared,
@@ -79,14 +75,10 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     );
     let shard = Rc::new(Shard {
         index,
-        plan: shared.plan,
-        ground: shared.ground,
-        control: shared.control,
+        run: shared,
         connector,
         recorder: RefCell::new(recorder),
         timeline,
-        halt: shared.halt,
-        budget: shared.budget,
         workers: Cell::new(0),
     });
     let tasks = LocalSet::new();
@@ -101,13 +93,13 @@ pub(super) fn run(index: usize, shared: Shared, lines: Lines) {
     }
 }
 
-fn prepare(index: usize, shared: &Shared) -> Result<(tokio::runtime::Runtime, Connector), StartError> {
+fn prepare(index: usize, shared: &RunState) -> Result<(tokio::runtime::Runtime, Connector), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| StartError::Thread(format!("cannot start a thread's event loop: {error}")))?;
     let entered = runtime.enter();
-    let connector = Connector::new(&shared.plan, &shared.ground, index)?;
+    let connector = Connector::new(&shared.plan, &shared.setup, index)?;
     drop(entered);
     Ok((runtime, connector))
 }
@@ -117,7 +109,7 @@ impl Shard {
     async fn offer(self: Rc<Self>) {
         tokio::time::sleep_until(self.timeline.start.into()).await;
         let offering = async {
-            match &self.plan.arrival {
+            match &self.run.plan.arrival {
                 Arrival::Closed { .. } => closed::offer(self.clone()).await,
                 Arrival::Open { .. } | Arrival::Bursts { .. } => open::offer(self.clone()).await,
             }
@@ -147,13 +139,13 @@ impl Shard {
 
     /// Returns whether the run was stopped or halted.
     fn is_halted(&self) -> bool {
-        self.control.is_stopped() || self.halt.load(Ordering::Relaxed)
+        self.run.control.is_stopped() || self.run.halt.load(Ordering::Relaxed)
     }
 
     /// Returns whether one more request with this due time may start, and takes it from the budget. Warm-up requests are not
     /// counted.
     pub(super) fn claim(&self, due: Instant) -> bool {
-        match &self.budget {
+        match &self.run.budget {
             Some(budget) if due >= self.timeline.measured_from() => {
                 budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
             }
@@ -163,12 +155,12 @@ impl Shard {
 
     /// Returns whether the budget of requests is spent.
     pub(super) fn is_spent(&self) -> bool {
-        self.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
+        self.run.budget.as_ref().is_some_and(|budget| budget.load(Ordering::Relaxed) == 0)
     }
 
     /// Returns this shard's part of a whole number; the parts of all shards add up to the whole.
     pub(super) fn share(&self, whole: u64) -> u64 {
-        let shards = self.plan.threads as u64;
+        let shards = self.run.plan.threads as u64;
         whole / shards + u64::from((self.index as u64) < whole % shards)
     }
 
@@ -176,7 +168,7 @@ impl Shard {
     pub(super) fn worker_seed(&self) -> u64 {
         let number = self.workers.get();
         self.workers.set(number + 1);
-        let unique = number * self.plan.threads as u64 + self.index as u64;
-        Random::new(self.plan.seed ^ Random::new(unique).number()).number()
+        let unique = number * self.run.plan.threads as u64 + self.index as u64;
+        Random::new(self.run.plan.seed ^ Random::new(unique).number()).number()
     }
 }

@@ -14,7 +14,7 @@ const LAG_LIMIT: Duration = Duration::from_millis(50);
 /// Lower bound of the same, if the delay also exceeds the median service time.
 const LAG_LIMIT_SHORT: Duration = Duration::from_millis(5);
 /// Timer delay above which the report warns.
-const LAG_WORD: Duration = Duration::from_millis(2);
+const LAG_WARN: Duration = Duration::from_millis(2);
 /// Share of due requests that must start for the offered rate to be met.
 const MET: f64 = 0.99;
 /// Ratio of mean to shortest service time from which the load slows the target.
@@ -65,8 +65,8 @@ impl Facts<'_> {
     /// Returns the most frequent class of failure, if no request succeeded.
     fn failure(&self) -> Option<Class> {
         let sum = &self.totals.sum;
-        let most = sum.faults().into_iter().max_by_key(|fault| fault.count).filter(|_| sum.counts.succeeded == 0);
-        most.map(|fault| fault.class)
+        let most = sum.faults().into_iter().max_by_key(|failure| failure.count).filter(|_| sum.counts.succeeded == 0);
+        most.map(|failure| failure.class)
     }
 
     /// Returns whether no request succeeded for a reason other than a timeout.
@@ -212,12 +212,12 @@ impl Facts<'_> {
         (unsent > 0).then(|| {
             let (requests, were, are) =
                 if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
-            format!("{unsent} {requests} {were} due and never sent, and {are} in no time that is told.")
+            format!("{unsent} {requests} {were} due and never sent, and {are} in no reported time.")
         })
     }
 
     fn spread(&self) -> Option<String> {
-        (self.spread >= LAG_WORD).then(|| {
+        (self.spread >= LAG_WARN).then(|| {
             format!(
                 "The last request of a burst started {} after the burst's moment, which is in its response time and not in \
                  its service time.",
@@ -231,7 +231,7 @@ impl Facts<'_> {
         let is_much = counts.unfinished * 100 > counts.started;
         is_much.then(|| {
             format!(
-                "{} of {} requests had no answer when the run ended; they are in no time that is told, and the slowest \
+                "{} of {} requests had no answer when the run ended; they are in no reported time, and the slowest \
                  may be among them.",
                 counts.unfinished, counts.started
             )
@@ -250,11 +250,11 @@ impl Facts<'_> {
         let worst = self.seconds.iter().filter(|second| !second.warm_up).map(|second| second.lag_max).max();
         let (p99, max) = (self.generator.lag_p99, worst.unwrap_or(self.generator.lag_max));
         let service = self.totals.sum.times(Phase::Service).quantile_ns(0.5);
-        let matters = p99 >= LAG_WORD && p99.as_nanos() * 10 >= u128::from(service);
+        let matters = p99 >= LAG_WARN && p99.as_nanos() * 10 >= u128::from(service);
         matters.then(|| {
             format!(
-                "The generator itself was late by {} in 1 % of cases and by {} at most, which is part of the times that are \
-                 told.",
+                "The generator itself was late by {} in 1 % of cases and by {} at most, which is part of the \
+                 reported times.",
                 length(p99),
                 length(max)
             )
@@ -359,7 +359,7 @@ mod tests {
                 assert!(matches!(&limit, Limit::Unmeasured(why) if why.starts_with(words)), "{limit:?}");
             }
         }
-        // Late answers may be the generator's own fault.
+        // Late answers may be the generator's own failure.
         assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &generator, 0.0, 0), Limit::Generator(_)));
         let idle = Generator::default();
         assert!(matches!(limit(&plan, &failed(Class::Timeout, 0), &idle, 0.0, 0), Limit::Unmeasured(_)));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_the_closed_model_hides_is_told_in_figures() {
+    fn a_stall_that_the_closed_model_hides_is_reported_in_figures() {
         let mut times = vec![2; 2000];
         times.push(1000);
         let (plan, totals, generator) = (closed(), totals(2001, &times), Generator::default());

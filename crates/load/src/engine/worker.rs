@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::deadline::Deadline;
 use super::shard::Shard;
-use crate::record::{Class, Entered, Fault};
-use crate::request::Prepared;
+use crate::record::{Class, Failure, GaugeGuard};
+use crate::request::CurrentRequest;
 use crate::target::{Connection, Connector, Sample};
 
 /// Time that a server has to close a connection it was asked to close.
@@ -15,13 +15,13 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// Sends requests for its shard.
 pub(super) struct Worker {
     shard: Rc<Shard>,
-    prepared: Prepared,
+    prepared: CurrentRequest,
     connection: Option<Connection>,
     deadline: Deadline,
 }
 
 /// End of a request, as the worker's owner sees it.
-pub(super) struct Done {
+pub(super) struct RequestEnd {
     /// Time at which the worker was free again.
     pub(super) free: Instant,
     /// True if no connection could be opened for the request.
@@ -31,34 +31,34 @@ pub(super) struct Done {
 impl Worker {
     /// Creates a worker with a seed that no other worker has.
     pub(super) fn new(shard: Rc<Shard>, seed: u64) -> Self {
-        let prepared = Prepared::new(shard.ground.program(), seed);
+        let prepared = CurrentRequest::new(shard.run.setup.program(), seed);
         Worker { shard, prepared, connection: None, deadline: Deadline::default() }
     }
 
     /// Makes a request that is due at one time and starts at another, and records its result.
-    pub(super) async fn request(&mut self, due: Instant, started: Instant) -> Done {
-        let timeout = self.shard.plan.timeouts.request;
+    pub(super) async fn request(&mut self, due: Instant, started: Instant) -> RequestEnd {
+        let timeout = self.shard.run.plan.timeouts.request;
         let mut pending = Pending::begin(&self.shard, due, started);
         self.prepared.renew();
         let attempt = attempt(&self.shard.connector, &mut self.connection, &mut self.prepared, &mut pending.sample);
-        let late = || Fault::new(Class::Timeout, format!("no whole answer within {timeout:?}"));
+        let late = || Failure::new(Class::Timeout, format!("no whole answer within {timeout:?}"));
         let result = self.deadline.limit(started + timeout, attempt).await.unwrap_or_else(|| Err(late()));
         let ended = pending.sample.ended.filter(|_| result.is_ok()).unwrap_or_else(Instant::now);
         // Checked again: a delayed thread sees a late answer before it sees the expired timer.
         let result = if result.is_ok() && ended - started > timeout { Err(late()) } else { result };
-        let unconnected = result.as_ref().is_err_and(|fault| fault.class.is_connecting());
+        let unconnected = result.as_ref().is_err_and(|failure| failure.class.is_connecting());
         // A complete answer leaves its connection usable, whatever its status: otherwise a target that fails one request in
         // a hundred would have to accept a new connection for each failure.
-        let fault = result.as_ref().err().map(|fault| fault.class);
-        let is_whole = matches!(fault, None | Some(Class::Status | Class::Assertion));
+        let failure = result.as_ref().err().map(|failure| failure.class);
+        let is_whole = matches!(failure, None | Some(Class::Status | Class::Assertion));
         pending.end(ended, result);
         let free = self.release(ended, is_whole).await;
-        Done { free, unconnected }
+        RequestEnd { free, unconnected }
     }
 
     /// Keeps the connection or closes it, and returns the time after that.
     async fn release(&mut self, ended: Instant, is_whole: bool) -> Instant {
-        let connections = &self.shard.plan.connections;
+        let connections = &self.shard.run.plan.connections;
         let keeps = |connection: &Connection| is_whole && connections.reuse && connection.keeps();
         if let Some(connection) = self.connection.take_if(|connection| !keeps(connection)) {
             if is_whole {
@@ -74,9 +74,9 @@ impl Worker {
 async fn attempt(
     connector: &Connector,
     connection: &mut Option<Connection>,
-    prepared: &mut Prepared,
+    prepared: &mut CurrentRequest,
     sample: &mut Sample,
-) -> Result<(), Fault> {
+) -> Result<(), Failure> {
     if let Some(open) = connection
         && !open.is_open().await?
     {
@@ -96,7 +96,7 @@ struct Pending<'a> {
     shard: &'a Shard,
     sample: Sample,
     /// Counts the request as under way; `None` once it has ended.
-    under_way: Option<Entered>,
+    under_way: Option<GaugeGuard>,
 }
 
 impl<'a> Pending<'a> {
@@ -106,7 +106,7 @@ impl<'a> Pending<'a> {
         Pending { shard, sample: Sample::new(due, started), under_way: Some(recorder.in_flight().enter()) }
     }
 
-    fn end(mut self, now: Instant, result: Result<(), Fault>) {
+    fn end(mut self, now: Instant, result: Result<(), Failure>) {
         self.under_way = None;
         self.shard.recorder.borrow_mut().ended(&self.sample, now, result);
     }

@@ -10,7 +10,7 @@ const BOUNDS: [f64; 18] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Compact figures of a run at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Snapshot {
     pub(super) label: Arc<str>,
     pub(super) running: bool,
@@ -76,19 +76,7 @@ impl Buckets {
 impl Snapshot {
     /// Creates the empty snapshot of a run that begins.
     pub(super) fn new(label: Arc<str>) -> Self {
-        Snapshot {
-            label,
-            running: true,
-            counts: Counts::default(),
-            statuses: Vec::new(),
-            faults: Vec::new(),
-            times: Vec::new(),
-            second: Vec::new(),
-            in_flight: 0,
-            connections: 0,
-            cpu_cores: 0.0,
-            lag_s: 0.0,
-        }
+        Snapshot { label, running: true, ..Snapshot::default() }
     }
 
     /// Creates the snapshot of a run after this second.
@@ -107,7 +95,7 @@ impl Snapshot {
         Snapshot {
             counts: sum.counts,
             statuses: sum.statuses(),
-            faults: sum.faults().into_iter().map(|fault| (fault.class, fault.count)).collect(),
+            faults: sum.faults().into_iter().map(|failure| (failure.class, failure.count)).collect(),
             times: phases.map(|phase| (phase, Buckets::of(sum.times(phase)))).collect(),
             second: quantiles.map(|(name, ns)| (name, ns as f64 / 1e9)).collect(),
             in_flight: second.in_flight,

@@ -89,17 +89,15 @@ impl Exporter {
                 pushers.push(push::Pusher::new(flag, address, path, form)?);
             }
         }
-        let listening = match exports.prometheus {
-            None => None,
-            Some(address) => {
-                let refused = |error| ExportError::Listen { address, error };
-                let listener = std::net::TcpListener::bind(address).map_err(refused)?;
-                listener.set_nonblocking(true).map_err(refused)?;
-                let listener = TcpListener::from_std(listener).map_err(refused)?;
-                let bound = listener.local_addr().map_err(refused)?;
-                Some((bound, tokio::spawn(prometheus::serve(listener, figures.clone()))))
-            }
+        let listen = |address| {
+            let listener = std::net::TcpListener::bind(address)?;
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            let bound = listener.local_addr()?;
+            Ok::<_, std::io::Error>((bound, tokio::spawn(prometheus::serve(listener, figures.clone()))))
         };
+        let listen = |address| listen(address).map_err(|error| ExportError::Listen { address, error });
+        let listening = exports.prometheus.map(listen).transpose()?;
         let pushing = pushers.into_iter().map(|pusher| tokio::spawn(pusher.run(figures.clone(), PUSH_EVERY))).collect();
         Ok(Exporter { newest, listening, pushing })
     }
@@ -144,22 +142,22 @@ impl Exporter {
     pub(crate) async fn finish(self) -> Vec<String> {
         // The pushers end when the channel closes.
         drop(self.newest);
-        let mut told = Vec::new();
+        let mut problems = Vec::new();
         for pushing in self.pushing {
             let abort = pushing.abort_handle();
             match tokio::time::timeout(FINISH_MAX, pushing).await {
-                Ok(Ok(problem)) => told.extend(problem),
+                Ok(Ok(problem)) => problems.extend(problem),
                 Ok(Err(_)) => {}
                 Err(_) => {
                     abort.abort();
-                    told.push("The last figures could not be pushed within 10 s.".to_owned());
+                    problems.push("The last figures could not be pushed within 10 s.".to_owned());
                 }
             }
         }
         if let Some((_, listening)) = self.listening {
             listening.abort();
         }
-        told
+        problems
     }
 }
 

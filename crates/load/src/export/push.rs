@@ -39,16 +39,16 @@ pub(super) struct Pusher {
 impl Pusher {
     /// Creates a pusher to this address; `path` is the default path.
     pub(super) fn new(flag: &'static str, address: &Uri, path: &str, form: Form) -> Result<Self, ExportError> {
-        let fault = |message: &str| ExportError::Address { flag, message: message.to_owned() };
+        let failure = |message: &str| ExportError::Address { flag, message: message.to_owned() };
         let Some(authority) = address.authority() else {
-            return Err(fault("an address such as http://127.0.0.1:9091 is needed"));
+            return Err(failure("an address such as http://127.0.0.1:9091 is needed"));
         };
         if address.scheme_str() != Some("http") {
-            return Err(fault("only http is pushed to; put a collector on this machine that goes on by TLS"));
+            return Err(failure("only http is pushed to; put a collector on this machine that goes on by TLS"));
         }
         // Credentials would be shown in errors and in lists of processes.
         if authority.as_str().contains('@') {
-            return Err(fault("a user and password in the address are not supported"));
+            return Err(failure("a user and password in the address are not supported"));
         }
         let given = address.path_and_query().map_or("/", |path| path.as_str());
         Ok(Pusher {
@@ -71,7 +71,7 @@ impl Pusher {
         let (mut tried, mut failed, mut first) = (0_u64, 0_u64, None);
         let mut over = false;
         while !over {
-            over = tokio::time::timeout(every, ended(&mut figures)).await.is_ok();
+            over = tokio::time::timeout(every, closed(&mut figures)).await.is_ok();
             let newest = figures.borrow().clone();
             let Some(newest) = newest else { continue };
             tried += 1;
@@ -116,7 +116,7 @@ impl Pusher {
 }
 
 /// Resolves when the sender of the figures is dropped.
-async fn ended(figures: &mut watch::Receiver<Option<Arc<Snapshot>>>) {
+async fn closed(figures: &mut watch::Receiver<Option<Arc<Snapshot>>>) {
     while figures.changed().await.is_ok() {}
 }
 

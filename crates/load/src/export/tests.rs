@@ -5,7 +5,7 @@ use tokio::net::TcpStream;
 
 use super::*;
 use crate::engine::{Control, Tick};
-use crate::report::sample::{self, Shape};
+use crate::report::tests::sample::{self, Shape};
 
 fn events(label: &str) -> Vec<Event> {
     let outcome = sample::outcome(1, Shape::Usual, 3, 1.0);
@@ -127,7 +127,7 @@ async fn the_last_figures_are_pushed_to_both_places_in_their_forms() {
 }
 
 #[tokio::test]
-async fn a_place_that_refuses_or_is_silent_is_told_at_the_end_and_holds_nobody_back() {
+async fn a_place_that_refuses_or_is_silent_is_reported_at_the_end_and_holds_nobody_back() {
     let (refusing, mut pushed) = place("503 Service Unavailable").await;
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody: Uri = format!("http://{}", silent.local_addr().unwrap()).parse().unwrap();
@@ -137,17 +137,17 @@ async fn a_place_that_refuses_or_is_silent_is_told_at_the_end_and_holds_nobody_b
     let before = Instant::now();
     events.iter().for_each(|event| exporter.feed(event));
     assert!(before.elapsed() < Duration::from_secs(2));
-    let told = exporter.finish().await;
+    let problems = exporter.finish().await;
     assert!(
-        told[0].contains("--pushgateway: 1 of 1 pushes to 127.0.0.1:") && told[0].contains("status 503"),
-        "{told:?}"
+        problems[0].contains("--pushgateway: 1 of 1 pushes to 127.0.0.1:") && problems[0].contains("status 503"),
+        "{problems:?}"
     );
-    assert!(told[1].contains("--otlp: ") && told[1].contains("no answer within 4 s"), "{told:?}");
+    assert!(problems[1].contains("--otlp: ") && problems[1].contains("no answer within 4 s"), "{problems:?}");
     pushed.recv().await.unwrap();
 }
 
 #[tokio::test]
-async fn addresses_that_cannot_be_used_are_told_with_their_flag() {
+async fn addresses_that_cannot_be_used_are_reported_with_their_flag() {
     let push = |address: &str| Exports { pushgateway: Some(address.parse().unwrap()), ..Exports::default() };
     for (exports, part) in [
         (push("https://a:1/"), "--pushgateway: only http"),

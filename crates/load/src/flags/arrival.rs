@@ -29,28 +29,28 @@ pub(crate) struct ArrivalFlags {
     /// Closed model: so many workers, each sends its next request when it has its answer [default: 64]
     #[arg(long, short, value_name = "WORKERS", allow_hyphen_values = true)]
     pub(crate) concurrency: Option<String>,
-    /// Open model: requests a second, whatever the target does; times count from when a request was due
+    /// Open model: requests a second, independent of the target; times count from when a request was due
     #[arg(long, value_name = "PER_SECOND", allow_hyphen_values = true)]
     pub(crate) rate: Option<String>,
-    /// How arrivals of the open model lie in time: even or poisson [default: even]
+    /// Spacing of arrivals in the open model: even or poisson [default: even]
     #[arg(long, value_name = "HOW")]
     pub(crate) spacing: Option<String>,
     /// Requests under way at most in the open model; what is due beyond waits [default: 10000]
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) in_flight_max: Option<String>,
-    /// Where the rate (with --concurrency: the workers) goes next: 100@30s at once, ramp:500@1m in a line; repeatable
+    /// Change the rate (with --concurrency: the workers) to 100@30s at once, ramp:500@1m in a line; repeatable
     #[arg(long, value_name = "VALUE@TIME", value_delimiter = ',')]
     pub(crate) stage: Vec<String>,
     /// Start this share of the workers each second; 0 starts all at once [default: 0]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) ramp_percent_per_second: Option<String>,
-    /// So many requests at one moment, as in --burst 3000 --every 5s --times 4
+    /// Requests to send at one moment, as in --burst 3000 --every 5s --times 4
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) burst: Option<String>,
     /// From one burst's start to the next [default: 5s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) every: Option<String>,
-    /// How many bursts [default: 1]
+    /// Number of bursts [default: 1]
     #[arg(long, value_name = "BURSTS", allow_hyphen_values = true)]
     pub(crate) times: Option<String>,
     /// Measured time, such as 30, 1m30s or 00:01:30 [default: 30s, if no other end is given]
@@ -65,19 +65,19 @@ pub(crate) struct ArrivalFlags {
     /// Time at the beginning that is in no total [default: 0]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) warm_up: Option<String>,
-    /// How long a worker waits between an answer and its next request: a time, or 1s..3s for one drawn from there
+    /// Pause of a worker between an answer and its next request: a time, or 1s..3s to draw one from that range
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) think: Option<String>,
     /// Threads that offer the load [default: one a core]
     #[arg(long, value_name = "THREADS", allow_hyphen_values = true)]
     pub(crate) threads: Option<String>,
-    /// All that is drawn at random is drawn from it [default: another one each time; reports name it]
+    /// Seed of all random values [default: a new one each time; reports name it]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) seed: Option<String>,
 }
 
 /// Meaning of all these flags together.
-pub(super) struct Resolved {
+pub(super) struct ArrivalPlan {
     pub(super) arrival: Arrival,
     pub(super) stop: Stop,
     pub(super) warm_up: Duration,
@@ -86,60 +86,9 @@ pub(super) struct Resolved {
     pub(super) seed: Option<u64>,
 }
 
-/// Values of the flags, each parsed and within its bounds; `None` where a flag is absent or its value is wrong.
-struct Given {
-    concurrency: Option<u64>,
-    rate: Option<f64>,
-    spacing: Option<Spacing>,
-    in_flight_max: Option<u64>,
-    ramp_per_cent: Option<f64>,
-    burst: Option<u64>,
-    every: Option<Duration>,
-    times: Option<u64>,
-    duration: Option<Duration>,
-    requests: Option<u64>,
-    loops: Option<u64>,
-}
-
 impl ArrivalFlags {
-    pub(super) fn resolve(&self, problems: &mut Problems) -> Resolved {
+    pub(super) fn resolve(&self, problems: &mut Problems) -> ArrivalPlan {
         self.refuse_mixtures(problems);
-        let given = self.given(problems);
-        let arrival = if self.burst.is_some() {
-            Arrival::Bursts {
-                burst: given.burst.unwrap_or(1) as usize,
-                every: given.every.unwrap_or(Duration::from_secs(5)),
-                times: given.times.unwrap_or(1) as usize,
-            }
-        } else if self.is_open() {
-            Arrival::Open {
-                rate: self.steps(problems, given.rate, RATE_MAX),
-                spacing: given.spacing.unwrap_or(Spacing::Even),
-                in_flight_max: given.in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT) as usize,
-            }
-        } else {
-            let first = given.concurrency.unwrap_or(CONCURRENCY_DEFAULT) as f64;
-            Arrival::Closed {
-                concurrency: self.steps(problems, Some(first), CONCURRENCY_MAX as f64),
-                ramp_share: given.ramp_per_cent.unwrap_or(0.0) / 100.0,
-                loops: given.loops.unwrap_or(0),
-            }
-        };
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(256));
-        let warm_up = values::time(problems, "--warm-up", &self.warm_up, Duration::ZERO..=HOUR);
-        let think = values::times(problems, "--think", &self.think, Duration::ZERO..=HOUR);
-        let threads = values::whole(problems, "--threads", &self.threads, 1..=256);
-        Resolved {
-            stop: stop(&given, &arrival),
-            arrival,
-            warm_up: warm_up.unwrap_or_default(),
-            think: think.filter(|(_, to)| !to.is_zero()),
-            threads: threads.map_or(cores, |threads| threads as usize),
-            seed: values::whole(problems, "--seed", &self.seed, 0..=u64::MAX),
-        }
-    }
-
-    fn given(&self, problems: &mut Problems) -> Given {
         let mut whole = |flag, value: &Option<String>, range| values::whole(problems, flag, value, range);
         let concurrency = whole("--concurrency", &self.concurrency, 1..=CONCURRENCY_MAX);
         let in_flight_max = whole("--in-flight-max", &self.in_flight_max, 1..=CONCURRENCY_MAX);
@@ -147,19 +96,42 @@ impl ArrivalFlags {
         let times = whole("--times", &self.times, 1..=100_000);
         let requests = whole("--requests", &self.requests, 1..=REQUESTS_MAX);
         let loops = whole("--loops", &self.loops, 0..=REQUESTS_MAX);
-        let ramp = &self.ramp_percent_per_second;
-        Given {
-            concurrency,
-            rate: values::number(problems, "--rate", &self.rate, 0.001..=RATE_MAX),
-            spacing: values::named(problems, "--spacing", &self.spacing),
-            in_flight_max,
-            ramp_per_cent: values::number(problems, "--ramp-percent-per-second", ramp, 0.0..=100.0),
-            burst,
-            every: values::time(problems, "--every", &self.every, MILLISECOND..=HOUR),
-            times,
-            duration: values::time(problems, "--duration", &self.duration, MILLISECOND * 100..=DAY * 30),
-            requests,
-            loops,
+        let rate = values::number(problems, "--rate", &self.rate, 0.001..=RATE_MAX);
+        let spacing = values::named(problems, "--spacing", &self.spacing);
+        let ramp = values::number(problems, "--ramp-percent-per-second", &self.ramp_percent_per_second, 0.0..=100.0);
+        let every = values::time(problems, "--every", &self.every, MILLISECOND..=HOUR);
+        let duration = values::time(problems, "--duration", &self.duration, MILLISECOND * 100..=DAY * 30);
+        let arrival = if self.burst.is_some() {
+            Arrival::Bursts {
+                burst: burst.unwrap_or(1) as usize,
+                every: every.unwrap_or(Duration::from_secs(5)),
+                times: times.unwrap_or(1) as usize,
+            }
+        } else if self.is_open() {
+            Arrival::Open {
+                rate: self.steps(problems, rate, RATE_MAX),
+                spacing: spacing.unwrap_or(Spacing::Even),
+                in_flight_max: in_flight_max.unwrap_or(IN_FLIGHT_DEFAULT) as usize,
+            }
+        } else {
+            let first = concurrency.unwrap_or(CONCURRENCY_DEFAULT) as f64;
+            Arrival::Closed {
+                concurrency: self.steps(problems, Some(first), CONCURRENCY_MAX as f64),
+                ramp_share: ramp.unwrap_or(0.0) / 100.0,
+                loops: loops.unwrap_or(0),
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get().min(256));
+        let warm_up = values::time(problems, "--warm-up", &self.warm_up, Duration::ZERO..=HOUR);
+        let think = values::times(problems, "--think", &self.think, Duration::ZERO..=HOUR);
+        let threads = values::whole(problems, "--threads", &self.threads, 1..=256);
+        ArrivalPlan {
+            stop: Stop { duration: duration.or(default_duration(requests, &arrival)), requests },
+            arrival,
+            warm_up: warm_up.unwrap_or_default(),
+            think: think.filter(|(_, to)| !to.is_zero()),
+            threads: threads.map_or(cores, |threads| threads as usize),
+            seed: values::whole(problems, "--seed", &self.seed, 0..=u64::MAX),
         }
     }
 
@@ -223,19 +195,15 @@ impl ArrivalFlags {
     }
 }
 
-/// Returns the end of the run, by `--duration` and `--requests`. The default duration is the length of all stages, or 30 s
-/// without stages; bursts, and runs with `--requests` or `--loops`, have none.
-fn stop(given: &Given, arrival: &Arrival) -> Stop {
-    let staged = |steps: &Steps| {
-        let length: Duration = steps.0.iter().map(|stage| stage.length).sum();
-        if length.is_zero() { DURATION_DEFAULT } else { length }
+/// Returns the duration of a run without `--duration`: the length of all stages, or 30 s without stages. Bursts, and runs with
+/// `--requests` or `--loops`, end without one.
+fn default_duration(requests: Option<u64>, arrival: &Arrival) -> Option<Duration> {
+    let steps = match arrival {
+        Arrival::Open { rate, .. } => rate,
+        Arrival::Closed { concurrency, loops: 0, .. } => concurrency,
+        Arrival::Closed { .. } | Arrival::Bursts { .. } => return None,
     };
-    let default = match arrival {
-        Arrival::Bursts { .. } => None,
-        _ if given.requests.is_some() => None,
-        Arrival::Closed { loops, .. } if *loops > 0 => None,
-        Arrival::Closed { concurrency, .. } => Some(staged(concurrency)),
-        Arrival::Open { rate, .. } => Some(staged(rate)),
-    };
-    Stop { duration: given.duration.or(default), requests: given.requests }
+    let length: Duration = steps.0.iter().map(|stage| stage.length).sum();
+    let length = if length.is_zero() { DURATION_DEFAULT } else { length };
+    requests.is_none().then_some(length)
 }

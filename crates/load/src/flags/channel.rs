@@ -32,13 +32,13 @@ pub(crate) struct ChannelArgs {
     /// Channels a second; 0 for as many as workers can; several with commas for --sweep [default: 200]
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
-    /// What the rate begins with and grows by; 0 for the whole rate at once; several with commas for --sweep [default: 0]
+    /// First rate, and each increase of it; 0 for the whole rate at once; several with commas for --sweep [default: 0]
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) ramp_step: Vec<String>,
-    /// How often it grows [default: 2s]
+    /// Time between two increases of the rate [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) ramp_interval: Option<String>,
-    /// How long all channels stay open and idle after the last one was made [default: 60s]
+    /// Time that all channels stay open and idle after the last one was made [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) steady: Option<String>,
     /// Channels that are made at once; what is due beyond waits, and the wait is in the response time [default: 64]
@@ -53,7 +53,7 @@ pub(crate) struct ChannelArgs {
     /// Between two lines on standard error [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) report_interval: Option<String>,
-    /// How often an open channel asks its peer for a sign of life; 0 for never [default: 20s]
+    /// Time between two pings of an open channel; 0 for none [default: 20s]
     #[arg(long, value_name = "TIME")]
     pub(crate) ping_every: Option<String>,
     /// native or flowersec-v1 [default: native]
@@ -132,10 +132,10 @@ pub(crate) struct RelayFlags {
     /// Of a relay that is started: channels [default: 0, as many as the run has]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_channels: Option<String>,
-    /// Of a relay that is started: how long a channel may stay without a message [default: the relay's own, 60s]
+    /// Of a relay that is started: longest time of a channel without a message [default: the relay's own, 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<String>,
-    /// Of a relay that is started: how often it looks for what is over [default: the relay's own, 500ms]
+    /// Of a relay that is started: time between two clean-ups of ended channels [default: the relay's own, 500ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) cleanup_interval: Option<String>,
 }
@@ -173,7 +173,7 @@ impl ChannelArgs {
         let forms = [("text", false), ("json", true)];
         let is_json = values::word(&mut problems, "--output", &self.output, &forms).unwrap_or(false);
         let output = self.reports.resolve(&mut problems);
-        if is_json && (output.json_lines || output.out.iter().any(|(file, _)| file.as_os_str() == "-")) {
+        if is_json && output.takes_stdout() {
             problems.add("--output json", "--json-lines and --out - want standard output too");
         }
         let is_sweep = self.sweep || is_preset;
@@ -302,16 +302,16 @@ impl ChannelArgs {
         let profiles = [("native", true), ("flowersec-v1", false)];
         let is_native = values::word(problems, "--profile", &self.profile, &profiles).unwrap_or(true);
         let all: Vec<_> = keyless_suites().into_iter().filter(|(_, _, native)| *native == is_native).collect();
-        let asked = self.suite.as_deref().map(|suite| {
+        let wanted = self.suite.as_deref().map(|suite| {
             let number =
                 suite.strip_prefix("0x").map_or_else(|| suite.parse().ok(), |hex| u16::from_str_radix(hex, 16).ok());
             all.iter().find(|(id, name, _)| Some(*id) == number || name.eq_ignore_ascii_case(suite))
         });
-        if let (Some(None), Some(suite)) = (&asked, &self.suite) {
+        if let (Some(None), Some(suite)) = (&wanted, &self.suite) {
             let names: Vec<_> = all.iter().map(|(id, name, _)| format!("{id} ({name})")).collect();
             values::wrong(problems, "--suite", suite, format!("one of {}", names.join(", ")));
         }
-        let chosen = asked.flatten().or(all.first());
+        let chosen = wanted.flatten().or(all.first());
         chosen.map_or((0, String::new()), |(id, name, _)| (*id, name.clone()))
     }
 }

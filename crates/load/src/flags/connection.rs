@@ -50,21 +50,21 @@ impl ConnectionFlags {
         let words = [("1.1", Protocol::Http1), ("2", Protocol::Http2), ("3", Protocol::Http3)];
         let version =
             self.http_version.as_ref().map(|given| if given == "1" { "1.1".to_owned() } else { given.clone() });
-        let asked = values::word(problems, "--http-version", version.as_ref(), &words[..]);
+        let wanted = values::word(problems, "--http-version", version.as_ref(), &words[..]);
         let scheme = url.and_then(Uri::scheme_str).unwrap_or("http");
         if scheme.starts_with("ws") {
-            if asked.is_some_and(|version| version != Protocol::Http1) {
+            if wanted.is_some_and(|version| version != Protocol::Http1) {
                 problems.add("--http-version", "a WebSocket begins with HTTP/1.1");
             }
             return Protocol::WebSocket;
         }
-        if asked == Some(Protocol::Http3) && scheme == "http" {
+        if wanted == Some(Protocol::Http3) && scheme == "http" {
             problems.add("--http-version 3", "HTTP/3 is always over TLS: give an https:// URL");
         }
-        if asked == Some(Protocol::Http3) && !cfg!(feature = "http3") {
+        if wanted == Some(Protocol::Http3) && !cfg!(feature = "http3") {
             problems.add("--http-version 3", "this binary was built without HTTP/3");
         }
-        asked.unwrap_or(Protocol::Http1)
+        wanted.unwrap_or(Protocol::Http1)
     }
 
     pub(super) fn connections(&self, problems: &mut Problems, protocol: Protocol) -> Connections {

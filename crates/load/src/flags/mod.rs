@@ -14,7 +14,6 @@ mod resolve;
 mod sealed;
 mod sweep;
 mod target;
-mod template;
 mod tls;
 pub(crate) mod values;
 mod verdict;
@@ -22,7 +21,9 @@ mod verdict;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, ArgAction};
 use sealway_runtime::config::{ConfigError, Problems};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use self::arrival::ArrivalFlags;
 pub(crate) use self::broker::BrokerFlags;
@@ -57,7 +58,7 @@ pub struct LoadArgs {
     /// Subcommand; `None` for a single run.
     #[command(subcommand)]
     pub(crate) action: Option<Action>,
-    /// Where requests go: http://, https://, ws:// or wss://; the path may be a template. Or a broker: broker://SOCKET
+    /// Target of the requests: http://, https://, ws:// or wss://; the path may be a template. Or a broker: broker://SOCKET
     #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
     pub(crate) url: Option<String>,
     /// Source of the plan other than flags.
@@ -74,7 +75,7 @@ pub(crate) enum Action {
     /// Find the load where more of it buys no more throughput, only time
     #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Autotune {
-        /// Where requests go
+        /// Target of the requests
         #[arg(value_name = "URL", env = "SEALWAY_LOAD_URL", hide_env = true)]
         url: Option<String>,
         /// Flags of the search for a knee.
@@ -187,14 +188,26 @@ pub(crate) struct Flags {
 
 /// Returns the names of the flags that are given, of one group or of all, as on the command line: `--in-flight-max`.
 pub(crate) fn given(flags: &impl Serialize) -> Vec<String> {
-    use serde_json::Value;
     let all = serde_json::to_value(flags).unwrap_or_default();
-    let given = all.as_object().into_iter().flatten().filter(|(_, value)| match value {
+    let given = all.as_object().into_iter().flatten().filter(|(_, value)| is_given(value));
+    given.map(|(name, _)| format!("--{}", name.replace('_', "-"))).collect()
+}
+
+fn is_given(value: &Value) -> bool {
+    match value {
         Value::Null | Value::Bool(false) => false,
         Value::Array(items) => !items.is_empty(),
         _ => true,
-    });
-    given.map(|(name, _)| format!("--{}", name.replace('_', "-"))).collect()
+    }
+}
+
+/// Returns the flags with each absent one taken from `defaults`.
+pub(crate) fn filled<F: Serialize + DeserializeOwned>(flags: &F, defaults: &F) -> Result<F, serde_json::Error> {
+    let mut all = serde_json::to_value(defaults)?;
+    if let (Some(all), Value::Object(flags)) = (all.as_object_mut(), serde_json::to_value(flags)?) {
+        all.extend(flags.into_iter().filter(|(_, value)| is_given(value)));
+    }
+    serde_json::from_value(all)
 }
 
 impl Flags {
@@ -203,14 +216,13 @@ impl Flags {
     /// # Errors
     /// States the problem without the name: an unknown flag, a wrong number of values, or a value that is not a boolean.
     pub(crate) fn set(&mut self, name: &str, given: &[String]) -> Result<(), String> {
-        use serde_json::Value;
         // Earlier names of these flags, for files that still use them.
         let name = match name {
             "pins" => "pin",
             "suites" => "suite",
             name => name,
         };
-        let mut all = self.as_map()?;
+        let mut all = serde_json::to_value(&*self).map_err(|err| err.to_string())?;
         let slot = all.get_mut(name).ok_or("there is no such flag")?;
         let one = || match given {
             [one] => Ok(one.clone()),
@@ -225,7 +237,7 @@ impl Flags {
             },
             _ => Value::String(one()?),
         };
-        *self = serde_json::from_value(Value::Object(all)).map_err(|err| err.to_string())?;
+        *self = serde_json::from_value(all).map_err(|err| err.to_string())?;
         Ok(())
     }
 
@@ -234,20 +246,7 @@ impl Flags {
     /// # Errors
     /// None in practice: both are flags.
     pub(crate) fn fill(&mut self, defaults: &Flags) -> Result<(), String> {
-        use serde_json::Value;
-        let (mut all, defaults) = (self.as_map()?, defaults.as_map()?);
-        for (name, default) in defaults {
-            let slot = all.entry(name).or_insert(Value::Null);
-            let is_absent = match slot {
-                Value::Null | Value::Bool(false) => true,
-                Value::Array(items) => items.is_empty(),
-                _ => false,
-            };
-            if is_absent {
-                *slot = default;
-            }
-        }
-        *self = serde_json::from_value(Value::Object(all)).map_err(|err| err.to_string())?;
+        *self = filled(self, defaults).map_err(|err| err.to_string())?;
         Ok(())
     }
 
@@ -259,14 +258,6 @@ impl Flags {
         let mut problems = Problems::default();
         let output = self.output.resolve(&mut problems);
         problems.into_result().map(|()| output)
-    }
-
-    fn as_map(&self) -> Result<serde_json::Map<String, serde_json::Value>, String> {
-        match serde_json::to_value(self) {
-            Ok(serde_json::Value::Object(map)) => Ok(map),
-            Ok(_) => Err("flags have names".into()),
-            Err(err) => Err(err.to_string()),
-        }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct OutputFlags {
     /// Between two plain lines [default: 1s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) interval: Option<String>,
-    /// What the run is called in reports [default: the URL's host and path]
+    /// Name of the run in reports [default: the URL's host and path]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
     /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
@@ -58,6 +58,18 @@ pub(crate) struct Output {
     pub(crate) interval: Duration,
     /// Exports of the figures during the run.
     pub(crate) exports: Exports,
+}
+
+impl Output {
+    /// Returns whether a report goes to standard output.
+    pub(crate) fn has_stdout_report(&self) -> bool {
+        self.out.iter().any(|(file, _)| file.as_os_str() == "-")
+    }
+
+    /// Returns whether standard output holds JSON lines or a report, and nothing else may be printed there.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.json_lines || self.has_stdout_report()
+    }
 }
 
 impl OutputFlags {

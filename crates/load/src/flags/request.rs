@@ -7,9 +7,9 @@ use http::{HeaderName, HeaderValue, Method, Uri};
 use sealway_runtime::config::{Problems, read_bounded};
 use serde::{Deserialize, Serialize};
 
-use super::template;
 use super::values;
 use crate::plan::{Request, Text};
+use crate::request::Template;
 
 /// Upper bound of the body, in bytes.
 const BODY_LEN_MAX: u64 = 64 * 1024 * 1024;
@@ -40,7 +40,7 @@ pub(crate) struct RequestFlags {
     /// NAME=VALUE added to the URL's query; may be a template; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = '\n')]
     pub(crate) query: Vec<String>,
-    /// Where {{counter}} starts [default: 0]
+    /// First value of {{counter}} [default: 0]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) counter_start: Option<String>,
 }
@@ -77,7 +77,7 @@ impl RequestFlags {
             path.push_str(&escaped(value));
         }
         if path.contains("{{") {
-            problems.take("the URL's path and query", template::check(&path));
+            problems.take("the URL's path and query", Template::parse(&path));
         }
         path
     }
@@ -126,7 +126,7 @@ impl RequestFlags {
             problems.add("--template", "the body is not UTF-8");
             return None;
         };
-        problems.take("--template", template::check(&text))?;
+        problems.take("--template", Template::parse(&text))?;
         Some(Text::Template(text))
     }
 }
@@ -145,7 +145,7 @@ fn header(problems: &mut Problems, line: &str, shown: &str) -> Option<(HeaderNam
     }
     let value = value.trim();
     if value.contains("{{") {
-        problems.take(&flag, template::check(value))?;
+        problems.take(&flag, Template::parse(value))?;
         return Some((name, Text::Template(value.to_owned())));
     }
     let value = problems.take(&flag, HeaderValue::from_str(value).map_err(|_| "the value is none that HTTP allows"))?;

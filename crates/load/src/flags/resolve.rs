@@ -6,7 +6,7 @@ use sealway_runtime::config::{ConfigError, Problems};
 use sealway_runtime::tls::Secret;
 
 use super::{Flags, Output, broker, target};
-use crate::plan::{Assertion, Broker, Connections, Plan, Protocol, Request, Sealed, Target, Tls};
+use crate::plan::{Assertion, Broker, Connections, Plan, Protocol, Request, SealedSessions, Target, Tls};
 use crate::request;
 use crate::thresholds::{Figure, Threshold};
 
@@ -103,7 +103,7 @@ struct Aim {
     protocol: Protocol,
     connections: Connections,
     tls: Option<Tls>,
-    sealed: Option<Sealed>,
+    sealed: Option<SealedSessions>,
     broker: Option<Broker>,
 }
 

@@ -8,7 +8,7 @@ use sealway_runtime::config::{Problems, read_secret};
 use serde::{Deserialize, Serialize};
 
 use super::{given, values};
-use crate::plan::{Agree, Protocol, Request, Sealed};
+use crate::plan::{Agree, Protocol, Request, SealedSessions};
 
 /// Flags for sealed sessions on top of HTTP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) struct SealedFlags {
     /// Seal requests and open answers, on this wire: 1, 2 or 3
     #[arg(long, value_name = "WIRE")]
     pub(crate) sealed: Option<String>,
-    /// When a session is agreed: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
+    /// Lifetime of a session: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
     #[arg(long, value_name = "WHEN")]
     pub(crate) agree: Option<String>,
     /// The init endpoint's path, wires 1 and 2 [default: /session/init]
@@ -37,7 +37,7 @@ pub(crate) struct SealedFlags {
     /// Wire 3: trust the keys that this root signs
     #[arg(long, value_name = "BASE64")]
     pub(crate) root: Option<String>,
-    /// Wire 3: a suite to offer, the most liked first [default: X25519MLKEM768, SecP256r1MLKEM768]
+    /// Wire 3: offer this suite; several in order of preference [default: X25519MLKEM768, SecP256r1MLKEM768]
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub(crate) suite: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl SealedFlags {
         reuse: bool,
         request: &mut Request,
         method_given: bool,
-    ) -> Option<Sealed> {
+    ) -> Option<SealedSessions> {
         let agree = values::named(problems, "--agree", &self.agree).unwrap_or(Agree::Reuse);
         if self.sealed.is_none() {
             let others = SealedFlags { pin: Vec::new(), root: None, suite: Vec::new(), ..self.clone() };
@@ -93,7 +93,7 @@ impl SealedFlags {
         }
         let token_file = self.token_file.as_ref().map(PathBuf::from);
         let (trust, suites) = (self.trust(problems), self.suites(problems));
-        Some(Sealed { wire, agree, init_path, client_id, token_file, trust, suites })
+        Some(SealedSessions { wire, agree, init_path, client_id, token_file, trust, suites })
     }
 
     fn refuse_new(&self, problems: &mut Problems) {

@@ -15,7 +15,7 @@ use crate::autotune::{Model, Settings};
 #[command(next_help_heading = "Search")]
 #[serde(default)]
 pub(crate) struct AutotuneFlags {
-    /// What is searched for: concurrency (workers) or rate (requests a second) [default: concurrency]
+    /// Unit of the search: concurrency (workers) or rate (requests a second) [default: concurrency]
     #[arg(long, value_name = "WHAT")]
     pub(crate) search: Option<String>,
     /// The first load that is tried [default: 8 workers, or 100 a second]
@@ -24,7 +24,7 @@ pub(crate) struct AutotuneFlags {
     /// The highest load that is tried [default: 65536 workers, or 1000000 a second]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub(crate) search_max: Option<String>,
-    /// What the load is multiplied by while it still buys throughput [default: 2]
+    /// Factor from one load to the next while throughput grows [default: 2]
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     pub(crate) growth: Option<String>,
     /// Runs of each load point [default: 3]
@@ -39,7 +39,7 @@ pub(crate) struct AutotuneFlags {
     /// Failed requests that a load point may have, in per cent [default: 1]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) errors_max: Option<String>,
-    /// How near the knee must be known to stop, in per cent [default: 5]
+    /// Precision of the knee at which the search stops, in per cent [default: 5]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) precision: Option<String>,
     /// Number of load points reserved for those between two loads; set by Lite Gateway's flag, not by a flag of this program.

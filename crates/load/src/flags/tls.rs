@@ -31,13 +31,13 @@ pub(crate) struct TlsFlags {
     /// The password of a PKCS#12 file, in a file of one line; else the variable SEALWAY_LOAD_PASSWORD is looked at
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<String>,
-    /// Trust whatever certificate the server shows
+    /// Trust any certificate of the server
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Do not ask that the server's certificate be of the URL's host
+    /// Do not verify that the server's certificate is for the URL's host
     #[arg(long)]
     pub(crate) no_verify_name: bool,
-    /// Whether sessions are resumed: off (every handshake a full one), on, both (on, timed apart) [default: off]
+    /// Resumption of TLS sessions: off (every handshake a full one), on, both (on, timed apart) [default: off]
     #[arg(long, value_name = "HOW")]
     pub(crate) tls_resume: Option<String>,
     /// The lowest version: 1.2 or 1.3 [default: 1.2]

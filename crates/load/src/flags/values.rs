@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-use sealway_runtime::config::Problems;
+use sealway_runtime::config::{ConfigError, Problems};
 
-use crate::named::Named;
+use crate::named::VariantNames;
 use crate::plan::Stage;
 use crate::report::units::count;
 
@@ -20,20 +20,39 @@ pub(crate) fn wrong(problems: &mut Problems, flag: &str, value: &str, expected: 
     problems.add(format!("{flag} {cut}"), format!("expected {expected}"));
 }
 
-/// Parses a whole number within bounds; its digits may be grouped by `_`. The result is `None` for an absent flag too.
+/// Puts the source of the settings, such as a file, before each line of an error.
+pub(crate) fn within(source: impl Display, err: &ConfigError) -> ConfigError {
+    let lines: Vec<_> = err.0.lines().map(|line| format!("{source}: {line}")).collect();
+    ConfigError(lines.join("\n"))
+}
+
+/// Parses a value, and adds the problem with the expected form if `read` rejects it. The result is `None` for an absent flag too.
+fn parse<'a, T, E: Display>(
+    problems: &mut Problems,
+    flag: &str,
+    value: impl Into<Option<&'a String>>,
+    read: impl FnOnce(&str) -> Option<T>,
+    expected: impl FnOnce() -> E,
+) -> Option<T> {
+    let value = value.into()?;
+    let read = read(value);
+    if read.is_none() {
+        wrong(problems, flag, value, expected());
+    }
+    read
+}
+
+/// Parses a whole number within bounds; its digits may be grouped by `_`.
 pub(crate) fn whole<'a>(
     problems: &mut Problems,
     flag: &str,
     value: impl Into<Option<&'a String>>,
     range: RangeInclusive<u64>,
 ) -> Option<u64> {
-    let value = value.into()?;
-    let read = value.replace('_', "").parse().ok().filter(|number| range.contains(number));
-    if read.is_none() {
-        let (from, to) = (count(*range.start()), count(*range.end()));
-        wrong(problems, flag, value, format_args!("a whole number, {from} to {to}"));
-    }
-    read
+    let read = |text: &str| text.replace('_', "").parse().ok().filter(|number| range.contains(number));
+    parse(problems, flag, value, read, || {
+        format!("a whole number, {} to {}", count(*range.start()), count(*range.end()))
+    })
 }
 
 /// Parses a number within bounds; its digits may be grouped by `_`.
@@ -43,13 +62,8 @@ pub(crate) fn number<'a>(
     value: impl Into<Option<&'a String>>,
     range: RangeInclusive<f64>,
 ) -> Option<f64> {
-    let value = value.into()?;
-    let read = value.replace('_', "").parse().ok().filter(|number: &f64| range.contains(number));
-    if read.is_none() {
-        let (from, to) = (decimal(*range.start()), decimal(*range.end()));
-        wrong(problems, flag, value, format_args!("a number, {from} to {to}"));
-    }
-    read
+    let read = |text: &str| text.replace('_', "").parse().ok().filter(|number| range.contains(number));
+    parse(problems, flag, value, read, || format!("a number, {} to {}", decimal(*range.start()), decimal(*range.end())))
 }
 
 /// Parses a time within bounds, in a form of [`parse_time`].
@@ -59,12 +73,8 @@ pub(crate) fn time<'a>(
     value: impl Into<Option<&'a String>>,
     range: RangeInclusive<Duration>,
 ) -> Option<Duration> {
-    let value = value.into()?;
-    let read = parse_time(value).filter(|time| range.contains(time));
-    if read.is_none() {
-        wrong(problems, flag, value, format_args!("{TIME_FORMS}, {}", spoken(&range)));
-    }
-    read
+    let read = |text: &str| parse_time(text).filter(|time| range.contains(time));
+    parse(problems, flag, value, read, || format!("{TIME_FORMS}, {}", spoken(&range)))
 }
 
 /// Parses a time or a range of times such as `1s..3s`, both ends within bounds.
@@ -74,18 +84,16 @@ pub(crate) fn times<'a>(
     value: impl Into<Option<&'a String>>,
     range: RangeInclusive<Duration>,
 ) -> Option<(Duration, Duration)> {
-    let value = value.into()?;
-    let (from, to) = value.split_once("..").unwrap_or((value, value));
-    let read = parse_time(from).zip(parse_time(to));
-    let read = read.filter(|(from, to)| from <= to && range.contains(from) && range.contains(to));
-    if read.is_none() {
-        wrong(problems, flag, value, format_args!("{TIME_FORMS}, or two as in 1s..3s, {}", spoken(&range)));
-    }
-    read
+    let read = |text: &str| {
+        let (from, to) = text.split_once("..").unwrap_or((text, text));
+        let ends = parse_time(from).zip(parse_time(to));
+        ends.filter(|(from, to)| from <= to && range.contains(from) && range.contains(to))
+    };
+    parse(problems, flag, value, read, || format!("{TIME_FORMS}, or two as in 1s..3s, {}", spoken(&range)))
 }
 
 /// Parses the name of a variant, without regard to case.
-pub(crate) fn named<'a, T: Named>(
+pub(crate) fn named<'a, T: VariantNames>(
     problems: &mut Problems,
     flag: &str,
     value: impl Into<Option<&'a String>>,
@@ -101,13 +109,9 @@ pub(crate) fn word<'a, T: Copy>(
     value: impl Into<Option<&'a String>>,
     words: &[(&str, T)],
 ) -> Option<T> {
-    let value = value.into()?;
-    let read = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(value)).map(|(_, meaning)| *meaning);
-    if read.is_none() {
-        let allowed: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        wrong(problems, flag, value, format_args!("one of {}", allowed.join(", ")));
-    }
-    read
+    let read = |text: &str| words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text)).map(|(_, meaning)| *meaning);
+    let all = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
+    parse(problems, flag, value, read, || format!("one of {}", all()))
 }
 
 /// Parses a value by its type's `FromStr`.
@@ -117,12 +121,7 @@ pub(crate) fn parsed<'a, T: FromStr>(
     value: impl Into<Option<&'a String>>,
     expected: &str,
 ) -> Option<T> {
-    let value = value.into()?;
-    let read = value.parse().ok();
-    if read.is_none() {
-        wrong(problems, flag, value, expected);
-    }
-    read
+    parse(problems, flag, value, |text| text.parse().ok(), || expected)
 }
 
 /// Parses stages such as `100@30s` and `ramp:500@1m`: values of 0 to `max`, times of 1 ms to 30 days, at most 1,000 stages.

@@ -3,9 +3,9 @@
 use sealway_runtime::config::Problems;
 use serde::{Deserialize, Serialize};
 
-use super::{template, values};
+use super::values;
 use crate::plan::Assertion;
-use crate::request::check_json_path;
+use crate::request::{Template, json_path};
 use crate::thresholds::Threshold;
 
 /// Flags for assertions about a response, and for the verdict on a run.
@@ -25,12 +25,11 @@ pub(crate) struct VerdictFlags {
     /// The answer's body is this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) assert_body_is: Option<String>,
-    /// Whether exit code 1 says that a request failed: true or false; failed assertions and thresholds always say so
+    /// Exit with code 1 if a request failed: true or false; failed assertions and thresholds always do
     /// [default: true, without a threshold on errors]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) fail_on_errors: Option<String>,
-    /// What the run must reach, such as p99<50ms, errors<1%, rate>1000; with autotune what every load point must
-    /// reach; repeatable
+    /// Threshold that the run must reach, or with autotune every load point: p99<50ms, errors<1%, rate>1000; repeatable
     #[arg(long, alias = "slo", visible_alias = "slo", value_name = "RULE", value_delimiter = ',')]
     pub(crate) threshold: Vec<String>,
 }
@@ -55,8 +54,8 @@ impl VerdictFlags {
                 values::wrong(problems, "--assert-json", value, "PATH=VALUE, with a JSONPath such as $.id");
                 continue;
             };
-            problems.take(format!("--assert-json {value}"), check_json_path(path));
-            problems.take(format!("--assert-json {value}"), template::check(equals));
+            problems.take(format!("--assert-json {value}"), json_path(path));
+            problems.take(format!("--assert-json {value}"), Template::parse(equals));
             assertions.push(Assertion::JsonPath { path: path.to_owned(), equals: equals.to_owned() });
         }
         for value in &self.assert_body_holds {

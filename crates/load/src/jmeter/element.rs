@@ -44,8 +44,7 @@ fn elements<'a>(tree: Node<'a, 'a>, above: &str) -> Vec<Element<'a>> {
 impl<'a> Element<'a> {
     /// Returns the text of a property with this name, anywhere in the element: `stringProp`, `intProp`, `boolProp`….
     pub(super) fn property(&self, name: &str) -> Option<String> {
-        let node = self.node.descendants().find(|node| node.attribute("name") == Some(name))?;
-        Some(node.text().unwrap_or_default().to_owned())
+        property(self.node, name)
     }
 
     /// Returns the entries of a `collectionProp` with this name.
@@ -56,6 +55,11 @@ impl<'a> Element<'a> {
     }
 }
 
+fn property(node: Node<'_, '_>, name: &str) -> Option<String> {
+    let node = node.descendants().find(|node| node.attribute("name") == Some(name))?;
+    Some(node.text().unwrap_or_default().to_owned())
+}
+
 /// Entry of a list: an element inside a `collectionProp`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a>(Node<'a, 'a>);
@@ -63,8 +67,7 @@ pub(super) struct Entry<'a>(Node<'a, 'a>);
 impl Entry<'_> {
     /// Returns the text of a property of the entry.
     pub(super) fn property(&self, name: &str) -> Option<String> {
-        let node = self.0.descendants().find(|node| node.attribute("name") == Some(name))?;
-        Some(node.text().unwrap_or_default().to_owned())
+        property(self.0, name)
     }
 
     /// Returns the text of the entry itself.

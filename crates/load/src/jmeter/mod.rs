@@ -18,7 +18,7 @@ use sealway_runtime::config::{ConfigError, Problems, read_bounded};
 use self::element::{Element, top};
 use self::variables::{with_properties, with_variables};
 use crate::flags::Flags;
-use crate::flags::values::{HOUR, time_text};
+use crate::flags::values::{HOUR, time_text, within};
 
 /// Upper bound of a plan's file, in bytes.
 const FILE_LEN_MAX: u64 = 16 * 1024 * 1024;
@@ -45,12 +45,8 @@ pub(crate) struct Jmeter {
 /// # Errors
 /// All parts of the plan that would be a different load here, each with its place.
 pub(crate) fn read(path: &Path) -> Result<Jmeter, ConfigError> {
-    let within = |err: ConfigError| {
-        let lines: Vec<_> = err.0.lines().map(|line| format!("--jmeter {}: {line}", path.display())).collect();
-        ConfigError(lines.join("\n"))
-    };
     let text = read_bounded(path, FILE_LEN_MAX).map_err(|err| ConfigError(format!("--jmeter: {err}")))?;
-    parse(&text).map_err(within)
+    parse(&text).map_err(|err| within(format_args!("--jmeter {}", path.display()), &err))
 }
 
 /// Parses the text of a plan, as [`read`] does.
@@ -209,7 +205,7 @@ fn thread_group(group: &Element<'_>, reading: &mut Reading) {
     if is_on("ThreadGroup.scheduler") && duration > 0 {
         arrival.duration = Some(time_text(std::time::Duration::from_secs(duration)));
     } else if forever {
-        reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s unless said");
+        reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s by default");
     }
     if delay > 0 && is_on("ThreadGroup.scheduler") {
         reading.warn(path, "the delay before the start is left out");

@@ -2,7 +2,7 @@
 
 use super::Reading;
 use super::element::Element;
-use super::text::{Filled, fill};
+use super::text::{Translation, fill};
 
 /// Bits of `Assertion.test_type`, which say how a `ResponseAssertion` compares.
 const MATCH: u32 = 1;
@@ -70,9 +70,9 @@ impl Request<'_, '_> {
         all.filter_map(|element| element.property(name)).find(|text| !text.trim().is_empty())
     }
 
-    fn fill(&self, place: &str, text: &str, reading: &mut Reading) -> Filled {
+    fn fill(&self, place: &str, text: &str, reading: &mut Reading) -> Translation {
         let filled = reading.problems.take(place, fill(text, self.counter.as_deref()));
-        filled.unwrap_or(Filled { text: String::new(), is_template: false })
+        filled.unwrap_or(Translation { text: String::new(), is_template: false })
     }
 
     fn url(&self, reading: &mut Reading) {

@@ -2,7 +2,7 @@
 
 /// Text with its functions translated.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Filled {
+pub(super) struct Translation {
     /// Text with this program's templates in it.
     pub(super) text: String,
     /// True if the text holds a template.
@@ -13,8 +13,8 @@ pub(super) struct Filled {
 ///
 /// # Errors
 /// Any other `${…}`, which would be sent as it is written, and one that is not closed.
-pub(super) fn fill(text: &str, counter: Option<&str>) -> Result<Filled, String> {
-    let mut filled = Filled { text: String::new(), is_template: false };
+pub(super) fn fill(text: &str, counter: Option<&str>) -> Result<Translation, String> {
+    let mut filled = Translation { text: String::new(), is_template: false };
     let mut rest = text;
     while let Some(open) = rest.find("${") {
         filled.text.push_str(&rest[..open]);
@@ -51,7 +51,7 @@ mod tests {
         let filled = fill(r#"{"id":"a-${counter}","u":"${__UUID()}","t":${__time()}}"#, Some("counter")).unwrap();
         assert_eq!(filled.text, r#"{"id":"a-{{counter}}","u":"{{uuid}}","t":{{timestamp}}}"#);
         assert!(filled.is_template);
-        assert_eq!(fill("plain", None), Ok(Filled { text: "plain".into(), is_template: false }));
+        assert_eq!(fill("plain", None), Ok(Translation { text: "plain".into(), is_template: false }));
         assert!(fill("${__groovy(1)}", None).unwrap_err().contains("__groovy(1)"));
         assert!(fill("${counter}", None).is_err());
         assert!(fill("${open", None).is_err());

@@ -25,7 +25,7 @@ pub(crate) struct Cells {
 
 /// Names of the six cells, and the versions of HTTP that they use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Naming {
+pub(crate) enum CellNames {
     /// Names such as `mtls-reuse`; the version of HTTP comes from the flags.
     Ours,
     /// Names such as `https-mtls-reuse`, as in Lite Gateway's load client; HTTP/2 over TLS with reuse, otherwise HTTP/1.1.
@@ -37,7 +37,7 @@ pub(crate) enum Naming {
 /// # Errors
 /// All problems, a line each.
 pub(crate) fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, ConfigError> {
-    six(matrix, flags, Naming::Ours, None)
+    six(matrix, flags, CellNames::Ours, None)
 }
 
 /// Makes the six cells like [`usual`], with these names and a password of the client's certificate.
@@ -47,10 +47,10 @@ pub(crate) fn usual(matrix: &MatrixFlags, flags: &Flags) -> Result<Cells, Config
 pub(crate) fn six(
     matrix: &MatrixFlags,
     flags: &Flags,
-    naming: Naming,
+    naming: CellNames,
     password: Option<&Secret>,
 ) -> Result<Cells, ConfigError> {
-    let is_old = naming == Naming::Old;
+    let is_old = naming == CellNames::Old;
     let or = |url: &Option<String>, default: &str| url.clone().unwrap_or_else(|| default.to_owned());
     let targets = [
         ("http", "http-url", or(&matrix.http_url, "http://localhost:8080/")),

@@ -27,6 +27,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
 use super::cells::{Cell, Cells, without_tls};
+use crate::flags::values::within;
 use crate::flags::{AutotuneFlags, Extra, Flags, resolve};
 
 /// Upper bound of a file, in bytes.
@@ -38,7 +39,7 @@ const BODY_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 /// Contents of a matrix file.
 #[derive(Clone, Debug)]
-pub(crate) struct Swept {
+pub(crate) struct MatrixFile {
     /// Cells of all combinations of values.
     pub(crate) cells: Cells,
     /// True if each cell is tuned; false if it runs at the load of its flags.
@@ -54,10 +55,10 @@ struct Raw {
     #[serde(default = "yes")]
     tune: bool,
     #[serde(default)]
-    flags: Ordered<Value>,
+    flags: OrderedMap<Value>,
     #[serde(default)]
-    search: Ordered<Value>,
-    axes: Ordered<Vec<Value>>,
+    search: OrderedMap<Value>,
+    axes: OrderedMap<Vec<Value>>,
 }
 
 fn yes() -> bool {
@@ -66,19 +67,19 @@ fn yes() -> bool {
 
 /// Map that keeps the order of its file.
 #[derive(Debug)]
-struct Ordered<T>(Vec<(String, T)>);
+struct OrderedMap<T>(Vec<(String, T)>);
 
-impl<T> Default for Ordered<T> {
+impl<T> Default for OrderedMap<T> {
     fn default() -> Self {
-        Ordered(Vec::new())
+        OrderedMap(Vec::new())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries<T>(std::marker::PhantomData<T>);
         impl<'de, T: Deserialize<'de>> Visitor<'de> for Entries<T> {
-            type Value = Ordered<T>;
+            type Value = OrderedMap<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("settings by name")
@@ -89,7 +90,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Ordered(entries))
+                Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(Entries(std::marker::PhantomData))
@@ -109,20 +110,16 @@ struct Choice {
 ///
 /// # Errors
 /// All problems, each with its path in the file.
-pub(crate) fn read(path: &Path, flags: &Flags) -> Result<Swept, ConfigError> {
+pub(crate) fn read(path: &Path, flags: &Flags) -> Result<MatrixFile, ConfigError> {
     let text = read_bounded(path, FILE_LEN_MAX)?;
-    let within = |err: ConfigError| {
-        let lines: Vec<_> = err.0.lines().map(|line| format!("{}: {line}", path.display())).collect();
-        ConfigError(lines.join("\n"))
-    };
-    parse(&text, flags).map_err(within)
+    parse(&text, flags).map_err(|err| within(path.display(), &err))
 }
 
 /// Parses the text of a file, as [`read`] does.
 ///
 /// # Errors
 /// As [`read`].
-pub(crate) fn parse(text: &str, flags: &Flags) -> Result<Swept, ConfigError> {
+pub(crate) fn parse(text: &str, flags: &Flags) -> Result<MatrixFile, ConfigError> {
     let raw: Raw = load_yaml(text)?;
     let mut problems = Problems::default();
     let mut common = Flags::default();
@@ -155,7 +152,7 @@ pub(crate) fn parse(text: &str, flags: &Flags) -> Result<Swept, ConfigError> {
     }
     problems.into_result()?;
     let label = raw.label.unwrap_or_else(|| "matrix".into());
-    Ok(Swept { cells: Cells { label, cells }, tune: raw.tune, search })
+    Ok(MatrixFile { cells: Cells { label, cells }, tune: raw.tune, search })
 }
 
 /// Returns a cell for every combination, the last axis changing fastest, and marks the choices that fit in at least one.
@@ -202,7 +199,7 @@ fn cell<'a>(
     resolve(url.as_deref(), &flags, extra).map_err(|err| err.0.lines().collect::<Vec<_>>().join("; "))
 }
 
-fn search(problems: &mut Problems, raw: &Ordered<Value>) -> AutotuneFlags {
+fn search(problems: &mut Problems, raw: &OrderedMap<Value>) -> AutotuneFlags {
     let mut map = serde_json::Map::new();
     let known = serde_json::to_value(AutotuneFlags::default()).unwrap_or_default();
     for (name, value) in &raw.0 {

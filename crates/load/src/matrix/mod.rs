@@ -5,6 +5,6 @@ mod cells;
 mod file;
 mod table;
 
-pub(crate) use self::cells::{Cells, Naming, six, usual};
+pub(crate) use self::cells::{CellNames, Cells, six, usual};
 pub(crate) use self::file::read;
 pub(crate) use self::table::tabbed;

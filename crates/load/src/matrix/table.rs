@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::progress::{CellSummary, Offered};
+use crate::progress::{CellSummary, OfferedLoad};
 
 /// Formats the cells as tab-separated lines below a header; `attempts` is the number of runs.
 pub(crate) fn tabbed(cells: &[CellSummary]) -> String {
@@ -15,8 +15,8 @@ pub(crate) fn tabbed(cells: &[CellSummary]) -> String {
             Some(_) => "failed",
         };
         let load = match cell.knee {
-            Some(Offered::Concurrency(workers)) => workers.to_string(),
-            Some(Offered::Rate(rate)) => format!("{rate:.0}/s"),
+            Some(OfferedLoad::Concurrency(workers)) => workers.to_string(),
+            Some(OfferedLoad::Rate(rate)) => format!("{rate:.0}/s"),
             None => "-".to_owned(),
         };
         let mut notes = cell.missing.clone().unwrap_or_default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Form;
 use super::window::Percentiles;
-use crate::engine::{Limit, Outcome};
+use crate::engine::Outcome;
 use crate::figures;
 use crate::plan::Plan;
 use crate::progress::{CellSummary, Event};
@@ -96,22 +96,11 @@ fn run(plan: &Plan) -> Value {
     })
 }
 
-fn limit(limit: Option<&Limit>) -> (Option<&'static str>, Option<&str>) {
-    match limit {
-        Some(Limit::Target) => (Some("target"), None),
-        Some(Limit::Offered) => (Some("offered"), None),
-        Some(Limit::Generator(why)) => (Some("generator"), Some(why)),
-        Some(Limit::Unmeasured(why)) => (Some("unmeasured"), Some(why)),
-        None => (None, None),
-    }
-}
-
 fn ended(outcome: &Outcome) -> Value {
     let (sum, counts) = (&outcome.totals.sum, &outcome.totals.sum.counts);
     let response = sum.times(Phase::Response).quantiles();
     let time = |ns: u64| (response.count > 0).then(|| ms(ns));
-    let (limit, limit_reason) = limit(Some(&outcome.limit));
-    let (ended, reason) = outcome.ended.told();
+    let (limit, (ended, reason)) = (json!(outcome.limit), outcome.ended.name_and_reason());
     json!({
         "type": "outcome",
         "ended": ended,
@@ -131,14 +120,14 @@ fn ended(outcome: &Outcome) -> Value {
         "max_ms": time(response.max_ns),
         "statuses": sum.statuses().into_iter().collect::<BTreeMap<u16, u64>>(),
         "errors": sum.faults(),
-        "limit": limit,
-        "limit_reason": limit_reason,
+        "limit": limit["what"],
+        "limit_reason": limit["why"],
         "warnings": outcome.warnings,
     })
 }
 
 fn cell_done(summary: &CellSummary) -> Value {
-    let (limit, limit_reason) = limit(summary.limit.as_ref());
+    let limit = json!(summary.limit);
     let figure = |value: f64| summary.missing.is_none().then_some(value);
     json!({
         "type": "cell_done",
@@ -152,7 +141,7 @@ fn cell_done(summary: &CellSummary) -> Value {
         "p95_ms": figure(ms(summary.p95_ns)),
         "p99_ms": figure(ms(summary.p99_ns)),
         "runs": summary.runs,
-        "limit": limit,
-        "limit_reason": limit_reason,
+        "limit": limit["what"],
+        "limit_reason": limit["why"],
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Form;
 use super::window::Percentiles;
-use crate::engine::{Ended, Limit, Outcome};
+use crate::engine::{EndReason, Limit, Outcome};
 use crate::figures;
 use crate::plan::Plan;
 use crate::progress::{CellSummary, Event};
@@ -76,7 +76,7 @@ impl Form for Lines {
 
     fn skipped(&mut self, seconds: u64) -> String {
         let are = if seconds == 1 { "is" } else { "are" };
-        format!("{} {are} left out: whoever reads this is slow\n", figures::counted(seconds, "second"))
+        format!("{} {are} left out: the reader of this output is slow\n", figures::counted(seconds, "second"))
     }
 }
 
@@ -93,7 +93,7 @@ impl Lines {
         if let Limit::Generator(why) = &outcome.limit {
             put(&mut text, "! ", &format!("the generator was the limit, not the target: {}", figures::clean(why)));
         }
-        if let Ended::Failed(why) = &outcome.ended {
+        if let EndReason::Failed(why) = &outcome.ended {
             put(&mut text, "! ", &format!("the run was given up: {}", figures::clean(why)));
         }
         text

@@ -42,7 +42,7 @@ use self::writer::Writer;
 use crate::engine::{Control, Tick};
 use crate::progress::Event;
 use crate::record::Second;
-use crate::tui::Left;
+use crate::tui::ViewEnd;
 
 /// Output options of the view.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ pub(crate) async fn show(
     mut events: Receiver<Event>,
     output: impl Write + Send + 'static,
     options: Options,
-) -> io::Result<Left> {
+) -> io::Result<ViewEnd> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut view = View::new(Writer::new(output)?, &options);
@@ -87,7 +87,7 @@ pub(crate) async fn show(
             _ = terminate.recv() => view.stop(),
             gone = view.writer.gone() => view.reader_is_gone(gone)?,
         }
-        if view.left == Left::AtOnce {
+        if view.left == ViewEnd::AtOnce {
             // The queue may never be read: its lines are dropped.
             return Ok(view.left);
         }
@@ -103,7 +103,7 @@ struct View {
     window: Window,
     interval: Duration,
     control: Option<Control>,
-    left: Left,
+    left: ViewEnd,
     skipped: u64,
 }
 
@@ -116,7 +116,7 @@ impl View {
             window: Window::default(),
             interval: options.interval.max(Duration::from_secs(1)),
             control: None,
-            left: Left::Over,
+            left: ViewEnd::Over,
             skipped: 0,
         }
     }
@@ -127,7 +127,7 @@ impl View {
             Event::Outcome(_) => self.flush(),
             Event::Run { control, .. } => {
                 // A requested end covers the whole job, not only the run that was active then.
-                if self.left != Left::Over {
+                if self.left != ViewEnd::Over {
                     control.stop();
                 }
                 self.control = Some(control.clone());
@@ -171,14 +171,14 @@ impl View {
     }
 
     fn stop(&mut self) {
-        self.left = if self.left == Left::Asked { Left::AtOnce } else { Left::Asked };
+        self.left = if self.left == ViewEnd::Asked { ViewEnd::AtOnce } else { ViewEnd::Asked };
         if let Some(control) = &self.control {
             control.stop();
         }
     }
 
     fn reader_is_gone(&mut self, end: io::Result<()>) -> io::Result<()> {
-        self.left = Left::ReaderGone;
+        self.left = ViewEnd::ReaderGone;
         if let Some(control) = &self.control {
             control.stop();
         }

@@ -9,13 +9,13 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::tui::generated;
+use crate::tui::tests::generated;
 
 /// Output that keeps the bytes written.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
+struct Output(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Kept {
+impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend(bytes);
         Ok(bytes.len())
@@ -27,7 +27,7 @@ impl Write for Kept {
 }
 
 async fn written(events: Vec<Event>, seconds: u64, json: bool) -> String {
-    let kept = Kept::default();
+    let kept = Output::default();
     let (sender, receiver) = mpsc::channel(8);
     let options = Options { interval: Duration::from_secs(seconds), json };
     let view = tokio::spawn(show(receiver, kept.clone(), options));
@@ -35,7 +35,7 @@ async fn written(events: Vec<Event>, seconds: u64, json: bool) -> String {
         sender.send(event).await.unwrap();
     }
     drop(sender);
-    assert_eq!(view.await.unwrap().unwrap(), Left::Over);
+    assert_eq!(view.await.unwrap().unwrap(), ViewEnd::Over);
     let bytes = kept.0.lock().unwrap().clone();
     String::from_utf8(bytes).unwrap()
 }
@@ -61,12 +61,12 @@ async fn each_second_is_a_line_under_a_head_and_columns_stand_in_line() {
 #[tokio::test]
 async fn a_matrix_tells_its_cells_and_points() {
     let text = written(generated::matrix(7), 1, false).await;
-    for told in [
+    for shown in [
         "cell 1 of 6 http-reuse\n",
         "load point 256 workers, repeat 1 of 3, at most 12 points left\n",
         "http-no-reuse: skipped: no client certificate was given\n",
     ] {
-        assert!(text.contains(told), "{told} is not in {text}");
+        assert!(text.contains(shown), "{shown} is not in {text}");
     }
     assert!(text.lines().any(|line| line.starts_with("http-reuse: ") && line.contains("at 512 workers, p95 48.0 ms")));
 }
@@ -107,9 +107,9 @@ async fn percentiles_of_a_longer_line_are_of_all_its_seconds_and_not_of_the_wors
 }
 
 /// Output that fails as a pipe without a reader does.
-struct Gone;
+struct ClosedOutput;
 
-impl Write for Gone {
+impl Write for ClosedOutput {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         Err(ErrorKind::BrokenPipe.into())
     }
@@ -123,7 +123,7 @@ impl Write for Gone {
 async fn a_reader_who_is_gone_ends_the_run_quietly() {
     let (sender, receiver) = mpsc::channel(8);
     let options = Options { interval: Duration::from_secs(1), json: true };
-    let view = tokio::spawn(show(receiver, Gone, options));
+    let view = tokio::spawn(show(receiver, ClosedOutput, options));
     let mut events = generated::single(7, 2, 20);
     let Event::Run { control, .. } = &events[0] else { panic!("a run comes first") };
     let control = control.clone();
@@ -135,11 +135,11 @@ async fn a_reader_who_is_gone_ends_the_run_quietly() {
         sender.send(event).await.unwrap();
     }
     drop(sender);
-    assert_eq!(view.await.unwrap().unwrap(), Left::ReaderGone);
+    assert_eq!(view.await.unwrap().unwrap(), ViewEnd::ReaderGone);
 }
 
 /// Output that blocks until it is released.
-struct Slow(Receiver<()>, Kept);
+struct Slow(Receiver<()>, Output);
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -153,9 +153,9 @@ impl Write for Slow {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_slow_holds_no_run_back_and_is_told_what_is_missing() {
+async fn a_reader_who_is_slow_holds_no_run_back_and_is_reported_what_is_missing() {
     let (go, wait): (SyncSender<()>, _) = sync_channel(0);
-    let kept = Kept::default();
+    let kept = Output::default();
     let (sender, receiver) = mpsc::channel(8);
     let options = Options { interval: Duration::from_secs(1), json: true };
     let view = tokio::spawn(show(receiver, Slow(wait, kept.clone()), options));
@@ -176,26 +176,27 @@ async fn a_reader_who_is_slow_holds_no_run_back_and_is_told_what_is_missing() {
     drop(sender);
     view.await.unwrap().unwrap();
     let lines = parsed(&String::from_utf8(kept.0.lock().unwrap().clone()).unwrap());
-    let told = lines.iter().filter(|line| line["type"] == "second").count() as u64;
+    let shown = lines.iter().filter(|line| line["type"] == "second").count() as u64;
     let skipped: u64 = lines.iter().filter_map(|line| line["seconds"].as_u64()).sum();
     assert!(skipped > 200, "{skipped}");
-    assert_eq!(told + skipped, 401);
+    assert_eq!(shown + skipped, 401);
 }
 
 #[tokio::test]
 async fn the_first_interrupt_stops_the_run_and_the_second_everything() {
-    let mut view = View::new(Writer::new(Kept::default()).unwrap(), &Options { interval: Duration::ZERO, json: false });
+    let mut view =
+        View::new(Writer::new(Output::default()).unwrap(), &Options { interval: Duration::ZERO, json: false });
     let events = generated::single(7, 2, 20);
     let Event::Run { control, .. } = &events[0] else { panic!("a run comes first") };
     let control = control.clone();
     events.into_iter().for_each(|event| view.take(event));
     view.stop();
     assert!(control.is_stopped());
-    assert_eq!(view.left, Left::Asked);
+    assert_eq!(view.left, ViewEnd::Asked);
     let later = Control::default();
-    let plan = Arc::new(generated::plan("later", crate::progress::Offered::Rate(1.0), 5));
+    let plan = Arc::new(generated::plan("later", crate::progress::OfferedLoad::Rate(1.0), 5));
     view.take(Event::Run { plan, control: later.clone() });
     assert!(later.is_stopped(), "a run that begins after the end was asked for");
     view.stop();
-    assert_eq!(view.left, Left::AtOnce);
+    assert_eq!(view.left, ViewEnd::AtOnce);
 }

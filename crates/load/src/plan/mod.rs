@@ -91,7 +91,7 @@ pub struct Target {
     /// TLS settings, if the scheme needs TLS.
     pub tls: Option<Tls>,
     /// Sealed sessions on top of HTTP.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedSessions>,
     /// Broker, for [`Protocol::Broker`]. Then of the other fields only the URL counts, which stands for the socket.
     pub broker: Option<Broker>,
     /// Channels over a relay, for [`Protocol::Channel`]. The URL is the relay's.
@@ -155,7 +155,7 @@ named! {
 
 /// Sealed sessions on top of HTTP: `spec/session.md`, `spec/session-3.md`.
 #[derive(Clone, Debug)]
-pub struct Sealed {
+pub struct SealedSessions {
     /// Version of the wire: 1, 2 or 3.
     pub wire: u8,
     /// Lifetime of each sealed session.

@@ -17,44 +17,14 @@ use crate::flags::{AutotuneFlags, Flags, MatrixFlags};
 /// Prefix of the client's environment variables.
 const PREFIX: &str = "LITEGATEWAY_LOADCLIENT_";
 
-/// Flags of the client, each with whether a value follows it.
-const FLAGS: [(&str, bool); 35] = [
-    ("mode", true),
-    ("url", true),
-    ("cert-pfx", true),
-    ("cert-password", true),
-    ("custom-ca", true),
-    ("concurrency", true),
-    ("duration", true),
-    ("timeout", true),
-    ("max-request-time", true),
-    ("ramp-percent-per-second", true),
-    ("refresh-interval", true),
-    ("http-version", true),
-    ("connection-close", false),
-    ("profile", true),
-    ("track-opened-connections", false),
-    ("matrix-http-url", true),
-    ("matrix-https-url", true),
-    ("matrix-mtls-url", true),
-    ("matrix-run-duration", true),
-    ("autotune-min-concurrency", true),
-    ("autotune-max-concurrency", true),
-    ("autotune-growth-factor", true),
-    ("autotune-max-error-pct", true),
-    ("autotune-binary-steps", true),
-    ("ramp-seconds", true),
-    ("loops-per-worker", true),
-    ("assert-status-code", true),
-    ("assert-json-path", true),
-    ("correlation-prefix", true),
-    ("correlation-start", true),
-    ("correlation-query-param", true),
-    ("request-body-template", true),
-    ("fail-on-errors", true),
-    ("help", false),
-    ("h", false),
-];
+/// Flags of the client that a value follows, separated by blanks.
+const VALUE_FLAGS: &str = "mode url cert-pfx cert-password custom-ca concurrency duration timeout max-request-time ramp-percent-per-second \
+    refresh-interval http-version profile matrix-http-url matrix-https-url matrix-mtls-url matrix-run-duration \
+    autotune-min-concurrency autotune-max-concurrency autotune-growth-factor autotune-max-error-pct \
+    autotune-binary-steps ramp-seconds loops-per-worker assert-status-code assert-json-path correlation-prefix \
+    correlation-start correlation-query-param request-body-template fail-on-errors";
+/// Flags of the client without a value.
+const SWITCHES: [&str; 4] = ["connection-close", "track-opened-connections", "help", "h"];
 
 /// Help text for these flags.
 pub(crate) const HELP: &str = "\
@@ -93,7 +63,7 @@ The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>
 
 /// Action that the client's flags ask for.
 #[derive(Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Action {
     /// Prints [`HELP`] and nothing else.
     Help,
     /// Runs one plan at a single URL.
@@ -116,9 +86,9 @@ pub(crate) enum Asked {
 
 /// Meaning of the client's flags and variables.
 #[derive(Debug)]
-pub(crate) struct Translated {
+pub(crate) struct Translation {
     /// Action to take, with its flags.
-    pub(crate) asked: Asked,
+    pub(crate) asked: Action,
     /// Password of the client's certificate.
     pub(crate) password: Option<Secret>,
     /// Warnings for the user, a sentence each.
@@ -133,24 +103,34 @@ pub(crate) fn translate(
     arguments: &[String],
     variables: impl Iterator<Item = (String, String)>,
     ours: &Flags,
-) -> Result<Translated, ConfigError> {
+) -> Result<Translation, ConfigError> {
     let mut problems = Problems::default();
-    let given = Given::read(arguments, variables, &mut problems);
+    let given = Arguments::read(arguments, variables, &mut problems);
     let translated = given.translate(ours, &mut problems);
     problems.into_result()?;
     Ok(translated)
 }
 
 /// Values by the name of their flag, without leading dashes.
-struct Given {
+struct Arguments {
     values: BTreeMap<String, String>,
     /// True if the password came by the command line, where other processes see it.
     password_seen: bool,
 }
 
-impl Given {
-    fn read(arguments: &[String], variables: impl Iterator<Item = (String, String)>, problems: &mut Problems) -> Given {
-        let mut given = Given { values: BTreeMap::new(), password_seen: false };
+/// Returns whether a value follows the flag; `None` for an unknown flag.
+fn takes_value(flag: &str) -> Option<bool> {
+    let has_value = VALUE_FLAGS.split(' ').any(|known| known == flag);
+    (has_value || SWITCHES.contains(&flag)).then_some(has_value)
+}
+
+impl Arguments {
+    fn read(
+        arguments: &[String],
+        variables: impl Iterator<Item = (String, String)>,
+        problems: &mut Problems,
+    ) -> Arguments {
+        let mut given = Arguments { values: BTreeMap::new(), password_seen: false };
         let mut others = Vec::new();
         for (name, value) in variables.filter(|(_, value)| !value.is_empty()) {
             match name.as_str() {
@@ -160,7 +140,7 @@ impl Given {
                 _ => {
                     let Some(rest) = name.strip_prefix(PREFIX) else { continue };
                     let flag = rest.to_lowercase().replace('_', "-");
-                    if FLAGS.iter().any(|(known, _)| *known == flag) {
+                    if takes_value(&flag).is_some() {
                         given.values.insert(flag, value);
                     } else {
                         problems.add(&name, "there is no such variable of the load client");
@@ -185,12 +165,12 @@ impl Given {
                 Some((name, value)) => (name.to_lowercase(), Some(value.to_owned())),
                 None => (bare.to_lowercase(), None),
             };
-            let Some((_, takes)) = FLAGS.iter().find(|(known, _)| *known == name) else {
+            let Some(takes_value) = takes_value(&name) else {
                 problems.add(format!("--{name}"), "there is no such flag; --litegateway --help lists them");
                 continue;
             };
             let is_word = |next: &&&String| !next.starts_with("--");
-            let value = match (inline, takes) {
+            let value = match (inline, takes_value) {
                 (Some(value), _) => value,
                 (None, true) => match rest.next_if(|next| is_word(&next)) {
                     Some(value) => value.clone(),
@@ -217,7 +197,7 @@ impl Given {
         self.value(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
     }
 
-    fn translate(&self, ours: &Flags, problems: &mut Problems) -> Translated {
+    fn translate(&self, ours: &Flags, problems: &mut Problems) -> Translation {
         let mut warnings = Vec::new();
         if self.password_seen {
             warnings.push(
@@ -240,21 +220,21 @@ impl Given {
         }
         let mut flags = self.flags(ours, is_single, problems);
         let asked = if is_help {
-            Asked::Help
+            Action::Help
         } else if is_single {
-            Asked::Single { url: self.value("url").cloned().unwrap_or_default(), flags: Box::new(flags) }
+            Action::Single { url: self.value("url").cloned().unwrap_or_default(), flags: Box::new(flags) }
         } else {
             flags.arrival = crate::flags::ArrivalFlags { warm_up: Some("0".into()), ..Default::default() };
             // The cells set reuse and the version.
             flags.connection.connection_close = false;
-            Asked::Matrix {
+            Action::Matrix {
                 matrix: Box::new(self.matrix()),
                 search: Box::new(self.search(problems)),
                 flags: Box::new(flags),
             }
         };
         let password = self.value("cert-password");
-        Translated { asked, password: password.map(|word| Secret::from(word.clone())), warnings }
+        Translation { asked, password: password.map(|word| Secret::from(word.clone())), warnings }
     }
 
     fn flags(&self, ours: &Flags, is_single: bool, problems: &mut Problems) -> Flags {
@@ -375,7 +355,7 @@ mod tests {
     use crate::flags::{Extra, Job, resolve};
     use crate::plan::{Arrival, Assertion, Protocol};
 
-    fn read(words: &[&str], variables: &[(&str, &str)]) -> Result<Translated, String> {
+    fn read(words: &[&str], variables: &[(&str, &str)]) -> Result<Translation, String> {
         let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         translate(&words, variables, &Flags::default()).map_err(|err| err.0)
@@ -383,7 +363,7 @@ mod tests {
 
     fn single(words: &[&str], variables: &[(&str, &str)]) -> Job {
         match read(words, variables).unwrap().asked {
-            Asked::Single { url, flags } => resolve(Some(&url), &flags, Extra::default()).unwrap(),
+            Action::Single { url, flags } => resolve(Some(&url), &flags, Extra::default()).unwrap(),
             other => panic!("{other:?} is not single"),
         }
     }
@@ -397,7 +377,7 @@ mod tests {
         assert_eq!((job.plan.timeouts.connect.as_secs(), job.plan.timeouts.request.as_secs()), (30, 10));
         assert_eq!(job.plan.target.protocol, Protocol::Http2);
         assert!(!job.verdict.fail_on_errors);
-        let Asked::Matrix { search, .. } = read(&[], &[]).unwrap().asked else {
+        let Action::Matrix { search, .. } = read(&[], &[]).unwrap().asked else {
             panic!("without --url it is a matrix")
         };
         assert_eq!((search.search_min.as_deref(), search.search_max.as_deref()), (Some("256"), Some("8192")));
@@ -420,7 +400,7 @@ mod tests {
     #[test]
     fn the_binary_steps_are_the_points_between_two_loads_and_may_be_none() {
         let search = |words: &[&str]| {
-            let Asked::Matrix { search, .. } = read(words, &[]).unwrap().asked else { panic!("it is a matrix") };
+            let Action::Matrix { search, .. } = read(words, &[]).unwrap().asked else { panic!("it is a matrix") };
             let mut problems = Problems::default();
             let (settings, _) = search.resolve(&mut problems);
             problems.into_result().unwrap();

@@ -118,7 +118,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{Ended, Generator, Limit};
+    use crate::engine::{EndReason, Generator, Limit};
     use crate::flags::{Extra, resolve};
     use crate::record::{Interval, Totals};
 
@@ -138,7 +138,7 @@ mod tests {
             generator: Generator { cpu_busiest: busy, ..Generator::default() },
             limit: Limit::Target,
             warnings: Vec::new(),
-            ended: Ended::Done,
+            ended: EndReason::Done,
         }
     }
 

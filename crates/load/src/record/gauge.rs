@@ -9,7 +9,7 @@ pub(crate) struct Gauge(Rc<Cell<u64>>);
 
 /// One unit of a gauge, counted until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Entered(Gauge);
+pub(crate) struct GaugeGuard(Gauge);
 
 impl Gauge {
     /// Returns the current value of the gauge.
@@ -18,13 +18,13 @@ impl Gauge {
     }
 
     /// Counts one more until the returned value is dropped.
-    pub(crate) fn enter(&self) -> Entered {
+    pub(crate) fn enter(&self) -> GaugeGuard {
         self.0.set(self.0.get() + 1);
-        Entered(self.clone())
+        GaugeGuard(self.clone())
     }
 }
 
-impl Drop for Entered {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         let gauge = &self.0.0;
         gauge.set(gauge.get().saturating_sub(1));

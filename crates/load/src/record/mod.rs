@@ -3,7 +3,7 @@
 //! A shard writes to its own [`Interval`] without a lock or an allocation. Once a second the intervals of all shards are
 //! merged into one [`Second`] and into the [`Totals`]. Memory does not grow with the number of requests.
 
-mod fault;
+mod failure;
 mod gauge;
 mod phase;
 mod recorder;
@@ -17,8 +17,8 @@ use std::time::Duration;
 use sealway_client::Suite;
 use serde::{Deserialize, Serialize};
 
-pub use self::fault::{Class, Fault};
-pub(crate) use self::gauge::{Entered, Gauge};
+pub use self::failure::{Class, Failure};
+pub(crate) use self::gauge::{Gauge, GaugeGuard};
 pub use self::phase::Phase;
 pub(crate) use self::recorder::{Cut, Recorder, Timeline, Usage};
 pub(crate) use self::seconds::Seconds;
@@ -88,9 +88,9 @@ impl BySuite {
 
     /// Formats the counts above zero, such as `3 X25519MLKEM768, 1 P256`; empty if there are none.
     pub fn words(mut self) -> String {
-        let told = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
-        let told = Suite::ALL.map(told).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
-        told.collect::<Vec<_>>().join(", ")
+        let shown = |suite: Suite| Some((*self.of(suite), suite.name())).filter(|(count, _)| *count > 0);
+        let shown = Suite::ALL.map(shown).into_iter().flatten().map(|(count, name)| format!("{count} {name}"));
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     pub(crate) fn add(&mut self, mut other: BySuite) {
@@ -163,7 +163,7 @@ pub struct Second {
 
 /// Failures of one class in a whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FaultCount {
+pub struct FailureCount {
     /// Class that all these failures have.
     pub class: Class,
     /// Number of failures in this class.
@@ -286,7 +286,7 @@ impl Interval {
             service: self.times(Phase::Service).quantiles(),
             heat: self.times(Phase::Response).heat(),
             statuses: self.statuses(),
-            faults: self.faults().into_iter().map(|fault| (fault.class, fault.count)).collect(),
+            faults: self.faults().into_iter().map(|failure| (failure.class, failure.count)).collect(),
             in_flight: self.in_flight,
             connections: self.connections,
             lag_max: Duration::from_nanos(self.lag.quantile_ns(1.0)),
@@ -306,17 +306,17 @@ impl Interval {
     }
 
     /// Returns the failures by class, the most frequent first.
-    pub fn faults(&self) -> Vec<FaultCount> {
+    pub fn faults(&self) -> Vec<FailureCount> {
         let mut faults: Vec<_> = Class::ALL
             .into_iter()
             .filter(|class| self.faults[class.index()] > 0)
-            .map(|class| FaultCount {
+            .map(|class| FailureCount {
                 class,
                 count: self.faults[class.index()],
                 example: self.examples[class.index()].clone().unwrap_or_default(),
             })
             .collect();
-        faults.sort_by_key(|fault| std::cmp::Reverse(fault.count));
+        faults.sort_by_key(|failure| std::cmp::Reverse(failure.count));
         faults
     }
 

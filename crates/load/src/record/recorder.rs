@@ -8,7 +8,7 @@
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use super::{Class, Fault, Gauge, Interval, Phase};
+use super::{Class, Failure, Gauge, Interval, Phase};
 use crate::target::{Handshake, Sample};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -211,13 +211,13 @@ impl Recorder {
     }
 
     /// Records the end of a request.
-    pub(crate) fn ended(&mut self, sample: &Sample, now: Instant, result: Result<(), Fault>) {
+    pub(crate) fn ended(&mut self, sample: &Sample, now: Instant, result: Result<(), Failure>) {
         let apart = self.apart;
         if let Some(interval) = self.of(sample.due, now) {
             interval.passed(sample);
             match result {
                 Ok(()) => interval.succeeded(sample, now, apart),
-                Err(fault) => interval.failed(sample, now, fault),
+                Err(failure) => interval.failed(sample, now, failure),
             }
         }
     }
@@ -280,11 +280,11 @@ impl Interval {
         }
     }
 
-    fn failed(&mut self, sample: &Sample, now: Instant, fault: Fault) {
+    fn failed(&mut self, sample: &Sample, now: Instant, failure: Failure) {
         self.counts.failed += 1;
         self.time(Phase::Failed, now.saturating_duration_since(sample.due));
-        self.faults[fault.class.index()] += 1;
-        self.examples[fault.class.index()].get_or_insert(fault.detail);
+        self.faults[failure.class.index()] += 1;
+        self.examples[failure.class.index()].get_or_insert(failure.detail);
     }
 
     fn time(&mut self, phase: Phase, took: Duration) {
@@ -329,7 +329,7 @@ mod tests {
         }
 
         /// Records a request from start to end.
-        fn request(&mut self, due_ms: u64, ended_ms: u64, result: Result<(), Fault>) {
+        fn request(&mut self, due_ms: u64, ended_ms: u64, result: Result<(), Failure>) {
             let (due, ended) = (self.at(due_ms), self.at(ended_ms));
             self.recorder.due(due, due, 1);
             self.recorder.started(due, due);
@@ -342,8 +342,8 @@ mod tests {
         let mut fixture = fixture(0);
         let mut sum = Interval::default();
         for number in 0..6_000 {
-            let fault = || Fault::new(Class::Reset, format!("number {number}"));
-            let result = if number % 7 == 0 { Err(fault()) } else { Ok(()) };
+            let failure = || Failure::new(Class::Reset, format!("number {number}"));
+            let result = if number % 7 == 0 { Err(failure()) } else { Ok(()) };
             fixture.request(number, number + 1, result);
             while let Ok(mut cut) = fixture.cuts.try_recv() {
                 sum.add(&cut.interval);
@@ -370,8 +370,8 @@ mod tests {
         let mut interval = Interval::default();
         interval.succeeded(&sample, start + ms(60), false);
         let near = |phase, wanted: u64| {
-            let told = interval.times(phase).quantiles().p99_ns;
-            assert!(told.abs_diff(wanted * 1_000_000) <= wanted * 1_000, "{phase:?}: {told}");
+            let reported = interval.times(phase).quantiles().p99_ns;
+            assert!(reported.abs_diff(wanted * 1_000_000) <= wanted * 1_000, "{phase:?}: {reported}");
         };
         near(Phase::Response, 30);
         near(Phase::Service, 20);
@@ -392,7 +392,7 @@ mod tests {
     fn a_request_that_was_due_in_the_warm_up_is_in_no_measured_second_however_late_it_ends() {
         let mut fixture = fixture(1_500);
         let at = |ms: u64| fixture.start + Duration::from_millis(ms);
-        let late = Fault::new(Class::Reset, "late");
+        let late = Failure::new(Class::Reset, "late");
         for started in [at(1_400), at(1_401), at(1_499), at(1_500)] {
             fixture.recorder.started(started, started);
         }

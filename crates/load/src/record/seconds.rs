@@ -176,12 +176,13 @@ mod tests {
         merged.merge(&second(8, false, &other));
         let mut both = Times::default();
         one.iter().chain(&other).for_each(|ms| both.record(Duration::from_millis(*ms)));
-        let (told, truth) = (merged.response, both.quantiles());
-        assert_eq!((told.count, told.min_ns, told.max_ns), (truth.count, truth.min_ns, truth.max_ns));
+        let (reported, truth) = (merged.response, both.quantiles());
+        assert_eq!((reported.count, reported.min_ns, reported.max_ns), (truth.count, truth.min_ns, truth.max_ns));
         assert!(
-            (told.mean_ns / truth.mean_ns - 1.0).abs() < 1e-9 && (told.stdev_ns / truth.stdev_ns - 1.0).abs() < 1e-9
+            (reported.mean_ns / truth.mean_ns - 1.0).abs() < 1e-9
+                && (reported.stdev_ns / truth.stdev_ns - 1.0).abs() < 1e-9
         );
-        assert!(told.p50_ns >= truth.p50_ns && told.p99_ns >= truth.p99_ns);
+        assert!(reported.p50_ns >= truth.p50_ns && reported.p99_ns >= truth.p99_ns);
         assert_eq!((merged.in_flight, merged.cpu, merged.heat), (8, 0.5, both.heat()));
         assert_eq!(merged.statuses, [(200, 2), (501, 1), (500, 1)]);
         assert_ne!(merged.heat, Heat::default());

@@ -200,8 +200,8 @@ mod tests {
         for ns in [1_000_u64, 123_456, 99_900_000, 1_500_000_000, 3_000_000_000_000] {
             let mut times = Times::default();
             times.record(Duration::from_nanos(ns));
-            let told = times.quantiles().p99_ns;
-            assert!(told.abs_diff(ns) as f64 <= (ns as f64 / 1000.0).max(64.0), "{ns} is told as {told}");
+            let reported = times.quantiles().p99_ns;
+            assert!(reported.abs_diff(ns) as f64 <= (ns as f64 / 1000.0).max(64.0), "{ns} is reported as {reported}");
         }
     }
 

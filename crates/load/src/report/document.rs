@@ -3,9 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::asked::Asked;
 use super::machine::Machine;
-use crate::engine::{Ended, Generator, Limit};
+use super::plan::PlanSummary;
+use crate::engine::{EndReason, Generator, Limit};
 use crate::record::{Class, Counts, Phase, Quantiles, Second};
 use crate::thresholds::Check;
 
@@ -13,7 +13,7 @@ use crate::thresholds::Check;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// Kind of the document: `run`.
-    pub(crate) kind: Made,
+    pub(crate) kind: Kind,
     /// Version of the document, [`super::VERSION`].
     pub(crate) version: u32,
     /// Label of the run from its plan.
@@ -27,7 +27,7 @@ pub(crate) struct Report {
     /// Time that the totals cover, without the warm-up, in seconds.
     pub(crate) measured_s: f64,
     /// Reason why the run ended.
-    pub(crate) ended: Ended,
+    pub(crate) ended: EndReason,
     /// Cautions for the reader of the figures, one sentence each.
     pub(crate) warnings: Vec<String>,
     /// Bottleneck that held the rate back.
@@ -37,7 +37,7 @@ pub(crate) struct Report {
     /// Thresholds of the run and their results.
     pub(crate) thresholds: Vec<Check>,
     /// Plan of the run, without secrets.
-    pub(crate) asked: Asked,
+    pub(crate) asked: PlanSummary,
     /// Machine that the load came from.
     pub(crate) machine: Machine,
     /// Resources that the generator used.
@@ -47,9 +47,9 @@ pub(crate) struct Report {
     /// Rates over the measured time.
     pub(crate) rates: Rates,
     /// Answers by status code, in ascending order.
-    pub(crate) statuses: Vec<StatusSeen>,
+    pub(crate) statuses: Vec<StatusCount>,
     /// Failures by class, the most frequent first.
-    pub(crate) faults: Vec<FaultSeen>,
+    pub(crate) faults: Vec<FailureShare>,
     /// Times by phase: `response` and `service` always, others if they were measured.
     pub(crate) phases: Vec<PhaseTimes>,
     /// Comparison of response and service time.
@@ -63,7 +63,7 @@ pub(crate) struct Report {
 /// Kind of a report document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Made {
+pub(crate) enum Kind {
     /// Report of a single run.
     Run,
     /// Report of a search for the knee.
@@ -91,7 +91,7 @@ pub(crate) struct Rates {
 
 /// Answers with one status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StatusSeen {
+pub(crate) struct StatusCount {
     /// Status code of HTTP, or code of a broker's error (below 17).
     pub(crate) status: u16,
     /// Number of answers with this code.
@@ -100,7 +100,7 @@ pub(crate) struct StatusSeen {
 
 /// Failures of one class and an example.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FaultSeen {
+pub(crate) struct FailureShare {
     /// Class that all these failures have.
     pub(crate) class: Class,
     /// Number of failures in this class.

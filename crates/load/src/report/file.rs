@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::document::{Made, Report};
+use super::document::{Kind, Report};
 
 /// Maximum size of a report, in bytes; a day of seconds is about 100 MB.
 const REPORT_LEN_MAX: u64 = 256 * 1024 * 1024;
@@ -42,28 +42,28 @@ impl ReportError {
 /// version.
 pub(crate) fn read(path: &Path) -> Result<Report, ReportError> {
     let length = std::fs::metadata(path).map_err(ReportError::io("read", path))?.len();
-    let fault = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
+    let failure = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
     if length > REPORT_LEN_MAX {
-        return Err(fault(format!("it has {length} bytes, of at most {REPORT_LEN_MAX}")));
+        return Err(failure(format!("it has {length} bytes, of at most {REPORT_LEN_MAX}")));
     }
     let text = std::fs::read(path).map_err(ReportError::io("read", path))?;
-    parse(&text).map_err(fault)
+    parse(&text).map_err(failure)
 }
 
 /// Kind and version of a document. Read first, so that an error names the document and not a missing field.
 #[derive(serde::Deserialize)]
 struct Head {
-    kind: Made,
+    kind: Kind,
     version: u32,
 }
 
 fn parse(text: &[u8]) -> Result<Report, String> {
     let head: Head = serde_json::from_slice(text).map_err(|err| err.to_string())?;
     match head.kind {
-        Made::Run if head.version == super::VERSION => {}
-        Made::Run => return Err(format!("its version is {}, and {} is read here", head.version, super::VERSION)),
-        Made::Autotune => return Err("it is the report of an autotune; a run is needed".to_owned()),
-        Made::Matrix => return Err("it is the report of a matrix; a run is needed".to_owned()),
+        Kind::Run if head.version == super::VERSION => {}
+        Kind::Run => return Err(format!("its version is {}, and {} is read here", head.version, super::VERSION)),
+        Kind::Autotune => return Err("it is the report of an autotune; a run is needed".to_owned()),
+        Kind::Matrix => return Err("it is the report of a matrix; a run is needed".to_owned()),
     }
     serde_json::from_slice(text).map_err(|err| err.to_string())
 }

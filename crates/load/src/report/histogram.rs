@@ -25,12 +25,12 @@ pub(crate) fn encode(histogram: &Histogram<u64>) -> String {
 /// # Errors
 /// [`ReportError::Content`] if [`encode`] cannot have produced the text.
 pub(crate) fn decode(text: &str) -> Result<Histogram<u64>, ReportError> {
-    let fault = |why: String| ReportError::Content(format!("a histogram cannot be read: {why}"));
+    let failure = |why: String| ReportError::Content(format!("a histogram cannot be read: {why}"));
     if text.len() > TEXT_LEN_MAX {
-        return Err(fault(format!("it is longer than {TEXT_LEN_MAX} characters")));
+        return Err(failure(format!("it is longer than {TEXT_LEN_MAX} characters")));
     }
-    let bytes = STANDARD.decode(text).map_err(|err| fault(err.to_string()))?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|err| fault(format!("{err:?}")))
+    let bytes = STANDARD.decode(text).map_err(|err| failure(err.to_string()))?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).map_err(|err| failure(format!("{err:?}")))
 }
 
 #[cfg(test)]

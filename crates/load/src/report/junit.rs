@@ -7,7 +7,7 @@ use super::document::Report;
 use super::escape::markup;
 use super::units::{count, in_unit, share};
 use super::words;
-use crate::engine::Ended;
+use crate::engine::EndReason;
 use crate::thresholds::Check;
 
 pub(super) fn render(report: &Report) -> String {
@@ -40,10 +40,14 @@ pub(super) fn render(report: &Report) -> String {
     let _ = writeln!(out, "    <system-out>{}</system-out>", markup(&words::headline(report)));
     if !report.faults.is_empty() {
         out.push_str("    <system-err>");
-        for fault in &report.faults {
-            let (class, example) = (fault.class.name(), markup(&fault.example));
-            let _ =
-                writeln!(out, "{class}: {} ({}), first: {example}", count(fault.count), markup(&share(fault.share)));
+        for failure in &report.faults {
+            let (class, example) = (failure.class.name(), markup(&failure.example));
+            let _ = writeln!(
+                out,
+                "{class}: {} ({}), first: {example}",
+                count(failure.count),
+                markup(&share(failure.share))
+            );
         }
         out.push_str("</system-err>\n");
     }
@@ -61,7 +65,7 @@ fn case(out: &mut String, label: &str, name: &str, seconds: f64, inner: Option<&
 
 /// Returns the reason if the run's figures are meaningless.
 fn error(report: &Report) -> Option<String> {
-    if let Ended::Failed(why) = &report.ended {
+    if let EndReason::Failed(why) = &report.ended {
         return Some(format!("the run was given up: {why}"));
     }
     report.is_generator_limited().then(|| words::limit(&report.limit))

@@ -27,9 +27,9 @@ pub(super) fn render(report: &Report) -> String {
     }
     if !report.faults.is_empty() {
         out.push_str("\n| failure | count | share | first example |\n| --- | ---: | ---: | --- |\n");
-        for fault in &report.faults {
-            let (class, seen) = (words::class(fault.class), count(fault.count));
-            let _ = writeln!(out, "| {class} | {seen} | {} | {} |", cell_share(fault.share), code(&fault.example));
+        for failure in &report.faults {
+            let (class, seen) = (words::class(failure.class), count(failure.count));
+            let _ = writeln!(out, "| {class} | {seen} | {} | {} |", cell_share(failure.share), code(&failure.example));
         }
     }
     machine(&mut out, report);

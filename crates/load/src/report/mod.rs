@@ -1,29 +1,25 @@
 //! Reports of runs: a [`Report`] of plain values, and the forms it is written in.
 //!
 //! This module depends on an [`Outcome`](crate::engine::Outcome) and not on the measurement. A report contains no secret: no
-//! password, no token, no header's value. Text of a server (the examples of faults) is untrusted, and each form escapes it
+//! password, no token, no header's value. Text of a server (the examples of failures) is untrusted, and each form escapes it
 //! in its own way.
 
-mod asked;
+mod build;
 mod compare;
 mod csv;
 mod document;
 pub(crate) mod escape;
 mod file;
 mod format;
-#[cfg(test)]
-mod format_tests;
 mod histogram;
 mod hlog;
 mod html;
 mod junit;
 mod machine;
-mod made;
 mod markdown;
+mod plan;
 #[cfg(test)]
-pub(crate) mod sample;
-#[cfg(test)]
-mod schema_tests;
+pub(crate) mod tests;
 mod text;
 mod tuned;
 mod tuned_forms;
@@ -31,7 +27,7 @@ pub(crate) mod units;
 mod words;
 pub(crate) mod wrap;
 
-pub(crate) use self::compare::compare;
+pub(crate) use self::compare::{compare, student};
 pub(crate) use self::document::Report;
 pub(crate) use self::file::{check, read};
 pub(crate) use self::format::{Document, Format, write};

@@ -109,11 +109,11 @@ fn faults(out: &mut String, report: &Report) {
         return;
     }
     out.push_str("\n  failures\n");
-    for fault in &report.faults {
-        let (class, seen) = (words::class(fault.class), count(fault.count));
-        let _ = writeln!(out, "    {class:<25}{seen:>12}  {:>10}", share(fault.share));
-        if !fault.example.is_empty() {
-            put(out, "      first: ", &line(&fault.example));
+    for failure in &report.faults {
+        let (class, seen) = (words::class(failure.class), count(failure.count));
+        let _ = writeln!(out, "    {class:<25}{seen:>12}  {:>10}", share(failure.share));
+        if !failure.example.is_empty() {
+            put(out, "      first: ", &line(&failure.example));
         }
     }
 }

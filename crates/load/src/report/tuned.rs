@@ -4,19 +4,19 @@ use sealway_runtime::clock::iso8601;
 use serde::Serialize;
 
 use super::VERSION;
-use super::asked::Asked;
-use super::document::Made;
+use super::document::Kind;
 use super::machine::Machine;
+use super::plan::PlanSummary;
 use super::units::finite;
 use crate::engine::Limit;
 use crate::plan::Plan;
-use crate::progress::{CellSummary, Estimate, Offered};
+use crate::progress::{CellSummary, Estimate, OfferedLoad};
 
 /// Report of a search for the knee.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct AutotuneReport {
     /// Kind of the document: `autotune`.
-    pub(crate) kind: Made,
+    pub(crate) kind: Kind,
     /// Version of the document, [`super::VERSION`].
     pub(crate) version: u32,
     /// Label of the search from its plan.
@@ -30,7 +30,7 @@ pub(crate) struct AutotuneReport {
     /// Cautions for the reader of the figures.
     pub(crate) warnings: Vec<String>,
     /// Plan of the search; its concurrency or rate is that of the first point.
-    pub(crate) asked: Asked,
+    pub(crate) asked: PlanSummary,
     /// Machine that the load came from.
     pub(crate) machine: Machine,
     /// Load points, in the order they were measured.
@@ -47,7 +47,7 @@ pub(crate) struct AutotuneReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Point {
     /// Load offered at this point.
-    pub(crate) offered: Offered,
+    pub(crate) offered: OfferedLoad,
     /// Successful requests per second of each repeat.
     pub(crate) repeats_per_s: Vec<f64>,
     /// Mean of the repeats and its 95 % confidence interval.
@@ -74,7 +74,7 @@ pub(crate) struct Point {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Knee {
     /// Load that was offered at the knee.
-    pub(crate) offered: Offered,
+    pub(crate) offered: OfferedLoad,
     /// Successful requests per second at the knee.
     pub(crate) succeeded_per_s: Estimate,
 }
@@ -83,7 +83,7 @@ pub(crate) struct Knee {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct MatrixReport {
     /// Kind of the document: `matrix`.
-    pub(crate) kind: Made,
+    pub(crate) kind: Kind,
     /// Version of the document, [`super::VERSION`].
     pub(crate) version: u32,
     /// Label of the matrix from its plan.
@@ -106,14 +106,14 @@ impl AutotuneReport {
     /// Creates the report of a search without points; `started_ms` is since 1970, `elapsed_s` in seconds.
     pub(crate) fn new(plan: &Plan, machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
         AutotuneReport {
-            kind: Made::Autotune,
+            kind: Kind::Autotune,
             version: VERSION,
             label: plan.label.clone(),
             started_at: iso8601(started_ms),
             started_ms,
             elapsed_s: finite(elapsed_s),
             warnings: Vec::new(),
-            asked: Asked::from(plan),
+            asked: PlanSummary::from(plan),
             machine,
             points: Vec::new(),
             knee: None,
@@ -127,7 +127,7 @@ impl MatrixReport {
     /// Creates the report of a matrix; `started_ms` is since 1970, `elapsed_s` in seconds.
     pub(crate) fn new(label: &str, cells: Vec<CellSummary>, machine: Machine, started_ms: u64, elapsed_s: f64) -> Self {
         MatrixReport {
-            kind: Made::Matrix,
+            kind: Kind::Matrix,
             version: VERSION,
             label: label.to_owned(),
             started_at: iso8601(started_ms),

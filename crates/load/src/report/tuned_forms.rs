@@ -11,7 +11,7 @@ use super::units::{rate, share, time};
 use super::words;
 use super::wrap::{WIDTH, put};
 use crate::engine::Limit;
-use crate::progress::{CellSummary, Estimate, Offered};
+use crate::progress::{CellSummary, Estimate, OfferedLoad};
 
 /// Common content of all forms: a heading, sentences and a table.
 #[derive(Debug)]
@@ -239,9 +239,9 @@ fn cells_csv(report: &MatrixReport) -> String {
     out
 }
 
-fn load(offered: Offered) -> (&'static str, String) {
+fn load(offered: OfferedLoad) -> (&'static str, String) {
     match offered {
-        Offered::Concurrency(workers) => ("concurrency", workers.to_string()),
-        Offered::Rate(rate) => ("rate_per_s", format!("{rate:.3}")),
+        OfferedLoad::Concurrency(workers) => ("concurrency", workers.to_string()),
+        OfferedLoad::Rate(rate) => ("rate_per_s", format!("{rate:.3}")),
     }
 }

@@ -117,10 +117,10 @@ mod tests {
     #[test]
     fn numbers_have_three_digits_and_a_unit_that_fits() {
         let times = [0.0, 850.0, 12_345.0, 999_499.0, 999_501.0, 4_561_234.0, 1.2e9, 725e9, 9000e9, f64::NAN];
-        let told = times.map(time);
+        let shown = times.map(time);
         let want =
             ["0 ns", "850 ns", "12.3 µs", "999 µs", "1.00 ms", "4.56 ms", "1.20 s", "12 min 5 s", "2 h 30 min", "0 ns"];
-        assert_eq!(told, want);
+        assert_eq!(shown, want);
         assert_eq!([12_345.0, 725e9, 9000e9, 1e15].map(short), ["12.3 µs", "12 min", "2.50 h", "278 h"]);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");

@@ -2,8 +2,8 @@
 
 use super::document::Report;
 use super::units::{rate, time};
-use crate::engine::{Ended, Limit};
-use crate::progress::Offered;
+use crate::engine::{EndReason, Limit};
+use crate::progress::OfferedLoad;
 use crate::record::{Class, Phase};
 
 /// Describes the plan of the run in one line.
@@ -31,11 +31,11 @@ pub(crate) fn headline_of(report: &Report, url: &str) -> String {
 pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
     let mut notices = Vec::new();
     match &report.ended {
-        Ended::Done => {}
-        Ended::Stopped => {
-            notices.push((false, "Somebody stopped the run: the figures are of what was until then.".to_owned()))
+        EndReason::Done => {}
+        EndReason::Stopped => {
+            notices.push((false, "The run was stopped: the figures are of the time before.".to_owned()))
         }
-        Ended::Failed(why) => notices.push((true, format!("The run was given up: {why}"))),
+        EndReason::Failed(why) => notices.push((true, format!("The run was given up: {why}"))),
     }
     if let Limit::Generator(why) = &report.limit {
         notices.push((true, format!("The generator was the limit, and the figures say nothing of the target: {why}")));
@@ -46,9 +46,9 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
         notices.push((true, format!("{what}: there are no times of successful requests.")));
     }
     // The bottleneck is named above and not repeated here.
-    let told =
+    let shown =
         |warning: &&String| !(report.is_generator_limited() && warning.starts_with("The generator was the limit"));
-    notices.extend(report.warnings.iter().filter(told).map(|warning| (false, warning.clone())));
+    notices.extend(report.warnings.iter().filter(shown).map(|warning| (false, warning.clone())));
     notices.extend(report.omission.note.iter().map(|note| (false, note.clone())));
     notices
 }
@@ -74,11 +74,11 @@ pub(crate) fn verdict(report: &Report) -> &'static str {
 }
 
 /// Describes a load in words.
-pub(crate) fn offered(offered: Offered) -> String {
+pub(crate) fn offered(offered: OfferedLoad) -> String {
     match offered {
-        Offered::Concurrency(1) => "1 worker".to_owned(),
-        Offered::Concurrency(workers) => format!("{workers} workers"),
-        Offered::Rate(per_s) => rate(per_s),
+        OfferedLoad::Concurrency(1) => "1 worker".to_owned(),
+        OfferedLoad::Concurrency(workers) => format!("{workers} workers"),
+        OfferedLoad::Rate(per_s) => rate(per_s),
     }
 }
 

@@ -9,20 +9,19 @@ use serde_json_path::JsonPath;
 use super::RequestError;
 use super::template::{Name, Template, Values};
 use crate::plan::Assertion;
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Length of the excerpt of a response in a failure's message, in characters.
 const EXCERPT: usize = 120;
 
 /// All assertions about a response, parsed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Checks {
     /// Statuses that pass; empty for 200 to 299.
     statuses: Vec<u16>,
     bodies: Vec<BodyCheck>,
 }
 
-#[derive(Debug)]
 enum BodyCheck {
     Json { text: String, path: JsonPath, equals: Template },
     Holds { text: Template, finder: Option<Box<Finder<'static>>> },
@@ -71,16 +70,16 @@ impl Checks {
     }
 
     /// Checks the status of a response.
-    pub(crate) fn status(&self, status: u16) -> Result<(), Fault> {
+    pub(crate) fn status(&self, status: u16) -> Result<(), Failure> {
         let right = match self.statuses.as_slice() {
             [] => (200..300).contains(&status),
             statuses => statuses.contains(&status),
         };
-        if right { Ok(()) } else { Err(Fault::new(Class::Status, format!("the answer has the status {status}"))) }
+        if right { Ok(()) } else { Err(Failure::new(Class::Status, format!("the answer has the status {status}"))) }
     }
 
     /// Checks the body of a response against all assertions about it.
-    pub(crate) fn body(&self, body: &[u8], values: &Values) -> Result<(), Fault> {
+    pub(crate) fn body(&self, body: &[u8], values: &Values) -> Result<(), Failure> {
         let mut json = None;
         for check in &self.bodies {
             match check {
@@ -88,13 +87,13 @@ impl Checks {
                     let value = match &mut json {
                         Some(value) => value,
                         none => none.insert(serde_json::from_slice::<Value>(body).map_err(|err| {
-                            Fault::new(Class::Assertion, format!("the answer is no JSON ({err}): {}", excerpt(body)))
+                            Failure::new(Class::Assertion, format!("the answer is no JSON ({err}): {}", excerpt(body)))
                         })?),
                     };
                     let expected = filled(equals, values);
                     let nodes = path.query(value);
                     if !nodes.iter().any(|node| as_text(node).as_bytes() == expected.as_ref()) {
-                        return Err(json_fault(text, nodes.first(), &expected));
+                        return Err(json_failure(text, nodes.first(), &expected));
                     }
                 }
                 BodyCheck::Holds { text, finder } => {
@@ -105,7 +104,7 @@ impl Checks {
                     };
                     if !found {
                         let (expected, body) = (excerpt(&expected), excerpt(body));
-                        return Err(Fault::new(
+                        return Err(Failure::new(
                             Class::Assertion,
                             format!("the answer does not hold {expected}: {body}"),
                         ));
@@ -115,7 +114,10 @@ impl Checks {
                     let expected = filled(text, values);
                     if body != expected.as_ref() {
                         let (expected, body) = (excerpt(&expected), excerpt(body));
-                        return Err(Fault::new(Class::Assertion, format!("the answer is not {expected}, but {body}")));
+                        return Err(Failure::new(
+                            Class::Assertion,
+                            format!("the answer is not {expected}, but {body}"),
+                        ));
                     }
                 }
             }
@@ -151,7 +153,7 @@ fn as_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-fn json_fault(path: &str, found: Option<&Value>, expected: &[u8]) -> Fault {
+fn json_failure(path: &str, found: Option<&Value>, expected: &[u8]) -> Failure {
     let expected = excerpt(expected);
     let detail = match found {
         None => format!("the answer has nothing at {path}, where {expected} is expected"),
@@ -159,7 +161,7 @@ fn json_fault(path: &str, found: Option<&Value>, expected: &[u8]) -> Fault {
             format!("the answer has {} at {path}, where {expected} is expected", excerpt(as_text(value).as_bytes()))
         }
     };
-    Fault::new(Class::Assertion, detail)
+    Failure::new(Class::Assertion, detail)
 }
 
 /// Returns the beginning of a body on one line, in quotes.
@@ -182,13 +184,13 @@ mod tests {
         Values { counter: 41, ..Values::default() }
     }
 
-    fn told(assertion: Assertion, body: &str) -> Result<(), String> {
+    fn shown(assertion: Assertion, body: &str) -> Result<(), String> {
         let checks = Checks::new(&[assertion]).unwrap();
-        checks.body(body.as_bytes(), &values()).map_err(|fault| fault.detail)
+        checks.body(body.as_bytes(), &values()).map_err(|failure| failure.detail)
     }
 
     fn json(path: &str, equals: &str, body: &str) -> Result<(), String> {
-        told(Assertion::JsonPath { path: path.into(), equals: equals.into() }, body)
+        shown(Assertion::JsonPath { path: path.into(), equals: equals.into() }, body)
     }
 
     #[test]
@@ -224,17 +226,17 @@ mod tests {
 
     #[test]
     fn a_body_holds_or_is_a_text() {
-        assert_eq!(told(Assertion::BodyHolds("41".into()), "a 41 b"), Ok(()));
-        assert_eq!(told(Assertion::BodyHolds("{{counter}}".into()), "a 41 b"), Ok(()));
-        assert!(told(Assertion::BodyHolds("42".into()), "a 41 b").is_err());
-        assert_eq!(told(Assertion::BodyIs("n={{counter}}".into()), "n=41"), Ok(()));
-        assert_eq!(told(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the answer is not "n", but "n=41""#);
+        assert_eq!(shown(Assertion::BodyHolds("41".into()), "a 41 b"), Ok(()));
+        assert_eq!(shown(Assertion::BodyHolds("{{counter}}".into()), "a 41 b"), Ok(()));
+        assert!(shown(Assertion::BodyHolds("42".into()), "a 41 b").is_err());
+        assert_eq!(shown(Assertion::BodyIs("n={{counter}}".into()), "n=41"), Ok(()));
+        assert_eq!(shown(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the answer is not "n", but "n=41""#);
     }
 
     #[test]
-    fn a_path_that_is_none_is_told_with_its_place() {
+    fn a_path_that_is_none_is_reported_with_its_place() {
         let path = Assertion::JsonPath { path: "$.a[".into(), equals: String::new() };
-        let told = Checks::new(&[path]).unwrap_err().to_string();
-        assert!(told.contains("$.a[ is no JSONPath") && told.contains("at character"), "{told}");
+        let shown = Checks::new(&[path]).err().unwrap().to_string();
+        assert!(shown.contains("$.a[ is no JSONPath") && shown.contains("at character"), "{shown}");
     }
 }

@@ -1,10 +1,10 @@
 //! Requests of a worker: texts and templates that are parsed once for a run ([`Program`]), the bytes of one request made of them
-//! ([`Prepared`]), and the checks of its response.
+//! ([`CurrentRequest`]), and the checks of its response.
 //!
 //! This module must not know the connections that requests go over.
 
 mod checks;
-mod prepared;
+mod current;
 mod random;
 mod template;
 
@@ -18,9 +18,9 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::checks::Checks;
-pub(crate) use self::checks::excerpt;
-pub(crate) use self::prepared::Prepared;
-pub(crate) use self::prepared::Raw;
+pub(crate) use self::checks::{excerpt, json_path};
+pub(crate) use self::current::CurrentRequest;
+pub(crate) use self::current::Raw;
 pub(crate) use self::random::Random;
 pub(crate) use self::template::Template;
 use self::template::{Name, Values, write};
@@ -43,14 +43,6 @@ impl RequestError {
     pub(crate) fn new(part: impl Display, message: impl Display) -> Self {
         RequestError { part: part.to_string(), message: message.to_string() }
     }
-}
-
-/// Checks that a text is a JSONPath of RFC 9535, for flags.
-///
-/// # Errors
-/// [`RequestError`], with the position of the mistake.
-pub(crate) fn check_json_path(path: &str) -> Result<(), RequestError> {
-    checks::json_path(path).map(|_| ())
 }
 
 /// Checks the templates, path, header values and assertions of a plan.
@@ -86,7 +78,7 @@ pub(crate) struct Program {
     says_close: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 struct Uses {
     uuid: bool,
     counter: bool,
@@ -209,13 +201,6 @@ impl Program {
             write(out, format_args!("content-length: {body_len}\r\n"));
         }
         out.extend_from_slice(b"\r\n");
-    }
-}
-
-impl std::fmt::Debug for Program {
-    /// Formats without headers and body, which may hold a token.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("method", &self.method).field("uses", &self.uses).finish_non_exhaustive()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Templates with `{{names}}`: parsed once, and filled for each request into a buffer that is reused.
 
-use std::fmt::{self, Write};
+use std::fmt;
+use std::io::Write;
 
 use crate::plan::Text;
 
@@ -137,18 +138,9 @@ impl Template {
     }
 }
 
-struct Out<'a>(&'a mut Vec<u8>);
-
-impl Write for Out<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
-    }
-}
-
 /// Appends formatted text; writing to memory cannot fail.
 pub(crate) fn write(out: &mut Vec<u8>, text: fmt::Arguments<'_>) {
-    let _ = Out(out).write_fmt(text);
+    let _ = out.write_fmt(text);
 }
 
 #[cfg(test)]
@@ -172,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_its_place() {
-        let told = |text| Template::parse(text).unwrap_err().to_string();
+    fn an_unknown_name_is_reported_with_its_place() {
+        let shown = |text| Template::parse(text).unwrap_err().to_string();
         assert_eq!(
-            told("é {{counter}}{{user}}"),
+            shown("é {{counter}}{{user}}"),
             "{{user}} at character 14 is none of {{uuid}}, {{counter}}, {{timestamp}}, {{random}}"
         );
-        assert_eq!(told("ab{{counter"), "{{ at character 3 is never closed by }}");
+        assert_eq!(shown("ab{{counter"), "{{ at character 3 is never closed by }}");
     }
 }

@@ -8,11 +8,11 @@ use http::Uri;
 use sealway_client::channel::mint;
 use sealway_runtime::config::read_bounded;
 
-use super::single::{ended, leave};
-use super::{Driver, Failure, print, say, view};
+use super::single::{ended, print_beside, write_reports};
+use super::{Driver, JobError, print, say, view};
 use crate::channel::{
-    ChannelReport, Facts, Grants, Origin, Relay, RelayLimits, Room, Settings, Size, Stopped, SweepReport, Tally, Watch,
-    plan, sources,
+    ChannelReport, Facts, Grants, Origin, Relay, RelayLimits, Room, Settings, Size, StoppedSize, SweepReport, Tally,
+    Watch, plan, sources,
 };
 use crate::engine::Outcome;
 use crate::flags::{ChannelArgs, ChannelJob};
@@ -26,36 +26,34 @@ const SECRET_LEN_MAX: u64 = 256 * 1024;
 const KEY_NAME: &str = "load";
 
 /// Runs the job of these arguments: writes grants, sweeps several sizes, or runs one size.
-pub(super) async fn run(args: &ChannelArgs) -> Result<(), Failure> {
-    let job = args.resolve().map_err(Failure::usage)?;
+pub(super) async fn run(args: &ChannelArgs) -> Result<(), JobError> {
+    let job = args.resolve().map_err(JobError::usage)?;
     if let Some(file) = &job.grants_out {
-        let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
-        let grants = grants(&job.settings, Some(job.grant_time)).map_err(Failure::usage)?;
-        return grants.write(file, size.channels).await.map_err(Failure::failed);
+        let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: there is none"))?;
+        let grants = grants(&job.settings, Some(job.grant_time)).map_err(JobError::usage)?;
+        return grants.write(file, size.channels).await.map_err(JobError::failed);
     }
     if job.is_sweep { sweep(&job).await } else { single(&job).await }
 }
 
 /// Runs a single size, and prints and writes its reports.
-async fn single(job: &ChannelJob) -> Result<(), Failure> {
-    let size = job.sizes.first().ok_or_else(|| Failure::usage("--channels: there is none"))?;
+async fn single(job: &ChannelJob) -> Result<(), JobError> {
+    let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: there is none"))?;
     let stage = Stage::set(&job.settings, size).await.map_err(|err| err.failure())?;
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
     let has_lines = !views.is_full_screen() && !job.output.json_lines;
     let ran = stage.run(&mut driver, has_lines).await;
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     let (report, outcome) = ran?;
     let mut reasons = Vec::new();
     let plain = Report::new(&outcome, &[], Machine::here());
     if job.is_json {
         print(&format!("{}\n", json(&report)?));
         let files = crate::flags::Output { json_lines: true, ..job.output.clone() };
-        leave(&plain, &files, &mut reasons);
+        write_reports(&plain, &files, &mut reasons);
     } else {
-        leave(&plain, &job.output, &mut reasons);
-        let is_taken = job.output.json_lines || job.output.out.iter().any(|(file, _)| file.as_os_str() == "-");
-        if is_taken { say(report.text().trim_end()) } else { print(&report.text()) }
+        write_reports(&plain, &job.output, &mut reasons);
+        print_beside(&job.output, &report.text());
     }
     reasons.extend(why(&report));
     ended(&reasons)
@@ -63,7 +61,7 @@ async fn single(job: &ChannelJob) -> Result<(), Failure> {
 
 /// Runs several sizes in turn, each with a relay of its own if relays are started. A size that fails ends the sweep, unless the
 /// sizes are those of a preset.
-async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
+async fn sweep(job: &ChannelJob) -> Result<(), JobError> {
     let (mut points, mut stopped) = (Vec::new(), Vec::new());
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
     let has_lines = !views.is_full_screen() && !job.output.json_lines;
@@ -74,11 +72,11 @@ async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
         }
         let stage = match Stage::set(&job.settings, size).await {
             Ok(stage) => stage,
-            Err(Unset::Unfit(reason)) => {
+            Err(SetupError::Unfit(reason)) => {
                 if has_lines {
                     say(format_args!("sealway load: refused before it starts: {reason}"));
                 }
-                stopped.push(Stopped { size: size.words(), is_refused: true, limits: vec![reason] });
+                stopped.push(StoppedSize { size: size.words(), is_refused: true, limits: vec![reason] });
                 if job.is_preset { continue } else { break }
             }
             Err(other) => {
@@ -96,14 +94,13 @@ async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
         let (is_good, limits) = (report.is_good(), report.limits().to_vec());
         points.push(report);
         if !is_good {
-            stopped.push(Stopped { size: size.words(), is_refused: false, limits });
+            stopped.push(StoppedSize { size: size.words(), is_refused: false, limits });
         }
         if driver.is_stopped() || (!is_good && !job.is_preset) {
             break;
         }
     }
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     if let Some(failure) = failure {
         return Err(failure);
     }
@@ -114,8 +111,8 @@ async fn sweep(job: &ChannelJob) -> Result<(), Failure> {
     ended(&reasons)
 }
 
-fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(document).map_err(Failure::failed)
+fn json(document: &impl serde::Serialize) -> Result<String, JobError> {
+    serde_json::to_string_pretty(document).map_err(JobError::failed)
 }
 
 /// Returns the reasons why the run failed, a sentence each.
@@ -134,7 +131,7 @@ fn why(report: &ChannelReport) -> Vec<String> {
 }
 
 /// Reason why a size cannot be run.
-enum Unset {
+enum SetupError {
     /// The size does not fit into this machine.
     Unfit(String),
     /// The command line or one of its files is wrong.
@@ -143,12 +140,12 @@ enum Unset {
     Failed(String),
 }
 
-impl Unset {
-    fn failure(self) -> Failure {
+impl SetupError {
+    fn failure(self) -> JobError {
         match self {
-            Unset::Unfit(reason) => Failure::failed(format!("refused before it starts: {reason}")),
-            Unset::Usage(reason) => Failure::usage(reason),
-            Unset::Failed(reason) => Failure::failed(reason),
+            SetupError::Unfit(reason) => JobError::failed(format!("refused before it starts: {reason}")),
+            SetupError::Usage(reason) => JobError::usage(reason),
+            SetupError::Failed(reason) => JobError::failed(reason),
         }
     }
 }
@@ -165,27 +162,28 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    async fn set(settings: &'a Settings, size: &'a Size) -> Result<Self, Unset> {
+    async fn set(settings: &'a Settings, size: &'a Size) -> Result<Self, SetupError> {
         let (grants, relay) = match &settings.origin {
             Origin::Started(limits) => {
                 fits(settings, size, Some(std::net::Ipv4Addr::LOCALHOST.into()), true)?;
                 let limits = limits.for_channels(size.channels);
-                let (grants, relay) = started(settings, limits.clone()).await.map_err(Unset::Failed)?;
+                let (grants, relay) = started(settings, limits.clone()).await.map_err(SetupError::Failed)?;
                 (grants, Some((relay, limits)))
             }
-            _ => (grants(settings, None).map_err(Unset::Usage)?, None),
+            _ => (grants(settings, None).map_err(SetupError::Usage)?, None),
         };
         if let Some(len) = grants.len().filter(|len| (*len as u64) < size.channels) {
-            return Err(Unset::Usage(format!(
+            return Err(SetupError::Usage(format!(
                 "--grants-in: it has {len} channels, and --channels asks for {}",
                 size.channels
             )));
         }
-        let (url, suite) = grants.peek().await.map_err(|broke| Unset::Failed(broke.words))?;
-        let url: Uri = url.parse().map_err(|_| Unset::Failed(format!("the grants' relay is no address: {url}")))?;
+        let (url, suite) = grants.peek().await.map_err(|failure| SetupError::Failed(failure.words))?;
+        let url: Uri =
+            url.parse().map_err(|_| SetupError::Failed(format!("the grants' relay is no address: {url}")))?;
         let is_tls = url.scheme_str() == Some("wss");
         if is_tls != settings.tls.is_some() && is_tls {
-            return Err(Unset::Usage("--ca: the relay of the grants has TLS".into()));
+            return Err(SetupError::Usage("--ca: the relay of the grants has TLS".into()));
         }
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).parse().ok();
         let sources = fits(settings, size, host, relay.is_some())?;
@@ -195,7 +193,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Runs the size; with `has_lines`, prints progress on standard error.
-    async fn run(mut self, driver: &mut Driver, has_lines: bool) -> Result<(ChannelReport, Outcome), Failure> {
+    async fn run(mut self, driver: &mut Driver, has_lines: bool) -> Result<(ChannelReport, Outcome), JobError> {
         let tally = Arc::new(Tally::default());
         let mut settings = self.settings.clone();
         settings.suite = self.suite.clone();
@@ -205,7 +203,7 @@ impl<'a> Stage<'a> {
         let made = (Arc::clone(&self.grants), Arc::clone(&tally));
         let plan = plan(&settings, self.size, self.url.clone(), self.sources.clone(), made);
         let pid = self.relay.as_ref().map(|(relay, _)| relay.id()).or(settings.watch_pid);
-        let mut watches = Watches::start(pid).map_err(|err| Failure::usage(format!("--watch-pid: {err}")))?;
+        let mut watches = Watches::start(pid).map_err(|err| JobError::usage(format!("--watch-pid: {err}")))?;
         let mut news = tokio::time::interval(settings.report_interval);
         news.tick().await;
         let mut looks = tokio::time::interval(LOOK);
@@ -225,7 +223,7 @@ impl<'a> Stage<'a> {
                 }
             }
         };
-        let (outcome, _) = ran.map_err(Failure::failed)?;
+        let (outcome, _) = ran.map_err(JobError::failed)?;
         let mut warnings = self.warnings(&settings);
         if let Some(words) = self.relay.as_mut().and_then(|(relay, _)| relay.has_ended()) {
             warnings.push(words);
@@ -259,19 +257,20 @@ impl<'a> Stage<'a> {
             ));
         }
         if self.relay.is_some() {
-            warnings.push("The relay and both ends share this machine's cores; its process is told apart.".to_owned());
+            warnings
+                .push("The relay and both ends share this machine's cores; its process is measured apart.".to_owned());
         }
         warnings
     }
 }
 
 /// Returns the local addresses to connect from, if the size fits into this machine.
-fn fits(settings: &Settings, size: &Size, relay: Option<IpAddr>, has_relay: bool) -> Result<Vec<IpAddr>, Unset> {
+fn fits(settings: &Settings, size: &Size, relay: Option<IpAddr>, has_relay: bool) -> Result<Vec<IpAddr>, SetupError> {
     let sources = match settings.sources.as_slice() {
         [] => sources(relay, size, settings.role),
         named => named.to_vec(),
     };
-    Room::here().check(size, settings.role, sources.len(), has_relay).map_err(Unset::Unfit)?;
+    Room::here().check(size, settings.role, sources.len(), has_relay).map_err(SetupError::Unfit)?;
     Ok(sources)
 }
 

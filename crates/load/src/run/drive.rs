@@ -6,7 +6,7 @@ use std::time::Duration;
 use sealway_runtime::shutdown::StopSignals;
 use tokio::sync::{Notify, mpsc};
 
-use crate::engine::{Control, Ended, Outcome, Run, StartError};
+use crate::engine::{Control, EndReason, Outcome, Run, StartError};
 use crate::plan::Plan;
 use crate::progress::Event;
 use crate::record::Totals;
@@ -20,17 +20,17 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct Driver {
     watchers: Vec<mpsc::Sender<Event>>,
     signals: StopSignals,
-    asked: Arc<Notify>,
+    stop_request: Arc<Notify>,
     is_stopped: bool,
 }
 
 impl Driver {
-    /// Creates a driver that reports to these displays and exports. SIGTERM, SIGINT and a notification of `asked` stop its run.
+    /// Creates a driver that reports to these displays and exports. SIGTERM, SIGINT and a notification of `stop_request` stop its run.
     ///
     /// # Errors
     /// If the handler of a signal cannot be installed.
-    pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, asked: Arc<Notify>) -> std::io::Result<Self> {
-        Ok(Driver { watchers, signals: StopSignals::install()?, asked, is_stopped: false })
+    pub(crate) fn new(watchers: Vec<mpsc::Sender<Event>>, stop_request: Arc<Notify>) -> std::io::Result<Self> {
+        Ok(Driver { watchers, signals: StopSignals::install()?, stop_request, is_stopped: false })
     }
 
     /// Returns whether a run was stopped: then the caller must not start another.
@@ -40,7 +40,7 @@ impl Driver {
 
     /// Sends an event to all displays and exports. One that does not take an event in time gets no more events, so that none of
     /// them delays the run for long.
-    pub(crate) async fn tell(&mut self, event: Event) {
+    pub(crate) async fn publish(&mut self, event: Event) {
         let is_second = matches!(event, Event::Tick(_));
         let mut gone = Vec::new();
         for (index, watcher) in self.watchers.iter().enumerate() {
@@ -69,7 +69,7 @@ impl Driver {
         let started = tokio::task::spawn_blocking(move || Run::start(plan)).await;
         let mut run = started.map_err(|err| StartError::Thread(err.to_string()))??;
         let control = run.control();
-        self.tell(Event::Run { plan: shared, control: control.clone() }).await;
+        self.publish(Event::Run { plan: shared, control: control.clone() }).await;
         let mut marked = None;
         loop {
             let tick = tokio::select! {
@@ -78,7 +78,7 @@ impl Driver {
                     self.stop(&control);
                     continue;
                 }
-                () = self.asked.notified(), if !self.is_stopped => {
+                () = self.stop_request.notified(), if !self.is_stopped => {
                     self.stop(&control);
                     continue;
                 }
@@ -87,11 +87,11 @@ impl Driver {
             if marked.is_none() && !mark.is_zero() && tick.second.at >= mark {
                 marked = Some(tick.totals.clone());
             }
-            self.tell(Event::Tick(Box::new(tick))).await;
+            self.publish(Event::Tick(Box::new(tick))).await;
         }
         let outcome = run.outcome().await;
-        self.is_stopped |= outcome.ended == Ended::Stopped;
-        self.tell(Event::Outcome(Box::new(outcome.clone()))).await;
+        self.is_stopped |= outcome.ended == EndReason::Stopped;
+        self.publish(Event::Outcome(Box::new(outcome.clone()))).await;
         Ok((outcome, marked))
     }
 

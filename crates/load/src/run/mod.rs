@@ -19,22 +19,22 @@ use crate::flags::{Action, Extra, Job, LoadArgs, resolve};
 
 /// Reason why a job failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum JobError {
     /// Problems with the command line, a line each.
     Usage(String),
     /// Failure of the job, with its message unless the message was printed already.
     Failed(Option<String>),
 }
 
-impl Failure {
+impl JobError {
     /// Creates the failure of a wrong command line.
     pub(crate) fn usage(what: impl Display) -> Self {
-        Failure::Usage(what.to_string())
+        JobError::Usage(what.to_string())
     }
 
     /// Creates a failure whose message was not printed yet.
     pub(crate) fn failed(what: impl Display) -> Self {
-        Failure::Failed(Some(what.to_string()))
+        JobError::Failed(Some(what.to_string()))
     }
 }
 
@@ -43,13 +43,13 @@ pub async fn load(args: LoadArgs) -> ExitCode {
     raise_descriptor_limit();
     match job(args).await {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Usage(problems)) => {
+        Err(JobError::Usage(problems)) => {
             for problem in problems.lines() {
                 say(format_args!("sealway load: {problem}"));
             }
             ExitCode::from(2)
         }
-        Err(Failure::Failed(reason)) => {
+        Err(JobError::Failed(reason)) => {
             if let Some(reason) = reason {
                 say(format_args!("sealway load: {reason}"));
             }
@@ -58,7 +58,7 @@ pub async fn load(args: LoadArgs) -> ExitCode {
     }
 }
 
-async fn job(args: LoadArgs) -> Result<(), Failure> {
+async fn job(args: LoadArgs) -> Result<(), JobError> {
     match args.action {
         None => source::run(args).await,
         Some(Action::Autotune { url, search, flags }) => sweep::autotune(url.as_deref(), &search, &flags).await,
@@ -71,8 +71,8 @@ async fn job(args: LoadArgs) -> Result<(), Failure> {
 }
 
 /// Resolves flags to a job, or returns all problems with them.
-fn checked(url: Option<&str>, flags: &crate::flags::Flags, extra: Extra) -> Result<Job, Failure> {
-    resolve(url, flags, extra).map_err(Failure::usage)
+fn checked(url: Option<&str>, flags: &crate::flags::Flags, extra: Extra) -> Result<Job, JobError> {
+    resolve(url, flags, extra).map_err(JobError::usage)
 }
 
 /// Raises the soft limit of descriptors to the hard limit, because each connection needs a descriptor.

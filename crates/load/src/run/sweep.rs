@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::config::Problems;
 
-use super::single::{ended, leave};
-use super::{Driver, Failure, view};
-use crate::autotune::{Found, Model, Settings, Tuning, Why, tune};
-use crate::engine::Ended;
+use super::single::{ended, write_reports};
+use super::{Driver, JobError, view};
+use crate::autotune::{Model, SearchResult, Settings, Tuning, Why, tune};
+use crate::engine::EndReason;
 use crate::flags::values::parse_time;
-use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, Output, given, resolve};
+use crate::flags::{ArrivalFlags, AutotuneFlags, Extra, Flags, Job, MatrixFlags, Output, filled, given, resolve};
 use crate::matrix::{Cells, usual};
 use crate::plan::Arrival;
-use crate::progress::{CellSummary, Estimate, Event, Offered};
+use crate::progress::{CellSummary, Estimate, Event, OfferedLoad};
 use crate::record::Phase;
 use crate::report::{AutotuneReport, Format, Knee, Machine, MatrixReport, Point};
 
@@ -22,19 +22,18 @@ use crate::report::{AutotuneReport, Format, Knee, Machine, MatrixReport, Point};
 const WARM_UP: Duration = Duration::from_secs(1);
 
 /// Runs the search of `sealway load autotune`.
-pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), Failure> {
+pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(), JobError> {
     let (tuning, job) = tuning(url, search, flags)?;
     has_form(&job.output)?;
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
     let (mut driver, views) = view::start(&job.output)?;
     let found = tune(&mut driver, &tuning).await;
-    drop(driver);
-    views.end().await;
-    let found = found.map_err(Failure::failed)?;
+    views.end(driver).await;
+    let found = found.map_err(JobError::failed)?;
     let mut report = AutotuneReport::new(&tuning.plan, Machine::here(), started_ms, started.elapsed().as_secs_f64());
-    tell(&mut report, &found, &tuning);
+    fill_report(&mut report, &found, &tuning);
     let mut reasons = Vec::new();
-    leave(&report, &job.output, &mut reasons);
+    write_reports(&report, &job.output, &mut reasons);
     if let Why::Failed(_) = found.why {
         reasons.push(found.why.to_string());
     }
@@ -42,26 +41,26 @@ pub(super) async fn autotune(url: Option<&str>, search: &AutotuneFlags, flags: &
 }
 
 /// Resolves a search and the job that it tunes, from flags for everything but the load.
-fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(Tuning, Job), Failure> {
+fn tuning(url: Option<&str>, search: &AutotuneFlags, flags: &Flags) -> Result<(Tuning, Job), JobError> {
     let mut problems = Problems::default();
-    let how = How::new(search, flags, &mut problems);
+    let how = SearchSettings::new(search, flags, &mut problems);
     let resolved = resolve(url, &how.flags(flags), Extra::default());
     let found = problems.into_result().err().map(|err| err.0);
     match (resolved, found) {
         (Ok(job), None) => Ok((how.tuning(&job), job)),
-        (Ok(_), Some(problems)) => Err(Failure::Usage(problems)),
-        (Err(err), found) => Err(Failure::Usage(found.into_iter().chain([err.0]).collect::<Vec<_>>().join("\n"))),
+        (Ok(_), Some(problems)) => Err(JobError::Usage(problems)),
+        (Err(err), found) => Err(JobError::Usage(found.into_iter().chain([err.0]).collect::<Vec<_>>().join("\n"))),
     }
 }
 
 /// Settings of a search, and the times of each of its runs.
-pub(super) struct How {
+pub(super) struct SearchSettings {
     settings: Settings,
     warm_up: Duration,
     run_time: Duration,
 }
 
-impl How {
+impl SearchSettings {
     /// Resolves the settings. Each flag that the search sets itself, such as `--concurrency`, adds a problem.
     pub(super) fn new(search: &AutotuneFlags, flags: &Flags, problems: &mut Problems) -> Self {
         let (settings, run_time) = search.resolve(problems);
@@ -73,9 +72,9 @@ impl How {
         }
         // Figures are counted by the second, so that the warm-up ends with a whole second. The plan's check reports a wrong
         // value.
-        let asked = arrival.warm_up.as_deref().and_then(parse_time);
-        let whole = asked.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
-        How { settings, warm_up: whole, run_time }
+        let wanted = arrival.warm_up.as_deref().and_then(parse_time);
+        let whole = wanted.map_or(WARM_UP, |time| Duration::from_secs(time.as_secs_f64().ceil() as u64));
+        SearchSettings { settings, warm_up: whole, run_time }
     }
 
     /// Returns the flags of a plan without those of the load, which the search sets.
@@ -110,7 +109,7 @@ impl How {
 }
 
 /// Checks that no report has a format of single runs alone, which are the histogram log and JUnit.
-fn has_form(output: &Output) -> Result<(), Failure> {
+fn has_form(output: &Output) -> Result<(), JobError> {
     let mut problems = Problems::default();
     for (file, format) in output.out.iter().filter(|(_, format)| matches!(format, Format::Hlog | Format::Junit)) {
         let allowed = "give .json, .csv, .md, .html or .txt, or --format";
@@ -119,11 +118,11 @@ fn has_form(output: &Output) -> Result<(), Failure> {
             format!("there is no {} of several runs: {allowed}", format.name()),
         );
     }
-    problems.into_result().map_err(Failure::usage)
+    problems.into_result().map_err(JobError::usage)
 }
 
 /// Adds the result of a search to the report.
-fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
+fn fill_report(report: &mut AutotuneReport, found: &SearchResult, tuning: &Tuning) {
     let model = tuning.settings.model;
     for point in &found.points {
         let generator = point.generator();
@@ -132,7 +131,7 @@ fn tell(report: &mut AutotuneReport, found: &Found, tuning: &Tuning) {
         } else if found.knee.as_ref().is_some_and(|knee| knee.load == point.load) {
             "the knee".to_owned()
         } else if point.failed_share() > tuning.settings.errors_max {
-            format!("too many errors: {}", point.fault().unwrap_or("requests failed"))
+            format!("too many errors: {}", point.failure().unwrap_or("requests failed"))
         } else {
             point.missed().map_or_else(|| "good".to_owned(), |rule| format!("missed {rule}"))
         };
@@ -173,52 +172,40 @@ pub(super) async fn matrix(
     matrix: &MatrixFlags,
     search: &AutotuneFlags,
     flags: &Flags,
-) -> Result<(), Failure> {
+) -> Result<(), JobError> {
     // Resolved here once, and not again by each cell.
-    let output = flags.output().map_err(Failure::usage)?;
+    let output = flags.output().map_err(JobError::usage)?;
     has_form(&output)?;
     let mut problems = Problems::default();
     let (cells, how) = match file {
         Some(file) => {
-            let swept = crate::matrix::read(Path::new(file), flags).map_err(Failure::usage)?;
-            let search = filled(search, &swept.search).map_err(Failure::usage)?;
+            let swept = crate::matrix::read(Path::new(file), flags).map_err(JobError::usage)?;
+            let search = filled(search, &swept.search).map_err(JobError::usage)?;
             let (settings, run_time) = search.resolve(&mut problems);
-            let how = How { settings, warm_up: WARM_UP, run_time };
+            let how = SearchSettings { settings, warm_up: WARM_UP, run_time };
             (swept.cells, (swept.tune && !matrix.fixed).then_some(how))
         }
-        None if matrix.fixed => (usual(matrix, flags).map_err(Failure::usage)?, None),
+        None if matrix.fixed => (usual(matrix, flags).map_err(JobError::usage)?, None),
         None => {
-            let how = How::new(search, flags, &mut problems);
-            let cells = usual(matrix, &how.flags(flags)).map_err(Failure::usage)?;
+            let how = SearchSettings::new(search, flags, &mut problems);
+            let cells = usual(matrix, &how.flags(flags)).map_err(JobError::usage)?;
             (cells, Some(how))
         }
     };
-    problems.into_result().map_err(Failure::usage)?;
+    problems.into_result().map_err(JobError::usage)?;
     sweep(cells, how, &output).await
 }
 
-/// Returns the search flags of the command line; those that are absent come from `defaults`, the file's flags.
-fn filled(search: &AutotuneFlags, defaults: &AutotuneFlags) -> Result<AutotuneFlags, serde_json::Error> {
-    let mut all = serde_json::to_value(defaults)?;
-    if let (Some(all), Some(given)) = (all.as_object_mut(), serde_json::to_value(search)?.as_object()) {
-        for (name, value) in given.iter().filter(|(_, value)| !value.is_null()) {
-            all.insert(name.clone(), value.clone());
-        }
-    }
-    serde_json::from_value(all)
-}
-
-async fn sweep(cells: Cells, how: Option<How>, output: &Output) -> Result<(), Failure> {
+async fn sweep(cells: Cells, how: Option<SearchSettings>, output: &Output) -> Result<(), JobError> {
     let (started_ms, started) = (SystemClock.now_ms(), Instant::now());
     let (mut driver, views) = view::start(output)?;
     let ran = run_cells(&mut driver, &cells, how.as_ref()).await;
-    drop(driver);
-    views.end().await;
+    views.end(driver).await;
     let summaries = ran?;
     let elapsed = started.elapsed().as_secs_f64();
     let report = MatrixReport::new(&cells.label, summaries, Machine::here(), started_ms, elapsed);
     let mut reasons = Vec::new();
-    leave(&report, output, &mut reasons);
+    write_reports(&report, output, &mut reasons);
     let failed = |cell: &&CellSummary| cell.missing.as_deref().is_some_and(|why| why.starts_with("failed"));
     let named = report.cells.iter().filter(failed);
     reasons.extend(named.map(|cell| format!("{}: {}", cell.name, cell.missing.as_deref().unwrap_or_default())));
@@ -232,12 +219,12 @@ async fn sweep(cells: Cells, how: Option<How>, output: &Output) -> Result<(), Fa
 pub(super) async fn run_cells(
     driver: &mut Driver,
     cells: &Cells,
-    how: Option<&How>,
-) -> Result<Vec<CellSummary>, Failure> {
+    how: Option<&SearchSettings>,
+) -> Result<Vec<CellSummary>, JobError> {
     let of = cells.cells.len();
     let mut summaries = Vec::with_capacity(of);
     for (index, cell) in cells.cells.iter().enumerate() {
-        driver.tell(Event::Cell { name: cell.name.clone(), index, of }).await;
+        driver.publish(Event::Cell { name: cell.name.clone(), index, of }).await;
         let summary = match &cell.job {
             _ if driver.is_stopped() => CellSummary::missing(&cell.name, "skipped: it was stopped before"),
             Err(reason) => CellSummary::missing(&cell.name, &format!("skipped: {reason}")),
@@ -246,7 +233,7 @@ pub(super) async fn run_cells(
                 Err(err) => CellSummary::missing(&cell.name, &format!("failed: {err}")),
             },
         };
-        driver.tell(Event::CellDone(summary.clone())).await;
+        driver.publish(Event::CellDone(summary.clone())).await;
         summaries.push(summary);
     }
     Ok(summaries)
@@ -256,7 +243,7 @@ async fn run_cell(
     driver: &mut Driver,
     name: &str,
     job: &Job,
-    how: Option<&How>,
+    how: Option<&SearchSettings>,
 ) -> Result<CellSummary, crate::engine::StartError> {
     if let Some(how) = how {
         let found = tune(driver, &how.tuning(job)).await?;
@@ -266,13 +253,13 @@ async fn run_cell(
     let times = outcome.totals.sum.times(Phase::Response).quantiles();
     let mut summary = CellSummary::missing(name, "");
     summary.missing = match &outcome.ended {
-        Ended::Failed(reason) => Some(format!("failed: {reason}")),
+        EndReason::Failed(reason) => Some(format!("failed: {reason}")),
         _ => None,
     };
     summary.knee = match &outcome.plan.arrival {
-        Arrival::Closed { concurrency, .. } => Some(Offered::Concurrency(concurrency.max() as u64)),
-        Arrival::Open { rate, .. } => Some(Offered::Rate(rate.max())),
-        Arrival::Bursts { burst, .. } => Some(Offered::Concurrency(*burst as u64)),
+        Arrival::Closed { concurrency, .. } => Some(OfferedLoad::Concurrency(concurrency.max() as u64)),
+        Arrival::Open { rate, .. } => Some(OfferedLoad::Rate(rate.max())),
+        Arrival::Bursts { burst, .. } => Some(OfferedLoad::Concurrency(*burst as u64)),
     };
     summary.rate = Estimate::new(outcome.rate(), 0.0);
     summary.failed_share = outcome.totals.sum.failed_share();

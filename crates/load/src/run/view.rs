@@ -7,7 +7,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 
 use super::drive::NEWS_MAX;
-use super::{Driver, Failure, say};
+use super::{Driver, JobError, say};
 use crate::export::Exporter;
 use crate::flags::Output;
 use crate::progress::Event;
@@ -25,8 +25,8 @@ pub(super) struct Views {
 /// Starts the displays and exports, and a driver that reports to them.
 ///
 /// # Errors
-/// [`Failure`], if one of them cannot start.
-pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
+/// [`JobError`], if one of them cannot start.
+pub(super) fn start(output: &Output) -> Result<(Driver, Views), JobError> {
     open(output, false, false)
 }
 
@@ -35,16 +35,16 @@ pub(super) fn start(output: &Output) -> Result<(Driver, Views), Failure> {
 ///
 /// # Errors
 /// As [`start`].
-pub(super) fn start_apart(output: &Output, is_silent: bool) -> Result<(Driver, Views), Failure> {
+pub(super) fn start_apart(output: &Output, is_silent: bool) -> Result<(Driver, Views), JobError> {
     open(output, is_silent, true)
 }
 
-fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Views), Failure> {
+fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Views), JobError> {
     let (send, news) = mpsc::channel(NEWS_MAX);
     let mut watchers = vec![send];
     let mut tasks = Vec::new();
     if output.exports.is_any() {
-        let exporter = Exporter::start(&output.exports).map_err(Failure::usage)?;
+        let exporter = Exporter::start(&output.exports).map_err(JobError::usage)?;
         // Exports need the newest figures alone, and each event holds the histograms of a whole run: few events may wait.
         let (send, news) = mpsc::channel(EXPORT_NEWS_MAX);
         watchers.push(send);
@@ -52,9 +52,9 @@ fn open(output: &Output, is_silent: bool, is_apart: bool) -> Result<(Driver, Vie
     }
     let stop = Arc::new(Notify::new());
     let driver = Driver::new(watchers, Arc::clone(&stop))
-        .map_err(|err| Failure::failed(format!("cannot listen for signals: {err}")))?;
+        .map_err(|err| JobError::failed(format!("cannot listen for signals: {err}")))?;
     // A report on standard output would be written into the full screen.
-    let is_shared = output.out.iter().any(|(file, _)| file.as_os_str() == "-");
+    let is_shared = output.has_stdout_report();
     let is_full_screen =
         std::io::stdout().is_terminal() && !output.no_tui && !output.json_lines && !is_shared && !is_silent;
     let task = if is_full_screen {
@@ -75,8 +75,9 @@ impl Views {
         self.is_full_screen
     }
 
-    /// Waits until all events are shown; call it after the driver was dropped.
-    pub(super) async fn end(self) {
+    /// Ends the events of this driver, and waits until all of them are shown.
+    pub(super) async fn end(self, driver: Driver) {
+        drop(driver);
         for task in self.tasks {
             let _ = task.await;
         }
@@ -86,7 +87,7 @@ impl Views {
 /// Shows the full screen. A user who quits it at once stops the run.
 async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
     match tui::show(news, tui::Options::from_environment()).await {
-        Ok(tui::Left::AtOnce) => stop.notify_one(),
+        Ok(tui::ViewEnd::AtOnce) => stop.notify_one(),
         Ok(_) => {}
         Err(err) => say(format_args!("sealway load: the screen cannot be used: {err}; see --no-tui")),
     }
@@ -95,7 +96,7 @@ async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
 /// Prints plain lines or JSON lines; stops the run if their reader has gone.
 async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<Notify>) {
     match plain::show(news, std::io::stdout(), options).await {
-        Ok(tui::Left::AtOnce | tui::Left::ReaderGone) => stop.notify_one(),
+        Ok(tui::ViewEnd::AtOnce | tui::ViewEnd::ReaderGone) => stop.notify_one(),
         Ok(_) => {}
         Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
     }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustls::{AlertDescription, CertificateError};
 use sealway_runtime::clock::iso8601;
 
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Phase in which an error occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,42 +23,42 @@ pub(crate) enum At {
 }
 
 /// Classifies a TCP connection attempt that failed.
-pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Fault {
-    if let Some(fault) = descriptors(err) {
-        return fault;
+pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Failure {
+    if let Some(failure) = descriptors(err) {
+        return failure;
     }
     match err.kind() {
-        ErrorKind::ConnectionRefused => Fault::new(Class::Refused, format!("connection refused by {to}")),
-        ErrorKind::HostUnreachable => Fault::new(Class::Unreachable, format!("no route to the host of {to}")),
-        ErrorKind::NetworkUnreachable => Fault::new(Class::Unreachable, format!("no route to the network of {to}")),
-        ErrorKind::TimedOut => Fault::new(Class::ConnectTimeout, format!("no answer from {to}")),
-        ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => Fault::new(
+        ErrorKind::ConnectionRefused => Failure::new(Class::Refused, format!("connection refused by {to}")),
+        ErrorKind::HostUnreachable => Failure::new(Class::Unreachable, format!("no route to the host of {to}")),
+        ErrorKind::NetworkUnreachable => Failure::new(Class::Unreachable, format!("no route to the network of {to}")),
+        ErrorKind::TimedOut => Failure::new(Class::ConnectTimeout, format!("no answer from {to}")),
+        ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => Failure::new(
             Class::OutOfPorts,
             format!("all local ports towards {to} are in use: add --source addresses, or reuse connections"),
         ),
-        ErrorKind::ConnectionReset => Fault::new(Class::Reset, format!("{to} reset the connection at once")),
-        _ => Fault::new(Class::Connect, format!("no connection to {to}: {err}")),
+        ErrorKind::ConnectionReset => Failure::new(Class::Reset, format!("{to} reset the connection at once")),
+        _ => Failure::new(Class::Connect, format!("no connection to {to}: {err}")),
     }
 }
 
 /// Classifies a socket that could not be created or bound to this source address.
-pub(crate) fn source(err: &io::Error, source: std::net::IpAddr) -> Fault {
-    if let Some(fault) = descriptors(err) {
-        return fault;
+pub(crate) fn source(err: &io::Error, source: std::net::IpAddr) -> Failure {
+    if let Some(failure) = descriptors(err) {
+        return failure;
     }
     match err.kind() {
-        ErrorKind::AddrInUse => Fault::new(
+        ErrorKind::AddrInUse => Failure::new(
             Class::OutOfPorts,
             format!("all local ports of {source} are in use: add --source addresses, or reuse connections"),
         ),
         ErrorKind::AddrNotAvailable => {
-            Fault::new(Class::Connect, format!("the source address {source} is none of this machine"))
+            Failure::new(Class::Connect, format!("the source address {source} is none of this machine"))
         }
-        _ => Fault::new(Class::Connect, format!("cannot come from {source}: {err}")),
+        _ => Failure::new(Class::Connect, format!("cannot come from {source}: {err}")),
     }
 }
 
-fn descriptors(err: &io::Error) -> Option<Fault> {
+fn descriptors(err: &io::Error) -> Option<Failure> {
     let errno = Errno::from_io_error(err)?;
     let what = match errno {
         Errno::MFILE => match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
@@ -68,11 +68,11 @@ fn descriptors(err: &io::Error) -> Option<Fault> {
         Errno::NFILE => "no descriptors left on this machine (fs.file-max)".to_owned(),
         _ => return None,
     };
-    Some(Fault::new(Class::OutOfDescriptors, what))
+    Some(Failure::new(Class::OutOfDescriptors, what))
 }
 
 /// Classifies any error of an established connection to `to`, by its root cause.
-pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault {
+pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Failure {
     let mut next = Some(err);
     while let Some(err) = next {
         if let Some(tls) = err.downcast_ref::<rustls::Error>() {
@@ -88,13 +88,13 @@ pub(crate) fn of(err: &(dyn Error + 'static), at: At, to: impl Display) -> Fault
                 _ => return of_io(io, at, &to),
             }
         }
-        if let Some(fault) = of_http2(err, &to) {
-            return fault;
+        if let Some(failure) = of_http2(err, &to) {
+            return failure;
         }
         next = err.source();
     }
     let broken = if at == At::Handshake { Class::Tls } else { Class::Malformed };
-    Fault::new(broken, format!("{} ({to})", chain(err)))
+    Failure::new(broken, format!("{} ({to})", chain(err)))
 }
 
 /// Returns whether the error is text only, which says less than the kind of the `io::Error` around it.
@@ -102,54 +102,54 @@ fn is_plain(err: &(dyn Error + Send + Sync + 'static)) -> bool {
     !err.is::<rustls::Error>() && !err.is::<io::Error>() && err.source().is_none()
 }
 
-fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Fault {
+fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Failure {
     let when = match at {
         At::Handshake => " during the TLS handshake",
         At::Exchange => "",
     };
     match err.kind() {
         ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => {
-            Fault::new(Class::Reset, format!("{to} reset the connection{when}"))
+            Failure::new(Class::Reset, format!("{to} reset the connection{when}"))
         }
         ErrorKind::UnexpectedEof | ErrorKind::NotConnected => {
             let when = if at == At::Handshake { when } else { " before its answer was whole" };
-            Fault::new(Class::Closed, format!("{to} closed the connection{when}"))
+            Failure::new(Class::Closed, format!("{to} closed the connection{when}"))
         }
-        ErrorKind::TimedOut => Fault::new(Class::Reset, format!("{to} does not answer any more: {err}")),
-        _ if at == At::Handshake => Fault::new(Class::Tls, format!("no TLS with {to}: {err}")),
+        ErrorKind::TimedOut => Failure::new(Class::Reset, format!("{to} does not answer any more: {err}")),
+        _ if at == At::Handshake => Failure::new(Class::Tls, format!("no TLS with {to}: {err}")),
         ErrorKind::InvalidData | ErrorKind::InvalidInput => {
-            Fault::new(Class::Malformed, format!("what {to} sent breaks the rules: {err}"))
+            Failure::new(Class::Malformed, format!("what {to} sent breaks the rules: {err}"))
         }
-        _ => Fault::new(Class::Reset, format!("the connection to {to} failed: {err}")),
+        _ => Failure::new(Class::Reset, format!("the connection to {to} failed: {err}")),
     }
 }
 
 /// Classifies an error of hyper, which holds only the text of its cause.
-fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Fault> {
+fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Failure> {
     let err = err.downcast_ref::<hyper::Error>()?;
     if err.is_incomplete_message() || err.is_closed() || err.is_canceled() {
-        return Some(Fault::new(Class::Closed, format!("{to} closed the connection before its answer was whole")));
+        return Some(Failure::new(Class::Closed, format!("{to} closed the connection before its answer was whole")));
     }
     None
 }
 
 /// Classifies a TLS error by its alert or its certificate error.
-pub(crate) fn of_tls(err: &rustls::Error, to: &dyn Display) -> Fault {
+pub(crate) fn of_tls(err: &rustls::Error, to: &dyn Display) -> Failure {
     use rustls::Error as Tls;
     match err {
         Tls::AlertReceived(alert) => {
-            Fault::new(Class::TlsAlert, format!("{to} ended the connection with the alert `{}`", alert_name(*alert)))
+            Failure::new(Class::TlsAlert, format!("{to} ended the connection with the alert `{}`", alert_name(*alert)))
         }
-        Tls::InvalidCertificate(err) => Fault::new(Class::Certificate, certificate(err, to)),
-        Tls::NoCertificatesPresented => Fault::new(Class::Certificate, format!("{to} shows no certificate")),
+        Tls::InvalidCertificate(err) => Failure::new(Class::Certificate, certificate(err, to)),
+        Tls::NoCertificatesPresented => Failure::new(Class::Certificate, format!("{to} shows no certificate")),
         Tls::InvalidMessage(_) => {
-            Fault::new(Class::Tls, format!("what {to} speaks is no TLS: is it a port of plain HTTP?"))
+            Failure::new(Class::Tls, format!("what {to} speaks is no TLS: is it a port of plain HTTP?"))
         }
         Tls::PeerIncompatible(why) => {
             let why = words(&format!("{why:?}"));
-            Fault::new(Class::Tls, format!("nothing in common with {to} in the TLS handshake: {why}"))
+            Failure::new(Class::Tls, format!("nothing in common with {to} in the TLS handshake: {why}"))
         }
-        err => Fault::new(Class::Tls, format!("no TLS with {to}: {err}")),
+        err => Failure::new(Class::Tls, format!("no TLS with {to}: {err}")),
     }
 }
 
@@ -231,48 +231,48 @@ mod tests {
 
     const TO: &str = "127.0.0.1:8443";
 
-    fn at_exchange(err: io::Error) -> Fault {
+    fn at_exchange(err: io::Error) -> Failure {
         of(&err, At::Exchange, TO)
     }
 
     #[test]
     fn a_connection_that_is_not_opened_says_why_and_where() {
-        let told = |errno: Errno| connect(&errno.into(), "127.0.0.1:8443".parse().unwrap());
-        assert_eq!(told(Errno::CONNREFUSED).to_string(), "refused: connection refused by 127.0.0.1:8443");
-        assert_eq!(told(Errno::HOSTUNREACH).class, Class::Unreachable);
-        assert_eq!(told(Errno::NETUNREACH).class, Class::Unreachable);
-        assert_eq!(told(Errno::TIMEDOUT).class, Class::ConnectTimeout);
-        assert_eq!(told(Errno::ADDRNOTAVAIL).class, Class::OutOfPorts);
-        assert_eq!(told(Errno::ADDRINUSE).class, Class::OutOfPorts);
-        assert_eq!(told(Errno::NFILE).class, Class::OutOfDescriptors);
-        assert_eq!(told(Errno::ACCESS).class, Class::Connect);
-        let told = told(Errno::MFILE);
-        assert!(told.class == Class::OutOfDescriptors && told.detail.contains("limit "), "{told}");
+        let shown = |errno: Errno| connect(&errno.into(), "127.0.0.1:8443".parse().unwrap());
+        assert_eq!(shown(Errno::CONNREFUSED).to_string(), "refused: connection refused by 127.0.0.1:8443");
+        assert_eq!(shown(Errno::HOSTUNREACH).class, Class::Unreachable);
+        assert_eq!(shown(Errno::NETUNREACH).class, Class::Unreachable);
+        assert_eq!(shown(Errno::TIMEDOUT).class, Class::ConnectTimeout);
+        assert_eq!(shown(Errno::ADDRNOTAVAIL).class, Class::OutOfPorts);
+        assert_eq!(shown(Errno::ADDRINUSE).class, Class::OutOfPorts);
+        assert_eq!(shown(Errno::NFILE).class, Class::OutOfDescriptors);
+        assert_eq!(shown(Errno::ACCESS).class, Class::Connect);
+        let shown = shown(Errno::MFILE);
+        assert!(shown.class == Class::OutOfDescriptors && shown.detail.contains("limit "), "{shown}");
     }
 
     #[test]
-    fn tls_is_told_by_its_name_however_deep_it_lies() {
+    fn tls_is_reported_by_its_name_however_deep_it_lies() {
         let alert = rustls::Error::AlertReceived(AlertDescription::CertificateRequired);
         let io = io::Error::new(ErrorKind::InvalidData, alert);
         let deep = io::Error::other(io);
-        let fault = at_exchange(deep);
-        assert_eq!(fault.class, Class::TlsAlert);
-        assert_eq!(fault.detail, "127.0.0.1:8443 ended the connection with the alert `certificate required`");
+        let failure = at_exchange(deep);
+        assert_eq!(failure.class, Class::TlsAlert);
+        assert_eq!(failure.detail, "127.0.0.1:8443 ended the connection with the alert `certificate required`");
     }
 
     #[test]
-    fn what_is_wrong_with_a_certificate_is_told_in_words() {
+    fn what_is_wrong_with_a_certificate_is_reported_in_words() {
         let second = |secs| UnixTime::since_unix_epoch(std::time::Duration::from_secs(secs));
-        let told = |err: CertificateError| of_tls(&rustls::Error::InvalidCertificate(err), &TO).detail;
+        let shown = |err: CertificateError| of_tls(&rustls::Error::InvalidCertificate(err), &TO).detail;
         let expired =
             CertificateError::ExpiredContext { time: second(1_700_000_000), not_after: second(1_600_000_000) };
-        assert_eq!(told(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
-        assert!(told(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
+        assert_eq!(shown(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
+        assert!(shown(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
         let name = CertificateError::NotValidForNameContext {
             expected: "a.example".try_into().unwrap(),
             presented: vec!["b.example".to_owned()],
         };
-        assert!(told(name).contains("not valid for the name a.example: it is for b.example"));
+        assert!(shown(name).contains("not valid for the name a.example: it is for b.example"));
     }
 
     #[test]

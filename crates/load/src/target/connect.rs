@@ -15,20 +15,19 @@ use super::h1::{Http1, ReadBuffer};
 use super::h2::Http2Lines;
 #[cfg(feature = "http3")]
 use super::h3::Http3Lines;
-use super::sealed::{Sealed, Seals};
-use super::stream::{Opened, Stream};
+use super::sealed::{SealedConnection, Seals};
+use super::stream::{OpenStream, Stream};
 use super::tls::{Handshakes, Material};
 use super::ws::WebSocket;
 use super::{Connection, Sample, warm};
 use crate::engine::StartError;
 use crate::plan::{Plan, Protocol};
-use crate::record::{Class, Fault, Gauge};
-use crate::request::{Prepared, Program};
+use crate::record::{Class, Failure, Gauge};
+use crate::request::{CurrentRequest, Program};
 
 /// Preparation done once for a run and shared by all shards: the request is parsed, the target's name is resolved and files
 /// are read.
-#[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct TargetSetup {
     program: Arc<Program>,
     addresses: Addresses,
     material: Option<Material>,
@@ -36,7 +35,7 @@ pub(crate) struct Ground {
     work: Option<Arc<Work>>,
 }
 
-impl Ground {
+impl TargetSetup {
     /// Prepares a plan's run. Blocks while the target's host name is resolved.
     ///
     /// # Errors
@@ -44,7 +43,7 @@ impl Ground {
     pub(crate) fn new(plan: &Plan) -> Result<Self, StartError> {
         warm::up(plan);
         let unfit = StartError::Target;
-        Ok(Ground {
+        Ok(TargetSetup {
             program: Program::new(plan).map_err(|err| unfit(err.to_string()))?,
             material: Material::of(plan).map_err(unfit)?,
             seals: plan
@@ -66,7 +65,6 @@ impl Ground {
 }
 
 /// Opens connections to the target; each thread has one connector.
-#[derive(Debug)]
 pub(crate) struct Connector {
     lines: Rc<Lines>,
     seals: Option<Seals>,
@@ -85,7 +83,7 @@ pub(crate) struct Lines {
     http3: Option<Rc<Http3Lines>>,
     buffer: ReadBuffer,
     /// Request of a WebSocket upgrade.
-    upgrade: RefCell<Prepared>,
+    upgrade: RefCell<CurrentRequest>,
 }
 
 /// Opens TCP and TLS streams.
@@ -105,22 +103,22 @@ impl Opener {
     /// Connects over TCP and performs the TLS handshake if there is one, both within the connect timeout.
     ///
     /// # Errors
-    /// A fault that says why there is no stream.
-    pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<Opened, Fault> {
+    /// A failure that says why there is no stream.
+    pub(crate) async fn stream(&self, sample: &mut Sample) -> Result<OpenStream, Failure> {
         sample.connections_tried += 1;
         let opened = tokio::time::timeout(self.dial.timeout(), async {
             let before = Instant::now();
             let (tcp, to) = self.dial.tcp().await?;
             let connected = Instant::now();
             sample.connect = Some(connected - before);
-            let Some(tls) = &self.tls else { return Ok((Stream::Plain(tcp), to)) };
+            let Some(tls) = &self.tls else { return Ok((Stream::Left(tcp), to)) };
             let (stream, kind) = tls.shake(tcp, to).await?;
             sample.tls = Some((connected.elapsed(), kind));
-            Ok((Stream::Tls(Box::new(stream)), to))
+            Ok((Stream::Right(Box::new(stream)), to))
         });
         let (stream, to) = opened.await.unwrap_or_else(|_| Err(self.dial.late()))?;
         sample.connections_opened += 1;
-        Ok(Opened { stream, to, open: self.open.enter() })
+        Ok(OpenStream { stream, to, open: self.open.enter() })
     }
 }
 
@@ -128,17 +126,17 @@ impl Lines {
     /// Opens a connection, or takes a seat on a shared one.
     ///
     /// # Errors
-    /// A fault that says why there is no connection.
-    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
+    /// A failure that says why there is no connection.
+    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Failure> {
         match self.protocol {
             Protocol::Http2 => Ok(Connection::Http2(Box::new(self.http2.open(sample).await?))),
             Protocol::Broker => match &self.broker {
                 Some(broker) => Ok(Connection::Broker(Box::new(broker.open(sample).await?))),
-                None => Err(Fault::new(Class::Internal, "no broker is named")),
+                None => Err(Failure::new(Class::Internal, "no broker is named")),
             },
             Protocol::Channel => match &self.channels {
                 Some(channels) => Ok(Connection::Channel(Box::new(channels.place(&self.opener)))),
-                None => Err(Fault::new(Class::Internal, "no channels are asked for")),
+                None => Err(Failure::new(Class::Internal, "no channels are asked for")),
             },
             Protocol::WebSocket => {
                 let request = {
@@ -151,21 +149,15 @@ impl Lines {
             #[cfg(feature = "http3")]
             Protocol::Http3 => match &self.http3 {
                 Some(http3) => Ok(Connection::Http3(Box::new(http3.open(sample).await?))),
-                None => Err(Fault::new(Class::Internal, "HTTP/3 needs https")),
+                None => Err(Failure::new(Class::Internal, "HTTP/3 needs https")),
             },
             #[cfg(not(feature = "http3"))]
-            Protocol::Http3 => Err(Fault::new(Class::Internal, "HTTP/3 is not built in")),
+            Protocol::Http3 => Err(Failure::new(Class::Internal, "HTTP/3 is not built in")),
             Protocol::Http1 => {
                 let opened = self.opener.stream(sample).await?;
                 Ok(Connection::Http1(Http1::new(opened, self.buffer.clone())))
             }
         }
-    }
-}
-
-impl std::fmt::Debug for Lines {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("url", &self.url).field("protocol", &self.protocol).finish_non_exhaustive()
     }
 }
 
@@ -182,28 +174,28 @@ impl Connector {
     /// # Errors
     /// [`StartError::Target`] if the plan asks for HTTP/3 without https or in a build without it, or its channels cannot be
     /// set up.
-    pub(crate) fn new(plan: &Plan, ground: &Ground, shard: usize) -> Result<Self, StartError> {
+    pub(crate) fn new(plan: &Plan, setup: &TargetSetup, shard: usize) -> Result<Self, StartError> {
         let protocol = plan.target.protocol;
         let opener = Rc::new(Opener {
-            dial: Dial::new(plan, ground.addresses.clone(), shard),
-            tls: ground.material.as_ref().map(|material| Handshakes::new(material, protocol)),
+            dial: Dial::new(plan, setup.addresses.clone(), shard),
+            tls: setup.material.as_ref().map(|material| Handshakes::new(material, protocol)),
             authority: authority(&plan.target.url),
             open: Gauge::default(),
         });
-        let scheme = if ground.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
+        let scheme = if setup.material.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         // Without reuse a connection serves one request: other workers would only take a spent seat.
         let streams = if plan.connections.reuse { plan.connections.streams } else { 1 };
         #[cfg(feature = "http3")]
-        let http3 = match (&ground.material, protocol) {
+        let http3 = match (&setup.material, protocol) {
             (Some(material), Protocol::Http3) => Some(Http3Lines::new(opener.clone(), material.clone(), streams)),
             _ => None,
         };
-        if protocol == Protocol::Http3 && (!cfg!(feature = "http3") || ground.material.is_none()) {
+        if protocol == Protocol::Http3 && (!cfg!(feature = "http3") || setup.material.is_none()) {
             let why = if cfg!(feature = "http3") { "needs https" } else { "is not built in" };
             return Err(StartError::Target(format!("HTTP/3 {why}")));
         }
         let timeouts = plan.timeouts;
-        let broker = ground.work.as_ref().map(|work| {
+        let broker = setup.work.as_ref().map(|work| {
             BrokerLines::new(work.clone(), streams, opener.open.clone(), timeouts.connect, timeouts.request)
         });
         let lines = Lines {
@@ -216,9 +208,9 @@ impl Connector {
             protocol,
             url: plan.target.url.clone(),
             buffer: ReadBuffer::default(),
-            upgrade: RefCell::new(Prepared::new(&ground.program, plan.seed)),
+            upgrade: RefCell::new(CurrentRequest::new(&setup.program, plan.seed)),
         };
-        Ok(Connector { lines: Rc::new(lines), seals: ground.seals.clone(), program: ground.program.clone() })
+        Ok(Connector { lines: Rc::new(lines), seals: setup.seals.clone(), program: setup.program.clone() })
     }
 
     /// Returns the gauge of open connections.
@@ -234,10 +226,15 @@ impl Connector {
     /// Opens a connection and records the durations in the sample.
     ///
     /// # Errors
-    /// A fault that says why there is no connection.
-    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Fault> {
+    /// A failure that says why there is no connection.
+    pub(crate) async fn open(&self, sample: &mut Sample) -> Result<Connection, Failure> {
         let connection = self.lines.open(sample).await?;
         let Some(seals) = &self.seals else { return Ok(connection) };
-        Ok(Connection::Sealed(Box::new(Sealed::new(connection, self.lines.clone(), seals.clone(), &self.program))))
+        Ok(Connection::Sealed(Box::new(SealedConnection::new(
+            connection,
+            self.lines.clone(),
+            seals.clone(),
+            &self.program,
+        ))))
     }
 }

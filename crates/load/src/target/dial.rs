@@ -10,7 +10,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::classify;
 use crate::plan::Plan;
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Maximum attempts with other ports of a source address: a port that the kernel picks may have been used towards this
 /// target just before.
@@ -102,7 +102,7 @@ impl Dial {
     }
 
     /// Returns the next address and source address in turn.
-    pub(crate) fn next(&self) -> Result<(SocketAddr, Option<IpAddr>), Fault> {
+    pub(crate) fn next(&self) -> Result<(SocketAddr, Option<IpAddr>), Failure> {
         let turn = self.next.get();
         self.next.set(turn.wrapping_add(1));
         let family = self.family.get();
@@ -113,7 +113,7 @@ impl Dial {
         };
         let count = self.addresses.all.iter().filter(fits).count().max(1);
         let address = self.addresses.all.iter().filter(fits).nth(turn % count).copied();
-        let address = address.ok_or_else(|| Fault::new(Class::Resolve, "the host has no address"))?;
+        let address = address.ok_or_else(|| Failure::new(Class::Resolve, "the host has no address"))?;
         let fits = |source: &&IpAddr| source.is_ipv4() == address.is_ipv4();
         // The source advances after all addresses have had it: each address is paired with every source.
         let sources = self.sources.iter().filter(fits).count().max(1);
@@ -124,14 +124,14 @@ impl Dial {
     /// Opens a TCP connection. The caller enforces the deadline.
     ///
     /// # Errors
-    /// A fault that says why there is no connection.
-    pub(crate) async fn tcp(&self) -> Result<(TcpStream, SocketAddr), Fault> {
+    /// A failure that says why there is no connection.
+    pub(crate) async fn tcp(&self) -> Result<(TcpStream, SocketAddr), Failure> {
         loop {
             let (address, source) = self.next()?;
             let opened = open(address, source).await;
             match &opened {
                 Ok(_) => self.settle(),
-                Err(fault) if matches!(fault.class, Class::Refused | Class::Unreachable | Class::OutOfPorts) => {
+                Err(failure) if matches!(failure.class, Class::Refused | Class::Unreachable | Class::OutOfPorts) => {
                     if self.narrow(address) {
                         continue;
                     }
@@ -142,10 +142,10 @@ impl Dial {
         }
     }
 
-    /// Returns the fault of a connection that exceeded the deadline.
-    pub(crate) fn late(&self) -> Fault {
+    /// Returns the failure of a connection that exceeded the deadline.
+    pub(crate) fn late(&self) -> Failure {
         let to = self.addresses.all.first().map_or_else(String::new, |address| format!(" to {address}"));
-        Fault::new(Class::ConnectTimeout, format!("no connection{to} within {:?}", self.timeout))
+        Failure::new(Class::ConnectTimeout, format!("no connection{to} within {:?}", self.timeout))
     }
 
     /// Records that an address has been reached: from now on a refusal is reported.
@@ -169,7 +169,7 @@ impl Dial {
     }
 }
 
-async fn open(address: SocketAddr, source: Option<IpAddr>) -> Result<TcpStream, Fault> {
+async fn open(address: SocketAddr, source: Option<IpAddr>) -> Result<TcpStream, Failure> {
     let mut tried = 0;
     loop {
         tried += 1;
@@ -225,8 +225,8 @@ mod tests {
         let closed = std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap();
         let dial = dial(&[&closed.to_string(), &format!("127.0.0.1:{port}")], &[], false);
         for _ in 0..3 {
-            let fault = dial.tcp().await.unwrap_err();
-            assert_eq!(fault.detail, format!("connection refused by {closed}"));
+            let failure = dial.tcp().await.unwrap_err();
+            assert_eq!(failure.detail, format!("connection refused by {closed}"));
             dial.tcp().await.unwrap();
         }
     }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(seen.iter().filter(|ip| *ip == sources[0]).count(), 2, "{seen:?}");
         assert_eq!(seen.iter().filter(|ip| *ip == sources[1]).count(), 2, "{seen:?}");
         let elsewhere = self::dial(&[&target], &["192.0.2.77"], true);
-        let fault = elsewhere.tcp().await.unwrap_err();
-        assert_eq!(fault.detail, "the source address 192.0.2.77 is none of this machine");
+        let failure = elsewhere.tcp().await.unwrap_err();
+        assert_eq!(failure.detail, "the source address 192.0.2.77 is none of this machine");
     }
 }

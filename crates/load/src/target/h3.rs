@@ -13,19 +13,19 @@ use bytes::{Buf, Bytes};
 use h3::client::SendRequest;
 use h3::error::{Code, StreamError};
 use h3_quinn::OpenStreams;
-use http::uri::{Parts, Scheme};
-use http::{Request, Uri, Version};
+use http::Version;
+use http::uri::Scheme;
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, ConnectionError, Endpoint};
 use rustls::AlertDescription;
 
 use super::connect::Opener;
-use super::h2::keep;
+use super::multiplexed::{self, ExchangeError};
 use super::pool::{Live, Pool, Seat};
 use super::tls::{Material, Tickets};
-use super::{Handshake, Sample, classify, server_timing};
-use crate::record::{Class, Fault};
-use crate::request::Prepared;
+use super::{Handshake, Sample, classify, keep};
+use crate::record::{Class, Failure};
+use crate::request::CurrentRequest;
 
 /// Maximum size of an answer's headers, in bytes.
 const HEADERS_LEN_MAX: u64 = 256 * 1024;
@@ -48,7 +48,7 @@ struct Line {
     connection: quinn::Connection,
     to: SocketAddr,
     /// Bytes sent and received that samples already count.
-    told: Rc<Cell<(u64, u64)>>,
+    counted: Rc<Cell<(u64, u64)>>,
     /// True if this connection has received an answer.
     has_served: Rc<Cell<bool>>,
 }
@@ -76,29 +76,29 @@ impl Http3Lines {
     /// Takes a seat on a connection with a free one, or opens a new connection.
     ///
     /// # Errors
-    /// A fault that says why there is no connection.
-    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http3, Fault> {
+    /// A failure that says why there is no connection.
+    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Http3, Failure> {
         let (seat, line) = self.pool.seat(self.connect(sample)).await?;
         Ok(Http3 { lines: self.clone(), line, _seat: seat })
     }
 
-    async fn connect(&self, sample: &mut Sample) -> Result<Line, Fault> {
+    async fn connect(&self, sample: &mut Sample) -> Result<Line, Failure> {
         sample.connections_tried += 1;
         let dial = &self.opener.dial;
         let (to, source) = dial.next()?;
         let endpoint = self.endpoint(to, source)?;
         let (config, offered) = self.material.config_with(self.tickets.as_ref());
-        let config = QuicClientConfig::try_from(config).map_err(|err| Fault::new(Class::Tls, err))?;
+        let config = QuicClientConfig::try_from(config).map_err(|err| Failure::new(Class::Tls, err))?;
         let before = Instant::now();
         let connecting = endpoint.connect_with(ClientConfig::new(Arc::new(config)), to, &self.material.name());
         let connecting =
-            connecting.map_err(|err| Fault::new(Class::Connect, format!("no connection to {to}: {err}")))?;
+            connecting.map_err(|err| Failure::new(Class::Connect, format!("no connection to {to}: {err}")))?;
         let connection = tokio::time::timeout(dial.timeout(), connecting).await.map_err(|_| dial.late())?;
         let connection = connection.map_err(|err| {
-            let fault = of_quic(&err, to, true);
+            let failure = of_quic(&err, to, true);
             match self.material.last_refusal() {
-                Some(refusal) if fault.class == Class::Tls => classify::of_tls(&refusal, &to),
-                _ => fault,
+                Some(refusal) if failure.class == Class::Tls => classify::of_tls(&refusal, &to),
+                _ => failure,
             }
         })?;
         dial.settle();
@@ -110,7 +110,7 @@ impl Http3Lines {
             .build(h3_quinn::Connection::new(connection.clone()))
             .await;
         let (mut driver, sender) =
-            built.map_err(|err| Fault::new(Class::Malformed, format!("no HTTP/3 with {to}: {err}")))?;
+            built.map_err(|err| Failure::new(Class::Malformed, format!("no HTTP/3 with {to}: {err}")))?;
         sample.connections_opened += 1;
         let open = self.opener.open.enter();
         tokio::task::spawn_local(async move {
@@ -118,11 +118,11 @@ impl Http3Lines {
             let _ = std::future::poll_fn(|cx| driver.poll_close(cx)).await;
             drop(open);
         });
-        Ok(Line { sender, connection, to, told: Rc::default(), has_served: Rc::default() })
+        Ok(Line { sender, connection, to, counted: Rc::default(), has_served: Rc::default() })
     }
 
     /// Returns the endpoint bound to this source address, or to any address.
-    fn endpoint(&self, to: SocketAddr, source: Option<IpAddr>) -> Result<Endpoint, Fault> {
+    fn endpoint(&self, to: SocketAddr, source: Option<IpAddr>) -> Result<Endpoint, Failure> {
         let any = if to.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
         let from = source.unwrap_or(any);
         let mut endpoints = self.endpoints.borrow_mut();
@@ -135,19 +135,6 @@ impl Http3Lines {
     }
 }
 
-/// Reason why there is no answer.
-enum Broken {
-    /// The server did not process the request.
-    Unseen(Fault),
-    Failed(Fault),
-}
-
-impl From<Fault> for Broken {
-    fn from(fault: Fault) -> Self {
-        Broken::Failed(fault)
-    }
-}
-
 impl Http3 {
     /// Returns whether another request can be sent over this connection.
     pub(crate) fn is_open(&self) -> bool {
@@ -157,52 +144,47 @@ impl Http3 {
     /// Sends a request and reads its answer to the end.
     ///
     /// # Errors
-    /// A fault of the transport, or of the answer.
-    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
-        let asked = match self.ask(prepared, sample).await {
+    /// A failure of the transport, or of the answer.
+    pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
+        let answer = match self.ask(prepared, sample).await {
             // Retries only on a connection that has served before: otherwise the failure to connect must be reported.
-            Err(Broken::Unseen(_)) if self.line.has_served.get() => {
-                self.tell(sample);
+            Err(ExchangeError::Unseen(_)) if self.line.has_served.get() => {
+                self.add_bytes(sample);
                 *self = self.lines.clone().open(sample).await?;
                 sample.reconnected = true;
                 self.ask(prepared, sample).await
             }
-            asked => asked,
+            answer => answer,
         };
-        self.tell(sample);
-        asked.map_err(|(Broken::Unseen(fault) | Broken::Failed(fault))| fault)?;
+        self.add_bytes(sample);
+        answer.map_err(ExchangeError::into_failure)?;
         prepared.check(sample.status)
     }
 
-    async fn ask(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Broken> {
-        let request = self.request(prepared)?;
+    async fn ask(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), ExchangeError> {
+        let target = (Version::HTTP_3, Scheme::HTTPS);
+        let request = multiplexed::request(prepared, target, &self.lines.opener, ())?;
         let (sending, line) = (Instant::now(), &mut self.line);
         let (to, connection) = (line.to, line.connection.clone());
-        let told = |err: StreamError| told(&err, &connection, to);
+        let failed = |err: StreamError| failure_of(&err, &connection, to);
         let mut stream = match line.sender.send_request(request).await {
             Ok(stream) => stream,
-            Err(err) => return Err(Broken::Unseen(told(err))),
+            Err(err) => return Err(ExchangeError::Unseen(failed(err))),
         };
         let body = prepared.sent();
         if !body.is_empty() {
-            stream.send_data(body).await.map_err(told)?;
+            stream.send_data(body).await.map_err(failed)?;
         }
-        stream.finish().await.map_err(told)?;
+        stream.finish().await.map_err(failed)?;
         let head = match stream.recv_response().await {
             Ok(head) => head,
-            Err(err) if is_unseen(&err) => return Err(Broken::Unseen(told(err))),
-            Err(err) => return Err(told(err).into()),
+            Err(err) if is_unseen(&err) => return Err(ExchangeError::Unseen(failed(err))),
+            Err(err) => return Err(failed(err).into()),
         };
         sample.first_byte = Some(sending.elapsed());
         line.has_served.set(true);
-        sample.status = head.status().as_u16();
-        for value in head.headers().get_all("server-timing") {
-            sample.server = server_timing::add(sample.server, value.as_bytes());
-        }
-        if let Some(headers) = prepared.answer_headers() {
-            *headers = head.into_parts().0.headers;
-        }
-        while let Some(mut data) = stream.recv_data().await.map_err(told)? {
+        multiplexed::take_head(head.into_parts().0, prepared, sample);
+        while let Some(mut data) = stream.recv_data().await.map_err(failed)? {
             while data.has_remaining() {
                 let len = data.chunk().len();
                 if let Some(kept) = prepared.body() {
@@ -215,35 +197,12 @@ impl Http3 {
         Ok(())
     }
 
-    fn request(&self, prepared: &Prepared) -> Result<Request<()>, Fault> {
-        let mut request = Request::new(());
-        *request.method_mut() = prepared.method().clone();
-        *request.headers_mut() = prepared.headers()?;
-        *request.version_mut() = Version::HTTP_3;
-        // The host goes into `:authority` only.
-        let host = request.headers_mut().remove(http::header::HOST);
-        request.headers_mut().remove(http::header::CONNECTION);
-        let authority = host.and_then(|host| http::uri::Authority::from_maybe_shared(host).ok());
-        let mut uri = Parts::default();
-        uri.scheme = Some(Scheme::HTTPS);
-        uri.authority = authority.or_else(|| self.lines.opener.authority().cloned());
-        uri.path_and_query = Some(prepared.path()?);
-        *request.uri_mut() = Uri::from_parts(uri).map_err(|err| Fault::new(Class::Internal, err))?;
-        Ok(request)
-    }
-
     /// Adds the bytes transferred since the last call: those of all streams, in the sample of the request that ends first.
-    fn tell(&self, sample: &mut Sample) {
+    fn add_bytes(&self, sample: &mut Sample) {
         let stats = self.line.connection.stats();
-        let (sent, received) = self.line.told.replace((stats.udp_tx.bytes, stats.udp_rx.bytes));
+        let (sent, received) = self.line.counted.replace((stats.udp_tx.bytes, stats.udp_rx.bytes));
         sample.bytes_sent += stats.udp_tx.bytes.saturating_sub(sent);
         sample.bytes_received += stats.udp_rx.bytes.saturating_sub(received);
-    }
-}
-
-impl std::fmt::Debug for Http3 {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Http3").field("to", &self.line.to).finish_non_exhaustive()
     }
 }
 
@@ -252,20 +211,23 @@ fn is_unseen(err: &StreamError) -> bool {
     matches!(err, StreamError::RemoteTerminate { code, .. } if *code == Code::H3_REQUEST_REJECTED)
 }
 
-fn told(err: &StreamError, connection: &quinn::Connection, to: SocketAddr) -> Fault {
+fn failure_of(err: &StreamError, connection: &quinn::Connection, to: SocketAddr) -> Failure {
     if let Some(reason) = connection.close_reason() {
         return of_quic(&reason, to, false);
     }
     match err {
-        StreamError::RemoteTerminate { code, .. } => Fault::new(Class::Reset, format!("{to} reset the stream: {code}")),
-        err if err.is_h3_no_error() => Fault::new(Class::Closed, format!("{to} ended the connection (GOAWAY)")),
-        err => {
-            Fault::new(Class::Malformed, format!("what {to} sent breaks the rules of HTTP/3: {}", classify::chain(err)))
+        StreamError::RemoteTerminate { code, .. } => {
+            Failure::new(Class::Reset, format!("{to} reset the stream: {code}"))
         }
+        err if err.is_h3_no_error() => Failure::new(Class::Closed, format!("{to} ended the connection (GOAWAY)")),
+        err => Failure::new(
+            Class::Malformed,
+            format!("what {to} sent breaks the rules of HTTP/3: {}", classify::chain(err)),
+        ),
     }
 }
 
-fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Fault {
+fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Failure {
     let code = match err {
         ConnectionError::ConnectionClosed(close) => u64::from(close.error_code),
         ConnectionError::TransportError(err) => u64::from(err.code),
@@ -278,18 +240,22 @@ fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Fault {
             classify::of_tls(&rustls::Error::AlertReceived(alert), &to)
         }
         ConnectionError::TransportError(err) if CRYPTO_ERRORS.contains(&code) => {
-            Fault::new(Class::Tls, format!("no TLS with {to}: {}", err.reason))
+            Failure::new(Class::Tls, format!("no TLS with {to}: {}", err.reason))
         }
         ConnectionError::ConnectionClosed(_) | ConnectionError::ApplicationClosed(_) => {
-            Fault::new(Class::Closed, format!("{to} closed the connection{when}: {err}"))
+            Failure::new(Class::Closed, format!("{to} closed the connection{when}: {err}"))
         }
-        ConnectionError::Reset => Fault::new(Class::Reset, format!("{to} reset the connection{when}")),
-        ConnectionError::TimedOut if is_handshake => Fault::new(Class::ConnectTimeout, format!("no answer from {to}")),
-        ConnectionError::TimedOut => Fault::new(Class::Reset, format!("{to} does not answer any more")),
+        ConnectionError::Reset => Failure::new(Class::Reset, format!("{to} reset the connection{when}")),
+        ConnectionError::TimedOut if is_handshake => {
+            Failure::new(Class::ConnectTimeout, format!("no answer from {to}"))
+        }
+        ConnectionError::TimedOut => Failure::new(Class::Reset, format!("{to} does not answer any more")),
         ConnectionError::VersionMismatch => {
-            Fault::new(Class::Connect, format!("{to} speaks no version of QUIC known here"))
+            Failure::new(Class::Connect, format!("{to} speaks no version of QUIC known here"))
         }
-        ConnectionError::LocallyClosed => Fault::new(Class::Closed, format!("the connection to {to} was ended{when}")),
-        err => Fault::new(Class::Malformed, format!("the connection to {to} failed{when}: {err}")),
+        ConnectionError::LocallyClosed => {
+            Failure::new(Class::Closed, format!("the connection to {to} was ended{when}"))
+        }
+        err => Failure::new(Class::Malformed, format!("the connection to {to} failed{when}: {err}")),
     }
 }

@@ -9,34 +9,46 @@ mod h1;
 mod h2;
 #[cfg(feature = "http3")]
 mod h3;
+mod multiplexed;
+mod observed;
 mod pool;
 mod sealed;
 mod server_timing;
 mod stream;
 mod tls;
 mod warm;
-mod watched;
 mod ws;
 
 use std::time::{Duration, Instant};
 
 pub(crate) use self::broker::Broker;
 pub(crate) use self::channel::Channel;
-pub(crate) use self::connect::{Connector, Ground};
+pub(crate) use self::connect::{Connector, TargetSetup};
 pub(crate) use self::h1::Http1;
 pub(crate) use self::h2::Http2;
 #[cfg(feature = "http3")]
 pub(crate) use self::h3::Http3;
-pub(crate) use self::sealed::Agreed;
-pub(crate) use self::sealed::Sealed;
+pub(crate) use self::sealed::AnySession;
+pub(crate) use self::sealed::SealedConnection;
 pub(crate) use self::ws::WebSocket;
 use sealway_client::Suite;
 
-use crate::record::Fault;
-use crate::request::Prepared;
+use crate::record::{Class, Failure};
+use crate::request::CurrentRequest;
+
+/// Maximum size of a body kept for assertions, in bytes.
+const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
+
+/// Appends a piece of a body kept for assertions.
+fn keep(kept: &mut Vec<u8>, data: &[u8]) -> Result<(), Failure> {
+    if kept.len() + data.len() > BODY_LEN_MAX {
+        return Err(Failure::new(Class::Assertion, "a body of more than 64 MiB, which is not looked at"));
+    }
+    kept.extend_from_slice(data);
+    Ok(())
+}
 
 /// Established connection of any protocol.
-#[derive(Debug)]
 pub(crate) enum Connection {
     /// HTTP/1.1 connection, used by one worker.
     Http1(Http1),
@@ -48,7 +60,7 @@ pub(crate) enum Connection {
     /// WebSocket connection, used by one worker.
     WebSocket(Box<WebSocket>),
     /// Sealed sessions over one of the other kinds.
-    Sealed(Box<Sealed>),
+    Sealed(Box<SealedConnection>),
     /// Broker connection, or a share of one.
     Broker(Box<Broker>),
     /// Handle that makes channels over a relay.
@@ -75,8 +87,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A fault if the server violated the protocol between requests.
-    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
+    /// A failure if the server violated the protocol between requests.
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Failure> {
         match self {
             Connection::Http1(connection) => connection.is_open().await,
             Connection::Http2(connection) => Ok(connection.is_open()),
@@ -93,9 +105,9 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// A fault of the transport, or of the answer. After a fault of a class other than `Status` and `Assertion` the
+    /// A failure of the transport, or of the answer. After a failure of a class other than `Status` and `Assertion` the
     /// connection is unusable and must be dropped.
-    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         match self {
             Connection::Http1(connection) => connection.exchange(prepared, sample).await,
             // These futures are large, and every worker would carry the size of the largest.

@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 
 use tokio::sync::OnceCell;
 
-use crate::record::Fault;
+use crate::record::Failure;
 
 /// Established connection; its clones share it.
 pub(super) trait Live: Clone {
@@ -44,8 +44,8 @@ impl<L: Live> Pool<L> {
     /// wait for it.
     ///
     /// # Errors
-    /// A fault that says why the connection was not opened. Each waiting worker then tries to open it.
-    pub(super) async fn seat(&self, open: impl Future<Output = Result<L, Fault>>) -> Result<(Seat<L>, L), Fault> {
+    /// A failure that says why the connection was not opened. Each waiting worker then tries to open it.
+    pub(super) async fn seat(&self, open: impl Future<Output = Result<L, Failure>>) -> Result<(Seat<L>, L), Failure> {
         let seat = self.place();
         let live = seat.0.live.get_or_try_init(|| open).await?.clone();
         Ok((seat, live))

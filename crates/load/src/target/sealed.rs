@@ -19,11 +19,11 @@ use sealway_runtime::config::read_secret;
 use super::connect::Lines;
 use super::{Connection, Sample};
 use crate::plan::{self, Agree};
-use crate::record::{Class, Fault};
-use crate::request::{Prepared, Program, Raw};
+use crate::record::{Class, Failure};
+use crate::request::{CurrentRequest, Program, Raw};
 
 /// Settings by which a run agrees its sessions.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Seals {
     wire: Wire,
     offer: Arc<Offer>,
@@ -43,16 +43,16 @@ struct NativeService {
 
 /// Agreed session of any wire.
 #[derive(Debug)]
-pub(crate) enum Agreed {
+pub(crate) enum AnySession {
     Old(Session),
     Native(Box<native::Session>),
 }
 
-impl Agreed {
+impl AnySession {
     fn is_usable(&self) -> bool {
         match self {
-            Agreed::Old(session) => session.is_usable(),
-            Agreed::Native(session) => session.is_usable(),
+            AnySession::Old(session) => session.is_usable(),
+            AnySession::Native(session) => session.is_usable(),
         }
     }
 }
@@ -62,7 +62,7 @@ impl Seals {
     ///
     /// # Errors
     /// A one-line message if an init message cannot be built from the plan, or the token file cannot be read.
-    pub(crate) fn new(sealed: &plan::Sealed, url: &Uri) -> Result<Self, String> {
+    pub(crate) fn new(sealed: &plan::SealedSessions, url: &Uri) -> Result<Self, String> {
         let wire = match sealed.wire {
             1 => Wire::V1,
             2 => Wire::V2,
@@ -95,26 +95,25 @@ impl Seals {
 }
 
 /// Connection whose requests are sealed.
-#[derive(Debug)]
-pub(crate) struct Sealed {
+pub(crate) struct SealedConnection {
     inner: Connection,
     lines: Rc<Lines>,
     seals: Seals,
-    carrier: Prepared,
+    carrier: CurrentRequest,
     /// Session of this connection, if each connection has its own.
-    session: Option<Rc<Agreed>>,
+    session: Option<Rc<AnySession>>,
 }
 
-impl Sealed {
+impl SealedConnection {
     pub(crate) fn new(inner: Connection, lines: Rc<Lines>, seals: Seals, program: &Arc<Program>) -> Self {
-        Sealed { inner, lines, seals, carrier: Prepared::raw(program), session: None }
+        SealedConnection { inner, lines, seals, carrier: CurrentRequest::raw(program), session: None }
     }
 
     pub(crate) fn keeps(&self) -> bool {
         self.inner.keeps()
     }
 
-    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Failure> {
         self.inner.is_open().await
     }
 
@@ -125,9 +124,9 @@ impl Sealed {
     /// Agrees a session if one is due, seals a request and opens its answer.
     ///
     /// # Errors
-    /// A fault of class `Session` if no session can be agreed, `Unsealed` if the answer does not open, or any fault of the
+    /// A failure of class `Session` if no session can be agreed, `Unsealed` if the answer does not open, or any failure of the
     /// connection.
-    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         if self.seals.agree == Agree::InitOnly {
             self.agree(sample, true).await?;
             return prepared.check_other(sample.status, &[]);
@@ -138,14 +137,14 @@ impl Sealed {
             Err(Refusal::Unknown(_)) if self.seals.agree != Agree::PerRequest => {
                 let session = Rc::new(self.agree(sample, false).await?);
                 self.keep(&session, prepared);
-                self.call(&session, prepared, sample).await.map_err(Refusal::into_fault)
+                self.call(&session, prepared, sample).await.map_err(Refusal::into_failure)
             }
-            done => done.map_err(Refusal::into_fault),
+            done => done.map_err(Refusal::into_failure),
         }
     }
 
     /// Returns the session to use now, agreed first if there is none.
-    async fn session(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<Rc<Agreed>, Fault> {
+    async fn session(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<Rc<AnySession>, Failure> {
         let known = match self.seals.agree {
             Agree::PerConnection => self.session.clone(),
             Agree::Reuse => prepared.session.clone(),
@@ -164,7 +163,7 @@ impl Sealed {
         Ok(session)
     }
 
-    fn keep(&mut self, session: &Rc<Agreed>, prepared: &mut Prepared) {
+    fn keep(&mut self, session: &Rc<AnySession>, prepared: &mut CurrentRequest) {
         match self.seals.agree {
             Agree::PerConnection => self.session = Some(session.clone()),
             Agree::Reuse => prepared.session = Some(session.clone()),
@@ -172,17 +171,17 @@ impl Sealed {
         }
     }
 
-    async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<Agreed, Fault> {
+    async fn agree(&mut self, sample: &mut Sample, is_last: bool) -> Result<AnySession, Failure> {
         let before = Instant::now();
         let agreed = match self.seals.service.clone() {
-            Some(service) => Agreed::Native(Box::new(self.agree_native(&service, sample, is_last).await?)),
+            Some(service) => AnySession::Native(Box::new(self.agree_native(&service, sample, is_last).await?)),
             None => {
                 let Seals { wire, offer, init_path, .. } = &self.seals;
                 let begun = Agreement::begin(*wire, init_path.path(), offer, &mut |_| ());
                 let (agreement, message) = begun.map_err(not_agreed)?;
                 let raw = raw(Method::POST, self.seals.init_path.clone(), message, is_last);
                 let (status, _, body) = self.send(raw, sample).await?;
-                Agreed::Old(agreement.finish(status, &body, &mut |_| ()).map_err(not_agreed)?)
+                AnySession::Old(agreement.finish(status, &body, &mut |_| ()).map_err(not_agreed)?)
             }
         };
         sample.key_agreement = Some(sample.key_agreement.unwrap_or_default() + before.elapsed());
@@ -195,7 +194,7 @@ impl Sealed {
         service: &NativeService,
         sample: &mut Sample,
         is_last: bool,
-    ) -> Result<native::Session, Fault> {
+    ) -> Result<native::Session, Failure> {
         let offer = self.seals.offer.clone();
         let mut may_change = true;
         loop {
@@ -229,33 +228,38 @@ impl Sealed {
         }
     }
 
-    async fn key_set(&mut self, sample: &mut Sample, is_last: bool) -> Result<Vec<u8>, Fault> {
+    async fn key_set(&mut self, sample: &mut Sample, is_last: bool) -> Result<Vec<u8>, Failure> {
         let path = PathAndQuery::from_static(KEY_SET_PATH);
         let (status, _, set) = self.send(Raw { path: Some(path), is_last, ..Raw::default() }, sample).await?;
         if status == StatusCode::OK {
             return Ok(set);
         }
         let words = format!("the service has no key set at {KEY_SET_PATH}: {status}; give --pin with its public key");
-        Err(Fault::new(Class::Session, words))
+        Err(Failure::new(Class::Session, words))
     }
 
-    async fn call(&mut self, session: &Agreed, prepared: &Prepared, sample: &mut Sample) -> Result<(), Refusal> {
+    async fn call(
+        &mut self,
+        session: &AnySession,
+        prepared: &CurrentRequest,
+        sample: &mut Sample,
+    ) -> Result<(), Refusal> {
         match session {
-            Agreed::Old(session) => self.call_compat(session, prepared, sample).await,
-            Agreed::Native(session) => self.call_native(session, prepared, sample).await,
+            AnySession::Old(session) => self.call_compat(session, prepared, sample).await,
+            AnySession::Native(session) => self.call_native(session, prepared, sample).await,
         }
     }
 
     async fn call_native(
         &mut self,
         session: &native::Session,
-        prepared: &Prepared,
+        prepared: &CurrentRequest,
         sample: &mut Sample,
     ) -> Result<(), Refusal> {
         let (path, body, method) = (prepared.path()?, prepared.sent(), prepared.method());
         let before = Instant::now();
         let sealed = session.seal(method, path.as_str(), &prepared.headers()?, &body);
-        let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
+        let (message, pending) = sealed.map_err(|err| Failure::new(Class::Internal, err))?;
         sample.seal = Some(before.elapsed());
         let (status, headers, body) = self.send(raw(method.clone(), path, message, true), sample).await?;
         let before = Instant::now();
@@ -265,13 +269,13 @@ impl Sealed {
             Ok(opened) => opened,
             Err(err @ Error::Problem { .. }) => {
                 let is_over = matches!(&err, Error::Problem { code, .. } if code == "session_expired");
-                let fault = Fault::new(Class::Status, format!("the call was refused in plain: {err}"));
-                return Err(if is_over { Refusal::Unknown(fault) } else { fault.into() });
+                let failure = Failure::new(Class::Status, format!("the call was refused in plain: {err}"));
+                return Err(if is_over { Refusal::Unknown(failure) } else { failure.into() });
             }
             Err(err @ Error::Refused { .. }) => {
-                return Err(Fault::new(Class::Status, format!("in plain: {err}")).into());
+                return Err(Failure::new(Class::Status, format!("in plain: {err}")).into());
             }
-            Err(err) => return Err(Fault::new(Class::Unsealed, err).into()),
+            Err(err) => return Err(Failure::new(Class::Unsealed, err).into()),
         };
         sample.ended = Some(Instant::now());
         prepared.check_other(sample.status, &plaintext)?;
@@ -281,14 +285,14 @@ impl Sealed {
     async fn call_compat(
         &mut self,
         session: &Session,
-        prepared: &Prepared,
+        prepared: &CurrentRequest,
         sample: &mut Sample,
     ) -> Result<(), Refusal> {
         let path = prepared.path()?;
         let body = prepared.sent();
         let before = Instant::now();
         let sealed = session.seal(path.as_str(), &body, &mut |_| ());
-        let (message, pending) = sealed.map_err(|err| Fault::new(Class::Internal, err))?;
+        let (message, pending) = sealed.map_err(|err| Failure::new(Class::Internal, err))?;
         sample.seal = Some(before.elapsed());
         let mut raw = raw(Method::POST, path, message, true);
         for (name, value) in prepared.headers()? {
@@ -305,12 +309,14 @@ impl Sealed {
             Ok(plaintext) => plaintext,
             Err(Error::Refused { status: StatusCode::UNAUTHORIZED, body }) => {
                 let words = format!("the call was refused: the session is unknown or over: 401 {body}");
-                return Err(Refusal::Unknown(Fault::new(Class::Status, words)));
+                return Err(Refusal::Unknown(Failure::new(Class::Status, words)));
             }
             Err(Error::Refused { status, body }) => {
-                return Err(Fault::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into());
+                return Err(
+                    Failure::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into()
+                );
             }
-            Err(err) => return Err(Fault::new(Class::Unsealed, err).into()),
+            Err(err) => return Err(Failure::new(Class::Unsealed, err).into()),
         };
         sample.ended = Some(Instant::now());
         prepared.check_other(sample.status, &plaintext)?;
@@ -318,7 +324,7 @@ impl Sealed {
     }
 
     /// Sends over the current connection, or over a new one if the last answer ended it.
-    async fn send(&mut self, raw: Raw, sample: &mut Sample) -> Result<(StatusCode, http::HeaderMap, Vec<u8>), Fault> {
+    async fn send(&mut self, raw: Raw, sample: &mut Sample) -> Result<(StatusCode, http::HeaderMap, Vec<u8>), Failure> {
         if !self.inner.is_open().await? {
             self.inner = self.lines.open(sample).await?;
         }
@@ -328,19 +334,16 @@ impl Sealed {
         (sample.first_byte, sample.started) = (None, Instant::now());
         let sent = Box::pin(self.inner.exchange(&mut self.carrier, sample)).await;
         sample.started = started;
-        sample.server = match (server, sample.server) {
-            (Some(before), Some(now)) => Some(before + now),
-            (before, now) => now.or(before),
-        };
+        sample.server = server.into_iter().chain(sample.server).reduce(|before, now| before + now);
         sent?;
-        let status = StatusCode::from_u16(sample.status).map_err(|err| Fault::new(Class::Malformed, err))?;
+        let status = StatusCode::from_u16(sample.status).map_err(|err| Failure::new(Class::Malformed, err))?;
         let (headers, body) = self.carrier.take_answer();
         Ok((status, headers, body))
     }
 }
 
-fn not_agreed(err: Error) -> Fault {
-    Fault::new(Class::Session, format!("no session could be agreed: {err}"))
+fn not_agreed(err: Error) -> Failure {
+    Failure::new(Class::Session, format!("no session could be agreed: {err}"))
 }
 
 fn raw(method: Method, path: PathAndQuery, message: Message, is_last: bool) -> Raw {
@@ -350,20 +353,20 @@ fn raw(method: Method, path: PathAndQuery, message: Message, is_last: bool) -> R
 /// Reason why a call failed.
 enum Refusal {
     /// The service does not know the session; the client may agree another.
-    Unknown(Fault),
-    Other(Fault),
+    Unknown(Failure),
+    Other(Failure),
 }
 
 impl Refusal {
-    fn into_fault(self) -> Fault {
+    fn into_failure(self) -> Failure {
         match self {
-            Refusal::Unknown(fault) | Refusal::Other(fault) => fault,
+            Refusal::Unknown(failure) | Refusal::Other(failure) => failure,
         }
     }
 }
 
-impl From<Fault> for Refusal {
-    fn from(fault: Fault) -> Self {
-        Refusal::Other(fault)
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Refusal::Other(failure)
     }
 }

@@ -19,12 +19,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 #[cfg(feature = "http3")]
-pub(crate) use self::store::Offered;
+pub(crate) use self::store::HandshakeTickets;
 pub(crate) use self::store::Tickets;
-use self::verify::{Refused, Trust, Verifier};
+use self::verify::{LastRejection, Trust, Verifier};
 use super::{Handshake, classify};
 use crate::plan::{Plan, Protocol, Resumption, Tls, TlsVersion};
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Contents of the TLS files, and the settings derived from them for every handshake of a run.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub(crate) struct Material {
     name: ServerName<'static>,
     /// Reason of the last rejected certificate, kept for QUIC, whose library passes on text only.
     #[cfg_attr(not(feature = "http3"), expect(dead_code, reason = "QUIC alone asks"))]
-    refused: Refused,
+    refused: LastRejection,
 }
 
 impl Material {
@@ -71,7 +71,7 @@ impl Material {
             (true, false) => Trust::AnyName(roots),
             (false, _) => Trust::Anybody,
         };
-        let refused = Refused::default();
+        let refused = LastRejection::default();
         let verifier = Arc::new(Verifier::new(trust, &provider, &refused));
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let mut config = match parts.certified {
@@ -104,9 +104,9 @@ impl Material {
     /// Returns a configuration as [`Material::config`] does, with these tickets; the second value records whether a ticket
     /// was used.
     #[cfg(feature = "http3")]
-    pub(crate) fn config_with(&self, tickets: Option<&Arc<Tickets>>) -> (ClientConfig, Option<Arc<Offered>>) {
+    pub(crate) fn config_with(&self, tickets: Option<&Arc<Tickets>>) -> (ClientConfig, Option<Arc<HandshakeTickets>>) {
         let mut config = ClientConfig::clone(&self.base);
-        let offered = tickets.map(|tickets| Arc::new(Offered::new(tickets.clone())));
+        let offered = tickets.map(|tickets| Arc::new(HandshakeTickets::new(tickets.clone())));
         config.resumption = match &offered {
             None => Resuming::disabled(),
             Some(offered) => Resuming::store(offered.clone()),
@@ -122,12 +122,6 @@ impl Material {
             Resumption::On | Resumption::Both => Resuming::store(Arc::new(Tickets::default())),
         };
         config
-    }
-}
-
-impl std::fmt::Debug for Material {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Material").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -149,24 +143,18 @@ impl Handshakes {
     /// Performs a handshake and returns the stream with the kind of the handshake.
     ///
     /// # Errors
-    /// A fault of class `TlsAlert`, `Certificate` or `Tls`, or of a failed connection.
+    /// A failure of class `TlsAlert`, `Certificate` or `Tls`, or of a failed connection.
     pub(crate) async fn shake(
         &self,
         tcp: TcpStream,
         to: SocketAddr,
-    ) -> Result<(TlsStream<TcpStream>, Handshake), Fault> {
+    ) -> Result<(TlsStream<TcpStream>, Handshake), Failure> {
         let tls = self.connector.connect(self.name.clone(), tcp).await;
         let tls = tls.map_err(|err| classify::of(&err, classify::At::Handshake, to))?;
         let (_, state) = tls.get_ref();
         check_alpn(self.protocol, state.alpn_protocol(), to)?;
         let kind = kind(state.handshake_kind());
         Ok((tls, kind))
-    }
-}
-
-impl std::fmt::Debug for Handshakes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handshakes").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
@@ -178,13 +166,13 @@ fn kind(kind: Option<HandshakeKind>) -> Handshake {
 }
 
 /// Checks the negotiated protocol. A server without ALPN speaks HTTP/1.1; other protocols must be agreed.
-fn check_alpn(protocol: Protocol, told: Option<&[u8]>, to: SocketAddr) -> Result<(), Fault> {
-    match (told, protocol) {
+fn check_alpn(protocol: Protocol, shown: Option<&[u8]>, to: SocketAddr) -> Result<(), Failure> {
+    match (shown, protocol) {
         (None, Protocol::Http1 | Protocol::WebSocket | Protocol::Broker | Protocol::Channel) => Ok(()),
-        (Some(told), protocol) if told == alpn(protocol) => Ok(()),
+        (Some(shown), protocol) if shown == alpn(protocol) => Ok(()),
         _ => {
             let wanted = String::from_utf8_lossy(alpn(protocol));
-            Err(Fault::new(Class::Tls, format!("{to} does not agree to speak {wanted} (ALPN)")))
+            Err(Failure::new(Class::Tls, format!("{to} does not agree to speak {wanted} (ALPN)")))
         }
     }
 }

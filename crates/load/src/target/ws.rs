@@ -12,12 +12,11 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use super::connect::Opener;
-use super::h2::keep;
-use super::stream::{Opened, Stream};
-use super::watched::{Seen, Watched};
-use super::{Sample, classify};
-use crate::record::{Class, Entered, Fault};
-use crate::request::Prepared;
+use super::observed::{ObservedStream, StreamRecord};
+use super::stream::{OpenStream, Stream};
+use super::{Sample, classify, keep};
+use crate::record::{Class, Failure, GaugeGuard};
+use crate::request::CurrentRequest;
 
 /// Maximum size of a message and of a frame, in bytes.
 const MESSAGE_LEN_MAX: usize = 64 * 1024 * 1024;
@@ -28,37 +27,41 @@ const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// Connection that was upgraded to WebSocket.
 pub(crate) struct WebSocket {
-    socket: WebSocketStream<Watched<Stream>>,
-    seen: Arc<Seen>,
+    socket: WebSocketStream<ObservedStream<Stream>>,
+    seen: Arc<StreamRecord>,
     is_closed: bool,
-    _open: Entered,
+    _open: GaugeGuard,
 }
 
 impl WebSocket {
     /// Opens a connection and upgrades it.
     ///
     /// # Errors
-    /// A fault that says why there is no connection; of class `Status` if the server answers without upgrading.
-    pub(crate) async fn open(opener: &Opener, request: http::Request<()>, sample: &mut Sample) -> Result<Self, Fault> {
-        let Opened { stream, to, open } = opener.stream(sample).await?;
-        let seen = Seen::new(to.to_string());
+    /// A failure that says why there is no connection; of class `Status` if the server answers without upgrading.
+    pub(crate) async fn open(
+        opener: &Opener,
+        request: http::Request<()>,
+        sample: &mut Sample,
+    ) -> Result<Self, Failure> {
+        let OpenStream { stream, to, open } = opener.stream(sample).await?;
+        let seen = StreamRecord::new(to.to_string());
         let config = WebSocketConfig::default()
             .read_buffer_size(BUFFER_LEN)
             .write_buffer_size(0)
             .max_message_size(Some(MESSAGE_LEN_MAX))
             .max_frame_size(Some(MESSAGE_LEN_MAX));
-        let stream = Watched::new(stream, seen.clone());
+        let stream = ObservedStream::new(stream, seen.clone());
         let upgraded = tokio_tungstenite::client_async_with_config(request, stream, Some(config)).await;
-        seen.tell(sample);
+        seen.add_bytes(sample);
         match upgraded {
             Ok((socket, _)) => Ok(WebSocket { socket, seen, is_closed: false, _open: open }),
             Err(Error::Http(answer)) => {
                 let status = answer.status().as_u16();
                 sample.status = status;
                 let words = format!("{} does not upgrade to WebSocket: it answers with the status {status}", seen.to());
-                Err(Fault::new(Class::Status, words))
+                Err(Failure::new(Class::Status, words))
             }
-            Err(err) => Err(told(&err, &seen)),
+            Err(err) => Err(failure_of(&err, &seen)),
         }
     }
 
@@ -88,28 +91,28 @@ impl WebSocket {
     /// Sends a message and waits for the next one.
     ///
     /// # Errors
-    /// A fault of the transport, or of the answer.
-    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    /// A failure of the transport, or of the answer.
+    pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         self.is_closed = true;
-        let told = self.talk(prepared, sample).await;
-        self.seen.tell(sample);
-        told?;
+        let answered = self.talk(prepared, sample).await;
+        self.seen.add_bytes(sample);
+        answered?;
         self.is_closed = false;
         prepared.check(0)
     }
 
-    async fn talk(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    async fn talk(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         let sent = prepared.sent();
         let message = match std::str::from_utf8(&sent) {
             Ok(text) => Message::text(text),
             Err(_) => Message::binary(sent),
         };
         let sending = Instant::now();
-        self.socket.send(message).await.map_err(|err| told(&err, &self.seen))?;
+        self.socket.send(message).await.map_err(|err| failure_of(&err, &self.seen))?;
         loop {
             let message = match self.socket.next().await {
                 Some(Ok(message)) => message,
-                Some(Err(err)) => return Err(told(&err, &self.seen)),
+                Some(Err(err)) => return Err(failure_of(&err, &self.seen)),
                 None => return Err(closed(&self.seen)),
             };
             let data = match &message {
@@ -117,7 +120,7 @@ impl WebSocket {
                 Message::Binary(bytes) => bytes,
                 Message::Close(frame) => {
                     let why = frame.as_ref().map_or_else(String::new, |frame| format!(": {}", u16::from(frame.code)));
-                    return Err(Fault::new(Class::Closed, format!("{} said goodbye{why}", self.seen.to())));
+                    return Err(Failure::new(Class::Closed, format!("{} said goodbye{why}", self.seen.to())));
                 }
                 _ => continue,
             };
@@ -142,15 +145,9 @@ impl WebSocket {
     }
 }
 
-impl std::fmt::Debug for WebSocket {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WebSocket").field("to", &self.seen.to()).finish_non_exhaustive()
-    }
-}
-
 /// Builds the upgrade request with the headers of the plan's request.
-pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()>, Fault> {
-    let internal = |err: &dyn std::fmt::Display| Fault::new(Class::Internal, err);
+pub(super) fn request(url: &Uri, prepared: &CurrentRequest) -> Result<http::Request<()>, Failure> {
+    let internal = |err: &dyn std::fmt::Display| Failure::new(Class::Internal, err);
     let mut parts = url.clone().into_parts();
     parts.path_and_query = Some(prepared.path()?);
     let is_secure = matches!(url.scheme_str(), Some("wss" | "https"));
@@ -165,20 +162,22 @@ pub(super) fn request(url: &Uri, prepared: &Prepared) -> Result<http::Request<()
     Ok(request)
 }
 
-fn closed(seen: &Seen) -> Fault {
-    seen.fault().unwrap_or_else(|| Fault::new(Class::Closed, format!("{} closed the connection", seen.to())))
+fn closed(seen: &StreamRecord) -> Failure {
+    seen.failure().unwrap_or_else(|| Failure::new(Class::Closed, format!("{} closed the connection", seen.to())))
 }
 
-fn told(err: &Error, seen: &Seen) -> Fault {
+fn failure_of(err: &Error, seen: &StreamRecord) -> Failure {
     use tokio_tungstenite::tungstenite::error::ProtocolError;
     match err {
         Error::ConnectionClosed | Error::AlreadyClosed => closed(seen),
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake | ProtocolError::HandshakeIncomplete) => {
             closed(seen)
         }
-        Error::Io(err) => seen.fault().unwrap_or_else(|| classify::of(err, classify::At::Exchange, seen.to())),
-        Error::Capacity(err) => Fault::new(Class::Malformed, format!("a message of {} is too long: {err}", seen.to())),
-        err => Fault::new(
+        Error::Io(err) => seen.failure().unwrap_or_else(|| classify::of(err, classify::At::Exchange, seen.to())),
+        Error::Capacity(err) => {
+            Failure::new(Class::Malformed, format!("a message of {} is too long: {err}", seen.to()))
+        }
+        err => Failure::new(
             Class::Malformed,
             format!("what {} sent breaks the rules of WebSocket: {}", seen.to(), classify::chain(err)),
         ),

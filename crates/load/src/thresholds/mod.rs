@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::named::named;
 use crate::record::{Phase, Times, Totals};
 
-pub(crate) use self::parse::ThresholdError;
-
 /// Threshold: a figure, a relation and a bound.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Threshold {
@@ -91,14 +89,6 @@ pub(crate) struct Check {
 }
 
 impl Threshold {
-    /// Parses one or several thresholds with commas between. `flag` is named in errors.
-    ///
-    /// # Errors
-    /// States the problem, its position in characters, and what is allowed there.
-    pub(crate) fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
-        parse::list(flag, text)
-    }
-
     /// Compares the totals of a run with the threshold.
     pub(crate) fn check(&self, totals: &Totals) -> Check {
         let measured = self.figure.measure(totals).filter(|value| value.is_finite());
@@ -185,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_held_against_each_bar_and_the_measured_value_is_told() {
+    fn a_run_is_held_against_each_bar_and_the_measured_value_is_reported() {
         let run = totals(&[10, 20, 30, 40], 1);
         assert!(passed("p50<=21ms, max<41ms, mean<26ms, errors<=20%, rate>=2", &run));
         for missed in ["p50<20ms", "max<40ms", "errors<20%", "rate>2", "min>10.1ms"] {

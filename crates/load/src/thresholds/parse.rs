@@ -1,7 +1,5 @@
 //! Parses thresholds: `FIGURE RELATION BOUND`, several with commas between, blanks anywhere around the parts.
 
-use std::fmt;
-
 use super::{Figure, Relation, Statistic, Threshold, Unit};
 use crate::record::Phase;
 
@@ -13,7 +11,8 @@ const TIME_UNITS: [(&str, f64); 8] =
     [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("min", 6e10), ("s", 1e9), ("m", 6e10), ("h", 3.6e12)];
 
 /// Reason why a text is rejected as a threshold.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{flag} `{text}`, character {position}: {message}")]
 pub(crate) struct ThresholdError {
     /// Name of the flag that held the text.
     pub(crate) flag: String,
@@ -25,37 +24,35 @@ pub(crate) struct ThresholdError {
     pub(crate) message: String,
 }
 
-impl fmt::Display for ThresholdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} `{}`, character {}: {}", self.flag, self.text, self.position, self.message)
-    }
-}
-
-impl std::error::Error for ThresholdError {}
-
 /// Position of a mistake in bytes from 0, and its description.
-type Fault = (usize, String);
+type Mistake = (usize, String);
 
-pub(super) fn list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
-    let error = |(byte, message): Fault| ThresholdError {
-        flag: flag.to_owned(),
-        text: text.to_owned(),
-        position: text[..byte].chars().count() + 1,
-        message,
-    };
-    let mut thresholds = Vec::new();
-    let mut start = 0;
-    for part in text.split(',') {
-        if thresholds.len() == THRESHOLDS_MAX {
-            return Err(error((start, format!("at most {THRESHOLDS_MAX} thresholds are allowed"))));
+impl Threshold {
+    /// Parses one or several thresholds with commas between. `flag` is named in errors.
+    ///
+    /// # Errors
+    /// States the problem, its position in characters, and what is allowed there.
+    pub(crate) fn parse_list(flag: &str, text: &str) -> Result<Vec<Threshold>, ThresholdError> {
+        let error = |(byte, message): Mistake| ThresholdError {
+            flag: flag.to_owned(),
+            text: text.to_owned(),
+            position: text[..byte].chars().count() + 1,
+            message,
+        };
+        let mut thresholds = Vec::new();
+        let mut start = 0;
+        for part in text.split(',') {
+            if thresholds.len() == THRESHOLDS_MAX {
+                return Err(error((start, format!("at most {THRESHOLDS_MAX} thresholds are allowed"))));
+            }
+            thresholds.push(one(part).map_err(|(byte, message)| error((start + byte, message)))?);
+            start += part.len() + 1;
         }
-        thresholds.push(one(part).map_err(|(byte, message)| error((start + byte, message)))?);
-        start += part.len() + 1;
+        Ok(thresholds)
     }
-    Ok(thresholds)
 }
 
-fn one(part: &str) -> Result<Threshold, Fault> {
+fn one(part: &str) -> Result<Threshold, Mistake> {
     let blanks = part.len() - part.trim_start().len();
     let Some(sign) = part.find(['<', '>']) else {
         let end = part.trim_end().len().max(blanks);
@@ -119,7 +116,7 @@ fn statistic(name: &str) -> Option<Statistic> {
     (percent > 0.0 && percent < 100.0).then_some(Statistic::Quantile(percent / 100.0))
 }
 
-fn bound(unit: Unit, text: &str) -> Result<f64, Fault> {
+fn bound(unit: Unit, text: &str) -> Result<f64, Mistake> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = (&text[..end], text[end..].trim_start());
     let at = text.len() - suffix.len();
@@ -165,7 +162,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Vec<Threshold>, ThresholdError> {
-        list("--threshold", text)
+        Threshold::parse_list("--threshold", text)
     }
 
     fn first(text: &str) -> (Figure, Relation, f64) {
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_by_flag_and_character_and_with_what_is_allowed() {
+    fn what_is_wrong_is_reported_by_flag_and_character_and_with_what_is_allowed() {
         for (text, position, part) in [
             ("", 1, "relation is missing"),
             ("p99", 4, "relation is missing"),

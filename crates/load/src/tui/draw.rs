@@ -126,14 +126,14 @@ fn progress(pane: &mut Pane<'_>, run: &Running) {
         pane.fitted(0, 0, &format!("{at} so far, until it is ended"), Look::Plain);
         return;
     };
-    let told = match run.planned() {
+    let shown = match run.planned() {
         Some(planned) => format!("{at} of {}", figures::clock(planned)),
         None => at,
     };
-    let told = format!(" {:3.0} %  {told}, {} left", share * 100.0, figures::clock(left));
-    let room = pane.width().saturating_sub(cells(&told));
+    let shown = format!(" {:3.0} %  {shown}, {} left", share * 100.0, figures::clock(left));
+    let room = pane.width().saturating_sub(cells(&shown));
     let end = if room >= 8 { pane.text(0, 0, &plot::lying(room, share), Look::Bar) } else { 0 };
-    pane.text(end, 0, &told, Look::Plain);
+    pane.text(end, 0, &shown, Look::Plain);
 }
 
 fn tuned(pane: &mut Pane<'_>, state: &State, now: Duration) {

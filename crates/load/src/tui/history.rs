@@ -48,7 +48,7 @@ impl Default for History {
 
 /// Columns fitted to the width of a chart.
 #[derive(Debug)]
-pub(super) struct Fitted {
+pub(super) struct ChartColumns {
     /// Columns from the oldest to the newest.
     pub(super) columns: Vec<Column>,
     /// Number of seconds in each column; the last may have fewer.
@@ -77,13 +77,13 @@ impl History {
     }
 
     /// Merges columns to fit into `width` cells, with room for a run of `planned` seconds.
-    pub(super) fn fitted(&self, width: usize, planned: u64) -> Fitted {
+    pub(super) fn fitted(&self, width: usize, planned: u64) -> ChartColumns {
         let planned = usize::try_from(planned.div_ceil(u64::from(self.step))).unwrap_or(usize::MAX);
         let all = self.columns.len().max(planned).max(1);
         let group = all.div_ceil(width.max(1));
         let step = self.step.saturating_mul(u32::try_from(group).unwrap_or(u32::MAX));
         let wide = if group == 1 { (width / all).clamp(1, 4) } else { 1 };
-        Fitted { columns: merged(&self.columns, group), step, wide }
+        ChartColumns { columns: merged(&self.columns, group), step, wide }
     }
 }
 
@@ -100,8 +100,8 @@ fn merged(columns: &[Column], group: usize) -> Vec<Column> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generated;
     use super::*;
+    use crate::tui::tests::generated;
 
     #[test]
     fn no_second_is_lost_however_long_the_run_and_memory_is_bounded() {

@@ -113,8 +113,8 @@ impl State {
 mod tests {
     use std::time::Duration;
 
-    use super::super::generated;
     use super::*;
+    use crate::tui::tests::generated;
 
     fn state(events: Vec<crate::progress::Event>) -> State {
         let mut state = State::new(true);

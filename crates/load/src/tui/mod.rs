@@ -5,18 +5,16 @@
 //! delays only the drawing; the next picture shows the current state.
 
 mod draw;
-#[cfg(test)]
-pub(crate) mod generated;
 mod history;
 mod keys;
 mod pane;
 mod panel;
 mod plot;
 mod screen;
-#[cfg(test)]
-mod snapshots;
 mod state;
 mod terminal;
+#[cfg(test)]
+pub(crate) mod tests;
 mod tuning;
 
 use std::io;
@@ -45,7 +43,7 @@ impl Options {
 
 /// Reason why a view has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum ViewEnd {
     /// The events ended by themselves.
     Over,
     /// The run was asked to end, and did.
@@ -58,14 +56,14 @@ pub enum Left {
 
 /// Shows a run until its events end or the user leaves. Then the terminal is restored, and the summary may be printed. `q`
 /// stops the current run and each later one; the caller that starts the runs checks
-/// [`Control::is_stopped`](crate::engine::Control::is_stopped) and closes the channel. After [`Left::AtOnce`] no events are
+/// [`Control::is_stopped`](crate::engine::Control::is_stopped) and closes the channel. After [`ViewEnd::AtOnce`] no events are
 /// received any more.
 ///
-/// Handles SIGINT and SIGTERM for the rest of the process: both cause [`Left::AtOnce`].
+/// Handles SIGINT and SIGTERM for the rest of the process: both cause [`ViewEnd::AtOnce`].
 ///
 /// # Errors
 /// An I/O error if standard output is no terminal, or cannot be set up.
-pub async fn show(mut events: Receiver<Event>, options: Options) -> io::Result<Left> {
+pub async fn show(mut events: Receiver<Event>, options: Options) -> io::Result<ViewEnd> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut screen = Screen::open(State::new(options.colours))?;

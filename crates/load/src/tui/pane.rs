@@ -21,7 +21,7 @@ pub(super) enum Look {
 }
 
 /// Styles of the meanings, with or without colours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Theme {
     pub(super) colours: bool,
 }

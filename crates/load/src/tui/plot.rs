@@ -65,16 +65,16 @@ impl Scale {
 
 /// Formats a round time without trailing zeros: `100 µs`, `2 s`.
 pub(super) fn round_time(ns: u64) -> String {
-    let told = figures::time(ns);
-    let Some((value, unit)) = told.split_once(' ') else { return told };
+    let shown = figures::time(ns);
+    let Some((value, unit)) = shown.split_once(' ') else { return shown };
     format!("{} {unit}", without_zeros(value))
 }
 
 /// Formats a round number briefly: `10k`, `2.5M`.
 pub(super) fn round_short(value: f64) -> String {
-    let told = figures::short(value);
-    let digits = told.trim_end_matches(char::is_alphabetic);
-    format!("{}{}", without_zeros(digits), &told[digits.len()..])
+    let shown = figures::short(value);
+    let digits = shown.trim_end_matches(char::is_alphabetic);
+    format!("{}{}", without_zeros(digits), &shown[digits.len()..])
 }
 
 fn without_zeros(digits: &str) -> &str {
@@ -177,8 +177,8 @@ mod tests {
 
     #[test]
     fn scales_end_at_round_values() {
-        let told = [0.0, 0.7, 1.0, 21.0, 5_001.0, f64::NAN].map(round_up);
-        assert_eq!(told, [1.0, 0.8, 1.0, 25.0, 6_000.0, 1.0]);
+        let shown = [0.0, 0.7, 1.0, 21.0, 5_001.0, f64::NAN].map(round_up);
+        assert_eq!(shown, [1.0, 0.8, 1.0, 25.0, 6_000.0, 1.0]);
         let scale = Scale::new(230_000, 41_000_000);
         assert_eq!((scale.low, scale.high), (200_000.0, 50_000_000.0));
         assert_eq!(scale.marks(3), [1_000_000, 10_000_000]);

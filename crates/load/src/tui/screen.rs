@@ -1,14 +1,15 @@
 //! Threads of a view and their shared state.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::{Notify, oneshot};
 
 use super::draw::draw;
 use super::state::{Quit, State};
-use super::{Left, terminal};
+use super::{ViewEnd, terminal};
 use crate::progress::Event;
 
 /// Minimum time between two pictures.
@@ -21,11 +22,11 @@ const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// Open view. Dropping it restores the terminal.
 #[derive(Debug)]
 pub(super) struct Screen {
-    shared: Arc<Shared>,
+    shared: Arc<ScreenState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ScreenState {
     inner: Mutex<Inner>,
     /// Notified when the state changes.
     changed: Condvar,
@@ -40,13 +41,9 @@ struct Inner {
     is_over: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
+impl ScreenState {
     fn change(&self, change: impl FnOnce(&mut State) -> bool) {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if change(&mut inner.state) {
             inner.is_dirty = true;
             self.changed.notify_all();
@@ -62,7 +59,7 @@ impl Screen {
     pub(super) fn open(state: State) -> io::Result<Self> {
         let output = terminal::take()?;
         let inner = Mutex::new(Inner { state, is_dirty: true, is_over: false });
-        let shared = Shared { inner, changed: Condvar::new(), at_once: Notify::new(), begun: Instant::now() };
+        let shared = ScreenState { inner, changed: Condvar::new(), at_once: Notify::new(), begun: Instant::now() };
         let screen = Screen { shared: Arc::new(shared) };
         let (drawing, keys) = (screen.shared.clone(), screen.shared.clone());
         std::thread::Builder::new().name("load-view".to_owned()).spawn(move || draw_all(&drawing, output))?;
@@ -91,7 +88,7 @@ impl Screen {
     }
 
     /// Restores the terminal and returns why the view ended.
-    pub(super) async fn close(self) -> Left {
+    pub(super) async fn close(self) -> ViewEnd {
         let (done, is_done) = oneshot::channel();
         // Runs in a thread of its own: if the terminal blocks, the process ends without it.
         let closing = std::thread::Builder::new().name("load-close".to_owned()).spawn(move || {
@@ -101,27 +98,27 @@ impl Screen {
         if closing.is_ok() {
             let _ = tokio::time::timeout(CLOSE_WAIT, is_done).await;
         }
-        match self.shared.lock().state.quit {
-            Quit::No => Left::Over,
-            Quit::Asked => Left::Asked,
-            Quit::Now => Left::AtOnce,
+        match self.shared.inner.lock().state.quit {
+            Quit::No => ViewEnd::Over,
+            Quit::Asked => ViewEnd::Asked,
+            Quit::Now => ViewEnd::AtOnce,
         }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        self.shared.lock().is_over = true;
+        self.shared.inner.lock().is_over = true;
         self.shared.changed.notify_all();
         terminal::give_back();
     }
 }
 
-fn draw_all(shared: &Shared, mut output: terminal::Output) {
+fn draw_all(shared: &ScreenState, mut output: terminal::Output) {
     loop {
-        let mut inner = shared.lock();
+        let mut inner = shared.inner.lock();
         while !inner.is_dirty && !inner.is_over {
-            inner = shared.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            shared.changed.wait(&mut inner);
         }
         if inner.is_over {
             break;
@@ -131,7 +128,7 @@ fn draw_all(shared: &Shared, mut output: terminal::Output) {
         let begun = Instant::now();
         // The state is locked while the picture is made, not while the terminal receives it.
         let now = shared.begun.elapsed();
-        let drawn = terminal::draw(&mut output, |frame| draw(frame, &shared.lock().state, now));
+        let drawn = terminal::draw(&mut output, |frame| draw(frame, &shared.inner.lock().state, now));
         if drawn.is_err() {
             // The terminal is gone, but the run continues: its events are still handled.
             terminal::give_back();
@@ -143,9 +140,9 @@ fn draw_all(shared: &Shared, mut output: terminal::Output) {
     }
 }
 
-fn read_keys(shared: &Shared) {
+fn read_keys(shared: &ScreenState) {
     use crossterm::event::{Event, poll, read};
-    while !shared.lock().is_over {
+    while !shared.inner.lock().is_over {
         match poll(KEY_WAIT) {
             Ok(false) => {}
             Ok(true) => match read() {

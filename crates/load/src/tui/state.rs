@@ -9,11 +9,11 @@ use super::history::History;
 use super::pane::Theme;
 use super::panel::Panel;
 use super::tuning::Tuning;
-use crate::engine::{Control, Ended, Limit, Outcome, Tick};
+use crate::engine::{Control, EndReason, Limit, Outcome, Tick};
 use crate::figures;
 use crate::plan::{Arrival, Plan};
 use crate::progress::Event;
-use crate::record::{Counts, FaultCount, Heat, Phase, Quantiles, Second, Totals};
+use crate::record::{Counts, FailureCount, Heat, Phase, Quantiles, Second, Totals};
 
 /// Number of last seconds that decide whether the generator is strained.
 const STRAIN_SECONDS: usize = 3;
@@ -23,9 +23,10 @@ const CPU_STRAINED: f64 = 0.9;
 const LAG_STRAINED: Duration = Duration::from_millis(20);
 
 /// Progress of a requested end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Quit {
     /// The user requested no end.
+    #[default]
     No,
     /// The run ends with a summary.
     Asked,
@@ -34,7 +35,7 @@ pub(super) enum Quit {
 }
 
 /// State shown by the view.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct State {
     pub(super) theme: Theme,
     pub(super) run: Option<Running>,
@@ -67,7 +68,7 @@ pub(super) struct Running {
 /// End of a run with its result.
 #[derive(Debug)]
 pub(super) struct End {
-    pub(super) ended: Ended,
+    pub(super) ended: EndReason,
     pub(super) limit: Limit,
     pub(super) warnings: Vec<String>,
     pub(super) lag_p99: Duration,
@@ -79,7 +80,7 @@ pub(super) struct Whole {
     pub(super) measured: Duration,
     pub(super) counts: Counts,
     pub(super) statuses: Vec<(u16, u64)>,
-    pub(super) faults: Vec<FaultCount>,
+    pub(super) faults: Vec<FailureCount>,
     /// Quantiles of the phases that have times.
     pub(super) phases: Vec<(Phase, Quantiles)>,
     pub(super) heat: Heat,
@@ -116,17 +117,7 @@ impl Whole {
 impl State {
     /// Creates the state of a view without a run.
     pub fn new(colours: bool) -> Self {
-        State {
-            theme: Theme { colours },
-            run: None,
-            history: History::default(),
-            tuning: Tuning::default(),
-            notice: None,
-            panel: None,
-            help: false,
-            quit: Quit::No,
-            scale_steps: 0,
-        }
+        State { theme: Theme { colours }, ..State::default() }
     }
 
     /// Applies an event; `now` is the time since the view's start.
@@ -191,7 +182,7 @@ impl State {
     }
 
     /// Returns the maximum time and the number of runs that are left, if known.
-    pub(super) fn left(&self, now: Duration) -> Option<Left> {
+    pub(super) fn left(&self, now: Duration) -> Option<Remainder> {
         let run = self.run.as_ref()?;
         let planned = run.planned();
         let here = planned.map(|planned| planned.saturating_sub(run.at()));
@@ -210,7 +201,7 @@ impl State {
 
 /// Maximum work left of a tuned run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct Remainder {
     /// Time left in this cell, or in the only one.
     pub(super) here: Duration,
     /// Time left in all cells, this one included; an estimate.
@@ -243,10 +234,7 @@ impl Running {
             _ => None,
         };
         let duration = self.plan.stop.duration.map(|time| time.saturating_add(self.plan.warm_up));
-        match (duration, bursts) {
-            (Some(duration), Some(bursts)) => Some(duration.min(bursts)),
-            (duration, bursts) => duration.or(bursts),
-        }
+        duration.into_iter().chain(bursts).min()
     }
 
     /// Returns the planned number of requests, if there is one.
@@ -258,10 +246,7 @@ impl Running {
             Arrival::Bursts { burst, times, .. } => Some((*burst as u64).saturating_mul(*times as u64)),
             _ => None,
         };
-        match (self.plan.stop.requests, own) {
-            (Some(requests), Some(own)) => Some(requests.min(own)),
-            (requests, own) => requests.or(own),
-        }
+        self.plan.stop.requests.into_iter().chain(own).min()
     }
 
     /// Returns the share that is done, 0.0 to 1.0, and the time left; by the bound that is reached first.
@@ -312,8 +297,8 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generated;
     use super::*;
+    use crate::tui::tests::generated;
 
     fn fed(events: Vec<Event>) -> State {
         let mut state = State::new(true);

@@ -1,13 +1,14 @@
 //! State of the terminal: taken once, and restored however the view ends.
 
 use std::io::{self, BufWriter, Stdout, Write};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crossterm::cursor::{Hide, Show};
 use crossterm::execute;
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use parking_lot::Mutex;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 
@@ -15,8 +16,8 @@ use ratatui::backend::CrosstermBackend;
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 /// Locked while a picture is written.
 static WRITING: Mutex<()> = Mutex::new(());
-/// Number of 10 ms steps that restoring waits for a picture being written.
-const PATIENCE: u32 = 20;
+/// Longest time that restoring waits for a picture being written: the writer may be the thread that panics.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Terminal that pictures are drawn on.
 pub(super) type Output = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
@@ -52,21 +53,9 @@ pub(super) fn give_back() {
     }
     // The call that ends raw mode does not block; the writes after it may, on a blocked terminal.
     let _ = disable_raw_mode();
-    let _writing = patiently();
+    let _writing = WRITING.try_lock_for(PATIENCE);
     let _ = execute!(io::stdout(), LeaveAlternateScreen, Show);
     let _ = io::stdout().flush();
-}
-
-/// Waits for the writer of a picture, but at most 200 ms: it may be the thread that panics.
-fn patiently() -> Option<MutexGuard<'static, ()>> {
-    for _ in 0..PATIENCE {
-        match WRITING.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
-        }
-    }
-    None
 }
 
 /// Draws a picture, unless the terminal was restored.
@@ -74,7 +63,7 @@ fn patiently() -> Option<MutexGuard<'static, ()>> {
 /// # Errors
 /// An I/O error if the terminal is gone.
 pub(super) fn draw(output: &mut Output, picture: impl FnOnce(&mut ratatui::Frame<'_>)) -> io::Result<()> {
-    let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _writing = WRITING.lock();
     if IS_OURS.load(Ordering::SeqCst) {
         output.draw(picture)?;
     }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::state::Left;
+use super::state::Remainder;
 use crate::engine::Outcome;
 use crate::figures;
-use crate::progress::{CellSummary, Offered};
+use crate::progress::{CellSummary, OfferedLoad};
 use crate::record::Phase;
 
 /// Maximum number of cells and load points kept.
@@ -34,7 +34,7 @@ pub(super) struct Cell {
 /// Load point of the current cell.
 #[derive(Debug)]
 pub(super) struct Point {
-    pub(super) offered: Offered,
+    pub(super) offered: OfferedLoad,
     /// Current or last repeat, from 1.
     pub(super) repeat: u32,
     pub(super) repeats: u32,
@@ -75,7 +75,7 @@ impl Tuning {
         }
     }
 
-    pub(super) fn point(&mut self, offered: Offered, repeat: u32, repeats: u32, left_max: u32) {
+    pub(super) fn point(&mut self, offered: OfferedLoad, repeat: u32, repeats: u32, left_max: u32) {
         self.left_max = left_max;
         match self.points.last_mut() {
             Some(last) if last.offered == offered && repeat > last.repeat => {
@@ -104,13 +104,18 @@ impl Tuning {
     }
 
     /// Returns the work left, if a run takes `planned` and the current one `run_left` more.
-    pub(super) fn left(&self, run_left: Option<Duration>, planned: Option<Duration>, now: Duration) -> Option<Left> {
+    pub(super) fn left(
+        &self,
+        run_left: Option<Duration>,
+        planned: Option<Duration>,
+        now: Duration,
+    ) -> Option<Remainder> {
         let point = self.points.last()?;
         let done = u64::from(point.repeat.saturating_sub(1));
         let runs = (u64::from(self.left_max.max(1)) * u64::from(point.repeats.max(1))).saturating_sub(done).max(1);
         let after = u32::try_from(runs - 1).unwrap_or(u32::MAX);
         let here = run_left?.saturating_add(planned?.saturating_mul(after));
-        Some(Left { here, all: self.all_left(here, now), runs })
+        Some(Remainder { here, all: self.all_left(here, now), runs })
     }
 
     /// Estimates the time left for all cells: cells to come take the mean time of the finished ones, or as long as this one
@@ -135,9 +140,9 @@ impl Tuning {
 
 #[cfg(test)]
 mod tests {
-    use super::super::generated;
     use super::super::state::State;
     use super::*;
+    use crate::tui::tests::generated;
 
     #[test]
     fn what_is_left_of_a_matrix_is_guessed_by_the_cells_that_are_done() {

@@ -11,29 +11,31 @@ use sealway_load::plan::{Arrival, Plan, Steps, Timeouts};
 
 /// Counters of the server.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ServerCounts {
     pub(crate) connections: AtomicU64,
     pub(crate) requests: AtomicU64,
 }
 
 /// Starts a server that accepts for as long as the process lives. `answer` gets the number of the request, from 0, and
 /// returns the answer's bytes and whether the connection stays open.
-pub(crate) fn start(answer: impl Fn(u64) -> (Vec<u8>, bool) + Send + Sync + 'static) -> (SocketAddr, Arc<Seen>) {
+pub(crate) fn start(
+    answer: impl Fn(u64) -> (Vec<u8>, bool) + Send + Sync + 'static,
+) -> (SocketAddr, Arc<ServerCounts>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let seen = Arc::new(Seen::default());
-    let (told, answer) = (seen.clone(), Arc::new(answer));
+    let seen = Arc::new(ServerCounts::default());
+    let (shown, answer) = (seen.clone(), Arc::new(answer));
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            told.connections.fetch_add(1, Ordering::SeqCst);
-            let (told, answer) = (told.clone(), answer.clone());
-            std::thread::spawn(move || serve(stream, &told, &*answer));
+            shown.connections.fetch_add(1, Ordering::SeqCst);
+            let (shown, answer) = (shown.clone(), answer.clone());
+            std::thread::spawn(move || serve(stream, &shown, &*answer));
         }
     });
     (address, seen)
 }
 
-fn serve(mut stream: TcpStream, seen: &Seen, answer: &dyn Fn(u64) -> (Vec<u8>, bool)) {
+fn serve(mut stream: TcpStream, seen: &ServerCounts, answer: &dyn Fn(u64) -> (Vec<u8>, bool)) {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         while let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sealway_proto::relay::{Grant, Issuer, MintInvalid};
-use sealway_runtime::http::share::{Share, Shared, Taker};
+use sealway_runtime::http::share::{Share, SharedBudget, Taker};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -55,7 +55,7 @@ pub(super) enum NoGrant {
 pub(super) struct Rendezvous {
     names: Mutex<Names>,
     /// Places of names, shared by the clients that created the names.
-    places: Arc<Shared>,
+    places: Arc<SharedBudget>,
     names_per_client_max: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Rendezvous {
     /// Creates an empty rendezvous. `names_per_client_max`: most names of one client; 0 for no bound. By default any number
     /// until three quarters of all names are taken; the last quarter is for clients that have less than a sixteenth.
     pub(super) fn new(names_per_client_max: Option<u64>) -> Self {
-        Rendezvous { names: Mutex::default(), places: Shared::new(NAMES_MAX), names_per_client_max }
+        Rendezvous { names: Mutex::default(), places: SharedBudget::new(NAMES_MAX), names_per_client_max }
     }
 
     /// Returns a grant for a listener under a name; the counterpart is kept for a client that connects.

@@ -15,7 +15,7 @@ mod rotate;
 use std::path::Path;
 
 pub use self::make::{LEAF_DAYS_MAX, Making, make};
-pub use self::revoke::{Revoked, revoke};
+pub use self::revoke::{Revocation, revoke};
 pub use self::rotate::{Leaf, finish_authority, rotate_authority, rotate_leaf};
 use crate::tls::{CertificateStatus, read_certificates, read_revocations};
 

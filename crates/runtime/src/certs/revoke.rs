@@ -13,7 +13,7 @@ use crate::tls::hex;
 
 /// The result of a revocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Revoked {
+pub struct Revocation {
     /// The serial number in upper-case hexadecimal.
     pub serial: String,
     /// The certificate had been revoked before. The lists are signed anew all the same.
@@ -25,7 +25,7 @@ pub struct Revoked {
 ///
 /// # Errors
 /// [`CertsError`]; nothing is changed then.
-pub fn revoke(folder: &Path, what: &str, now_ms: u64) -> Result<Revoked, CertsError> {
+pub fn revoke(folder: &Path, what: &str, now_ms: u64) -> Result<Revocation, CertsError> {
     let folder = Folder::open(folder)?;
     let authorities = Authorities::load(&folder)?;
     let path = Path::new(what);
@@ -45,7 +45,7 @@ pub fn revoke(folder: &Path, what: &str, now_ms: u64) -> Result<Revoked, CertsEr
     let mut changes = Changes::default();
     authorities.sign_lists(&lists, &add, now_ms, &mut changes)?;
     changes.apply(&folder)?;
-    Ok(Revoked { serial: hex(&serial).to_uppercase(), was_revoked })
+    Ok(Revocation { serial: hex(&serial).to_uppercase(), was_revoked })
 }
 
 fn of_file(path: &Path, authorities: &Authorities) -> Result<(Option<Vec<u8>>, Vec<u8>), CertsError> {

@@ -25,8 +25,8 @@ use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::h1::{Setup, is_host};
-use super::meter::Metered;
-use super::stream::{Prefixed, Transport};
+use super::meter::MeterStream;
+use super::stream::{PrefixStream, Transport};
 use super::{Body, BodyError, HttpLimits, RequestBody, UNREAD_TIME, full};
 
 /// Largest amount of unread data of all request bodies of a connection, and of one, in bytes.
@@ -78,7 +78,7 @@ where
         }
     });
     let connection = builder(&limits).serve_connection(
-        TokioIo::new(Metered::new(Prefixed::new(prefix, io), setup.entry.peer, setup.list.clone())),
+        TokioIo::new(MeterStream::new(PrefixStream::new(prefix, io), setup.entry.peer, setup.list.clone())),
         service,
     );
     let mut connection = pin!(connection);

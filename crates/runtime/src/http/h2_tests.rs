@@ -5,7 +5,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::tests::{PATIENCE, Served, served, until};
+use super::tests::{PATIENCE, TestServer, served, until};
 use super::{HttpLimits, RequestBody, full};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -31,7 +31,7 @@ async fn echo(request: Request<RequestBody>) -> Response<super::Body> {
     Response::new(full(request.uri().to_string()))
 }
 
-async fn begin(server: &Served) -> TcpStream {
+async fn begin(server: &TestServer) -> TcpStream {
     let mut stream = server.open().await;
     stream.write_all(&[PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()).await.unwrap();
     stream
@@ -41,7 +41,7 @@ const RST_STREAM: u8 = 3;
 
 /// Returns the first byte of the header block that answers stream 1; `None` if the stream, or the connection, ended without
 /// one.
-async fn status(server: &Served, block: &[u8]) -> Option<u8> {
+async fn status(server: &TestServer, block: &[u8]) -> Option<u8> {
     let mut stream = begin(server).await;
     stream.write_all(&frame(HEADERS, END_STREAM | END_HEADERS, 1, block)).await.unwrap();
     loop {

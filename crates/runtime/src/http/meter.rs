@@ -179,7 +179,7 @@ impl Meter {
 }
 
 /// A connection whose frames are counted. Reading fails after a flood.
-pub(super) struct Metered<IO> {
+pub(super) struct MeterStream<IO> {
     io: IO,
     meter: Meter,
     began: Instant,
@@ -187,14 +187,14 @@ pub(super) struct Metered<IO> {
     connections: Arc<Connections>,
 }
 
-impl<IO> Metered<IO> {
+impl<IO> MeterStream<IO> {
     /// Wraps a connection; floods are counted and logged by `connections`.
     pub(super) fn new(io: IO, peer: Peer, connections: Arc<Connections>) -> Self {
-        Metered { io, meter: Meter::new(), began: Instant::now(), peer, connections }
+        MeterStream { io, meter: Meter::new(), began: Instant::now(), peer, connections }
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for MeterStream<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let before = buf.filled().len();
@@ -207,7 +207,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Metered<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Metered<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for MeterStream<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let len = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
         self.meter.sent(&bytes[..len]);

@@ -11,10 +11,10 @@ const PERIOD: Duration = Duration::from_secs(10);
 
 /// Lets some lines of a kind through, and counts those that it suppresses.
 #[derive(Debug, Default)]
-pub struct Gate(Mutex<Told>);
+pub struct Gate(Mutex<GateState>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct GateState {
     since: Option<Instant>,
     lines: u32,
     kept_back: u64,

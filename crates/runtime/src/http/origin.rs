@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-use super::stream::{Prefixed, Stream};
+use super::stream::{PrefixStream, Stream};
 use crate::tls::PeerCertificate;
 
 /// The other end of a connection.
@@ -107,12 +107,12 @@ pub trait Raw: AsyncRead + AsyncWrite + Send + Unpin + 'static {
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Raw for T {
     fn into_tcp(self: Box<Self>) -> Result<(TcpStream, Bytes), Box<dyn Raw>> {
-        if !(&*self as &dyn Any).is::<Prefixed<Stream>>() {
+        if !(&*self as &dyn Any).is::<PrefixStream<Stream>>() {
             return Err(self);
         }
-        match (self as Box<dyn Any>).downcast::<Prefixed<Stream>>().map(|prefixed| prefixed.into_parts()) {
+        match (self as Box<dyn Any>).downcast::<PrefixStream<Stream>>().map(|prefixed| prefixed.into_parts()) {
             Ok((prefix, Stream::Tcp(stream))) => Ok((stream, prefix)),
-            Ok((prefix, other)) => Err(Box::new(Prefixed::new(prefix, other))),
+            Ok((prefix, other)) => Err(Box::new(PrefixStream::new(prefix, other))),
             // Checked above, so the type is known.
             Err(_) => Err(Box::new(tokio::io::empty())),
         }

@@ -12,7 +12,7 @@ use tokio::io::AsyncWriteExt;
 use super::connections::Connections;
 use super::stream::Stream;
 use super::{Body, HttpLimits, IDLE_GRACE, RequestBody, UNREAD_TIME, connection};
-use crate::listener::{Accepted, Acceptor, Socket};
+use crate::listener::{Acceptor, Admission, Socket};
 use crate::shutdown::Shutdown;
 use crate::tls;
 
@@ -58,8 +58,8 @@ where
             return;
         }
         let (stream, peer) = match accepted {
-            Accepted::Served(stream, peer) => (stream, peer),
-            Accepted::Shed(stream) => {
+            Admission::Served(stream, peer) => (stream, peer),
+            Admission::Shed(stream) => {
                 listening.connections.count_refused();
                 if listening.tls.is_none() {
                     stream.try_write(OVERLOADED);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::Origin;
 
-/// A taker of a part of a [`Shared`].
+/// A taker of a part of a [`SharedBudget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Taker {
     /// A connection, by its other end.
@@ -51,7 +51,7 @@ pub fn network(address: IpAddr) -> IpAddr {
 
 /// A resource with a bound, in units of its own.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedBudget {
     max: u64,
     state: Mutex<State>,
 }
@@ -62,10 +62,10 @@ struct State {
     by_taker: HashMap<Taker, u64>,
 }
 
-impl Shared {
+impl SharedBudget {
     /// Creates a resource of `max` units, none of them acquired.
     pub fn new(max: u64) -> Arc<Self> {
-        Arc::new(Shared { max, state: Mutex::default() })
+        Arc::new(SharedBudget { max, state: Mutex::default() })
     }
 
     /// Begins an empty share. Each of `takers` may have at most the bound beside it, over all its shares.
@@ -82,10 +82,10 @@ impl Shared {
 /// The takers of a share, each with its bound.
 pub type Takers = [Option<(Taker, u64)>; 2];
 
-/// A part of a [`Shared`], released when it is dropped.
+/// A part of a [`SharedBudget`], released when it is dropped.
 #[derive(Debug)]
 pub struct Share {
-    of: Arc<Shared>,
+    of: Arc<SharedBudget>,
     takers: Takers,
     held: u64,
 }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn nobody_takes_more_than_a_share_and_all_of_it_comes_back() {
-        let shared = Shared::new(100);
+        let shared = SharedBudget::new(100);
         let taker = |address: &str| Some((Taker::Network(network(address.parse().unwrap())), 60));
         let mut first = shared.share([taker("10.0.0.1"), None]);
         let mut second = shared.share([taker("10.0.0.1"), None]);

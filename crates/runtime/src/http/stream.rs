@@ -97,15 +97,15 @@ impl AsyncWrite for Stream {
 
 /// A stream whose first bytes have already been read: it returns them again, before the rest.
 #[derive(Debug)]
-pub(crate) struct Prefixed<IO> {
+pub(crate) struct PrefixStream<IO> {
     prefix: Bytes,
     io: IO,
 }
 
-impl<IO> Prefixed<IO> {
+impl<IO> PrefixStream<IO> {
     /// Puts `prefix` in front of a stream.
     pub(crate) fn new(prefix: Bytes, io: IO) -> Self {
-        Prefixed { prefix, io }
+        PrefixStream { prefix, io }
     }
 
     /// Returns the rest of the prefix, and the stream.
@@ -114,7 +114,7 @@ impl<IO> Prefixed<IO> {
     }
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Prefixed<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for PrefixStream<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.prefix.is_empty() {
             return Pin::new(&mut self.io).poll_read(cx, buf);
@@ -130,7 +130,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Prefixed<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Prefixed<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for PrefixStream<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, buf)
     }

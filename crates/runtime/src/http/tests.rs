@@ -24,13 +24,13 @@ use crate::shutdown::Shutdown;
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(super) struct Served {
+pub(super) struct TestServer {
     pub(super) address: SocketAddr,
     shutdown: Shutdown,
     pub(super) listening: Arc<Listening>,
 }
 
-pub(super) async fn served<F, A>(limits: HttpLimits, answer: F) -> Served
+pub(super) async fn served<F, A>(limits: HttpLimits, answer: F) -> TestServer
 where
     F: Fn(Request<RequestBody>) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response<Body>> + Send + 'static,
@@ -43,10 +43,10 @@ where
     });
     let (shutdown, listening) = (Shutdown::new(), Arc::new(Listening::plain("test", limits)));
     shutdown.spawn(serve(Socket::Tcp(listener), listening.clone(), service, shutdown.clone()));
-    Served { address, shutdown, listening }
+    TestServer { address, shutdown, listening }
 }
 
-impl Served {
+impl TestServer {
     pub(super) async fn open(&self) -> TcpStream {
         TcpStream::connect(self.address).await.unwrap()
     }

@@ -42,7 +42,7 @@ impl Socket {
 
 /// A connection, and whether there is room for it.
 #[derive(Debug)]
-pub(crate) enum Accepted {
+pub(crate) enum Admission {
     /// A connection to be served.
     Served(Stream, Peer),
     /// The process has no descriptors left: the connection must be closed at once, since it uses the spare one.
@@ -66,13 +66,13 @@ impl Acceptor {
 
     /// Accepts the next connection. An error of one connection, or a lack of descriptors, does not end it: it logs the error
     /// and goes on.
-    pub(crate) async fn accept(&mut self) -> Accepted {
+    pub(crate) async fn accept(&mut self) -> Admission {
         loop {
             if self.spare.is_none() {
                 self.spare = spare();
             }
             let err = match self.socket.accept().await {
-                Ok((stream, peer)) => return Accepted::Served(stream, peer),
+                Ok((stream, peer)) => return Admission::Served(stream, peer),
                 Err(err) => err,
             };
             match (err.kind(), err.raw_os_error()) {
@@ -81,7 +81,7 @@ impl Acceptor {
                     self.warn(&err, "no descriptors left: connections are closed unserved");
                     // Another thread may have taken the descriptor: then there is no connection to shed.
                     if let Ok(Ok((stream, _))) = timeout(EXHAUSTED_PAUSE, self.socket.accept()).await {
-                        return Accepted::Shed(stream);
+                        return Admission::Shed(stream);
                     }
                 }
                 _ => self.warn(&err, "cannot accept; trying again"),

@@ -107,9 +107,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Output(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for Output {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn logged(is_json: bool) -> String {
-        let (kept, slog) = (Kept::default(), Slog { service: "a broker".into(), is_json });
+        let (kept, slog) = (Output::default(), Slog { service: "a broker".into(), is_json });
         let writer = kept.clone();
         let layer = tracing_subscriber::fmt::layer().event_format(slog).with_writer(move || writer.clone());
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {

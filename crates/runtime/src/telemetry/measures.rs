@@ -30,7 +30,7 @@ pub(super) fn install(meter: Option<Meter>) -> Result<PrometheusHandle, String> 
         let handle = prometheus.handle();
         match meter {
             None => metrics::set_global_recorder(prometheus).map_err(|err| format!("metrics: {err}"))?,
-            Some(meter) => metrics::set_global_recorder(Both { prometheus, exported: Exported::new(meter) })
+            Some(meter) => metrics::set_global_recorder(Both { prometheus, exported: Instruments::new(meter) })
                 .map_err(|err| format!("metrics: {err}"))?,
         }
         Ok(handle)
@@ -41,7 +41,7 @@ pub(super) fn install(meter: Option<Meter>) -> Result<PrometheusHandle, String> 
 /// A recorder for Prometheus and for exporters.
 struct Both {
     prometheus: PrometheusRecorder,
-    exported: Exported,
+    exported: Instruments,
 }
 
 /// A handle that updates two.
@@ -116,16 +116,16 @@ impl Recorder for Both {
 type Series = Arc<Mutex<HashMap<Key, Arc<AtomicU64>>>>;
 
 /// The metrics for exporters: sums and gauges from values that they read on export, histograms as they are recorded.
-struct Exported {
+struct Instruments {
     meter: Meter,
     counters: Mutex<HashMap<String, Series>>,
     gauges: Mutex<HashMap<String, Series>>,
     histograms: Mutex<HashMap<String, opentelemetry::metrics::Histogram<f64>>>,
 }
 
-impl Exported {
+impl Instruments {
     fn new(meter: Meter) -> Self {
-        Exported { meter, counters: Mutex::default(), gauges: Mutex::default(), histograms: Mutex::default() }
+        Instruments { meter, counters: Mutex::default(), gauges: Mutex::default(), histograms: Mutex::default() }
     }
 
     fn counter(&self, key: &Key) -> Counter {
@@ -160,7 +160,7 @@ impl Exported {
             if is_duration { builder.with_unit("s").with_boundaries(DURATION_BUCKETS.to_vec()) } else { builder }
                 .build()
         });
-        Histogram::from_arc(Arc::new(Sampled { histogram: histogram.clone(), attributes: attributes(key) }))
+        Histogram::from_arc(Arc::new(SampleHistogram { histogram: histogram.clone(), attributes: attributes(key) }))
     }
 }
 
@@ -185,12 +185,12 @@ fn value(all: &Mutex<HashMap<String, Series>>, key: &Key, observe: impl Fn(Strin
     (series.len() < SERIES_MAX).then(|| series.entry(key.clone()).or_default().clone())
 }
 
-struct Sampled {
+struct SampleHistogram {
     histogram: opentelemetry::metrics::Histogram<f64>,
     attributes: Vec<KeyValue>,
 }
 
-impl HistogramFn for Sampled {
+impl HistogramFn for SampleHistogram {
     fn record(&self, value: f64) {
         self.histogram.record(value, &self.attributes);
     }

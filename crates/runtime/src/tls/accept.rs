@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::peer::PeerCertificate;
-use super::server::{Loaded, Server};
+use super::server::{Server, ServerMaterial};
 use super::{unix_time, verify};
 
 /// Longest time, and most bytes, for which a rejected client is read. Closing with unread bytes makes the system send a reset,
@@ -93,7 +93,11 @@ impl Server {
     }
 
     /// Returns the client's certificate, verified under the rules that are loaded now.
-    fn peer<IO>(&self, loaded: &Loaded, stream: &TlsStream<IO>) -> Result<Option<Arc<PeerCertificate>>, AcceptError> {
+    fn peer<IO>(
+        &self,
+        loaded: &ServerMaterial,
+        stream: &TlsStream<IO>,
+    ) -> Result<Option<Arc<PeerCertificate>>, AcceptError> {
         use rustls::server::danger::ClientCertVerifier;
         let Some(verifier) = &loaded.verifier else { return Ok(None) };
         let connection = stream.get_ref().1;

@@ -15,7 +15,7 @@ use rustls::{ClientConfig, RootCertStore};
 use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
-use super::files::{self, Content, FILE_LEN_MAX, LIST_LEN_MAX, Source, Watched};
+use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::server::password;
 use super::status::{self, CertificateStatus};
 use super::{Secret, Time, TlsError, identity, provider};
@@ -53,7 +53,7 @@ impl ClientFiles {
     }
 }
 
-struct Loaded {
+struct ClientMaterial {
     http1: Arc<ClientConfig>,
     http2: Arc<ClientConfig>,
     generation: u64,
@@ -64,11 +64,11 @@ struct Loaded {
 /// The client side of TLS. Handshakes use the material that is loaded when they begin.
 pub struct Client {
     files: ClientFiles,
-    watched: Watched,
+    watched: FileWatch,
     clock: Arc<dyn Clock>,
     provider: Arc<CryptoProvider>,
     server_name: Option<ServerName<'static>>,
-    loaded: ArcSwap<Loaded>,
+    loaded: ArcSwap<ClientMaterial>,
     generation: watch::Sender<u64>,
     reloading: Mutex<()>,
 }
@@ -100,7 +100,7 @@ impl Client {
                     .map_err(|_| unfit("server_name", format!("\"{name}\" is neither a DNS name nor an IP address")))?,
             ),
         };
-        let (watched, provider) = (Watched::new(files.sources()), provider());
+        let (watched, provider) = (FileWatch::new(files.sources()), provider());
         let loaded = watched.load(|contents| build(&files, contents, &clock, &provider))?;
         status::warn_of_dates(&loaded.certificates, clock.now_ms());
         let generation = watch::Sender::new(loaded.generation);
@@ -174,7 +174,7 @@ impl ClientFiles {
         if self.cert.is_none() && (self.key.is_some() || self.password_file.is_some()) {
             return Err(TlsError::new("cert", Path::new(""), "there is a key or a password, but no certificate"));
         }
-        Watched::new(self.sources()).load(|contents| parts(self, contents, &provider(), &mut Vec::new()))
+        FileWatch::new(self.sources()).load(|contents| parts(self, contents, &provider(), &mut Vec::new()))
     }
 }
 
@@ -209,7 +209,7 @@ fn build(
     contents: &[Content],
     clock: &Arc<dyn Clock>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Loaded, TlsError> {
+) -> Result<ClientMaterial, TlsError> {
     let mut certificates = Vec::new();
     let ClientParts { roots, certified } = parts(files, contents, provider, &mut certificates)?;
     if roots.is_empty() {
@@ -229,7 +229,7 @@ fn build(
     let http1 = Arc::new(config.clone());
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     static GENERATION: AtomicU64 = AtomicU64::new(1);
-    Ok(Loaded {
+    Ok(ClientMaterial {
         http1,
         http2: Arc::new(config),
         generation: GENERATION.fetch_add(1, Ordering::Relaxed),

@@ -71,14 +71,14 @@ struct Stamp {
 
 /// Files and their metadata at the last reading.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct FileWatch {
     sources: Vec<Source>,
     seen: Mutex<Vec<Option<Stamp>>>,
 }
 
-impl Watched {
+impl FileWatch {
     pub(super) fn new(sources: Vec<Source>) -> Self {
-        Watched { sources, seen: Mutex::default() }
+        FileWatch { sources, seen: Mutex::default() }
     }
 
     /// Returns whether a file has changed since the last reading, which may have failed.

@@ -17,7 +17,7 @@ use secrecy::ExposeSecret;
 use tokio::sync::watch;
 
 use super::allow::AllowPattern;
-use super::files::{self, Content, FILE_LEN_MAX, LIST_LEN_MAX, Source, Watched};
+use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::peer::PeerCertificate;
 use super::status::{self, CertificateStatus};
 use super::verify::{self, BuildError, ClientVerifier};
@@ -77,7 +77,7 @@ impl ServerFiles {
 }
 
 /// The material from one reading of the files.
-pub(super) struct Loaded {
+pub(super) struct ServerMaterial {
     pub(super) config: Arc<ServerConfig>,
     pub(super) verifier: Option<Arc<ClientVerifier>>,
     generation: u64,
@@ -94,10 +94,10 @@ pub(super) struct Loaded {
 /// The TLS side of a listener. Handshakes use the material that is loaded when they begin.
 pub struct Server {
     files: ServerFiles,
-    watched: Watched,
+    watched: FileWatch,
     pub(super) clock: Arc<dyn Clock>,
     provider: Arc<CryptoProvider>,
-    pub(super) loaded: ArcSwap<Loaded>,
+    pub(super) loaded: ArcSwap<ServerMaterial>,
     generation: watch::Sender<u64>,
     reloading: Mutex<()>,
 }
@@ -126,7 +126,7 @@ impl Server {
                 "clients are asked for certificates of no authority",
             ));
         }
-        let (watched, provider) = (Watched::new(files.sources()), provider());
+        let (watched, provider) = (FileWatch::new(files.sources()), provider());
         let loaded = watched.load(|contents| build(&files, contents, None, &clock, &provider))?;
         status::warn_of_dates(&loaded.certificates, clock.now_ms());
         let generation = watch::Sender::new(loaded.generation);
@@ -195,10 +195,10 @@ impl Server {
 fn build(
     files: &ServerFiles,
     contents: &[Content],
-    before: Option<&Loaded>,
+    before: Option<&ServerMaterial>,
     clock: &Arc<dyn Clock>,
     provider: &Arc<CryptoProvider>,
-) -> Result<Loaded, TlsError> {
+) -> Result<ServerMaterial, TlsError> {
     let none = || TlsError::new("cert", &files.cert, "was not read");
     let cert = files::of(contents, "cert").next().ok_or_else(none)?;
     let password = password(files::of(contents, "password_file").next(), files.password.as_ref())?;
@@ -237,7 +237,7 @@ fn build(
     config.ticketer = Arc::clone(&ticketer);
     // Clients keep the tickets; a memory of sessions here would have to forget those of rejected clients.
     config.session_storage = Arc::new(NoServerSessionStorage {});
-    Ok(Loaded {
+    Ok(ServerMaterial {
         config: Arc::new(config),
         verifier,
         generation,

@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use serde::Serialize;
 use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 
-use super::files::{Content, FILE_LEN_MAX, LIST_LEN_MAX, Source, Watched};
+use super::files::{Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::{TlsError, identity, name, peer};
 
 /// One certificate, or one list of revoked ones, as loaded.
@@ -112,7 +112,7 @@ pub(super) fn warn_of_dates(statuses: &[CertificateStatus], now_ms: u64) {
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn read_certificates(path: &Path, role: &'static str) -> Result<Vec<CertificateStatus>, TlsError> {
-    Watched::new(vec![Source::new("cert", path, FILE_LEN_MAX)]).load(|contents| {
+    FileWatch::new(vec![Source::new("cert", path, FILE_LEN_MAX)]).load(|contents| {
         let file = &contents[0];
         let certificates = identity::certificates(file)?;
         Ok(certificates.iter().filter_map(|der| CertificateStatus::of(&file.path, role, der)).collect())
@@ -124,7 +124,7 @@ pub fn read_certificates(path: &Path, role: &'static str) -> Result<Vec<Certific
 /// # Errors
 /// [`TlsError`], naming the file.
 pub fn read_revocations(path: &Path) -> Result<Vec<CertificateStatus>, TlsError> {
-    Watched::new(vec![Source::new("crl", path, LIST_LEN_MAX)]).load(|contents| {
+    FileWatch::new(vec![Source::new("crl", path, LIST_LEN_MAX)]).load(|contents| {
         let file = &contents[0];
         let lists = identity::revocations(file)?;
         Ok(lists.iter().filter_map(|der| CertificateStatus::of_list(&file.path, der)).collect())

@@ -246,10 +246,10 @@ fn digest(chain: &[CertificateDer<'_>]) -> [u8; 32] {
 /// None of the authorities that could have issued a certificate is valid now.
 #[derive(Debug, thiserror::Error)]
 #[error("its authority has expired or is not valid yet")]
-struct AuthorityExpired;
+struct AuthorityExpiry;
 
 fn authority_expired() -> Error {
-    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(AuthorityExpired))))
+    Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(AuthorityExpiry))))
 }
 
 fn is_for_clients(leaf: &CertificateDer<'_>) -> Result<(), Error> {

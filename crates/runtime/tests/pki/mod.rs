@@ -46,7 +46,7 @@ pub(crate) fn server(name: &'static str) -> Wish {
     Wish { name, from: NOW - DAY, until: NOW + 30 * DAY, usages, names, serial: 5 }
 }
 
-pub(crate) struct Issued {
+pub(crate) struct IssuedCertificate {
     pub(crate) cert: rcgen::Certificate,
     pub(crate) key: KeyPair,
 }
@@ -70,7 +70,7 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    pub(crate) fn issue(&self, wish: Wish) -> Issued {
+    pub(crate) fn issue(&self, wish: Wish) -> IssuedCertificate {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, wish.name);
         params.not_before = date_time_ymd(1970, 1, 1) + Duration::from_secs(wish.from);
@@ -79,7 +79,7 @@ impl Authority {
         params.subject_alt_names = wish.names;
         params.serial_number = Some(SerialNumber::from(wish.serial));
         let key = KeyPair::generate().unwrap();
-        Issued { cert: params.signed_by(&key, &self.0).unwrap(), key }
+        IssuedCertificate { cert: params.signed_by(&key, &self.0).unwrap(), key }
     }
 
     /// Issues a list of revoked certificates, due again at `until`.
@@ -130,7 +130,7 @@ impl Ground {
         path
     }
 
-    pub(crate) fn put(&self, name: &str, issued: &Issued) {
+    pub(crate) fn put(&self, name: &str, issued: &IssuedCertificate) {
         self.write(&format!("{name}.pem"), issued.cert.pem());
         self.write(&format!("{name}.key"), issued.key.serialize_pem());
     }
@@ -149,7 +149,7 @@ impl Ground {
     }
 
     /// Returns a client that trusts the authority and presents this certificate.
-    pub(crate) fn client(&self, issued: Option<&Issued>) -> Arc<ClientConfig> {
+    pub(crate) fn client(&self, issued: Option<&IssuedCertificate>) -> Arc<ClientConfig> {
         match issued {
             None => Arc::new(self.asking().with_no_client_auth()),
             Some(issued) => self.client_with(issued, &[]),
@@ -157,7 +157,11 @@ impl Ground {
     }
 
     /// Returns the same client, which presents further certificates behind its own.
-    pub(crate) fn client_with(&self, issued: &Issued, beside: &[CertificateDer<'static>]) -> Arc<ClientConfig> {
+    pub(crate) fn client_with(
+        &self,
+        issued: &IssuedCertificate,
+        beside: &[CertificateDer<'static>],
+    ) -> Arc<ClientConfig> {
         let chain = [&[issued.cert.der().clone()], beside].concat();
         Arc::new(self.asking().with_client_auth_cert(chain, key(issued)).unwrap())
     }
@@ -173,7 +177,7 @@ impl Ground {
     }
 }
 
-pub(crate) fn key(issued: &Issued) -> PrivateKeyDer<'static> {
+pub(crate) fn key(issued: &IssuedCertificate) -> PrivateKeyDer<'static> {
     PrivateKeyDer::Pkcs8(issued.key.serialize_der().into())
 }
 
@@ -187,14 +191,14 @@ impl rustls::time_provider::TimeProvider for Standing {
 }
 
 /// The results of both sides after a handshake and an exchange of two bytes.
-pub(crate) struct Met {
+pub(crate) struct HandshakeResult {
     pub(crate) server: Result<Option<Arc<PeerCertificate>>, AcceptError>,
     /// The kind of handshake, or the error that the client received.
     pub(crate) client: Result<HandshakeKind, String>,
     pub(crate) alpn: Option<Vec<u8>>,
 }
 
-impl Met {
+impl HandshakeResult {
     pub(crate) fn refusal(&self) -> String {
         self.server.as_ref().expect_err("it was let in").to_string()
     }
@@ -208,7 +212,7 @@ impl Met {
     }
 }
 
-pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> Met {
+pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> HandshakeResult {
     let (here, there) = tokio::io::duplex(256 * 1024);
     let mut alpn = None;
     let asking = async {
@@ -233,7 +237,7 @@ pub(crate) async fn meet(server: &Server, config: &Arc<ClientConfig>) -> Met {
         Ok(peer)
     };
     let (client, server) = tokio::join!(asking, answering);
-    Met { server, client, alpn }
+    HandshakeResult { server, client, alpn }
 }
 
 pub(crate) fn text(path: &Path) -> String {

@@ -6,7 +6,7 @@
 use std::io::BufRead;
 
 use anyhow::Context;
-use sealway_testkit::scripted::{Script, Scripted, ServerTls};
+use sealway_testkit::scripted::{Script, ScriptedServer, ServerTls};
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -21,7 +21,7 @@ fn main() -> anyhow::Result<()> {
         }
         _ => None,
     };
-    let server = Scripted::start(script, tls.as_ref(), port)?;
+    let server = ScriptedServer::start(script, tls.as_ref(), port)?;
     println!("{}", server.address());
     for line in std::io::stdin().lock().lines() {
         let line = line?;

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Plan;
 use super::ledger::{Count, Ledger};
-use super::peer::{Peer, Sent};
+use super::peer::{Peer, SendResult};
 use crate::raw_http::{Answer, Request};
 use crate::wire_client::{PURCHASE, init, nonce, now_ms, open, random};
 
@@ -120,14 +120,14 @@ impl Buyer {
     }
 
     /// Captures the request, and checks and counts the answer; returns a 200.
-    fn settle(&self, sent: Sent, bytes: Vec<u8>, what: &str) -> Option<Answer> {
+    fn settle(&self, sent: SendResult, bytes: Vec<u8>, what: &str) -> Option<Answer> {
         let answer = match sent {
-            Sent::NotConnected => return None,
-            Sent::Unknown => {
+            SendResult::NotConnected => return None,
+            SendResult::Unknown => {
                 self.ledger.capture(bytes, false);
                 return None;
             }
-            Sent::Answered(answer) => answer,
+            SendResult::Answered(answer) => answer,
         };
         self.ledger.capture(bytes, (200..300).contains(&answer.status));
         match answer.status {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 
-use super::ledger::{Captured, Ledger};
+use super::ledger::{Ledger, RequestRecord};
 use crate::wire_client::random;
 
 /// Requests on a connection before their answers are read. The answers to all of them fit in a socket's buffer, so that neither
@@ -65,7 +65,7 @@ pub fn flood(ledger: &Arc<Ledger>, targets: &[SocketAddr], count: u64, answer_ma
                             return;
                         }
                         let first = turn.fetch_add(want, Ordering::Relaxed);
-                        let batch: Vec<&Captured> =
+                        let batch: Vec<&RequestRecord> =
                             (first..first + want).map(|at| &*captured[(at % captured.len() as u64) as usize]).collect();
                         let result = lane.exchange(&batch, ledger, refused, answered);
                         match result {
@@ -104,7 +104,7 @@ struct Lane {
 impl Lane {
     fn exchange(
         &mut self,
-        batch: &[&Captured],
+        batch: &[&RequestRecord],
         ledger: &Ledger,
         refused: &AtomicU64,
         answered: &AtomicU64,

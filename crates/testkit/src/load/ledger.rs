@@ -16,7 +16,7 @@ const WRONG_MAX: usize = 50;
 
 /// A request as it was sent, and the number of times that it was accepted.
 #[derive(Debug)]
-pub struct Captured {
+pub struct RequestRecord {
     /// The bytes, ready to be sent again on a connection that stays open.
     pub bytes: Box<[u8]>,
     /// Number of times that it was accepted: at most once, however often it is sent.
@@ -42,7 +42,7 @@ pub struct Ledger {
     counts: [AtomicU64; 8],
     slowest_ms: AtomicU64,
     slowest_refusal_ms: AtomicU64,
-    captured: Mutex<Vec<Arc<Captured>>>,
+    captured: Mutex<Vec<Arc<RequestRecord>>>,
     transactions: Mutex<HashSet<String>>,
     wrong: Mutex<Vec<String>>,
     stopped: AtomicBool,
@@ -78,17 +78,17 @@ impl Ledger {
         let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         if captured.len() < CAPTURED_MAX {
             let accepted = AtomicU32::new(u32::from(was_accepted));
-            captured.push(Arc::new(Captured { bytes: bytes.into(), accepted }));
+            captured.push(Arc::new(RequestRecord { bytes: bytes.into(), accepted }));
         }
     }
 
     /// Returns every request captured until now.
-    pub fn captured(&self) -> Vec<Arc<Captured>> {
+    pub fn captured(&self) -> Vec<Arc<RequestRecord>> {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns one of them, of any age.
-    pub(super) fn pick(&self) -> Option<Arc<Captured>> {
+    pub(super) fn pick(&self) -> Option<Arc<RequestRecord>> {
         let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
         let at = u64::from_le_bytes(random()).checked_rem(captured.len() as u64)?;
         captured.get(at as usize).cloned()
@@ -121,7 +121,7 @@ impl Ledger {
     }
 
     /// Records the answer to a replay.
-    pub(super) fn replayed(&self, captured: &Captured, status: u16, where_to: &str) {
+    pub(super) fn replayed(&self, captured: &RequestRecord, status: u16, where_to: &str) {
         self.add(Count::Replays);
         match status {
             200..300 => match captured.accepted.fetch_add(1, Ordering::SeqCst) {

@@ -19,7 +19,7 @@ pub(super) struct Peer {
 
 /// The result of sending a request.
 #[derive(Debug)]
-pub(super) enum Sent {
+pub(super) enum SendResult {
     /// The gateway answered the request.
     Answered(Answer),
     /// The request was never sent.
@@ -62,15 +62,15 @@ impl Peer {
     }
 
     /// Reads the answer to the written request.
-    pub(super) fn read(&mut self, started: Instant, what: &str, ledger: &Ledger) -> Sent {
-        let Some(connection) = &mut self.connection else { return Sent::Unknown };
+    pub(super) fn read(&mut self, started: Instant, what: &str, ledger: &Ledger) -> SendResult {
+        let Some(connection) = &mut self.connection else { return SendResult::Unknown };
         match connection.read_answer("POST") {
             Ok(answer) => {
                 if answer.all("connection").iter().any(|value| value.eq_ignore_ascii_case("close")) {
                     self.connection = None;
                 }
                 ledger.answered(what, &answer, started.elapsed());
-                Sent::Answered(answer)
+                SendResult::Answered(answer)
             }
             Err(_) => {
                 self.connection = None;
@@ -78,14 +78,14 @@ impl Peer {
                 if started.elapsed() >= self.answer_max {
                     ledger.wrong(format!("{what}: no answer from {} within {:?}", self.address, self.answer_max));
                 }
-                Sent::Unknown
+                SendResult::Unknown
             }
         }
     }
 
     /// Sends a request and reads its answer.
-    pub(super) fn exchange(&mut self, bytes: &[u8], what: &str, ledger: &Ledger) -> Sent {
+    pub(super) fn exchange(&mut self, bytes: &[u8], what: &str, ledger: &Ledger) -> SendResult {
         let started = Instant::now();
-        if self.write(bytes, ledger) { self.read(started, what, ledger) } else { Sent::NotConnected }
+        if self.write(bytes, ledger) { self.read(started, what, ledger) } else { SendResult::NotConnected }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Plan;
 use super::ledger::Ledger;
-use super::peer::{Peer, Sent};
+use super::peer::{Peer, SendResult};
 use crate::wire_client::random;
 
 /// Replays until the load stops.
@@ -24,7 +24,7 @@ pub(super) fn run(plan: &Plan, ledger: &Ledger) {
             }
         }
         for peer in written {
-            if let Sent::Answered(answer) = peer.read(started, "replay", ledger) {
+            if let SendResult::Answered(answer) = peer.read(started, "replay", ledger) {
                 ledger.replayed(&captured, answer.status, &peer.address.to_string());
             }
         }

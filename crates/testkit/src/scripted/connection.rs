@@ -16,7 +16,7 @@ use super::script::{Act, Fate, Progress, Script};
 use super::sleeper::Sleeper;
 
 /// The state that all connections of a server share.
-pub(super) struct Shared {
+pub(super) struct ServerState {
     script: Script,
     acceptor: Option<TlsAcceptor>,
     sleeper: Rc<Sleeper>,
@@ -31,14 +31,14 @@ enum End {
     Reset,
 }
 
-impl Shared {
+impl ServerState {
     pub(super) fn new(
         script: Script,
         acceptor: Option<TlsAcceptor>,
         sleeper: Rc<Sleeper>,
         record: Arc<Mutex<Record>>,
     ) -> Self {
-        Shared { script, acceptor, sleeper, progress: RefCell::default(), record }
+        ServerState { script, acceptor, sleeper, progress: RefCell::default(), record }
     }
 
     fn record(&self) -> MutexGuard<'_, Record> {

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{LocalSet, spawn_local};
 
-use self::connection::Shared;
+use self::connection::ServerState;
 pub use self::record::Record;
 pub use self::script::{Latency, Script, Stall};
 use self::sleeper::Sleeper;
@@ -30,28 +30,28 @@ pub use self::tls::ServerTls;
 
 /// A running server; it ends when dropped.
 #[derive(Debug)]
-pub struct Scripted {
+pub struct ScriptedServer {
     address: SocketAddr,
     record: Arc<Mutex<Record>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Scripted {
+impl ScriptedServer {
     /// Serves plain HTTP on a free port of 127.0.0.1.
     ///
     /// # Errors
     /// If no port is free or no thread starts.
     pub fn http(script: Script) -> anyhow::Result<Self> {
-        Scripted::start(script, None, 0)
+        ScriptedServer::start(script, None, 0)
     }
 
-    /// Serves, as [`Scripted::http`], over TLS.
+    /// Serves, as [`ScriptedServer::http`], over TLS.
     ///
     /// # Errors
-    /// Those of [`Scripted::http`], and files that TLS cannot use.
+    /// Those of [`ScriptedServer::http`], and files that TLS cannot use.
     pub fn https(script: Script, tls: &ServerTls) -> anyhow::Result<Self> {
-        Scripted::start(script, Some(tls), 0)
+        ScriptedServer::start(script, Some(tls), 0)
     }
 
     /// Serves on this port of 127.0.0.1; 0 takes a free one.
@@ -74,7 +74,7 @@ impl Scripted {
             let _ = ready.send(served);
         })?;
         is_ready.recv().context("the server's thread ended")??;
-        Ok(Scripted { address, record, stop: Some(stop), thread: Some(thread) })
+        Ok(ScriptedServer { address, record, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Returns the address that it listens on.
@@ -82,7 +82,7 @@ impl Scripted {
         self.address
     }
 
-    /// Returns the record since its start or the last [`Scripted::forget`]. The record does not change while this is held.
+    /// Returns the record since its start or the last [`ScriptedServer::forget`]. The record does not change while this is held.
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ impl Scripted {
     }
 }
 
-impl Drop for Scripted {
+impl Drop for ScriptedServer {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
@@ -129,7 +129,7 @@ fn serve(
     LocalSet::new().block_on(&runtime, async {
         let listener = TcpListener::from_std(listener)?;
         let sleeper = Rc::new(Sleeper::new()?);
-        let shared = Rc::new(Shared::new(script, acceptor, sleeper.clone(), record));
+        let shared = Rc::new(ServerState::new(script, acceptor, sleeper.clone(), record));
         let _ = ready.send(Ok(()));
         spawn_local(async move { sleeper.run().await });
         let accepting = async {

@@ -46,7 +46,7 @@ pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) ->
 
 /// Both ends of an agreed session.
 #[derive(Debug)]
-pub struct Agreed {
+pub struct SessionPair {
     /// The end of the client.
     pub client: ClientSession,
     /// The server's end, which a store keeps.
@@ -54,7 +54,7 @@ pub struct Agreed {
 }
 
 /// Agrees a session of `ttl_sec` seconds at `now_ms`; on wire 1 if `client_id` is `None`.
-pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
+pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> SessionPair {
     let provider = provider();
     let wire = if client_id.is_some() { Wire::V2 } else { Wire::V1 };
     let ephemeral = provider.p256_generate().expect("a key pair");
@@ -73,10 +73,10 @@ pub fn agree(client_id: Option<&str>, ttl_sec: u32, now_ms: u64) -> Agreed {
     let (answer, session) =
         call.accept(provider, &ttl, true, subject, draw, now_ms, &mut |_| ()).expect("an agreement");
     let client = client.finish(provider, answer.encode().as_bytes(), now_ms, &mut |_| ()).expect("a session");
-    Agreed { client, server: Arc::new(session) }
+    SessionPair { client, server: Arc::new(session) }
 }
 
-impl Agreed {
+impl SessionPair {
     /// Seals `{}` with a stamp and a nonce.
     pub fn seal(&self, nonce: &str, stamp_ms: u64) -> SealedMessage {
         let iv = random()[..12].try_into().expect("12 bytes");

@@ -20,7 +20,7 @@ pub(super) struct Family {
 }
 
 /// A session as both ends know it.
-pub(super) struct Agreed {
+pub(super) struct SessionPair {
     /// The handle of the client's session.
     pub(super) client: Value,
     /// The record of the server's session.
@@ -70,12 +70,12 @@ pub(super) fn finish(handle: &Value, answer: &Value) -> Value {
 }
 
 /// Performs an init from end to end.
-pub(super) fn agree(client: &mut Driver, server: &mut Driver, family: &Family) -> anyhow::Result<Agreed> {
+pub(super) fn agree(client: &mut Driver, server: &mut Driver, family: &Family) -> anyhow::Result<SessionPair> {
     let request = client.must("client.init", family.offer())?;
     let answer = server.must("server.init", family.served(&request))?;
     let finished = client.must("client.finish", finish(&request["handle"], &answer))?;
     anyhow::ensure!(finished["session_id"] == answer["session"]["id"], "{finished} and {}", answer["session"]["id"]);
-    Ok(Agreed { client: finished["session"].clone(), record: answer["session"].clone() })
+    Ok(SessionPair { client: finished["session"].clone(), record: answer["session"].clone() })
 }
 
 /// Renews a session of wire 3, in sealed calls.
@@ -83,8 +83,8 @@ pub(super) fn renew(
     client: &mut Driver,
     server: &mut Driver,
     family: &Family,
-    session: &Agreed,
-) -> anyhow::Result<Agreed> {
+    session: &SessionPair,
+) -> anyhow::Result<SessionPair> {
     let suites = family.suite.as_ref().map(|suite| [suite]);
     let asked = json!({"session": session.client, "suite": family.suite, "suites": suites, "now_ms": NOW_MS});
     let request = client.must("client.renew", asked)?;
@@ -98,5 +98,5 @@ pub(super) fn renew(
     let finished = client.must("client.finish", finish(&request["handle"], &answer))?;
     anyhow::ensure!(finished["session_id"] == answer["session"]["id"], "the renewed session has two ids");
     anyhow::ensure!(answer["session"]["id"] != session.record["id"], "the renewed session is the old one");
-    Ok(Agreed { client: finished["session"].clone(), record: answer["session"].clone() })
+    Ok(SessionPair { client: finished["session"].clone(), record: answer["session"].clone() })
 }

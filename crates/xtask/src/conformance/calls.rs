@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 
 use super::Tally;
-use super::agreed::{Agreed, Family, NOW_MS};
+use super::agreed::{Family, NOW_MS, SessionPair};
 use super::driver::Driver;
 use super::message::Message;
 
@@ -67,7 +67,7 @@ pub(super) fn right(
     server: &mut Driver,
     reference: &mut Driver,
     family: &Family,
-    session: &Agreed,
+    session: &SessionPair,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     for call in calls(family.wire) {
@@ -85,7 +85,7 @@ fn through(
     client: &mut Driver,
     server: &mut Driver,
     reference: &mut Driver,
-    session: &Agreed,
+    session: &SessionPair,
     call: &Call,
 ) -> anyhow::Result<()> {
     let body_hex = hex(&call.body);

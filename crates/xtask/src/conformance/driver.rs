@@ -22,7 +22,7 @@ pub(super) struct Driver {
 }
 
 /// The reply of a driver: its result, or the code of its rejection.
-pub(super) type Said = Result<Value, String>;
+pub(super) type Reply = Result<Value, String>;
 
 impl Driver {
     pub(super) fn start(name: &'static str, mut command: Command) -> anyhow::Result<Self> {
@@ -57,7 +57,7 @@ impl Driver {
     }
 
     /// Sends one operation. A failure of the driver, and no answer in time, are errors.
-    pub(super) fn ask(&mut self, op: &str, mut members: Value) -> anyhow::Result<Said> {
+    pub(super) fn ask(&mut self, op: &str, mut members: Value) -> anyhow::Result<Reply> {
         members["op"] = op.into();
         let input = self.input.as_mut().context("closed")?;
         writeln!(input, "{members}").and_then(|()| input.flush()).with_context(|| format!("{} is gone", self.name))?;

@@ -3,9 +3,9 @@
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::agreed::{Agreed, Family, NOW_MS, finish};
+use super::agreed::{Family, NOW_MS, SessionPair, finish};
 use super::calls::hex;
-use super::driver::{Driver, Said};
+use super::driver::{Driver, Reply};
 use super::message::{Change, Message};
 use super::{Codes, Tally};
 
@@ -14,7 +14,7 @@ const BODY: &[u8] = b"{}";
 const WINDOW_MS: u64 = 300_000;
 
 /// Checks that a case is rejected with the same code as by the first pair, Rust with itself.
-fn as_ever(codes: &mut Codes, case: &str, said: Said) -> anyhow::Result<()> {
+fn as_ever(codes: &mut Codes, case: &str, said: Reply) -> anyhow::Result<()> {
     match said {
         Ok(_) => anyhow::bail!("accepted"),
         Err(code) => {
@@ -26,7 +26,7 @@ fn as_ever(codes: &mut Codes, case: &str, said: Said) -> anyhow::Result<()> {
 }
 
 /// Checks that both reject, with one code.
-fn as_reference(said: Said, reference: Said) -> anyhow::Result<()> {
+fn as_reference(said: Reply, reference: Reply) -> anyhow::Result<()> {
     match (said, reference) {
         (Err(code), Err(known)) => {
             ensure!(code == known, "refused as {code}, and as {known} by the reference");
@@ -180,7 +180,7 @@ fn init_answers(family: &Family, answer: &Value) -> anyhow::Result<Vec<(String, 
 }
 
 /// Seals a valid request by the client of the session.
-fn sealed(client: &mut Driver, session: &Agreed, method: &str, body: &[u8]) -> anyhow::Result<(Value, Message)> {
+fn sealed(client: &mut Driver, session: &SessionPair, method: &str, body: &[u8]) -> anyhow::Result<(Value, Message)> {
     let asked = json!({
         "session": session.client, "method": method, "target": TARGET, "headers": [], "body_hex": hex(body),
         "now_ms": NOW_MS,
@@ -196,7 +196,7 @@ pub(super) fn requests(
     server: &mut Driver,
     reference: &mut Driver,
     family: &Family,
-    [session, other]: [&Agreed; 2],
+    [session, other]: [&SessionPair; 2],
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut record = session.record.clone();
@@ -271,7 +271,7 @@ pub(super) fn answers(
     server: &mut Driver,
     codes: &mut Codes,
     family: &Family,
-    session: &Agreed,
+    session: &SessionPair,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     let mut exchange = |client: &mut Driver| -> anyhow::Result<(Value, Message, Message)> {

@@ -15,7 +15,7 @@ use fleet::Fleet;
 
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// How often each pair is measured
+    /// Number of measurements of each pair
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
     /// Calls of one run
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     drop(fleet);
     let folder = shell::target_dir().join("matrix");
     std::fs::create_dir_all(&folder).context("target/matrix")?;
-    let told = report::Told {
+    let told = report::Parameters {
         debug: arguments.debug,
         runs: arguments.runs,
         calls: arguments.calls,

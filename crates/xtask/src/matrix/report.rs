@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use super::Cell;
 
 /// The parameters of the measurement, for the page.
-pub(super) struct Told {
+pub(super) struct Parameters {
     pub(super) debug: bool,
     pub(super) runs: u32,
     pub(super) calls: u32,
     pub(super) concurrency: u32,
 }
 
-impl Told {
+impl Parameters {
     fn sentence(&self) -> String {
         let of = if self.debug { " Debug builds: whether each pair works, and no measure of how fast." } else { "" };
         format!(
@@ -87,7 +87,7 @@ fn rankings(cells: &[Cell]) -> [(&'static str, Ranking<'_>); 2] {
     ]
 }
 
-pub(super) fn markdown(cells: &[Cell], told: &Told) -> String {
+pub(super) fn markdown(cells: &[Cell], told: &Parameters) -> String {
     let mut text = format!("# Clients and servers\n\n{}\n", told.sentence());
     let servers = names(cells, |cell| cell.server.as_str());
     for wire in wires(cells) {
@@ -124,7 +124,7 @@ padding:.35rem .6rem;text-align:left;font-variant-numeric:tabular-nums}.failed{c
 @media(prefers-color-scheme:dark){body{color:#dde3ea;background:#12161d}th,td{border-color:#333c48}\
 .failed{color:#ff8a80}.bar{fill:#6aa5e8}}";
 
-pub(super) fn html(cells: &[Cell], told: &Told) -> String {
+pub(super) fn html(cells: &[Cell], told: &Parameters) -> String {
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Sealway: clients and servers</title><style>{STYLE}</style><h1>Clients and servers</h1><p>{}</p>",
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_table_has_the_median_and_names_what_failed() {
-        let told = Told { debug: false, runs: 3, calls: 10, concurrency: 1 };
+        let told = Parameters { debug: false, runs: 3, calls: 10, concurrency: 1 };
         let cells = [cell("go", "gateway", &[3.0, 1.0, 2.0], None), cell("java", "gateway", &[1.0], Some("<401>"))];
         let text = markdown(&cells, &told);
         assert!(text.contains("| go | 2.00 / 9.00 ms, 10/s |"), "{text}");

@@ -17,19 +17,19 @@ const CRATES: &[&str] = &["cli", "gateway", "sessions", "runtime", "proto"];
 pub(super) struct Sources(pub(super) BTreeMap<String, String>);
 
 /// The type of a setting, as parsed.
-struct Typed {
+struct SettingType {
     kind: Kind,
     default: Option<Value>,
     may_be_omitted: bool,
 }
 
-impl Typed {
+impl SettingType {
     fn required(kind: Kind) -> Self {
-        Typed { kind, default: None, may_be_omitted: false }
+        SettingType { kind, default: None, may_be_omitted: false }
     }
 
     fn omissible(kind: Kind, default: Option<Value>) -> Self {
-        Typed { kind, default, may_be_omitted: true }
+        SettingType { kind, default, may_be_omitted: true }
     }
 }
 
@@ -60,7 +60,7 @@ impl Sources {
     }
 
     /// Reads the struct or the enum `name`.
-    fn declared(&self, file: &str, name: &str) -> anyhow::Result<Typed> {
+    fn declared(&self, file: &str, name: &str) -> anyhow::Result<SettingType> {
         let (file, item) = self.find(file, &["struct", "enum"], name, |item| match item {
             Item::Struct(ItemStruct { ident, attrs, .. }) | Item::Enum(ItemEnum { ident, attrs, .. }) => {
                 (ident == name && is_serialized(attrs)).then(|| item.clone())
@@ -68,7 +68,9 @@ impl Sources {
             _ => None,
         })?;
         let typed = match &item {
-            Item::Struct(item) => self.read_struct(&file, item).map(|section| Typed::required(Kind::Section(section))),
+            Item::Struct(item) => {
+                self.read_struct(&file, item).map(|section| SettingType::required(Kind::Section(section)))
+            }
             Item::Enum(item) => read_enum(item),
             _ => bail!("{name} is neither a struct nor an enum"),
         };
@@ -93,7 +95,7 @@ impl Sources {
         Ok(Section { id: format!("{file} {}", item.ident), settings })
     }
 
-    fn typed(&self, file: &str, ty: &Type) -> anyhow::Result<Typed> {
+    fn typed(&self, file: &str, ty: &Type) -> anyhow::Result<SettingType> {
         let (name, arguments) = name_and_arguments(ty)?;
         let inner = |index: usize| match arguments.get(index) {
             Some(GenericArgument::Type(ty)) => self.typed(file, ty),
@@ -103,24 +105,26 @@ impl Sources {
         Ok(match name.as_str() {
             "Option" => {
                 let inner = inner(0)?;
-                Typed::omissible(inner.kind, inner.default)
+                SettingType::omissible(inner.kind, inner.default)
             }
-            "Vec" => Typed::required(Kind::List(Box::new(inner(0)?.kind))),
-            "BTreeMap" => Typed::required(Kind::ByName(Box::new(inner(1)?.kind))),
-            "Number" => Typed::omissible(Kind::Number { min: number(2)?, max: number(3)? }, Some(number(1)?.into())),
-            "Within" => Typed::omissible(Kind::Number { min: number(1)?, max: number(2)? }, None),
+            "Vec" => SettingType::required(Kind::List(Box::new(inner(0)?.kind))),
+            "BTreeMap" => SettingType::required(Kind::ByName(Box::new(inner(1)?.kind))),
+            "Number" => {
+                SettingType::omissible(Kind::Number { min: number(2)?, max: number(3)? }, Some(number(1)?.into()))
+            }
+            "Within" => SettingType::omissible(Kind::Number { min: number(1)?, max: number(2)? }, None),
             "Flag" => {
                 let Some(GenericArgument::Const(Expr::Lit(literal))) = arguments.first() else { bail!("Flag<true>") };
                 let Lit::Bool(default) = &literal.lit else { bail!("Flag<true>") };
-                Typed::omissible(Kind::Flag, Some(default.value.into()))
+                SettingType::omissible(Kind::Flag, Some(default.value.into()))
             }
-            "bool" => Typed::required(Kind::Flag),
+            "bool" => SettingType::required(Kind::Flag),
             "u8" | "u32" | "u64" | "usize" => {
-                Typed::required(Kind::Number { min: 0, max: most(&name).unwrap_or(u64::MAX) })
+                SettingType::required(Kind::Number { min: 0, max: most(&name).unwrap_or(u64::MAX) })
             }
-            "String" => Typed::required(Kind::Text),
-            "FilePath" => Typed::required(Kind::Path),
-            "OneOrMany" => Typed::required(Kind::TextOrList),
+            "String" => SettingType::required(Kind::Text),
+            "FilePath" => SettingType::required(Kind::Path),
+            "OneOrMany" => SettingType::required(Kind::TextOrList),
             _ => self.declared(file, &name)?,
         })
     }
@@ -156,7 +160,7 @@ impl Sources {
 }
 
 /// Returns the words that stand for an enum's variants, and the default one.
-fn read_enum(item: &ItemEnum) -> anyhow::Result<Typed> {
+fn read_enum(item: &ItemEnum) -> anyhow::Result<SettingType> {
     let (mut words, mut default) = (Vec::new(), None);
     let style =
         serde_words(&item.attrs).into_iter().find_map(|word| word.strip_prefix("rename_all=").map(str::to_owned));
@@ -173,7 +177,7 @@ fn read_enum(item: &ItemEnum) -> anyhow::Result<Typed> {
         }
         words.push(word);
     }
-    Ok(Typed { kind: Kind::Words(words), default, may_be_omitted: false })
+    Ok(SettingType { kind: Kind::Words(words), default, may_be_omitted: false })
 }
 
 fn is_public(item: &Item) -> bool {
@@ -216,7 +220,7 @@ fn renamed(words: &[String]) -> Option<String> {
 }
 
 /// Builds a setting from its type and its doc comment.
-fn setting(key: String, attributes: &[Attribute], typed: Typed) -> anyhow::Result<Setting> {
+fn setting(key: String, attributes: &[Attribute], typed: SettingType) -> anyhow::Result<Setting> {
     let (mut shown_type, mut shown_default, mut meaning) = (None, None, Vec::new());
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
         let Meta::NameValue(doc) = &attribute.meta else { continue };

@@ -1,4 +1,4 @@
-//! Who may import whom: the table of ARCHITECTURE.md, and the rule that holds it. A new crate needs an ADR, then a row.
+//! Imports between crates: the table of ARCHITECTURE.md, and the rule that holds it. A new crate needs an ADR, then a row.
 
 use super::Finding;
 use super::graph::Graph;
@@ -24,7 +24,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("sealway-fuzz", PRODUCT),
 ];
 
-/// What a user gets; the rest is for development only and never a normal dependency of these.
+/// Crates that users get; all others are for development only and never a normal dependency of these.
 const PRODUCT: &[&str] = &[
     "sealway-proto",
     "sealway-runtime",

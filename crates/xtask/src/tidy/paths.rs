@@ -25,7 +25,7 @@ pub(super) fn check(sources: &[Source], home: &str) -> Vec<Finding> {
         for (line, text) in source.lines() {
             if let Some(start) = private.iter().find(|start| names_path(text, start)) {
                 let message = format!(
-                    "holds a path under {start}, which is somebody's own machine: write it from the repository's root, or as \
+                    "holds a path under {start}, which is one developer's machine: write it from the repository's root, or as \
                      $HOME or a temporary folder"
                 );
                 findings.push(Finding::at(source, line, message));

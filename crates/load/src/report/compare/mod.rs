@@ -10,12 +10,13 @@ mod text;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::statistics::student;
 use self::statistics::{Mean, SECONDS_MIN};
 use super::document::Report;
 use super::histogram;
 use super::units::finite;
 use super::words;
-use crate::engine::{Ended, Limit};
+use crate::engine::{EndReason, Limit};
 use crate::record::{Phase, Second};
 use crate::thresholds::Unit;
 
@@ -224,7 +225,7 @@ fn refused(old: &Report, new: &Report) -> Option<String> {
         if let Limit::Unmeasured(why) = &report.limit {
             return Some(format!("In the {name} run nothing was measured: {why}"));
         }
-        if let Ended::Failed(why) = &report.ended {
+        if let EndReason::Failed(why) = &report.ended {
             return Some(format!("The {name} run was given up: {why}"));
         }
     }

@@ -50,7 +50,7 @@ fn inflation(deviations: &[f64]) -> f64 {
 impl Mean {
     /// Returns half the width of the 95 % confidence interval.
     pub(super) fn half_width(&self) -> f64 {
-        t_of(0.05, self.independent - 1.0) * self.error_squared.sqrt()
+        student(0.05, self.independent - 1.0) * self.error_squared.sqrt()
     }
 }
 
@@ -71,8 +71,8 @@ fn two_sided(t: f64, freedom: f64) -> f64 {
     beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0)
 }
 
-/// Returns the t beyond which this share lies, by bisection.
-fn t_of(share: f64, freedom: f64) -> f64 {
+/// Returns the t of Student's distribution beyond which this share lies on both sides together, by bisection.
+pub(crate) fn student(share: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1000.0);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
@@ -156,8 +156,8 @@ fn clumping(seconds: &[&Second], value_ns: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::sample::normal;
     use super::*;
+    use crate::report::tests::sample::normal;
     use crate::request::Random;
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         for (freedom, share, t) in
             [(1.0, 0.05, 12.706), (5.0, 0.05, 2.571), (10.0, 0.01, 3.169), (30.0, 0.05, 2.042), (1e6, 0.05, 1.960)]
         {
-            assert!((t_of(share, freedom) - t).abs() < 0.001, "{freedom} {share}: {}", t_of(share, freedom));
+            assert!((student(share, freedom) - t).abs() < 0.001, "{freedom} {share}: {}", student(share, freedom));
             assert!((two_sided(t, freedom) - share).abs() < 1e-4, "{freedom} {t}");
         }
         assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-10);
@@ -187,17 +187,17 @@ mod tests {
     fn runs_that_are_alike_are_seldom_told_apart_even_when_their_seconds_hang_together() {
         for r in [0.0, 0.5, 0.8] {
             let mut draw = Random::new(5);
-            let mut told = 0;
+            let mut shown = 0;
             for _ in 0..500 {
                 let (a, b) = (mean(&series(&mut draw, 60, r)).unwrap(), mean(&series(&mut draw, 60, r)).unwrap());
-                told += usize::from(welch(&a, &b) < 0.01);
+                shown += usize::from(welch(&a, &b) < 0.01);
             }
-            assert!(told <= 20, "{told} of 500 at r = {r}");
+            assert!(shown <= 20, "{shown} of 500 at r = {r}");
         }
     }
 
     #[test]
-    fn a_difference_of_five_per_cent_is_told() {
+    fn a_difference_of_five_per_cent_is_reported() {
         let mut draw = Random::new(5);
         let a = mean(&series(&mut draw, 60, 0.3)).unwrap();
         let slower: Vec<_> = series(&mut draw, 60, 0.3).into_iter().map(|sample| sample * 0.95).collect();

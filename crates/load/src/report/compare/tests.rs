@@ -1,9 +1,9 @@
 use std::sync::LazyLock;
 
-use super::super::sample::{self, Shape};
 use super::super::{Format, Report};
 use super::*;
-use crate::engine::{Ended, Limit, Outcome};
+use crate::engine::{EndReason, Limit, Outcome};
+use crate::report::tests::sample::{self, Shape};
 
 fn report(outcome: &Outcome) -> Report {
     Report::new(outcome, &[], sample::machine())
@@ -22,13 +22,13 @@ fn figure<'a>(comparison: &'a Comparison, name: &str) -> &'a Change {
 
 #[test]
 fn two_runs_of_the_same_kind_are_not_told_apart() {
-    let mut told = 0;
+    let mut shown = 0;
     for seed in 0..4 {
         let comparison = compare(&FIRST, &run(seed + 100, 1.0));
-        told += comparison.figures.iter().filter(|change| change.significant == Some(true)).count();
+        shown += comparison.figures.iter().filter(|change| change.significant == Some(true)).count();
     }
     // Of forty figures chance may make one.
-    assert!(told <= 1, "{told}");
+    assert!(shown <= 1, "{shown}");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_run_that_was_limited_by_its_generator_or_too_short_or_given_up_gets_no_verd
     let short = sample::outcome(1, Shape::Usual, 5, 1.0);
     let (mut limited, mut failed) = (short.clone(), short.clone());
     limited.limit = Limit::Generator("both cores were busy".to_owned());
-    failed.ended = Ended::Failed("the target is gone".to_owned());
+    failed.ended = EndReason::Failed("the target is gone".to_owned());
     for (outcome, part) in
         [(limited, "the generator was the limit"), (failed, "was given up"), (short, "nobody can tell what is chance")]
     {
@@ -74,7 +74,7 @@ fn a_run_that_was_limited_by_its_generator_or_too_short_or_given_up_gets_no_verd
 }
 
 #[test]
-fn another_plan_machine_or_limit_is_told_before_the_figures() {
+fn another_plan_machine_or_limit_is_reported_before_the_figures() {
     let mut other = sample::outcome(2, Shape::Usual, 60, 1.0);
     other.plan.connections.reuse = false;
     other.limit = Limit::Target;
@@ -87,7 +87,11 @@ fn another_plan_machine_or_limit_is_told_before_the_figures() {
         "The limit was none",
         "30 seconds were measured, and now 60",
     ] {
-        assert!(comparison.differences.iter().any(|told| told.contains(part)), "{part}: {:?}", comparison.differences);
+        assert!(
+            comparison.differences.iter().any(|shown| shown.contains(part)),
+            "{part}: {:?}",
+            comparison.differences
+        );
     }
     for format in [Format::Text, Format::Markdown] {
         let text = comparison.render(format, 0.05).unwrap();

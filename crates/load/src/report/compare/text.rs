@@ -73,7 +73,7 @@ impl Comparison {
 }
 
 fn cells(change: &Change) -> [String; 4] {
-    let told = |value: Option<f64>| value.map_or("none".to_owned(), |value| in_unit(value, change.unit));
+    let shown = |value: Option<f64>| value.map_or("none".to_owned(), |value| in_unit(value, change.unit));
     let by = change.change.map_or(String::new(), |share| {
         let sign = if share < 0.0 { "-" } else { "+" };
         format!("{sign}{} %", digits(share.abs() * 100.0))
@@ -85,5 +85,5 @@ fn cells(change: &Change) -> [String; 4] {
         (Some(true), true) => "WORSE",
         (Some(true), false) => "better",
     };
-    [told(change.old), told(change.new), by, word.to_owned()]
+    [shown(change.old), shown(change.new), by, word.to_owned()]
 }

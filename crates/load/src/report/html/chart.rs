@@ -57,11 +57,11 @@ impl Chart<'_> {
             draw(&mut svg, curve, points);
         }
         for (index, bucket) in buckets.iter().enumerate() {
-            let told = self
+            let shown = self
                 .curves
                 .iter()
                 .map(|curve| format!("{}: {}", curve.name, curve.values[index].map_or("none".to_owned(), self.value)));
-            let words = std::iter::once(span(bucket)).chain(told).collect::<Vec<_>>().join("\n");
+            let words = std::iter::once(span(bucket)).chain(shown).collect::<Vec<_>>().join("\n");
             let (from, to) = ends(bucket);
             hit(&mut svg, x.at(from), x.at(to), &words);
         }
@@ -102,12 +102,12 @@ pub(super) fn open(title: &str, summary: &str) -> String {
 }
 
 /// Draws horizontal lines with their values.
-pub(super) fn rows(svg: &mut String, marks: &[f64], y: &Scale, told: fn(f64) -> String) {
+pub(super) fn rows(svg: &mut String, marks: &[f64], y: &Scale, shown: fn(f64) -> String) {
     for mark in marks {
         let at = y.at(*mark);
         let _ = write!(svg, r#"<path class="grid" d="M{LEFT} {at:.1}H{RIGHT}"/>"#);
         let (x, y) = (LEFT - 6.0, at + 4.0);
-        let _ = write!(svg, r#"<text x="{x}" y="{y:.1}" text-anchor="end">{}</text>"#, markup(&told(*mark)));
+        let _ = write!(svg, r#"<text x="{x}" y="{y:.1}" text-anchor="end">{}</text>"#, markup(&shown(*mark)));
     }
 }
 

@@ -25,6 +25,13 @@ fn largest(curves: &[Curve<'_>]) -> f64 {
     curves.iter().flat_map(|curve| curve.values.iter().flatten()).fold(0.0, |max, value| value.max(max))
 }
 
+/// Returns a chart on a linear scale from 0.
+fn from_zero<'a>(title: &'a str, summary: String, curves: Vec<Curve<'a>>, value: fn(f64) -> String) -> Chart<'a> {
+    let marks = linear_marks(largest(&curves));
+    let ends = (0.0, marks[marks.len() - 1]);
+    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value }
+}
+
 pub(super) fn throughput(report: &Report, buckets: &[Second]) -> String {
     let of = |value: fn(&Second) -> f64| buckets.iter().map(|bucket| Some(value(bucket))).collect();
     let mut curves = vec![
@@ -37,18 +44,15 @@ pub(super) fn throughput(report: &Report, buckets: &[Second]) -> String {
         "{} succeeded and {} were due in the mean, {} at most in one second.",
         rate(report.rates.succeeded_per_s),
         rate(report.rates.due_per_s),
-        rate(curves[0].values.iter().flatten().fold(0.0, |max, value| value.max(max)))
+        rate(largest(&curves[..1]))
     );
-    let marks = linear_marks(largest(&curves));
-    let ends = (0.0, marks[marks.len() - 1]);
-    let title = "Requests a second";
-    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: rate }.over_time(buckets)
+    from_zero("Requests a second", summary, curves, rate).over_time(buckets)
 }
 
 pub(super) fn times(report: &Report, buckets: &[Second]) -> String {
     let of = |value: fn(&Second) -> u64| {
-        let told = |bucket| Some(value(bucket) as f64).filter(|_| bucket.response.count > 0);
-        buckets.iter().map(told).collect::<Vec<_>>()
+        let shown = |bucket| Some(value(bucket) as f64).filter(|_| bucket.response.count > 0);
+        buckets.iter().map(shown).collect::<Vec<_>>()
     };
     let curves = vec![
         curve('c', "max", of(|bucket| bucket.response.max_ns)),
@@ -83,12 +87,9 @@ pub(super) fn open_things(buckets: &[Second]) -> String {
         curve('a', "requests in flight", of(|bucket| bucket.in_flight)),
         curve('b', "connections", of(|bucket| bucket.connections)),
     ];
-    let most = |curve: &Curve<'_>| digits(curve.values.iter().flatten().fold(0.0, |max, value| value.max(max)));
+    let most = |curve: &Curve<'_>| digits(largest(std::slice::from_ref(curve)));
     let summary = format!("At most {} requests in flight and {} connections.", most(&curves[0]), most(&curves[1]));
-    let marks = linear_marks(largest(&curves));
-    let ends = (0.0, marks[marks.len() - 1]);
-    let title = "Requests in flight and connections";
-    Chart { title, summary, curves, marks, ends, log: false, mark: short_number, value: digits }.over_time(buckets)
+    from_zero("Requests in flight and connections", summary, curves, digits).over_time(buckets)
 }
 
 pub(super) fn heat(buckets: &[Second]) -> String {

@@ -87,12 +87,12 @@ pub(super) fn faults(report: &Report) -> String {
     let faults: Vec<_> = report
         .faults
         .iter()
-        .map(|fault| {
+        .map(|failure| {
             vec![
-                markup(words::class(fault.class)),
-                count(fault.count),
-                markup(&share(fault.share)),
-                wordy(&fault.example),
+                markup(words::class(failure.class)),
+                count(failure.count),
+                markup(&share(failure.share)),
+                wordy(&failure.example),
             ]
         })
         .collect();
@@ -230,9 +230,9 @@ pub(super) fn over_time(buckets: &[Second], each: usize) -> String {
             let (counts, response) = (&bucket.counts, &bucket.response);
             let rates = [counts.due, counts.succeeded, counts.failed].map(|count| rate(bucket.per_second(count)));
             let times = [response.p50_ns, response.p95_ns, response.p99_ns, response.max_ns];
-            let told = |ns: u64| if response.count > 0 { time(ns as f64) } else { "none".to_owned() };
+            let shown = |ns: u64| if response.count > 0 { time(ns as f64) } else { "none".to_owned() };
             let mut row = vec![span(bucket)];
-            row.extend(rates.into_iter().chain(times.map(told)));
+            row.extend(rates.into_iter().chain(times.map(shown)));
             row.extend([count(bucket.in_flight), count(bucket.connections)]);
             row
         })

@@ -4,17 +4,17 @@ use sealway_client::broker::{
     CertificateRequest, Client, Derivation, Error, Health, Recipient, Refusal, Sealed, Secret, Signed, open,
 };
 
-use super::work::{Made, Work};
+use super::work::{Artefacts, Work};
 use crate::plan::{BrokerOperation, BrokerWire};
 
 impl Work {
     /// Makes one call. Returns `false` if a checkable answer is wrong; an answer that cannot be checked counts as right.
-    pub(super) async fn call(&self, client: &Client, made: &Made) -> Result<bool, Error> {
-        if self.asked.wire == BrokerWire::Open && self.asked.operation != BrokerOperation::Health {
+    pub(super) async fn call(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
+        if self.broker.wire == BrokerWire::Open && self.broker.operation != BrokerOperation::Health {
             return Box::pin(self.call_open(client, made)).await;
         }
-        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
-        match self.asked.operation {
+        let (profile, key) = (self.broker.profile.as_str(), self.broker.key.as_str());
+        match self.broker.operation {
             BrokerOperation::Hash => client.hash(profile, &self.inputs).await.map(|_| true),
             BrokerOperation::Sign => {
                 let request = CertificateRequest {
@@ -33,7 +33,7 @@ impl Work {
             BrokerOperation::Decrypt => {
                 let opened = client.decrypt(profile, key, &sealed(made)).await?.outputs;
                 let is_same = |(opened, input): (&Result<Secret, Refusal>, &Vec<u8>)| {
-                    opened.as_ref().is_ok_and(|plain| is(plain, input))
+                    opened.as_ref().is_ok_and(|plain| plain[..] == input[..])
                 };
                 Ok(opened.iter().zip(&self.inputs).all(is_same))
             }
@@ -46,15 +46,15 @@ impl Work {
             BrokerOperation::Mac => client.mac(profile, key, &self.inputs).await.map(|_| true),
             BrokerOperation::VerifyMac => Ok(all(client.verify_mac(profile, key, &self.signed(made)).await?.outputs)),
             BrokerOperation::Derive => {
-                let one = |input| Derivation { salt: b"", info: input, length: self.asked.input_len };
+                let one = |input| Derivation { salt: b"", info: input, length: self.broker.input_len };
                 let derivations: Vec<_> = self.inputs.iter().map(|input| one(short(input))).collect();
                 client.derive(profile, key, 0, &derivations).await.map(|_| true)
             }
             BrokerOperation::Random => {
-                client.random(profile, self.asked.input_len, self.asked.batch).await.map(|_| true)
+                client.random(profile, self.broker.input_len, self.broker.batch).await.map(|_| true)
             }
             BrokerOperation::Encapsulate => {
-                client.encapsulate(profile, Recipient::Key(key), self.asked.batch).await.map(|_| true)
+                client.encapsulate(profile, Recipient::Key(key), self.broker.batch).await.map(|_| true)
             }
             BrokerOperation::Decapsulate => {
                 client.decapsulate(profile, key, made.key_version, &made.artefacts).await.map(|_| true)
@@ -64,11 +64,11 @@ impl Work {
         }
     }
 
-    async fn call_open(&self, client: &Client, made: &Made) -> Result<bool, Error> {
-        let (profile, key) = (self.asked.profile.as_str(), self.asked.key.as_str());
+    async fn call_open(&self, client: &Client, made: &Artefacts) -> Result<bool, Error> {
+        let (profile, key) = (self.broker.profile.as_str(), self.broker.key.as_str());
         let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
         let client = open::Open(client);
-        match (self.asked.operation, &made.open_cipher) {
+        match (self.broker.operation, &made.open_cipher) {
             (BrokerOperation::Sign, _) => {
                 let request = open::CertificateRequest {
                     profile,
@@ -80,29 +80,25 @@ impl Work {
             }
             (BrokerOperation::Encrypt, _) => client.encrypt_data(profile, key, &[7; 12], input).await.map(|_| true),
             (BrokerOperation::Decrypt, Some(cipher)) => {
-                client.decrypt_data(profile, key, cipher).await.map(|plain| is(&plain, input))
+                client.decrypt_data(profile, key, cipher).await.map(|plain| plain[..] == *input)
             }
             _ => client.hash_data(profile, input).await.map(|digest| !digest.is_empty()),
         }
     }
 
-    fn signed<'a>(&'a self, made: &'a Made) -> Vec<Signed<'a>> {
+    fn signed<'a>(&'a self, made: &'a Artefacts) -> Vec<Signed<'a>> {
         let one =
             |(input, signature): (&'a Vec<u8>, &'a Vec<u8>)| Signed { input, signature, key_version: made.key_version };
         self.inputs.iter().zip(&made.artefacts).map(one).collect()
     }
 }
 
-fn sealed(made: &Made) -> Vec<Sealed<'_>> {
+fn sealed(made: &Artefacts) -> Vec<Sealed<'_>> {
     made.ciphers.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect()
 }
 
 fn all(valid: Vec<bool>) -> bool {
     valid.into_iter().all(|valid| valid)
-}
-
-fn is(plain: &[u8], input: &[u8]) -> bool {
-    plain == input
 }
 
 /// Returns the first 32 bytes of an input: the info of a derivation needs no more, however long the derived key is.

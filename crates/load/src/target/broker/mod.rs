@@ -14,7 +14,7 @@ use sealway_client::broker::{Client, Code, Error, Options, RetryOptions, Sent};
 pub(crate) use self::work::Work;
 use super::Sample;
 use super::pool::{Live, Pool, Seat};
-use crate::record::{Class, Entered, Fault, Gauge};
+use crate::record::{Class, Failure, Gauge, GaugeGuard};
 
 /// Broker connections of one shard.
 pub(crate) struct BrokerLines {
@@ -28,8 +28,8 @@ pub(crate) struct BrokerLines {
 #[derive(Clone)]
 struct Line {
     client: Client,
-    told: Rc<std::cell::Cell<(u64, u64)>>,
-    _open: Rc<Entered>,
+    counted: Rc<std::cell::Cell<(u64, u64)>>,
+    _open: Rc<GaugeGuard>,
 }
 
 impl Live for Line {
@@ -60,25 +60,25 @@ impl BrokerLines {
     /// Takes a seat on a connection with a free one, or opens a new connection.
     ///
     /// # Errors
-    /// A fault that says why the connection could not be opened.
-    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Broker, Fault> {
+    /// A failure that says why the connection could not be opened.
+    pub(crate) async fn open(self: &Rc<Self>, sample: &mut Sample) -> Result<Broker, Failure> {
         let (seat, line) = self.pool.seat(self.connect(sample)).await?;
         Ok(Broker { lines: self.clone(), line, _seat: seat })
     }
 
-    async fn connect(&self, sample: &mut Sample) -> Result<Line, Fault> {
+    async fn connect(&self, sample: &mut Sample) -> Result<Line, Failure> {
         sample.connections_tried += 1;
         let before = Instant::now();
         let client = Client::new(Options {
             retry: RetryOptions::NEVER,
             breaker: None,
             deadline: self.request_timeout,
-            ..Options::new(&self.work.asked.socket)
+            ..Options::new(&self.work.broker.socket)
         });
         client.within(self.connect_timeout).connect().await.map_err(|err| unconnected(&err))?;
         sample.connect = Some(before.elapsed());
         sample.connections_opened += 1;
-        Ok(Line { client, told: Rc::default(), _open: Rc::new(self.open.enter()) })
+        Ok(Line { client, counted: Rc::default(), _open: Rc::new(self.open.enter()) })
     }
 }
 
@@ -91,17 +91,17 @@ impl Broker {
     /// Makes one call and checks its answer, if the operation's answer can be checked.
     ///
     /// # Errors
-    /// A fault of the transport, or of the answer.
-    pub(crate) async fn exchange(&mut self, sample: &mut Sample) -> Result<(), Fault> {
+    /// A failure of the transport, or of the answer.
+    pub(crate) async fn exchange(&mut self, sample: &mut Sample) -> Result<(), Failure> {
         let work = &self.lines.work;
         let before = Instant::now();
         let made = work.ready(&self.line.client).await;
         if made.as_ref().is_ok_and(|(_, was_made)| *was_made) {
             sample.aside += before.elapsed();
         }
-        let (made, _) = made.map_err(|err| told(&err, sample))?;
+        let (made, _) = made.map_err(|err| failure_of(&err, sample))?;
         let called = work.call(&self.line.client, made).await;
-        self.line.tell(sample);
+        self.line.add_bytes(sample);
         match called {
             Ok(true) => {
                 (sample.ended, sample.status) = (Some(Instant::now()), 200);
@@ -109,10 +109,10 @@ impl Broker {
             }
             Ok(false) => {
                 (sample.ended, sample.status) = (Some(Instant::now()), 200);
-                let words = format!("{}: what the broker made is wrong by its own word", work.asked.operation.name());
-                Err(Fault::new(Class::Assertion, words))
+                let words = format!("{}: what the broker made is wrong by its own word", work.broker.operation.name());
+                Err(Failure::new(Class::Assertion, words))
             }
-            Err(err) => Err(told(&err, sample)),
+            Err(err) => Err(failure_of(&err, sample)),
         }
     }
 }
@@ -120,24 +120,24 @@ impl Broker {
 impl Line {
     /// Adds the bytes transferred since the last call of this method, so that workers sharing a connection count each byte
     /// once.
-    fn tell(&self, sample: &mut Sample) {
+    fn add_bytes(&self, sample: &mut Sample) {
         let (sent, received) = self.client.traffic();
-        let (sent_before, received_before) = self.told.replace((sent, received));
+        let (sent_before, received_before) = self.counted.replace((sent, received));
         sample.bytes_sent += sent - sent_before;
         sample.bytes_received += received - received_before;
     }
 }
 
-fn unconnected(err: &Error) -> Fault {
+fn unconnected(err: &Error) -> Failure {
     match err.code {
-        Code::DeadlineExceeded => Fault::new(Class::ConnectTimeout, &err.text),
-        _ if err.text.contains("refused") => Fault::new(Class::Refused, &err.text),
-        _ => Fault::new(Class::Connect, &err.text),
+        Code::DeadlineExceeded => Failure::new(Class::ConnectTimeout, &err.text),
+        _ if err.text.contains("refused") => Failure::new(Class::Refused, &err.text),
+        _ => Failure::new(Class::Connect, &err.text),
     }
 }
 
 /// Classifies an error. If the broker answered, the status is its gRPC code: below 17, and so never an HTTP status.
-fn told(err: &Error, sample: &mut Sample) -> Fault {
+fn failure_of(err: &Error, sample: &mut Sample) -> Failure {
     let class = match (err.sent, err.code) {
         (Sent::Answered, Code::Internal) if err.text.contains("answers to") => Class::Malformed,
         (Sent::Answered, code) => {
@@ -149,11 +149,5 @@ fn told(err: &Error, sample: &mut Sample) -> Fault {
         (Sent::No, Code::Unavailable) => Class::Closed,
         (Sent::No, _) => Class::Internal,
     };
-    Fault::new(class, format!("{}: {:?}: {}", err.operation, err.code, err.text))
-}
-
-impl std::fmt::Debug for Broker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Broker").field("client", &self.line.client).finish_non_exhaustive()
-    }
+    Failure::new(class, format!("{}: {:?}: {}", err.operation, err.code, err.text))
 }

@@ -15,18 +15,18 @@ const FILE_LEN_MAX: u64 = 64 * 1024;
 /// Work of a broker run, shared by all shards.
 #[derive(Debug)]
 pub(crate) struct Work {
-    pub(crate) asked: plan::Broker,
+    pub(crate) broker: plan::Broker,
     pub(super) inputs: Vec<Vec<u8>>,
     pub(super) csr: String,
     pub(super) issuer: String,
     pub(super) issuer_key: sealway_client::broker::Secret,
     /// Artefacts, made over the first connection before its first request is measured.
-    made: OnceCell<Made>,
+    made: OnceCell<Artefacts>,
 }
 
 /// Artefacts that the measured operation consumes.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct Artefacts {
     pub(super) ciphers: Vec<Cipher>,
     pub(super) open_cipher: Option<open::Cipher>,
     /// Signatures, MAC tags or encapsulated keys, all made with `key_version`.
@@ -39,20 +39,20 @@ impl Work {
     ///
     /// # Errors
     /// A one-line message if a file cannot be read.
-    pub(crate) fn new(asked: &plan::Broker, seed: u64) -> Result<Arc<Self>, String> {
+    pub(crate) fn new(broker: &plan::Broker, seed: u64) -> Result<Arc<Self>, String> {
         let read = |file: &std::path::Path| read_bounded(file, FILE_LEN_MAX).map_err(|err| err.to_string());
         let (mut csr, mut issuer, mut issuer_key) = (String::new(), String::new(), Vec::new());
-        if let Some(files) = &asked.certificate {
+        if let Some(files) = &broker.certificate {
             (csr, issuer) = (read(&files.csr)?, read(&files.issuer)?);
             if let Some(key) = &files.issuer_key {
                 issuer_key = read(key)?.into_bytes();
             }
         }
         let mut random = Random::new(seed);
-        let mut input = || (0..asked.input_len).map(|_| random.number().to_le_bytes()[0]).collect();
-        let inputs = (0..asked.batch).map(|_| input()).collect();
+        let mut input = || (0..broker.input_len).map(|_| random.number().to_le_bytes()[0]).collect();
+        let inputs = (0..broker.batch).map(|_| input()).collect();
         Ok(Arc::new(Work {
-            asked: asked.clone(),
+            broker: broker.clone(),
             inputs,
             csr,
             issuer,
@@ -62,7 +62,7 @@ impl Work {
     }
 
     /// Returns the artefacts, and whether this call had to make or await them.
-    pub(crate) async fn ready(&self, client: &Client) -> Result<(&Made, bool), Error> {
+    pub(crate) async fn ready(&self, client: &Client) -> Result<(&Artefacts, bool), Error> {
         if let Some(made) = self.made.get() {
             return Ok((made, false));
         }
@@ -70,10 +70,10 @@ impl Work {
         Ok((made, true))
     }
 
-    async fn make(&self, client: &Client) -> Result<Made, Error> {
-        let (profile, key) = (&self.asked.profile, &self.asked.key);
-        let mut made = Made::default();
-        match (self.asked.operation, self.asked.wire) {
+    async fn make(&self, client: &Client) -> Result<Artefacts, Error> {
+        let (profile, key) = (&self.broker.profile, &self.broker.key);
+        let mut made = Artefacts::default();
+        match (self.broker.operation, self.broker.wire) {
             (BrokerOperation::Decrypt, BrokerWire::Open) => {
                 let input = self.inputs.first().map_or(&[][..], Vec::as_slice);
                 made.open_cipher = Some(open::Open(client).encrypt_data(profile, key, &[7; 12], input).await?);
@@ -91,7 +91,7 @@ impl Work {
                 (made.artefacts, made.key_version) = (tagged.outputs, tagged.descriptor.key_version);
             }
             (BrokerOperation::Decapsulate, _) => {
-                let sent = client.encapsulate(profile, Recipient::Key(key), self.asked.batch).await?;
+                let sent = client.encapsulate(profile, Recipient::Key(key), self.broker.batch).await?;
                 made.key_version = sent.descriptor.key_version;
                 made.artefacts = sent.outputs.into_iter().map(|one| one.ciphertext).collect();
             }

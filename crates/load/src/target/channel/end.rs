@@ -5,61 +5,70 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sealway_client::channel::rpc::{CallError, Handlers, Rpc};
-use sealway_client::channel::{self, Error, Grant, Hello, Stage, Step};
+use sealway_client::channel::{self, Grant, Hello, Stage, Step};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::{Attaching, Channel, Held, Made, Marks, times};
-use crate::channel::{Broke, Failing, Timed};
+use super::{Attaching, Channel, Marks, NewChannel, OpenEnd, times};
+use crate::channel::{ChannelFailure, FailureStage, TimedStage};
 use crate::plan::ChannelMode;
 use crate::target::Sample;
 
 /// Call type that a client sends.
 const CALL: u32 = 1;
 /// Type of the notification that a server sends first.
-const TOLD: u32 = 2;
+const NOTIFICATION: u32 = 2;
 
 impl Channel {
     /// Runs the client's end, as far as the mode goes.
-    pub(super) async fn client(&self, grant: &Grant, sample: &mut Sample, marks: &Cell<Marks>) -> Result<Made, Broke> {
+    pub(super) async fn client(
+        &self,
+        grant: &Grant,
+        sample: &mut Sample,
+        marks: &Cell<Marks>,
+    ) -> Result<NewChannel, ChannelFailure> {
         let attached = self.attach(grant, sample, marks, |_| ()).await;
-        let (channel, open) = attached.map_err(|why| client_broke(why, marks.get()))?;
+        let (channel, open) = attached.map_err(|why| client_failure(why, marks.get()))?;
         let mut times = times(marks.get(), None);
-        let rpc = match self.lines.asked.mode {
+        let rpc = match self.lines.channels.mode {
             ChannelMode::Full => Some(self.call(&channel, &mut times).await?),
             ChannelMode::Attach | ChannelMode::Handshake => None,
         };
-        Ok((vec![Held { channel, _rpc: rpc, _open: open }], times))
+        Ok((vec![OpenEnd { channel, _rpc: rpc, _open: open }], times))
     }
 
     /// Opens a stream, makes one call on it and waits for the server's notification.
-    async fn call(&self, channel: &channel::Channel, times: &mut Vec<(Timed, Duration)>) -> Result<Rpc, Broke> {
-        let limit = self.lines.asked.rpc_timeout;
-        let late = |at, what: &str| Broke::new(at, "rpc_timeout", format!("{what} within {limit:?}"));
+    async fn call(
+        &self,
+        channel: &channel::Channel,
+        times: &mut Vec<(TimedStage, Duration)>,
+    ) -> Result<Rpc, ChannelFailure> {
+        let limit = self.lines.channels.rpc_timeout;
+        let late = |at, what: &str| ChannelFailure::new(at, "rpc_timeout", format!("{what} within {limit:?}"));
         if channel.is_over() {
             let why = channel.over().await;
-            return Err(Broke::new(Failing::YamuxClient, why.code.clone(), why.text.to_string()));
+            return Err(ChannelFailure::of(FailureStage::YamuxClient, &why));
         }
-        let told = Arc::new(Notify::new());
-        let hears = told.clone();
-        let handlers = Handlers::none().on_notification(TOLD, move |_| hears.notify_one());
+        let shown = Arc::new(Notify::new());
+        let hears = shown.clone();
+        let handlers = Handlers::none().on_notification(NOTIFICATION, move |_| hears.notify_one());
         let opening = Instant::now();
         let opened = timeout(limit, Rpc::open(channel, handlers)).await;
-        let opened = opened.map_err(|_| late(Failing::YamuxOpen, "no stream"))?;
+        let opened = opened.map_err(|_| late(FailureStage::YamuxOpen, "no stream"))?;
         let rpc = opened.map_err(|err| {
-            let at = if err.code == "hello_invalid" { Failing::RpcHello } else { Failing::YamuxOpen };
-            Broke::new(at, err.code.clone(), err.text.to_string())
+            let at = if err.code == "hello_invalid" { FailureStage::RpcHello } else { FailureStage::YamuxOpen };
+            ChannelFailure::of(at, &err)
         })?;
         let calling = Instant::now();
-        rpc.call_within(CALL, json!({"ask": 1}), limit).await.map_err(|err| call_broke(&err))?;
+        rpc.call_within(CALL, json!({"ask": 1}), limit).await.map_err(|err| call_failure(&err))?;
         let answered = Instant::now();
-        let heard = timeout(limit, told.notified()).await;
+        let heard = timeout(limit, shown.notified()).await;
         heard.map_err(|_| {
-            Broke::new(Failing::RpcCall, "notification_missing", "the server's notification did not come")
+            ChannelFailure::new(FailureStage::RpcCall, "notification_missing", "the server's notification did not come")
         })?;
-        times.push((Timed::RpcOpen, calling - opening));
-        times.push((Timed::RpcCall, answered - calling));
+        times.push((TimedStage::RpcOpen, calling - opening));
+        times.push((TimedStage::RpcCall, answered - calling));
         Ok(rpc)
     }
 
@@ -70,90 +79,96 @@ impl Channel {
         sample: &mut Sample,
         marks: &Cell<Marks>,
         heard: &Notify,
-    ) -> Result<Held, Broke> {
-        let told = |step| {
+    ) -> Result<OpenEnd, ChannelFailure> {
+        let shown = |step| {
             if step == Step::Heard {
                 heard.notify_one();
             }
         };
-        let attached = self.attach(grant, sample, marks, told).await;
-        let (channel, open) = attached.map_err(|why| server_broke(why, marks.get()))?;
-        let rpc = match self.lines.asked.mode {
+        let attached = self.attach(grant, sample, marks, shown).await;
+        let (channel, open) = attached.map_err(|why| server_failure(why, marks.get()))?;
+        let rpc = match self.lines.channels.mode {
             ChannelMode::Full => Some(self.answer(&channel).await?),
             ChannelMode::Attach | ChannelMode::Handshake => None,
         };
-        Ok(Held { channel, _rpc: rpc, _open: open })
+        Ok(OpenEnd { channel, _rpc: rpc, _open: open })
     }
 
     /// Accepts the client's stream, sends it one notification, and answers its calls from then on.
-    async fn answer(&self, channel: &channel::Channel) -> Result<Rpc, Broke> {
-        let limit = self.lines.asked.rpc_timeout;
-        let late = || Broke::new(Failing::RpcHello, "timeout", format!("the client opened no stream within {limit:?}"));
+    async fn answer(&self, channel: &channel::Channel) -> Result<Rpc, ChannelFailure> {
+        let limit = self.lines.channels.rpc_timeout;
+        let late = || {
+            ChannelFailure::new(
+                FailureStage::RpcHello,
+                "timeout",
+                format!("the client opened no stream within {limit:?}"),
+            )
+        };
         let Some(incoming) = timeout(limit, channel.accept()).await.map_err(|_| late())? else {
             let why = channel.over().await;
-            return Err(Broke::new(Failing::RpcHello, why.code.clone(), why.text.to_string()));
+            return Err(ChannelFailure::of(FailureStage::RpcHello, &why));
         };
         if incoming.hello.kind != Hello::RPC {
-            return Err(Broke::new(Failing::RpcHello, "hello_invalid", "the client's stream is for no calls"));
+            return Err(ChannelFailure::new(
+                FailureStage::RpcHello,
+                "hello_invalid",
+                "the client's stream is for no calls",
+            ));
         }
         let rpc = Rpc::over(incoming.stream, Handlers::none().on(CALL, |_| async { Ok(json!({"ok": true})) }));
-        let told = rpc.notify(TOLD, json!({"hello": "world"})).await;
-        told.map_err(|err| call_broke(&err))?;
+        let shown = rpc.notify(NOTIFICATION, json!({"hello": "world"})).await;
+        shown.map_err(|err| call_failure(&err))?;
         Ok(rpc)
     }
 }
 
-fn call_broke(err: &CallError) -> Broke {
-    Broke::new(Failing::RpcCall, err.code(), err.to_string())
+fn call_failure(err: &CallError) -> ChannelFailure {
+    ChannelFailure::new(FailureStage::RpcCall, err.code(), err.to_string())
 }
 
-fn client_broke(why: Attaching, marks: Marks) -> Broke {
+fn client_failure(why: Attaching, marks: Marks) -> ChannelFailure {
     let reached = |marks: Marks| match marks {
-        Marks { attached: Some(_), .. } => Failing::Handshake,
-        Marks { open: Some(_), .. } => Failing::AttachSend,
-        _ => Failing::WsOpen,
+        Marks { attached: Some(_), .. } => FailureStage::Handshake,
+        Marks { open: Some(_), .. } => FailureStage::AttachSend,
+        _ => FailureStage::WsOpen,
     };
     match why {
-        Attaching::Connecting(fault) => Broke::connecting(Failing::WsOpen, fault),
+        Attaching::Connecting(failure) => ChannelFailure::connecting(FailureStage::WsOpen, failure),
         Attaching::Refused(err) => {
             let at = match err.stage {
-                Stage::Grant => Failing::ChannelInit,
-                Stage::Connect => Failing::WsOpen,
-                Stage::Attach if err.code == "send_failed" => Failing::AttachSend,
-                Stage::Attach => Failing::ClientAttach,
-                _ => Failing::Handshake,
+                Stage::Grant => FailureStage::ChannelInit,
+                Stage::Connect => FailureStage::WsOpen,
+                Stage::Attach if err.code == "send_failed" => FailureStage::AttachSend,
+                Stage::Attach => FailureStage::ClientAttach,
+                _ => FailureStage::Handshake,
             };
-            told(at, &err)
+            ChannelFailure::of(at, &err)
         }
         Attaching::Late(limit) => late(reached(marks), marks, limit),
     }
 }
 
-fn server_broke(why: Attaching, marks: Marks) -> Broke {
+fn server_failure(why: Attaching, marks: Marks) -> ChannelFailure {
     match why {
-        Attaching::Connecting(fault) => Broke::connecting(Failing::ServerAttach, fault),
+        Attaching::Connecting(failure) => ChannelFailure::connecting(FailureStage::ServerAttach, failure),
         Attaching::Refused(err) => {
             let at = match err.stage {
-                Stage::Grant => Failing::ChannelInit,
-                Stage::Connect | Stage::Attach => Failing::ServerAttach,
-                _ => Failing::ServerReady,
+                Stage::Grant => FailureStage::ChannelInit,
+                Stage::Connect | Stage::Attach => FailureStage::ServerAttach,
+                _ => FailureStage::ServerReady,
             };
-            told(at, &err)
+            ChannelFailure::of(at, &err)
         }
         Attaching::Late(limit) => {
-            let at = if marks.attached.is_some() { Failing::ServerReady } else { Failing::ServerAttach };
+            let at = if marks.attached.is_some() { FailureStage::ServerReady } else { FailureStage::ServerAttach };
             late(at, marks, limit)
         }
     }
 }
 
-fn told(at: Failing, err: &Error) -> Broke {
-    Broke::new(at, err.code.clone(), err.text.to_string())
-}
-
-fn late(at: Failing, marks: Marks, limit: Duration) -> Broke {
+fn late(at: FailureStage, marks: Marks, limit: Duration) -> ChannelFailure {
     if marks.attached.is_some() && marks.heard.is_none() {
-        return Broke::new(at, "peer_absent", format!("nothing of the peer came within {limit:?}"));
+        return ChannelFailure::new(at, "peer_absent", format!("nothing of the peer came within {limit:?}"));
     }
-    Broke::new(at, "timeout", format!("not done within {limit:?}"))
+    ChannelFailure::new(at, "timeout", format!("not done within {limit:?}"))
 }

@@ -16,10 +16,10 @@ use tokio::sync::Notify;
 
 use super::Sample;
 use super::connect::Opener;
-use crate::channel::{Broke, Failing, Timed};
+use crate::channel::{ChannelFailure, FailureStage, TimedStage};
 use crate::engine::StartError;
 use crate::plan::{ChannelMode, ChannelRole, Channels, Plan};
-use crate::record::{Entered, Fault};
+use crate::record::{Failure, GaugeGuard};
 
 /// Time that the other end has to give a reason if this end only knows that the connection is gone.
 const SECOND_OPINION: Duration = Duration::from_millis(200);
@@ -31,38 +31,25 @@ const GOODBYE_MAX: Duration = Duration::from_secs(5);
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Channels that one thread makes and holds.
-#[derive(Debug)]
 pub(crate) struct ChannelLines {
-    asked: Channels,
+    channels: Channels,
     connect: Duration,
     me: Instance,
-    held: RefCell<Vec<Held>>,
+    held: RefCell<Vec<OpenEnd>>,
     threads: usize,
 }
 
 /// One end of a channel that stays open.
-struct Held {
+struct OpenEnd {
     channel: channel::Channel,
     _rpc: Option<Rpc>,
-    _open: Entered,
-}
-
-impl std::fmt::Debug for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.channel.fmt(f)
-    }
+    _open: GaugeGuard,
 }
 
 /// Worker's handle that makes channels one after the other.
 pub(crate) struct Channel {
     lines: Rc<ChannelLines>,
     opener: Rc<Opener>,
-}
-
-impl std::fmt::Debug for Channel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.lines.fmt(f)
-    }
 }
 
 /// Times at which one end reached each step.
@@ -90,15 +77,15 @@ impl Marks {
 }
 
 /// Ends of an established channel, and the duration of each step.
-type Made = (Vec<Held>, Vec<(Timed, Duration)>);
+type NewChannel = (Vec<OpenEnd>, Vec<(TimedStage, Duration)>);
 
 impl ChannelLines {
     /// Creates the channels of one of the plan's threads; `None` if the plan has no channels.
     pub(super) fn new(plan: &Plan) -> Result<Option<Rc<Self>>, StartError> {
-        let Some(asked) = plan.target.channels.clone() else { return Ok(None) };
+        let Some(channels) = plan.target.channels.clone() else { return Ok(None) };
         let me = Instance::draw().map_err(|err| StartError::Target(err.to_string()))?;
         let (connect, threads) = (plan.timeouts.connect, plan.threads);
-        Ok(Some(Rc::new(ChannelLines { asked, connect, me, held: RefCell::default(), threads })))
+        Ok(Some(Rc::new(ChannelLines { channels, connect, me, held: RefCell::default(), threads })))
     }
 
     /// Returns a handle for one worker.
@@ -109,21 +96,21 @@ impl ChannelLines {
     /// Keeps the channels open until all threads are ready and the steady time is over, or the run is stopped. Channels that
     /// ended before then count as lost.
     pub(crate) async fn hold(&self, is_stopped: impl Fn() -> bool) {
-        let tally = &self.asked.tally;
+        let tally = &self.channels.tally;
         tally.is_ready(self.threads);
-        while !is_stopped() && !tally.was_ready_for(self.asked.steady) {
+        while !is_stopped() && !tally.was_ready_for(self.channels.steady) {
             tokio::time::sleep(LOOK).await;
         }
         tally.ends();
         let held = self.held.take();
-        let ends = self.asked.role.ends() as usize;
+        let ends = self.channels.role.ends() as usize;
         for ends in held.chunks(ends) {
             if let Some(lost) = ends.iter().find(|end| end.channel.is_over()) {
                 let why = lost.channel.over().await;
                 if self.is_left(&why.code) {
                     tally.is_left();
                 } else {
-                    tally.fails(&Broke::new(Failing::Steady, why.code.clone(), why.text.to_string()));
+                    tally.fails(&ChannelFailure::of(FailureStage::Steady, &why));
                 }
             }
             tally.leaves();
@@ -135,11 +122,11 @@ impl ChannelLines {
 
     /// Returns whether the channel ended because its remote end did: a v1 relay then ends it without a reason.
     fn is_left(&self, code: &str) -> bool {
-        self.asked.role != ChannelRole::Both && matches!(code, "ended" | "closed" | "connection_lost")
+        self.channels.role != ChannelRole::Both && matches!(code, "ended" | "closed" | "connection_lost")
     }
 
     fn options(&self, peer_timeout: Duration) -> Options {
-        let liveness = match self.asked.ping_every {
+        let liveness = match self.channels.ping_every {
             Some(every) => Liveness { ping_every: every, silent_max: (every * 3).max(Liveness::default().silent_max) },
             None => Liveness { ping_every: NEVER, silent_max: NEVER },
         };
@@ -154,7 +141,7 @@ impl ChannelLines {
 
     /// Maximum time from an end's start to the end of its handshake.
     fn patience(&self, is_here_alone: bool) -> Duration {
-        if is_here_alone { self.connect + self.asked.peer_timeout } else { self.connect }
+        if is_here_alone { self.connect + self.channels.peer_timeout } else { self.connect }
     }
 }
 
@@ -162,31 +149,31 @@ impl Channel {
     /// Makes one channel and keeps it open.
     ///
     /// # Errors
-    /// A fault whose text names the stage that failed. The tally counts the failure too.
-    pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Fault> {
-        let asked = &self.lines.asked;
-        asked.tally.begins();
+    /// A failure whose text names the stage that failed. The tally counts the failure too.
+    pub(crate) async fn exchange(&self, sample: &mut Sample) -> Result<(), Failure> {
+        let channels = &self.lines.channels;
+        channels.tally.begins();
         match self.make(sample).await {
             Ok((held, times)) => {
                 sample.ended = Some(Instant::now());
-                asked.tally.succeeds(&times);
+                channels.tally.succeeds(&times);
                 if !held.is_empty() {
-                    asked.tally.stays();
+                    channels.tally.stays();
                     self.lines.held.borrow_mut().extend(held);
                 }
                 Ok(())
             }
-            Err(broke) => {
-                asked.tally.fails(&broke);
-                Err(broke.fault())
+            Err(failure) => {
+                channels.tally.fails(&failure);
+                Err(failure.request_failure())
             }
         }
     }
 
-    async fn make(&self, sample: &mut Sample) -> Result<Made, Broke> {
-        let (client, server) = self.lines.asked.grants.next().await?;
+    async fn make(&self, sample: &mut Sample) -> Result<NewChannel, ChannelFailure> {
+        let (client, server) = self.lines.channels.grants.next().await?;
         let mut theirs = Sample::new(sample.due, sample.started);
-        let made = match self.lines.asked.role {
+        let made = match self.lines.channels.role {
             ChannelRole::Both => self.both(&client, &server, sample, &mut theirs).await,
             ChannelRole::Client => self.client(&client, sample, &Cell::default()).await,
             ChannelRole::Server => self
@@ -206,12 +193,12 @@ impl Channel {
         server: &Grant,
         ours: &mut Sample,
         theirs: &mut Sample,
-    ) -> Result<Made, Broke> {
+    ) -> Result<NewChannel, ChannelFailure> {
         let (marks, heard) = (Cell::default(), Notify::new());
         let at_server = Cell::default();
         let mut server = pin!(self.server(server, theirs, &at_server, &heard));
         let mut client = pin!(self.client(client, ours, &marks));
-        let is_attach = self.lines.asked.mode == ChannelMode::Attach;
+        let is_attach = self.lines.channels.mode == ChannelMode::Attach;
         tokio::select! {
             // Polled first: in attach mode nothing after this event counts.
             biased;
@@ -221,11 +208,11 @@ impl Channel {
                     held.push(server.await?);
                     Ok((held, times))
                 }
-                Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, server).await {
+                Err(failure) if failure.is_vague() => match tokio::time::timeout(SECOND_OPINION, server).await {
                     Ok(Err(other)) if !other.is_vague() => Err(other),
-                    _ => Err(broke),
+                    _ => Err(failure),
                 },
-                Err(broke) => Err(broke),
+                Err(failure) => Err(failure),
             },
             made = &mut server => match made {
                 Ok(end) => {
@@ -234,11 +221,11 @@ impl Channel {
                     Ok((held, times))
                 }
                 // If neither end knows the reason, the failure is reported as the client saw it.
-                Err(broke) if broke.is_vague() => match tokio::time::timeout(SECOND_OPINION, client).await {
+                Err(failure) if failure.is_vague() => match tokio::time::timeout(SECOND_OPINION, client).await {
                     Ok(Err(other)) => Err(other),
-                    _ => Err(broke),
+                    _ => Err(failure),
                 },
-                Err(broke) => Err(broke),
+                Err(failure) => Err(failure),
             },
         }
     }
@@ -249,17 +236,17 @@ impl Channel {
         grant: &Grant,
         sample: &mut Sample,
         marks: &Cell<Marks>,
-        told: impl Fn(Step),
-    ) -> Result<(channel::Channel, Entered), Attaching> {
+        shown: impl Fn(Step),
+    ) -> Result<(channel::Channel, GaugeGuard), Attaching> {
         marks.set(Marks { begun: Some(Instant::now()), ..Marks::default() });
-        let alone = self.lines.asked.role != ChannelRole::Both;
+        let alone = self.lines.channels.role != ChannelRole::Both;
         let patience = self.lines.patience(alone);
         let attached = tokio::time::timeout(patience, async {
             let opened = self.opener.stream(sample).await.map_err(Attaching::Connecting)?;
             let options = self.lines.options(patience);
             let on_step = |step| {
                 Marks::now(marks, step);
-                told(step);
+                shown(step);
             };
             let made = channel::attach_on(opened.stream, grant, &self.lines.me, &options, on_step).await;
             made.map(|made| (made, opened.open)).map_err(|err| match err.code.as_ref() {
@@ -274,21 +261,21 @@ impl Channel {
 
 /// Reason why an end did not complete its handshake.
 enum Attaching {
-    Connecting(Fault),
+    Connecting(Failure),
     Refused(channel::Error),
     Late(Duration),
 }
 
 /// Returns the durations that the client's end measured; `heard` is the server's time of its first message, if both ends are
 /// here.
-fn times(marks: Marks, heard: Option<Instant>) -> Vec<(Timed, Duration)> {
+fn times(marks: Marks, heard: Option<Instant>) -> Vec<(TimedStage, Duration)> {
     let all = [
-        (Timed::WsOpen, marks.begun, marks.open),
-        (Timed::AttachSend, marks.open, marks.attached),
-        (Timed::PairReady, marks.attached, heard.or(marks.heard)),
-        (Timed::Handshake, marks.attached, marks.secured),
+        (TimedStage::WsOpen, marks.begun, marks.open),
+        (TimedStage::AttachSend, marks.open, marks.attached),
+        (TimedStage::PairReady, marks.attached, heard.or(marks.heard)),
+        (TimedStage::Handshake, marks.attached, marks.secured),
     ];
-    let took = |(timed, from, to): (Timed, Option<Instant>, Option<Instant>)| {
+    let took = |(timed, from, to): (TimedStage, Option<Instant>, Option<Instant>)| {
         Some((timed, to?.saturating_duration_since(from?)))
     };
     all.into_iter().filter_map(took).collect()

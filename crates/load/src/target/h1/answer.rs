@@ -5,12 +5,10 @@ use memchr::memmem;
 
 use super::chunks::Chunks;
 use super::head::{self, Body, Head};
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Maximum size of a head that arrives in pieces, interim or final, in bytes.
 const HEAD_LEN_MAX: usize = 256 * 1024;
-/// Maximum size of a body kept for assertions, in bytes.
-const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
 
 /// Progress of one answer. Holds no memory unless a head arrives in pieces.
 #[derive(Debug, Default)]
@@ -56,9 +54,9 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// A fault of class `Malformed` for a protocol violation, including bytes after the answer's end; of class `Assertion`
+    /// A failure of class `Malformed` for a protocol violation, including bytes after the answer's end; of class `Assertion`
     /// if a kept body exceeds 64 MiB.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut body: Option<&mut Vec<u8>>) -> Result<bool, Fault> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut body: Option<&mut Vec<u8>>) -> Result<bool, Failure> {
         while !bytes.is_empty() {
             bytes = match &mut self.part {
                 Part::Head => self.feed_head(bytes)?,
@@ -92,23 +90,24 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// A fault of class `Closed` if the answer is not complete by that.
-    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+    /// A failure of class `Closed` if the answer is not complete by that.
+    pub(crate) fn end(&mut self) -> Result<(), Failure> {
         match self.part {
             Part::Rest | Part::Whole => Ok(()),
             Part::Head if self.is_untouched() => {
-                Err(Fault::new(Class::Closed, "the server closed the connection without an answer"))
+                Err(Failure::new(Class::Closed, "the server closed the connection without an answer"))
             }
-            Part::Head => Err(Fault::new(Class::Closed, "the server closed the connection within an answer's head")),
-            Part::Length(left) => {
-                Err(Fault::new(Class::Closed, format!("the server closed the connection {left} bytes before the end")))
-            }
-            Part::Chunked(_) => Err(Fault::new(Class::Closed, "the server closed the connection within a body")),
+            Part::Head => Err(Failure::new(Class::Closed, "the server closed the connection within an answer's head")),
+            Part::Length(left) => Err(Failure::new(
+                Class::Closed,
+                format!("the server closed the connection {left} bytes before the end"),
+            )),
+            Part::Chunked(_) => Err(Failure::new(Class::Closed, "the server closed the connection within a body")),
         }
     }
 
     /// Parses a head or a piece of one, and returns the bytes after it.
-    fn feed_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Fault> {
+    fn feed_head<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], Failure> {
         if self.partial.is_empty() {
             if let Some(end) = memmem::find(bytes, b"\r\n\r\n") {
                 self.begin(&bytes[..end])?;
@@ -134,7 +133,7 @@ impl Answer {
     }
 
     /// Parses a complete head, without the empty line at its end.
-    fn begin(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+    fn begin(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let head = Head::parse(bytes)?;
         // Status 101 would end HTTP on this connection, and no request asked for it.
         if head.status == 101 {
@@ -165,17 +164,12 @@ impl Answer {
 }
 
 /// Appends a piece of the body if the caller keeps it.
-fn keep(body: &mut Option<&mut Vec<u8>>, bytes: &[u8]) -> Result<(), Fault> {
-    let Some(body) = body else { return Ok(()) };
-    if body.len() + bytes.len() > BODY_LEN_MAX {
-        return Err(Fault::new(Class::Assertion, "a body of more than 64 MiB, which is not looked at"));
-    }
-    body.extend_from_slice(bytes);
-    Ok(())
+fn keep(body: &mut Option<&mut Vec<u8>>, bytes: &[u8]) -> Result<(), Failure> {
+    body.as_mut().map_or(Ok(()), |body| crate::target::keep(body, bytes))
 }
 
-pub(super) fn malformed(what: impl std::fmt::Display) -> Fault {
-    Fault::new(Class::Malformed, what)
+pub(super) fn malformed(what: impl std::fmt::Display) -> Failure {
+    Failure::new(Class::Malformed, what)
 }
 
 #[cfg(test)]
@@ -183,7 +177,7 @@ mod tests {
     use super::*;
 
     /// Reads a whole answer: whether it is complete, its status, whether the connection stays, and its body.
-    fn read(wire: &[u8], cut: usize, is_head: bool) -> Result<(bool, u16, bool, Vec<u8>), Fault> {
+    fn read(wire: &[u8], cut: usize, is_head: bool) -> Result<(bool, u16, bool, Vec<u8>), Failure> {
         let (mut answer, mut body) = (Answer::of(is_head), Vec::new());
         let mut is_whole = answer.feed(&wire[..cut], Some(&mut body))?;
         if cut < wire.len() {
@@ -202,8 +196,8 @@ mod tests {
         ];
         for wire in wires {
             for cut in 1..=wire.len() {
-                let told = read(wire, cut, false).unwrap_or_else(|fault| panic!("{cut}: {fault}"));
-                assert_eq!(told, (true, 200, true, b"hello".to_vec()), "{} cut at {cut}", wire.escape_ascii());
+                let shown = read(wire, cut, false).unwrap_or_else(|failure| panic!("{cut}: {failure}"));
+                assert_eq!(shown, (true, 200, true, b"hello".to_vec()), "{} cut at {cut}", wire.escape_ascii());
             }
         }
     }
@@ -258,9 +252,9 @@ mod tests {
         ];
         for head in heads {
             let wire = format!("{head}\r\n");
-            let fault = read(wire.as_bytes(), wire.len(), false).expect_err(head);
-            assert_eq!(fault.class, Class::Malformed, "{head}");
-            assert!(!fault.detail.contains(['\r', '\n', '\0']), "{}", fault.detail);
+            let failure = read(wire.as_bytes(), wire.len(), false).expect_err(head);
+            assert_eq!(failure.class, Class::Malformed, "{head}");
+            assert!(!failure.detail.contains(['\r', '\n', '\0']), "{}", failure.detail);
         }
         let after = b"HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\n\r\n";
         assert_eq!(read(after, after.len(), false).unwrap_err().class, Class::Malformed);

@@ -1,7 +1,7 @@
 //! Incremental parser of a chunked body (RFC 9112, section 7.1).
 
 use super::answer::malformed;
-use crate::record::Fault;
+use crate::record::Failure;
 
 /// Maximum length of a chunk extension, and of all trailers together, in bytes.
 const LINE_LEN_MAX: usize = 16 * 1024;
@@ -43,8 +43,8 @@ impl Chunks {
     pub(super) fn feed<'a>(
         &mut self,
         mut bytes: &'a [u8],
-        body: &mut dyn FnMut(&[u8]) -> Result<(), Fault>,
-    ) -> Result<&'a [u8], Fault> {
+        body: &mut dyn FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<&'a [u8], Failure> {
         while let (Some(&byte), false) = (bytes.first(), self.is_whole()) {
             let mut taken = 1;
             if let Chunks::Data(left) = *self {
@@ -60,7 +60,7 @@ impl Chunks {
         Ok(bytes)
     }
 
-    fn step(self, byte: u8) -> Result<Chunks, Fault> {
+    fn step(self, byte: u8) -> Result<Chunks, Failure> {
         match (self, byte) {
             (Chunks::Size(size, digits), _) => match (char::from(byte).to_digit(16), byte) {
                 (Some(digit), _) if digits < 15 => Ok(Chunks::Size(size * 16 + u64::from(digit), digits + 1)),

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use memchr::memchr;
 
 use super::answer::malformed;
-use crate::record::Fault;
+use crate::record::Failure;
 use crate::target::server_timing;
 
 /// Length of a body as the head gives it.
@@ -31,7 +31,7 @@ impl Head {
     /// Parses a head without the empty line at its end. As strict as RFC 9112 requires of a client, and stricter where two
     /// parsers might disagree: a length beside a transfer encoding, two different lengths, a space before a colon, a folded
     /// line.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Head, Fault> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Head, Failure> {
         let (line, mut rest) = split_line(bytes)?;
         let (status, is_1_0) = status_line(line)?;
         let mut head = Head { status, body: Body::Rest, keeps: !is_1_0, server: None };
@@ -70,7 +70,7 @@ impl Head {
 }
 
 /// Returns all headers of a head that was parsed before.
-pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Fault> {
+pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     let (_, mut rest) = split_line(bytes)?;
     while !rest.is_empty() {
@@ -85,7 +85,7 @@ pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Fault> {
 }
 
 /// Splits off the first line, without its line end. The last line of a head has no line end here.
-fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
     let Some(at) = memchr(b'\n', bytes) else { return Ok((bytes, &[])) };
     match bytes[..at].strip_suffix(b"\r") {
         Some(line) => Ok((line, &bytes[at + 1..])),
@@ -94,7 +94,7 @@ fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
 }
 
 /// Returns the status, and whether the answer is HTTP/1.0.
-fn status_line(line: &[u8]) -> Result<(u16, bool), Fault> {
+fn status_line(line: &[u8]) -> Result<(u16, bool), Failure> {
     let wrong = || malformed(format!("no status line of HTTP/1.1: {}", shown(line)));
     let rest = line.strip_prefix(b"HTTP/1.").ok_or_else(wrong)?;
     let [minor @ (b'0' | b'1'), b' ', a @ b'1'..=b'5', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = rest else {
@@ -107,7 +107,7 @@ fn status_line(line: &[u8]) -> Result<(u16, bool), Fault> {
     Ok((digit(a) * 100 + digit(b) * 10 + digit(c), *minor == b'0'))
 }
 
-fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
     let wrong = || malformed(format!("no header: {}", shown(line)));
     let colon = memchr(b':', line).ok_or_else(wrong)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -119,7 +119,7 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     Ok((name, value))
 }
 
-fn content_length(value: &[u8]) -> Result<u64, Fault> {
+fn content_length(value: &[u8]) -> Result<u64, Failure> {
     let digits = !value.is_empty() && value.len() <= 18 && value.iter().all(u8::is_ascii_digit);
     if !digits {
         return Err(malformed(format!("a length that is none: {}", shown(value))));

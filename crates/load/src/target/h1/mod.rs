@@ -22,16 +22,16 @@ use http::HeaderMap;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 use self::answer::Answer;
-use super::stream::{Opened, Stream};
+use super::stream::{OpenStream, Stream};
 use super::{Sample, classify};
-use crate::record::{Class, Entered, Fault};
-use crate::request::Prepared;
+use crate::record::{Class, Failure, GaugeGuard};
+use crate::request::CurrentRequest;
 
 /// Size of the read buffer that all connections of a thread share, in bytes.
 const READ_LEN: usize = 64 * 1024;
 
 /// Read buffer shared by all connections of a thread, so that an idle connection holds no buffer.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ReadBuffer(Rc<RefCell<Box<[u8]>>>);
 
 impl Default for ReadBuffer {
@@ -41,17 +41,16 @@ impl Default for ReadBuffer {
 }
 
 /// HTTP/1.1 connection that sends one request at a time.
-#[derive(Debug)]
 pub(crate) struct Http1 {
     stream: Stream,
     to: SocketAddr,
     buffer: ReadBuffer,
     keeps: bool,
-    _open: Entered,
+    _open: GaugeGuard,
 }
 
 impl Http1 {
-    pub(crate) fn new(opened: Opened, buffer: ReadBuffer) -> Self {
+    pub(crate) fn new(opened: OpenStream, buffer: ReadBuffer) -> Self {
         Http1 { stream: opened.stream, to: opened.to, buffer, keeps: true, _open: opened.open }
     }
 
@@ -65,8 +64,8 @@ impl Http1 {
     ///
     /// # Errors
     ///
-    /// A fault of class `Malformed` if the server sent bytes without a request.
-    pub(crate) async fn is_open(&mut self) -> Result<bool, Fault> {
+    /// A failure of class `Malformed` if the server sent bytes without a request.
+    pub(crate) async fn is_open(&mut self) -> Result<bool, Failure> {
         if !self.keeps {
             return Ok(false);
         }
@@ -77,7 +76,7 @@ impl Http1 {
             Poll::Ready(match Pin::new(stream).poll_read(cx, &mut bytes) {
                 Poll::Pending => Ok(true),
                 Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {
-                    Err(Fault::new(Class::Malformed, "bytes between two answers that no request asked for"))
+                    Err(Failure::new(Class::Malformed, "bytes between two answers that no request asked for"))
                 }
                 Poll::Ready(_) => Ok(false),
             })
@@ -89,8 +88,8 @@ impl Http1 {
     ///
     /// # Errors
     ///
-    /// A fault of the transport, or of the answer. The connection is unusable afterwards unless [`Http1::keeps`].
-    pub(crate) async fn exchange(&mut self, prepared: &mut Prepared, sample: &mut Sample) -> Result<(), Fault> {
+    /// A failure of the transport, or of the answer. The connection is unusable afterwards unless [`Http1::keeps`].
+    pub(crate) async fn exchange(&mut self, prepared: &mut CurrentRequest, sample: &mut Sample) -> Result<(), Failure> {
         let sending = if sample.connections_opened > 0 { Instant::now() } else { sample.started };
         self.keeps = false;
         let written = self.write(prepared.http1(), sample).await;
@@ -102,7 +101,7 @@ impl Http1 {
             (Ok(()), read) => read?,
             // Input read after a failed write may give the reason: a server that rejects a client's certificate sends its
             // alert only then.
-            (Err(_), Err(fault)) if fault.class == Class::TlsAlert => return Err(fault),
+            (Err(_), Err(failure)) if failure.class == Class::TlsAlert => return Err(failure),
             (Err(error), Err(_)) => return Err(self.broken(&error)),
             (Err(_), Ok(())) => answer.keeps = false,
         }
@@ -115,7 +114,7 @@ impl Http1 {
         prepared.check(answer.status)
     }
 
-    fn broken(&self, error: &std::io::Error) -> Fault {
+    fn broken(&self, error: &std::io::Error) -> Failure {
         classify::of(error, classify::At::Exchange, self.to)
     }
 
@@ -136,10 +135,10 @@ impl Http1 {
         &mut self,
         cx: &mut Context<'_>,
         answer: &mut Answer,
-        prepared: &mut Prepared,
+        prepared: &mut CurrentRequest,
         sample: &mut Sample,
         sending: Instant,
-    ) -> Poll<Result<(), Fault>> {
+    ) -> Poll<Result<(), Failure>> {
         loop {
             let mut bytes = self.buffer.0.borrow_mut();
             let mut bytes = ReadBuf::new(&mut bytes);

@@ -2,8 +2,8 @@
 //! thousand concurrent connections all others would silently be full handshakes.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use rustls::NamedGroup;
 use rustls::client::{ClientSessionStore, Tls12ClientSessionValue, Tls13ClientSessionValue};
 use rustls::pki_types::ServerName;
@@ -13,51 +13,45 @@ const TICKETS_MAX: usize = 16_384;
 
 /// Session data of the one server of a run.
 #[derive(Default)]
-pub(crate) struct Tickets(Mutex<Kept>);
+pub(crate) struct Tickets(Mutex<SessionData>);
 
 #[derive(Default)]
-struct Kept {
+struct SessionData {
     group: Option<NamedGroup>,
     tls12: Option<Tls12ClientSessionValue>,
     tls13: VecDeque<Tls13ClientSessionValue>,
 }
 
-impl Tickets {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl std::fmt::Debug for Tickets {
     /// Omits the tickets, which hold keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tickets").field("tls13", &self.kept().tls13.len()).finish_non_exhaustive()
+        f.debug_struct("Tickets").field("tls13", &self.0.lock().tls13.len()).finish_non_exhaustive()
     }
 }
 
 impl ClientSessionStore for Tickets {
     fn set_kx_hint(&self, _: ServerName<'static>, group: NamedGroup) {
-        self.kept().group = Some(group);
+        self.0.lock().group = Some(group);
     }
 
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.kept().group
+        self.0.lock().group
     }
 
     fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {
-        self.kept().tls12 = Some(value);
+        self.0.lock().tls12 = Some(value);
     }
 
     fn tls12_session(&self, _: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.kept().tls12.clone()
+        self.0.lock().tls12.clone()
     }
 
     fn remove_tls12_session(&self, _: &ServerName<'static>) {
-        self.kept().tls12 = None;
+        self.0.lock().tls12 = None;
     }
 
     fn insert_tls13_ticket(&self, _: ServerName<'static>, value: Tls13ClientSessionValue) {
-        let mut kept = self.kept();
+        let mut kept = self.0.lock();
         if kept.tls13.len() >= TICKETS_MAX {
             kept.tls13.pop_front();
         }
@@ -66,7 +60,7 @@ impl ClientSessionStore for Tickets {
 
     /// Takes the newest ticket: the server may have forgotten old ones.
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.kept().tls13.pop_back()
+        self.0.lock().tls13.pop_back()
     }
 }
 
@@ -74,15 +68,15 @@ impl ClientSessionStore for Tickets {
 /// the QUIC library does not report it: a server may still reject the ticket.
 #[cfg(feature = "http3")]
 #[derive(Debug)]
-pub(crate) struct Offered {
+pub(crate) struct HandshakeTickets {
     tickets: std::sync::Arc<Tickets>,
     taken: std::sync::atomic::AtomicBool,
 }
 
 #[cfg(feature = "http3")]
-impl Offered {
+impl HandshakeTickets {
     pub(crate) fn new(tickets: std::sync::Arc<Tickets>) -> Self {
-        Offered { tickets, taken: false.into() }
+        HandshakeTickets { tickets, taken: false.into() }
     }
 
     /// Returns whether a ticket was offered to the server.
@@ -92,7 +86,7 @@ impl Offered {
 }
 
 #[cfg(feature = "http3")]
-impl ClientSessionStore for Offered {
+impl ClientSessionStore for HandshakeTickets {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
         self.tickets.set_kx_hint(name, group);
     }

@@ -1,8 +1,9 @@
 //! Verification of a server's certificate, full or reduced as the plan asks. In each case the server must prove that it
 //! holds the certificate's key.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_cert_signed_by_trust_anchor};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -12,13 +13,13 @@ use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 /// Reason of the last rejected certificate.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refused(Arc<Mutex<Option<Error>>>);
+pub(super) struct LastRejection(Arc<Mutex<Option<Error>>>);
 
-impl Refused {
+impl LastRejection {
     /// Returns the last error; it stands for all rejections, because a run has one server.
     #[cfg(feature = "http3")]
     pub(super) fn last(&self) -> Option<Error> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }
 
@@ -38,12 +39,12 @@ pub(super) enum Trust {
 pub(super) struct Verifier {
     trust: Trust,
     algorithms: WebPkiSupportedAlgorithms,
-    refused: Refused,
+    refused: LastRejection,
 }
 
 impl Verifier {
     /// Creates a verifier that records in `refused` why it rejects a certificate.
-    pub(super) fn new(trust: Trust, provider: &CryptoProvider, refused: &Refused) -> Self {
+    pub(super) fn new(trust: Trust, provider: &CryptoProvider, refused: &LastRejection) -> Self {
         Verifier { trust, algorithms: provider.signature_verification_algorithms, refused: refused.clone() }
     }
 }
@@ -66,9 +67,7 @@ impl ServerCertVerifier for Verifier {
             }),
             Trust::Anybody => Ok(ServerCertVerified::assertion()),
         };
-        verified.inspect_err(|err| {
-            *self.refused.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(err.clone());
-        })
+        verified.inspect_err(|err| *self.refused.0.lock() = Some(err.clone()))
     }
 
     fn verify_tls12_signature(

@@ -17,18 +17,18 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let left = pane.height().saturating_sub(y);
     // The counts of all classes take precedence over examples of some.
     let with_examples = left >= whole.faults.len() * 2;
-    for (index, fault) in whole.faults.iter().enumerate() {
+    for (index, failure) in whole.faults.iter().enumerate() {
         let is_last_row = y + 1 == pane.height();
         if is_last_row && index + 1 < whole.faults.len() {
             pane.fitted(0, y, &format!("and {} classes more", whole.faults.len() - index), Look::Bad);
             return;
         }
-        let now = run.last.iter().flat_map(|second| &second.faults).find(|(class, _)| *class == fault.class);
+        let now = run.last.iter().flat_map(|second| &second.faults).find(|(class, _)| *class == failure.class);
         let now = now.map(|(_, count)| format!(", {} in the last second", figures::count(*count))).unwrap_or_default();
-        let head = format!("{} {}", fault.class.name(), figures::count(fault.count));
+        let head = format!("{} {}", failure.class.name(), figures::count(failure.count));
         let end = pane.fitted(0, y, &head, Look::Bad);
-        let example = figures::clean(&fault.example);
-        let more = format!(" ({}{now})", figures::part(fault.count, ended));
+        let example = figures::clean(&failure.example);
+        let more = format!(" ({}{now})", figures::part(failure.count, ended));
         let end = if end + cells(&more) <= pane.width() { pane.text(end, y, &more, Look::Plain) } else { end };
         if with_examples {
             pane.fitted(2, y + 1, &example, Look::Plain);

@@ -31,8 +31,8 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     }
     let seconds = second.length.as_secs_f64().max(1e-3);
     let bytes = |name: &str, now: u64, all: u64| {
-        let told = [format!("{}/s", figures::bytes(now as f64 / seconds)), figures::bytes(all as f64)];
-        (vec![name.to_owned(), told[0].clone(), told[1].clone()], Look::Plain)
+        let shown = [format!("{}/s", figures::bytes(now as f64 / seconds)), figures::bytes(all as f64)];
+        (vec![name.to_owned(), shown[0].clone(), shown[1].clone()], Look::Plain)
     };
     rows.push(bytes("bytes sent", now.bytes_sent, all.bytes_sent));
     rows.push(bytes("bytes received", now.bytes_received, all.bytes_received));

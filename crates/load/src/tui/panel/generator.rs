@@ -6,11 +6,11 @@ use super::super::pane::{Look, Pane};
 use super::super::plot;
 use super::super::state::State;
 use super::empty;
-use crate::engine::{Ended, Limit};
+use crate::engine::{EndReason, Limit};
 use crate::figures;
 
 /// Timer delay from which the panel warns.
-const LAG_WORD: Duration = Duration::from_millis(2);
+const LAG_WARN: Duration = Duration::from_millis(2);
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let Some(run) = &state.run else { return empty(pane, "not running yet") };
@@ -34,8 +34,8 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     line(pane, &format!("timers late {} at most in the last second", lags.0), Look::Plain);
     line(pane, &format!("            {} p99 of this run", lags.1), Look::Plain);
     match &run.end {
-        None if verdict.is_none() && lag >= LAG_WORD => {
-            line(pane, "! late timers are part of the times told", Look::Bad)
+        None if verdict.is_none() && lag >= LAG_WARN => {
+            line(pane, "! late timers are part of the times shown", Look::Bad)
         }
         None if verdict.is_none() => line(pane, "it has time to spare", Look::Good),
         None => {}
@@ -46,7 +46,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
                 Limit::Generator(_) => {}
                 Limit::Unmeasured(why) => line(pane, &format!("nothing was measured: {why}"), Look::Bad),
             }
-            if let Ended::Failed(why) = &end.ended {
+            if let EndReason::Failed(why) = &end.ended {
                 line(pane, &figures::clean(why), Look::Bad);
             }
             for warning in &end.warnings {

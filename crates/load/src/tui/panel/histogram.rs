@@ -18,9 +18,9 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
         return;
     }
     let figures = whole.phase(Phase::Response);
-    let told = [("p50", figures.p50_ns), ("p95", figures.p95_ns), ("p99", figures.p99_ns), ("max", figures.max_ns)];
-    let told = told.map(|(name, ns)| (format!("{name} {}", figures::time(ns)), Look::Plain));
-    pane.parts(0, 0, &told);
+    let shown = [("p50", figures.p50_ns), ("p95", figures.p95_ns), ("p99", figures.p99_ns), ("max", figures.max_ns)];
+    let shown = shown.map(|(name, ns)| (format!("{name} {}", figures::time(ns)), Look::Plain));
+    pane.parts(0, 0, &shown);
 
     let width = pane.width();
     let group = (high - low + 1).div_ceil(width.max(1));
@@ -36,12 +36,12 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
         let thick = if wide > 2 { wide - 1 } else { wide };
         plot::bar(&mut area, bar * wide, thick, rows, count(bar) as f64 / most as f64, Look::Bar);
     }
-    axis(&mut pane.part(0, 1 + rows, width, 2), bars * wide, (low, low + bars * group), &told_marks(&told, figures));
+    axis(&mut pane.part(0, 1 + rows, width, 2), bars * wide, (low, low + bars * group), &told_marks(&shown, figures));
 }
 
-fn told_marks(told: &[(String, Look)], figures: crate::record::Quantiles) -> Vec<(u64, String)> {
+fn told_marks(shown: &[(String, Look)], figures: crate::record::Quantiles) -> Vec<(u64, String)> {
     let times = [figures.p50_ns, figures.p95_ns, figures.p99_ns];
-    times.into_iter().zip(told).map(|(ns, (text, _))| (ns, text.chars().take(3).collect())).collect()
+    times.into_iter().zip(shown).map(|(ns, (text, _))| (ns, text.chars().take(3).collect())).collect()
 }
 
 /// Draws the axis: a line with marks at the percentiles, and below it times at powers of ten and between if there is room.

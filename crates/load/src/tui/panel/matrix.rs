@@ -111,13 +111,13 @@ fn points(pane: &mut Pane<'_>, tuning: &Tuning) {
         };
         let has = !point.rates.is_empty();
         let rate = point.rate().unwrap_or_default();
-        let told = |text: String| if has { text } else { "-".to_owned() };
+        let shown = |text: String| if has { text } else { "-".to_owned() };
         let row = vec![
             if goes_on { "▶" } else { " " }.to_owned() + &figures::offered(point.offered),
             repeat,
-            told(figures::rate(rate)),
-            told(figures::time(point.p99_ns)),
-            told(figures::share(point.failed_share)),
+            shown(figures::rate(rate)),
+            shown(figures::time(point.p99_ns)),
+            shown(figures::share(point.failed_share)),
             if has && rate >= best { "best".to_owned() } else { String::new() },
         ];
         rows.push((row, if goes_on { Look::Strong } else { Look::Plain }));

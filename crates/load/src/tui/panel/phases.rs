@@ -13,7 +13,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     for (phase, figures) in &whole.phases {
         let times = [figures.p50_ns, figures.p95_ns, figures.p99_ns, figures.max_ns].map(figures::time);
         let look = if *phase == Phase::Response { Look::Strong } else { Look::Plain };
-        let (name, more) = told(*phase);
+        let (name, more) = label(*phase);
         let mut row = vec![name.to_owned()];
         row.extend(times);
         row.extend([figures::count(figures.count), more.to_owned()]);
@@ -45,7 +45,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
 }
 
 /// Returns the name of a phase and its explanation.
-fn told(phase: Phase) -> (&'static str, &'static str) {
+fn label(phase: Phase) -> (&'static str, &'static str) {
     match phase {
         Phase::Response => ("response", "from when it was due"),
         Phase::Service => ("service", "from when it was sent"),
@@ -76,19 +76,19 @@ fn held_back(whole: &Whole) -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::generated::{self, Story};
     use super::*;
     use crate::progress::Event;
+    use crate::tui::tests::generated::{self, Story};
 
     #[test]
-    fn a_stall_that_the_service_time_hides_is_told() {
+    fn a_stall_that_the_service_time_hides_is_reported() {
         let mut state = State::new(false);
-        let mut told = Vec::new();
+        let mut shown = Vec::new();
         for event in generated::single(3, 17, 60) {
             state.apply(event, Duration::ZERO);
-            told.push(state.run.as_ref().and_then(|run| run.whole.as_ref()).and_then(held_back).is_some());
+            shown.push(state.run.as_ref().and_then(|run| run.whole.as_ref()).and_then(held_back).is_some());
         }
-        assert_eq!((told[16], told[17]), (false, true));
+        assert_eq!((shown[16], shown[17]), (false, true));
         let mut story = Story::new(3);
         state.apply(Event::Tick(Box::new(story.tick(100.0))), Duration::ZERO);
         assert!(held_back(state.run.unwrap().whole.as_ref().unwrap()).is_none());

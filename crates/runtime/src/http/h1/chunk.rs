@@ -16,7 +16,7 @@ const TRAILERS_MAX: usize = 64;
 
 /// The result of one decoding step.
 #[derive(Debug)]
-pub enum Decoded {
+pub enum ChunkStep {
     /// A part of the body.
     Data(Bytes),
     /// More input is needed to continue.
@@ -74,36 +74,36 @@ impl Decoder {
         }
     }
 
-    /// Takes as much as it can from the front of `buffer`. After [`Decoded::End`] it takes no more.
+    /// Takes as much as it can from the front of `buffer`. After [`ChunkStep::End`] it takes no more.
     ///
     /// # Errors
     /// [`Fault`]; no byte after it can be trusted.
-    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Fault> {
+    pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<ChunkStep, Fault> {
         loop {
             match self.state {
-                State::Done => return Ok(Decoded::End(None)),
-                _ if buffer.is_empty() => return Ok(Decoded::More),
-                State::UntilClose => return Ok(Decoded::Data(buffer.split().freeze())),
+                State::Done => return Ok(ChunkStep::End(None)),
+                _ if buffer.is_empty() => return Ok(ChunkStep::More),
+                State::UntilClose => return Ok(ChunkStep::Data(buffer.split().freeze())),
                 State::Length(left) => {
                     let (data, left) = take(buffer, left);
                     self.state = if left == 0 { State::Done } else { State::Length(left) };
-                    return Ok(Decoded::Data(data));
+                    return Ok(ChunkStep::Data(data));
                 }
                 State::Chunk(left) => {
                     let (data, left) = take(buffer, left);
                     self.state = if left == 0 { State::ChunkEnd } else { State::Chunk(left) };
-                    return Ok(Decoded::Data(data));
+                    return Ok(ChunkStep::Data(data));
                 }
                 State::ChunkEnd => match buffer.as_ref() {
                     [b'\r', b'\n', ..] => {
                         let _ = buffer.split_to(2);
                         self.state = State::Size;
                     }
-                    [b'\r'] => return Ok(Decoded::More),
+                    [b'\r'] => return Ok(ChunkStep::More),
                     _ => return Err(Fault::Malformed("a chunk does not end in CRLF")),
                 },
                 State::Size => match take_line(buffer, SIZE_LINE_MAX)? {
-                    None => return Ok(Decoded::More),
+                    None => return Ok(ChunkStep::More),
                     Some(line) => {
                         let (len, extension) = parse_size(&line)?;
                         self.extensions += extension;
@@ -114,9 +114,9 @@ impl Decoder {
                     }
                 },
                 State::Trailers => {
-                    let Some(trailers) = take_trailers(buffer)? else { return Ok(Decoded::More) };
+                    let Some(trailers) = take_trailers(buffer)? else { return Ok(ChunkStep::More) };
                     self.state = State::Done;
-                    return Ok(Decoded::End(trailers));
+                    return Ok(ChunkStep::End(trailers));
                 }
             }
         }
@@ -288,13 +288,13 @@ mod tests {
             let mut body = Vec::new();
             loop {
                 match decoder.decode(&mut buffer)? {
-                    Decoded::Data(data) => body.extend_from_slice(&data),
-                    Decoded::End(trailers) => {
+                    ChunkStep::Data(data) => body.extend_from_slice(&data),
+                    ChunkStep::End(trailers) => {
                         buffer.extend_from_slice(rest.unwrap_or_default());
                         assert_eq!(&buffer[..], b"NEXT");
                         return Ok((body, trailers.map_or(0, |trailers| trailers.len())));
                     }
-                    Decoded::More => buffer.extend_from_slice(rest.take().expect("a body that never ends")),
+                    ChunkStep::More => buffer.extend_from_slice(rest.take().expect("a body that never ends")),
                 }
             }
         });
@@ -334,7 +334,7 @@ mod tests {
             let mut buffer = BytesMut::from(text);
             let refused = loop {
                 match decoder.decode(&mut buffer) {
-                    Ok(Decoded::Data(_)) => {}
+                    Ok(ChunkStep::Data(_)) => {}
                     Ok(_) => break false,
                     Err(_) => break true,
                 }

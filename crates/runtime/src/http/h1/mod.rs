@@ -16,7 +16,7 @@ mod wire;
 mod writer;
 
 pub(super) use chunk::without_barred;
-pub use chunk::{Decoded, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};
+pub use chunk::{ChunkStep, Decoder, TRAILER_BYTES_MAX, encode_chunk_head, encode_last_chunk};
 pub use head::{
     Fault, Framing, HeadLimits, RequestHead, ResponseHead, encode_request, encode_response, parse_request,
     parse_response, response_has_no_body,

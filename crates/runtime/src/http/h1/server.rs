@@ -21,10 +21,10 @@ use tokio_util::sync::WaitForCancellationFuture;
 
 use super::alarm::Alarm;
 use super::wire::Wire;
-use super::writer::{self, Broken};
+use super::writer::{self, WriteError};
 use super::{Framing, HeadLimits, RequestHead, answer, parse_request};
 use crate::http::connections::{Connections, Entry};
-use crate::http::stream::{Prefixed, Transport};
+use crate::http::stream::{PrefixStream, Transport};
 use crate::http::{Body, HttpLimits, IDLE_GRACE, Interim, Origin, RequestBody, TakeOver};
 
 /// Largest part of an answered request that is read and discarded, in bytes, and the longest time for it, so that the client,
@@ -83,7 +83,7 @@ impl<IO: Transport> Drop for Guard<IO> {
 ///
 /// # Errors
 /// The connection ended early: the client left, or an answer ended early.
-pub(in crate::http) async fn serve<IO, S>(io: IO, input: BytesMut, setup: &Setup, service: S) -> Result<(), Broken>
+pub(in crate::http) async fn serve<IO, S>(io: IO, input: BytesMut, setup: &Setup, service: S) -> Result<(), WriteError>
 where
     IO: Transport,
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
@@ -109,7 +109,7 @@ where
             After::TakeOver(taker) => {
                 let taken = wire.lock().take();
                 if let Some((io, input)) = taken {
-                    taker.run(Box::new(Prefixed::new(input, io))).await;
+                    taker.run(Box::new(PrefixStream::new(input, io))).await;
                 }
                 return Ok(());
             }
@@ -180,7 +180,7 @@ async fn exchange<IO, S>(
     alarm: &mut Alarm,
     head: RequestHead,
     service: &S,
-) -> Result<After, Broken>
+) -> Result<After, WriteError>
 where
     IO: Transport,
     S: Service<Request<RequestBody>, Response = Response<Body>, Error = Infallible>,
@@ -221,7 +221,7 @@ where
         return switch(wire, alarm, taker, &parts.headers).await;
     }
     let keep_alive = keep_alive && !(method == http::Method::CONNECT && parts.status.is_success());
-    let mut asked = writer::Asked { method, version, keep_alive };
+    let mut asked = writer::RequestTraits { method, version, keep_alive };
     asked.keep_alive &= !answer::says_close(&parts.headers);
     let client_knows = !keep_alive;
     let keeps = writer::write(wire, &setup.entry.stop, alarm, &asked, parts, body).await?;
@@ -254,7 +254,7 @@ async fn switch<IO: Transport>(
     alarm: &mut Alarm,
     taker: Option<TakeOver>,
     headers: &HeaderMap,
-) -> Result<After, Broken> {
+) -> Result<After, WriteError> {
     {
         let wire = &mut *wire.lock();
         match (&taker, wire.is_read()) {
@@ -297,7 +297,7 @@ async fn discard<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> bo
 
 /// Shuts down the sending side, then reads for a while what the client still sends: a connection that is closed with unread
 /// bytes is reset, and the client may lose an answer in transit.
-async fn close<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm, linger: Duration) -> Result<(), Broken> {
+async fn close<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm, linger: Duration) -> Result<(), WriteError> {
     writer::flush(wire, alarm).await?;
     alarm.set(Instant::now() + LINGER_TIME);
     let mut left = DISCARD_MAX;

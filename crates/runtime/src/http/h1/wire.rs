@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, ReadBuf};
 
 use super::output::Output;
-use super::{Decoded, Decoder, Framing, encode_response};
+use super::{ChunkStep, Decoder, Framing, encode_response};
 use crate::http::body::BodyRefusal;
 use crate::http::stream::Transport;
 
@@ -194,9 +194,9 @@ impl<IO: Transport> Wire<IO> {
     fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyRefusal>>> {
         loop {
             match self.decoder.decode(&mut self.input) {
-                Ok(Decoded::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-                Ok(Decoded::End(trailers)) => return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields)))),
-                Ok(Decoded::More) => match ready!(self.poll_read_body(cx)) {
+                Ok(ChunkStep::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(ChunkStep::End(trailers)) => return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields)))),
+                Ok(ChunkStep::More) => match ready!(self.poll_read_body(cx)) {
                     Ok(len) if len > 0 => continue,
                     _ => {}
                 },

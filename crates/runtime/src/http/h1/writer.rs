@@ -22,7 +22,7 @@ use crate::http::{Body, BodyError, UNREAD_TIME};
 
 /// The cause for which a connection ended early.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::http) enum Broken {
+pub(in crate::http) enum WriteError {
     /// The connection failed, or the client left.
     #[error("connection: {0}")]
     Io(#[from] io::Error),
@@ -39,7 +39,7 @@ pub(in crate::http) enum Broken {
 
 /// The properties of a request on which the form of its answer depends.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct RequestTraits {
     pub(super) method: Method,
     pub(super) version: Version,
     pub(super) keep_alive: bool,
@@ -60,10 +60,10 @@ pub(super) async fn write<IO: Transport>(
     wire: &Mutex<Wire<IO>>,
     stop: &CancellationToken,
     alarm: &mut Alarm,
-    asked: &Asked,
+    asked: &RequestTraits,
     mut parts: Parts,
     body: Body,
-) -> Result<bool, Broken> {
+) -> Result<bool, WriteError> {
     let plan = Plan::new(&asked.method, asked.version, parts.status, &mut parts.headers, body.size_hint().exact());
     let left = if let Framing::Length(len) = plan.framing { Some(len) } else { None };
     let mut writing = Writing { wire, body, framing: plan.framing, left, is_over: !plan.has_body };
@@ -98,13 +98,13 @@ impl<IO: Transport> Writing<'_, IO> {
     }
 
     /// Appends a frame of the body to the output.
-    fn take(&mut self, frame: NextFrame) -> Result<(), Broken> {
+    fn take(&mut self, frame: NextFrame) -> Result<(), WriteError> {
         let wire = &mut *self.wire.lock();
-        let trailers = match frame.transpose().map_err(Broken::Body)?.map(Frame::into_data) {
+        let trailers = match frame.transpose().map_err(WriteError::Body)?.map(Frame::into_data) {
             Some(Ok(data)) if data.is_empty() => return Ok(()),
             Some(Ok(data)) => {
                 if let Some(left) = &mut self.left {
-                    *left = left.checked_sub(data.len() as u64).ok_or(Broken::Length)?;
+                    *left = left.checked_sub(data.len() as u64).ok_or(WriteError::Length)?;
                     self.is_over = *left == 0 && self.body.is_end_stream();
                 }
                 let is_chunked = self.framing == Framing::Chunked;
@@ -118,7 +118,7 @@ impl<IO: Transport> Writing<'_, IO> {
             None => None,
         };
         if self.left.is_some_and(|left| left > 0) {
-            return Err(Broken::Length);
+            return Err(WriteError::Length);
         }
         if self.framing == Framing::Chunked {
             encode_last_chunk(wire.output.gathered(), trailers.as_ref());
@@ -127,7 +127,7 @@ impl<IO: Transport> Writing<'_, IO> {
         Ok(())
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), Broken>> {
+    fn poll(&mut self, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), WriteError>> {
         loop {
             let mut waits = false;
             while !self.is_over && !waits && self.wire.lock().output.takes_more() {
@@ -154,24 +154,28 @@ impl<IO: Transport> Writing<'_, IO> {
 }
 
 /// Writes the output, as long as the client keeps reading.
-fn poll_flush<IO: Transport>(wire: &mut Wire<IO>, cx: &mut Context<'_>, alarm: &mut Alarm) -> Poll<Result<(), Broken>> {
+fn poll_flush<IO: Transport>(
+    wire: &mut Wire<IO>,
+    cx: &mut Context<'_>,
+    alarm: &mut Alarm,
+) -> Poll<Result<(), WriteError>> {
     let before = wire.written;
     match wire.poll_flush(cx) {
         Poll::Ready(flushed) => {
             alarm.clear();
-            Poll::Ready(flushed.map_err(Broken::Io))
+            Poll::Ready(flushed.map_err(WriteError::Io))
         }
         Poll::Pending => {
             if wire.written != before || !alarm.is_set() {
                 alarm.set(Instant::now() + UNREAD_TIME);
             }
-            alarm.poll(cx).map(|()| Err(Broken::Unread))
+            alarm.poll(cx).map(|()| Err(WriteError::Unread))
         }
     }
 }
 
 /// Writes the output to its end.
-pub(super) async fn flush<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> Result<(), Broken> {
+pub(super) async fn flush<IO: Transport>(wire: &Mutex<Wire<IO>>, alarm: &mut Alarm) -> Result<(), WriteError> {
     alarm.clear();
     poll_fn(|cx| poll_flush(&mut wire.lock(), cx, alarm)).await
 }

@@ -57,21 +57,21 @@ impl Class {
 
 /// Failure of one request with its description.
 #[derive(Debug)]
-pub struct Fault {
+pub struct Failure {
     /// Class that the failure counts as.
     pub class: Class,
     /// Description in one line, without secrets.
     pub detail: String,
 }
 
-impl Fault {
+impl Failure {
     /// Creates a failure of this class with this description.
     pub fn new(class: Class, detail: impl fmt::Display) -> Self {
-        Fault { class, detail: detail.to_string() }
+        Failure { class, detail: detail.to_string() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.class.name(), self.detail)
     }

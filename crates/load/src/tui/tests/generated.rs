@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::engine::{Control, Ended, Generator, Limit, Outcome, Tick};
+use crate::engine::{Control, EndReason, Generator, Limit, Outcome, Tick};
 use crate::plan::{Arrival, Plan, Protocol, Resumption, Spacing, Steps, Tls, TlsVersion};
-use crate::progress::{CellSummary, Estimate, Event, Offered};
+use crate::progress::{CellSummary, Estimate, Event, OfferedLoad};
 use crate::record::{Class, Interval, Phase, Second, Totals};
 use crate::request::Random;
 
@@ -15,12 +15,12 @@ pub(crate) fn below(dice: &mut Random, bound: u64) -> u64 {
 }
 
 /// Plan of the open model at this rate, or of the closed model with these workers.
-pub(crate) fn plan(label: &str, offered: Offered, seconds: u64) -> Plan {
+pub(crate) fn plan(label: &str, offered: OfferedLoad, seconds: u64) -> Plan {
     let arrival = match offered {
-        Offered::Rate(rate) => {
+        OfferedLoad::Rate(rate) => {
             Arrival::Open { rate: Steps::constant(rate), spacing: Spacing::Poisson, in_flight_max: 10_000 }
         }
-        Offered::Concurrency(workers) => {
+        OfferedLoad::Concurrency(workers) => {
             Arrival::Closed { concurrency: Steps::constant(workers as f64), ramp_share: 0.1, loops: 0 }
         }
     };
@@ -147,7 +147,7 @@ impl Story {
             },
             limit: Limit::Target,
             warnings: Vec::new(),
-            ended: Ended::Done,
+            ended: EndReason::Done,
         }
     }
 }
@@ -161,7 +161,7 @@ pub(crate) fn second(seed: u64, index: u32, rate: f64) -> Second {
 
 /// Events of a run of the open model; it is complete if `seconds` is `planned`.
 pub(crate) fn single(seed: u64, seconds: u64, planned: u64) -> Vec<Event> {
-    let plan = Arc::new(plan("orders", Offered::Rate(5_000.0), planned));
+    let plan = Arc::new(plan("orders", OfferedLoad::Rate(5_000.0), planned));
     let mut story = Story::new(seed);
     let mut events = vec![Event::Run { plan: plan.clone(), control: Control::default() }];
     events.extend((0..seconds).map(|_| Event::Tick(Box::new(story.tick(5_000.0)))));
@@ -182,7 +182,7 @@ pub(crate) fn cell_done(dice: &mut Random, name: &str, runs: u32) -> CellSummary
     CellSummary {
         name: name.to_owned(),
         missing: skipped.then(|| "skipped: no client certificate was given".to_owned()),
-        knee: (!skipped).then_some(Offered::Concurrency(512)),
+        knee: (!skipped).then_some(OfferedLoad::Concurrency(512)),
         rate: Estimate::new(if skipped { 0.0 } else { rate }, rate / 60.0),
         failed_share: 0.0004,
         mean_ns: 21e6,
@@ -201,7 +201,7 @@ pub(crate) fn cell_done(dice: &mut Random, name: &str, runs: u32) -> CellSummary
 /// progress.
 fn point(events: &mut Vec<Event>, dice: &mut Random, workers: u64, left_max: u32, repeats: u32, seconds: u64) {
     for repeat in 1..=repeats {
-        let offered = Offered::Concurrency(workers);
+        let offered = OfferedLoad::Concurrency(workers);
         let plan = Arc::new(plan("orders", offered, seconds));
         let mut story = Story::new(dice.number());
         events.push(Event::Point { offered, repeat, repeats: 3, left_max });

@@ -9,8 +9,8 @@ use sealway_client::Trust;
 use serde::{Deserialize, Serialize};
 
 use crate::plan::{
-    Arrival, Assertion, Broker, BrokerOperation, BrokerWire, Connections, Plan, Protocol, Resumption, Sealed, Text,
-    Timeouts, Tls, TlsVersion,
+    Arrival, Assertion, Broker, BrokerOperation, BrokerWire, Connections, Plan, Protocol, Resumption, SealedSessions,
+    Text, Timeouts, Tls, TlsVersion,
 };
 
 /// Placeholder of a secret value.
@@ -22,7 +22,7 @@ const SECRET_NAMES: [&str; 9] =
 
 /// Plan of a run as its report states it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PlanSummary {
     /// URL of the target, without user and password.
     pub(crate) url: String,
     /// Addresses connected to instead of those of the name.
@@ -56,12 +56,12 @@ pub(crate) struct Asked {
     #[serde(flatten)]
     pub(crate) timeouts: Timeouts,
     /// TLS settings; null for plain connections.
-    pub(crate) tls: Option<AskedTls>,
+    pub(crate) tls: Option<TlsSummary>,
     /// Settings of sealed sessions; null for none.
-    pub(crate) sealed: Option<AskedSealed>,
+    pub(crate) sealed: Option<SealedSummary>,
     /// Operation of a broker; null for another target.
     #[serde(default)]
-    pub(crate) broker: Option<AskedBroker>,
+    pub(crate) broker: Option<BrokerSummary>,
     /// Assertions on the answer, each in words.
     pub(crate) assertions: Vec<String>,
     /// Number of threads that generated the load.
@@ -72,7 +72,7 @@ pub(crate) struct Asked {
 
 /// TLS settings of a run, without anything secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct AskedTls {
+pub(crate) struct TlsSummary {
     /// True if the server's certificate was verified.
     pub(crate) verify: bool,
     /// True if the certificate had to match the host's name.
@@ -89,7 +89,7 @@ pub(crate) struct AskedTls {
 
 /// Settings of sealed sessions, without anything secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct AskedSealed {
+pub(crate) struct SealedSummary {
     /// Wire version: 1, 2 or 3.
     pub(crate) wire: u8,
     /// Time at which a session was agreed: `per_request`, `per_connection`, `reuse` or `init_only`.
@@ -108,7 +108,7 @@ pub(crate) struct AskedSealed {
 
 /// Operation of a broker run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct AskedBroker {
+pub(crate) struct BrokerSummary {
     /// Path of the broker's socket.
     pub(crate) socket: String,
     /// Wire protocol spoken with the broker.
@@ -125,10 +125,10 @@ pub(crate) struct AskedBroker {
     pub(crate) batch: u32,
 }
 
-impl From<&Plan> for Asked {
+impl From<&Plan> for PlanSummary {
     fn from(plan: &Plan) -> Self {
         let (target, request) = (&plan.target, &plan.request);
-        Asked {
+        PlanSummary {
             url: target
                 .broker
                 .as_ref()
@@ -150,9 +150,9 @@ impl From<&Plan> for Asked {
             think_s: plan.think.map(|(from, to)| (seconds(from), seconds(to))),
             connections: plan.connections.clone(),
             timeouts: plan.timeouts,
-            tls: target.tls.as_ref().map(AskedTls::from),
-            sealed: target.sealed.as_ref().map(AskedSealed::from),
-            broker: target.broker.as_ref().map(AskedBroker::from),
+            tls: target.tls.as_ref().map(TlsSummary::from),
+            sealed: target.sealed.as_ref().map(SealedSummary::from),
+            broker: target.broker.as_ref().map(BrokerSummary::from),
             assertions: plan.assertions.iter().map(assertion).collect(),
             threads: plan.threads,
             seed: plan.seed,
@@ -160,9 +160,9 @@ impl From<&Plan> for Asked {
     }
 }
 
-impl From<&Tls> for AskedTls {
+impl From<&Tls> for TlsSummary {
     fn from(tls: &Tls) -> Self {
-        AskedTls {
+        TlsSummary {
             verify: tls.verify,
             verify_name: tls.verify_name,
             own_authority: tls.files.ca.is_some(),
@@ -173,15 +173,15 @@ impl From<&Tls> for AskedTls {
     }
 }
 
-impl From<&Sealed> for AskedSealed {
-    fn from(sealed: &Sealed) -> Self {
+impl From<&SealedSessions> for SealedSummary {
+    fn from(sealed: &SealedSessions) -> Self {
         let is_new = sealed.wire == 3;
         let trust = match &sealed.trust {
             Trust::Keys(_) => "pins",
             Trust::Root { .. } => "root",
             Trust::FirstUse(_) | Trust::FirstMet => "first_use",
         };
-        AskedSealed {
+        SealedSummary {
             trust: is_new.then(|| trust.to_owned()),
             suites: sealed.suites.iter().filter(|_| is_new).map(|suite| suite.name().to_owned()).collect(),
             wire: sealed.wire,
@@ -192,10 +192,10 @@ impl From<&Sealed> for AskedSealed {
     }
 }
 
-impl From<&Broker> for AskedBroker {
+impl From<&Broker> for BrokerSummary {
     fn from(broker: &Broker) -> Self {
         let named = |name: &String| Some(name.clone()).filter(|name| !name.is_empty());
-        AskedBroker {
+        BrokerSummary {
             socket: broker.socket.display().to_string(),
             wire: broker.wire,
             operation: broker.operation,
@@ -207,7 +207,7 @@ impl From<&Broker> for AskedBroker {
     }
 }
 
-impl AskedBroker {
+impl BrokerSummary {
     /// Formats the operation in words: `hash on wire v1, profile Default, 64 bytes, 1 a call`.
     pub(crate) fn words(&self) -> String {
         let mut text = format!("{} on wire {}", self.operation.name(), self.wire.name());
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn user_password_and_secrets_of_a_query_are_hidden_and_the_rest_is_not() {
-        for (given, told) in [
+        for (given, shown) in [
             ("https://ann:pa55@api.example:8443/a?b=c", "https://***@api.example:8443/a?b=c"),
             (
                 "http://[::1]:80/?x=1&Access_Token=abc&api-key=z&y",
@@ -284,7 +284,7 @@ mod tests {
             ),
             ("wss://host", "wss://host/"),
         ] {
-            assert_eq!(url(&given.parse().unwrap()), told);
+            assert_eq!(url(&given.parse().unwrap()), shown);
         }
     }
 }

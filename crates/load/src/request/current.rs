@@ -11,14 +11,14 @@ use sealway_runtime::clock::{Clock, SystemClock};
 
 use super::template::{Values, write};
 use super::{CLOSE, Program, Random};
-use crate::record::{Class, Fault};
-use crate::target::Agreed;
+use crate::record::{Class, Failure};
+use crate::target::AnySession;
 
 /// Memory for a response that is kept from one request to the next, in bytes; the rest is released.
 const ANSWER_KEPT: usize = 64 * 1024;
 
 /// Current request of one worker: made anew each time, in memory that is reused.
-pub(crate) struct Prepared {
+pub(crate) struct CurrentRequest {
     program: Arc<Program>,
     random: Random,
     values: Values,
@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
     answer: Vec<u8>,
     raw: Option<Box<Raw>>,
     /// Session of this worker, if one serves all its requests.
-    pub(crate) session: Option<Rc<Agreed>>,
+    pub(crate) session: Option<Rc<AnySession>>,
 }
 
 /// Outer request of a sealed exchange, made by the sealing layer. Its response is kept whole and not checked here.
@@ -48,10 +48,10 @@ pub(crate) struct Raw {
     pub(crate) answer_headers: HeaderMap,
 }
 
-impl Prepared {
+impl CurrentRequest {
     /// Creates the requests of a worker, whose random values follow from `seed`.
     pub(crate) fn new(program: &Arc<Program>, seed: u64) -> Self {
-        Prepared {
+        CurrentRequest {
             program: program.clone(),
             random: Random::new(seed),
             values: Values::default(),
@@ -63,9 +63,9 @@ impl Prepared {
         }
     }
 
-    /// Creates an empty carrier of outer requests; [`Prepared::carry`] sets each of them.
+    /// Creates an empty carrier of outer requests; [`CurrentRequest::carry`] sets each of them.
     pub(crate) fn raw(program: &Arc<Program>) -> Self {
-        Prepared { raw: Some(Box::default()), ..Prepared::new(program, 0) }
+        CurrentRequest { raw: Some(Box::default()), ..CurrentRequest::new(program, 0) }
     }
 
     /// Sets the next outer request and makes its bytes for HTTP/1.1; called once for each request.
@@ -139,23 +139,23 @@ impl Prepared {
         self.raw.as_ref().map_or(&self.program.method, |raw| &raw.method)
     }
 
-    /// Returns path and query, for protocols that do not send [`Prepared::http1`].
-    pub(crate) fn path(&self) -> Result<PathAndQuery, Fault> {
+    /// Returns path and query, for protocols that do not send [`CurrentRequest::http1`].
+    pub(crate) fn path(&self) -> Result<PathAndQuery, Failure> {
         if let Some(path) = self.raw.as_ref().and_then(|raw| raw.path.as_ref()).or(self.program.path_fixed.as_ref()) {
             return Ok(path.clone());
         }
-        self.program.filled_path(&self.values).map_err(|err| Fault::new(Class::Internal, err))
+        self.program.filled_path(&self.values).map_err(|err| Failure::new(Class::Internal, err))
     }
 
-    /// Returns the request's own headers, for protocols that do not send [`Prepared::http1`].
-    pub(crate) fn headers(&self) -> Result<HeaderMap, Fault> {
+    /// Returns the request's own headers, for protocols that do not send [`CurrentRequest::http1`].
+    pub(crate) fn headers(&self) -> Result<HeaderMap, Failure> {
         if let Some(headers) = self.raw.as_ref().map(|raw| &raw.headers).or(self.program.headers_fixed.as_ref()) {
             return Ok(headers.clone());
         }
-        self.program.filled_headers(&self.values).map_err(|err| Fault::new(Class::Internal, err))
+        self.program.filled_headers(&self.values).map_err(|err| Failure::new(Class::Internal, err))
     }
 
-    /// Returns the request's body, which may be empty, for protocols that do not send [`Prepared::http1`].
+    /// Returns the request's body, which may be empty, for protocols that do not send [`CurrentRequest::http1`].
     pub(crate) fn sent(&self) -> Bytes {
         if let Some(body) = self.raw.as_ref().map(|raw| &raw.body).or(self.program.body_fixed.as_ref()) {
             return body.clone();
@@ -182,12 +182,12 @@ impl Prepared {
         self.raw.as_mut().map(|raw| &mut raw.answer_headers)
     }
 
-    /// Checks the status of a response, and the body in the buffer of [`Prepared::body`]. A status of 0 stands for a message
+    /// Checks the status of a response, and the body in the buffer of [`CurrentRequest::body`]. A status of 0 stands for a message
     /// without a status, and is not checked.
     ///
     /// # Errors
-    /// A fault of class `Status` or `Assertion`.
-    pub(crate) fn check(&mut self, status: u16) -> Result<(), Fault> {
+    /// A failure of class `Status` or `Assertion`.
+    pub(crate) fn check(&mut self, status: u16) -> Result<(), Failure> {
         if self.raw.is_some() {
             return Ok(());
         }
@@ -197,17 +197,10 @@ impl Prepared {
         if self.program.checks.want_body() { self.program.checks.body(&self.answer, &self.values) } else { Ok(()) }
     }
 
-    /// Checks a response like [`Prepared::check`], with a body that is elsewhere.
-    pub(crate) fn check_other(&self, status: u16, body: &[u8]) -> Result<(), Fault> {
+    /// Checks a response like [`CurrentRequest::check`], with a body that is elsewhere.
+    pub(crate) fn check_other(&self, status: u16, body: &[u8]) -> Result<(), Failure> {
         self.program.checks.status(status)?;
         self.program.checks.body(body, &self.values)
-    }
-}
-
-impl std::fmt::Debug for Prepared {
-    /// Formats without the request, which may hold a token.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Prepared").field("program", &self.program).finish_non_exhaustive()
     }
 }
 
@@ -235,7 +228,7 @@ mod tests {
     #[test]
     fn a_request_is_filled_with_one_value_for_one_name_and_counted_for_all_workers() {
         let program = Program::new(&plan("/a?n={{counter}}", Some(Text::Template("n={{counter}}".into())))).unwrap();
-        let mut workers = [Prepared::new(&program, 0), Prepared::new(&program, 1)];
+        let mut workers = [CurrentRequest::new(&program, 0), CurrentRequest::new(&program, 1)];
         let mut seen = HashSet::new();
         for round in 0..20 {
             let worker = &mut workers[round % 2];
@@ -257,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_told_before_anything_is() {
-        let told = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
-        assert_eq!(told("a"), r#"path: "a" does not begin with /"#);
-        assert!(told("/a b").starts_with(r#"path: "/a b" is none"#));
-        assert!(told("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
+    fn what_cannot_be_sent_is_reported_before_anything_is() {
+        let shown = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
+        assert_eq!(shown("a"), r#"path: "a" does not begin with /"#);
+        assert!(shown("/a b").starts_with(r#"path: "/a b" is none"#));
+        assert!(shown("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
         let mut plan = plan("/", None);
         plan.request.headers[0].1 = Text::Fixed(b"a\r\nb: c".to_vec());
-        let told = super::super::check(&plan).unwrap_err().to_string();
-        assert!(told.starts_with("header x-id: ") && !told.contains("b: c"), "{told}");
+        let shown = super::super::check(&plan).unwrap_err().to_string();
+        assert!(shown.starts_with("header x-id: ") && !shown.contains("b: c"), "{shown}");
     }
 }

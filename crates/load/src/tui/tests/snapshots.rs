@@ -8,9 +8,9 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
+use super::super::panel::Panel;
+use super::super::state::State;
 use super::generated::{self, below};
-use super::panel::Panel;
-use super::state::State;
 use crate::progress::Event;
 use crate::request::Random;
 
@@ -27,7 +27,7 @@ fn state(events: Vec<Event>, colours: bool) -> State {
 
 fn picture(state: &State, width: u16, height: u16) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| super::draw(frame, state, Duration::from_secs(60))).unwrap();
+    terminal.draw(|frame| crate::tui::draw(frame, state, Duration::from_secs(60))).unwrap();
     terminal.backend().buffer().clone()
 }
 
@@ -94,7 +94,7 @@ fn long() -> State {
 }
 
 #[test]
-fn a_generator_at_its_limit_is_told_in_every_size() {
+fn a_generator_at_its_limit_is_reported_in_every_size() {
     let mut state = state(generated::single(11, 20, 60), true);
     let mut story = generated::Story::new(1);
     for _ in 0..3 {

@@ -6,10 +6,10 @@ use std::time::Duration;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
+use super::super::*;
 use super::sample::{self, Shape};
-use super::*;
-use crate::engine::{Ended, Limit, Outcome};
-use crate::progress::{CellSummary, Estimate, Offered};
+use crate::engine::{EndReason, Limit, Outcome};
+use crate::progress::{CellSummary, Estimate, OfferedLoad};
 use crate::record::Phase;
 use crate::thresholds::Threshold;
 
@@ -27,7 +27,7 @@ fn hostile() -> Report {
     outcome.plan.label = sample::HOSTILE.to_owned();
     outcome.warnings = vec![sample::HOSTILE.to_owned()];
     outcome.limit = Limit::Generator(sample::HOSTILE.to_owned());
-    outcome.ended = Ended::Failed(sample::HOSTILE.to_owned());
+    outcome.ended = EndReason::Failed(sample::HOSTILE.to_owned());
     let mut report = report(&outcome);
     report.machine.processor = sample::HOSTILE.to_owned();
     report.asked.assertions = vec![sample::HOSTILE.to_owned()];
@@ -38,7 +38,7 @@ fn matrix(name: &str) -> MatrixReport {
     let cell = |name: &str, missing: Option<&str>| CellSummary {
         name: name.to_owned(),
         missing: missing.map(str::to_owned),
-        knee: missing.is_none().then_some(Offered::Concurrency(512)),
+        knee: missing.is_none().then_some(OfferedLoad::Concurrency(512)),
         rate: Estimate::new(18_234.0, 211.0),
         failed_share: 0.000_2,
         mean_ns: 21e6,
@@ -181,7 +181,7 @@ fn a_page_has_no_script_but_ours_and_asks_nothing_of_a_network() {
 }
 
 #[test]
-fn what_limits_or_spoils_a_run_is_told_before_any_figure_in_every_readable_form() {
+fn what_limits_or_spoils_a_run_is_reported_before_any_figure_in_every_readable_form() {
     let report = hostile();
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = render(&report, format).unwrap();
@@ -191,7 +191,7 @@ fn what_limits_or_spoils_a_run_is_told_before_any_figure_in_every_readable_form(
         assert!(notice < figure, "{format:?}");
     }
     for (shape, sentence) in [(Shape::Empty, "No request was made"), (Shape::AllFailed, "Every request failed")] {
-        let text = render(&super::format_tests::report(&sample::outcome(1, shape, 5, 1.0)), Format::Text).unwrap();
+        let text = render(&self::report(&sample::outcome(1, shape, 5, 1.0)), Format::Text).unwrap();
         assert!(text.find(sentence).unwrap() < text.find("succeeded").unwrap(), "{text}");
     }
 }
@@ -262,7 +262,7 @@ fn a_summary_fits_80_columns() {
 fn a_search_shows_its_points_and_its_knee() {
     let mut search = AutotuneReport::new(&sample::plan(), sample::machine(), 1_795_233_780_000, 90.0);
     search.points = vec![Point {
-        offered: Offered::Concurrency(64),
+        offered: OfferedLoad::Concurrency(64),
         repeats_per_s: vec![100.0, 101.5, 99.0],
         succeeded_per_s: Estimate::new(100.2, 3.1),
         failed_share: 0.0,
@@ -274,7 +274,7 @@ fn a_search_shows_its_points_and_its_knee() {
         verdict: "throughput grows".to_owned(),
         limit: Limit::Target,
     }];
-    search.knee = Some(Knee { offered: Offered::Concurrency(64), succeeded_per_s: Estimate::new(100.2, 3.1) });
+    search.knee = Some(Knee { offered: OfferedLoad::Concurrency(64), succeeded_per_s: Estimate::new(100.2, 3.1) });
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = render(&search, format).unwrap();
         assert!(text.contains("The knee is at 64 workers: 100/s ± 3.10/s."), "{text}");

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
 
-use super::machine::Machine;
-use crate::engine::{Ended, Generator, Limit, Outcome};
+use crate::engine::{EndReason, Generator, Limit, Outcome};
 use crate::plan::{
     Arrival, Assertion, Plan, Protocol, Request, Resumption, Spacing, Steps, Text, Timeouts, Tls, TlsVersion,
 };
 use crate::record::{Class, Interval, Phase, Second, Totals};
+use crate::report::machine::Machine;
 use crate::request::Random;
 
 /// Hostile text as an untrusted server may send it.
@@ -18,7 +18,7 @@ pub(crate) const HOSTILE: &str = "</script><script>alert(1)</script> \"'&<b> ]]>
 /// Kind of a sample run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// Healthy run with a few faults.
+    /// Healthy run with a few failures.
     Usual,
     /// Run with seconds in which the target holds requests up.
     Stalled,
@@ -122,7 +122,7 @@ pub(crate) fn outcome(seed: u64, shape: Shape, seconds: u32, slower: f64) -> Out
         },
         limit: Limit::Offered,
         warnings: vec![],
-        ended: Ended::Done,
+        ended: EndReason::Done,
     }
 }
 

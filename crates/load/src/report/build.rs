@@ -2,9 +2,9 @@
 
 use sealway_runtime::clock::iso8601;
 
-use super::asked::Asked;
-use super::document::{FaultSeen, HistogramText, Made, Omission, PhaseTimes, Rates, Report, StatusSeen};
+use super::document::{FailureShare, HistogramText, Kind, Omission, PhaseTimes, Rates, Report, StatusCount};
 use super::machine::Machine;
+use super::plan::PlanSummary;
 use super::units::{finite, time};
 use super::{VERSION, histogram};
 use crate::engine::{Limit, Outcome};
@@ -23,7 +23,7 @@ impl Report {
         let totals = &outcome.totals;
         let checks: Vec<_> = thresholds.iter().map(|threshold| threshold.check(totals)).collect();
         Report {
-            kind: Made::Run,
+            kind: Kind::Run,
             version: VERSION,
             label: outcome.plan.label.clone(),
             started_at: iso8601(outcome.started_ms),
@@ -35,12 +35,12 @@ impl Report {
             limit: outcome.limit.clone(),
             passed: (!checks.is_empty()).then(|| checks.iter().all(|check| check.passed)),
             thresholds: checks,
-            asked: Asked::from(&outcome.plan),
+            asked: PlanSummary::from(&outcome.plan),
             machine,
             generator: outcome.generator.clone(),
             counts: totals.sum.counts,
             rates: rates(totals),
-            statuses: totals.sum.statuses().into_iter().map(|(status, count)| StatusSeen { status, count }).collect(),
+            statuses: totals.sum.statuses().into_iter().map(|(status, count)| StatusCount { status, count }).collect(),
             faults: faults(totals),
             phases: phases(totals),
             omission: omission(outcome),
@@ -63,14 +63,14 @@ fn rates(totals: &Totals) -> Rates {
     }
 }
 
-fn faults(totals: &Totals) -> Vec<FaultSeen> {
+fn faults(totals: &Totals) -> Vec<FailureShare> {
     let ended = totals.sum.counts.succeeded.saturating_add(totals.sum.counts.failed).max(1) as f64;
     let seen = totals.sum.faults().into_iter();
-    seen.map(|fault| FaultSeen {
-        class: fault.class,
-        count: fault.count,
-        share: fault.count as f64 / ended,
-        example: fault.example,
+    seen.map(|failure| FailureShare {
+        class: failure.class,
+        count: failure.count,
+        share: failure.count as f64 / ended,
+        example: failure.example,
     })
     .collect()
 }

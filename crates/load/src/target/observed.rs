@@ -3,18 +3,19 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{Sample, classify};
-use crate::record::{Class, Fault};
+use crate::record::{Class, Failure};
 
 /// Observations of a stream, shared with the task that drives the stream.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct StreamRecord {
     to: String,
     sent: AtomicU64,
     received: AtomicU64,
@@ -22,10 +23,10 @@ pub(crate) struct Seen {
     broken: Mutex<Option<(Class, String)>>,
 }
 
-impl Seen {
+impl StreamRecord {
     /// Creates the empty observations of a stream to this address.
     pub(crate) fn new(to: String) -> Arc<Self> {
-        Arc::new(Seen {
+        Arc::new(StreamRecord {
             to,
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -41,46 +42,45 @@ impl Seen {
 
     /// Adds the bytes not yet reported to a sample. On a connection with several streams each byte is reported once, in the
     /// sample of the request that ends first.
-    pub(crate) fn tell(&self, sample: &mut Sample) {
+    pub(crate) fn add_bytes(&self, sample: &mut Sample) {
         sample.bytes_sent += self.sent.swap(0, Ordering::Relaxed);
         sample.bytes_received += self.received.swap(0, Ordering::Relaxed);
     }
 
-    /// Returns the error that broke the stream, if any, or else a fault if the peer closed it.
-    pub(crate) fn fault(&self) -> Option<Fault> {
-        if let Some((class, detail)) = &*self.broken.lock().unwrap_or_else(PoisonError::into_inner) {
-            return Some(Fault::new(*class, detail));
+    /// Returns the error that broke the stream, if any, or else a failure if the peer closed it.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        if let Some((class, detail)) = &*self.broken.lock() {
+            return Some(Failure::new(*class, detail));
         }
         let words =
-            || Fault::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
+            || Failure::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
         self.ended.load(Ordering::Relaxed).then(words)
     }
 
     fn breaks(&self, err: &io::Error) {
-        let fault = classify::of(err, classify::At::Exchange, &self.to);
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        let failure = classify::of(err, classify::At::Exchange, &self.to);
+        let mut broken = self.broken.lock();
         // A write fails first when the peer has closed the stream; the alert that the peer sent before is read afterwards.
-        let is_better = |known: &(Class, String)| known.0 == Class::Reset && fault.class == Class::TlsAlert;
+        let is_better = |known: &(Class, String)| known.0 == Class::Reset && failure.class == Class::TlsAlert;
         if broken.as_ref().is_none_or(is_better) {
-            *broken = Some((fault.class, fault.detail));
+            *broken = Some((failure.class, failure.detail));
         }
     }
 }
 
 /// Stream whose bytes and errors are observed.
-#[derive(Debug)]
-pub(crate) struct Watched<S> {
+pub(crate) struct ObservedStream<S> {
     stream: S,
-    seen: Arc<Seen>,
+    seen: Arc<StreamRecord>,
 }
 
-impl<S> Watched<S> {
-    pub(crate) fn new(stream: S, seen: Arc<Seen>) -> Self {
-        Watched { stream, seen }
+impl<S> ObservedStream<S> {
+    pub(crate) fn new(stream: S, seen: Arc<StreamRecord>) -> Self {
+        ObservedStream { stream, seen }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ObservedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
@@ -101,7 +101,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> ObservedStream<S> {
     fn wrote(&mut self, cx: &mut Context<'_>, written: &Poll<io::Result<usize>>) {
         match written {
             Poll::Ready(Ok(len)) => {
@@ -129,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ObservedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, buf);

@@ -5,12 +5,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::document::*;
-use super::histogram::decode as decode_histogram;
+use super::super::document::*;
+use super::super::histogram::decode as decode_histogram;
+use super::super::*;
 use super::sample::{self, Shape};
-use super::*;
-use crate::engine::{Ended, Limit, Outcome};
-use crate::progress::{CellSummary, Estimate, Offered};
+use crate::engine::{EndReason, Limit, Outcome};
+use crate::progress::{CellSummary, Estimate, OfferedLoad};
 use crate::record::{Interval as Measured, Phase};
 use crate::thresholds::Threshold;
 
@@ -69,14 +69,14 @@ fn extreme() -> Outcome {
     outcome.totals.sum.statuses[0] = u64::MAX;
     outcome.totals.sum.times[Phase::Response.index()].record(std::time::Duration::MAX);
     outcome.limit = Limit::Generator("its two cores were busy".to_owned());
-    outcome.ended = Ended::Failed(sample::HOSTILE.to_owned());
+    outcome.ended = EndReason::Failed(sample::HOSTILE.to_owned());
     outcome
 }
 
 fn tuned() -> Vec<Value> {
     let mut search = AutotuneReport::new(&sample::plan(), sample::machine(), 1_795_233_780_000, 90.0);
     let point = Point {
-        offered: Offered::Concurrency(64),
+        offered: OfferedLoad::Concurrency(64),
         repeats_per_s: vec![100.0, 101.5, 99.0],
         succeeded_per_s: Estimate::new(100.2, 3.1),
         failed_share: 0.0,
@@ -88,13 +88,13 @@ fn tuned() -> Vec<Value> {
         verdict: "grows".to_owned(),
         limit: Limit::Target,
     };
-    let knee = Knee { offered: Offered::Rate(12.5), succeeded_per_s: Estimate::new(f64::NAN, f64::NAN) };
+    let knee = Knee { offered: OfferedLoad::Rate(12.5), succeeded_per_s: Estimate::new(f64::NAN, f64::NAN) };
     let without = value(&search);
     (search.points, search.knee, search.limit) = (vec![point], Some(knee), Some(Limit::Offered));
     let cell = |missing: Option<&str>| CellSummary {
         name: "https-reuse".to_owned(),
         missing: missing.map(str::to_owned),
-        knee: missing.is_none().then_some(Offered::Rate(f64::INFINITY)),
+        knee: missing.is_none().then_some(OfferedLoad::Rate(f64::INFINITY)),
         rate: Estimate::new(1e4, 2e5),
         failed_share: f64::NAN,
         mean_ns: 1.0,
@@ -171,7 +171,7 @@ fn a_report_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_stall_is_told_by_the_corrected_figure_and_explained() {
+fn a_stall_is_reported_by_the_corrected_figure_and_explained() {
     let stalled = report(&sample::outcome(1, Shape::Stalled, 20, 1.0), "p99<50ms");
     assert!(stalled.omission.response_p99_ns > 2 * stalled.omission.service_p99_ns);
     assert!(stalled.omission.note.unwrap().contains("the target held up requests"));
