@@ -13,12 +13,12 @@ use sealway_proto::relay::{Attach, Claims, CloseCause, Expected, verify};
 use sealway_runtime::clock::Clock;
 
 use crate::budget::Budget;
-use crate::channel::{Asked, Attached, ChannelKey, Channels, Tenant};
+use crate::channel::{AttachRequest, Attachment, ChannelKey, Channels, Tenant};
 use crate::conn::Conn;
 use crate::keyset::Keys;
 use crate::measure::Measures;
 use crate::nodes::Nodes;
-use crate::replay::{Burned, Replays, TokenKey};
+use crate::replay::{Replays, TokenKey, TokenUse};
 use crate::settings::Settings;
 
 const SHARDS: u64 = 16;
@@ -145,7 +145,7 @@ impl Relay {
     }
 
     /// Checks everything that an attach message alone can show. The order of the checks is the spec's.
-    pub(crate) fn judge(&self, message: &[u8]) -> Result<(Asked, Claims), CloseCause> {
+    pub(crate) fn judge(&self, message: &[u8]) -> Result<(AttachRequest, Claims), CloseCause> {
         let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
         let claims = verify(&attach.token, &self.keys.load(), &self.expected, self.now_s()).map_err(|err| {
             tracing::debug!(code = err.code(), "a token is refused");
@@ -160,7 +160,7 @@ impl Relay {
         if claims.token_id.is_empty() {
             return Err(CloseCause::TokenReplay);
         }
-        let asked = Asked {
+        let request = AttachRequest {
             key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.as_str().into() },
             role: attach.role,
             init_exp_s: claims.init_exp,
@@ -168,21 +168,21 @@ impl Relay {
             eid: attach.endpoint_instance_id.into(),
             profile: attach.profile,
         };
-        Ok((asked, claims))
+        Ok((request, claims))
     }
 
     /// Takes the token, once. For a relay without other nodes.
     pub(crate) fn burn(&self, claims: &Claims) -> Result<(), CloseCause> {
         match self.replays.burn(TokenKey::of(claims), claims.exp, self.now_s()) {
-            Burned::Fresh => Ok(()),
-            Burned::Replayed => Err(CloseCause::TokenReplay),
-            Burned::Full => Err(CloseCause::ReplayFull),
+            TokenUse::Fresh => Ok(()),
+            TokenUse::Replayed => Err(CloseCause::TokenReplay),
+            TokenUse::Full => Err(CloseCause::ReplayFull),
         }
     }
 
     /// Attaches an endpoint whose token was taken, and counts it.
-    pub(crate) fn place(&self, asked: &Asked, conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
-        match self.channels.attach(asked, conn, self.now_ms()) {
+    pub(crate) fn place(&self, request: &AttachRequest, conn: &Arc<Conn>) -> Result<Attachment, CloseCause> {
+        match self.channels.attach(request, conn, self.now_ms()) {
             Ok(attached) => {
                 self.measures.attach(None);
                 if attached.has_replaced {

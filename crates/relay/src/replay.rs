@@ -31,7 +31,7 @@ impl TokenKey {
 
 /// The result of using a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Burned {
+pub(crate) enum TokenUse {
     /// The token was fresh, and is used now.
     Fresh,
     /// The token was used before.
@@ -54,23 +54,23 @@ impl Replays {
     }
 
     /// Uses a token, once among all that try.
-    pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> Burned {
+    pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> TokenUse {
         let forget_s = exp_s.saturating_add(SKEW_S);
         let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
         match shard.get_mut(&key) {
             // An expired entry is not a replay: the token itself was checked by the same clock before.
             Some(until) if *until < now_s => {
                 *until = forget_s;
-                Burned::Fresh
+                TokenUse::Fresh
             }
-            Some(_) => Burned::Replayed,
+            Some(_) => TokenUse::Replayed,
             None if self.len.fetch_add(1, Ordering::Relaxed) >= self.max => {
                 self.len.fetch_sub(1, Ordering::Relaxed);
-                Burned::Full
+                TokenUse::Full
             }
             None => {
                 shard.insert(key, forget_s);
-                Burned::Fresh
+                TokenUse::Fresh
             }
         }
     }
@@ -105,16 +105,16 @@ mod tests {
     #[test]
     fn a_token_is_remembered_until_its_end_and_the_skew_and_a_full_memory_refuses() {
         let replays = Replays::new(2);
-        assert_eq!(replays.burn(key(1), 100, 90), Burned::Fresh);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
         for now in [90, 100, 101, 130] {
             replays.sweep(now);
-            assert_eq!(replays.burn(key(1), 100, now), Burned::Replayed, "{now}");
+            assert_eq!(replays.burn(key(1), 100, now), TokenUse::Replayed, "{now}");
         }
-        assert_eq!(replays.burn(key(2), 100, 90), Burned::Fresh);
-        assert_eq!(replays.burn(key(3), 100, 90), Burned::Full);
-        assert_eq!(replays.burn(key(2), 100, 90), Burned::Replayed, "a full memory forgets nothing");
+        assert_eq!(replays.burn(key(2), 100, 90), TokenUse::Fresh);
+        assert_eq!(replays.burn(key(3), 100, 90), TokenUse::Full);
+        assert_eq!(replays.burn(key(2), 100, 90), TokenUse::Replayed, "a full memory forgets nothing");
         replays.sweep(131);
-        assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, Burned::Fresh));
+        assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, TokenUse::Fresh));
     }
 
     #[test]

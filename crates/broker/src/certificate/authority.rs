@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use sealway_awslc::PublicKey;
 
 use super::algorithm::Algorithm;
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::{pem, time};
 use crate::refusal::Refusal;
@@ -76,7 +76,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
+fn read(bytes: &[u8]) -> Result<Authority<'_>, DerError> {
     const WHAT: &str = "malformed certificate";
     let mut whole = Reader::new(bytes, WHAT);
     let mut certificate = whole.inside(der::SEQUENCE)?;
@@ -90,13 +90,13 @@ fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
     if let Some(version) = fields.optional(0xa0)? {
         let mut version = Reader::new(version.value, WHAT);
         if !(1..=2).contains(&version.small()?) {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         version.end()?;
     }
     fields.element(der::INTEGER)?;
     if fields.element(der::SEQUENCE)?.whole != outer.whole {
-        return Err(Malformed("malformed certificate: its two signature algorithms differ"));
+        return Err(DerError("malformed certificate: its two signature algorithms differ"));
     }
     let algorithm = Algorithm::parse(&mut Reader::new(outer.value, WHAT))?;
     let issuer = fields.element(der::SEQUENCE)?.whole;
@@ -139,7 +139,7 @@ fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
 }
 
 impl<'a> Authority<'a> {
-    fn learn(&mut self, extension: &Extension<'a>) -> Result<(), Malformed> {
+    fn learn(&mut self, extension: &Extension<'a>) -> Result<(), DerError> {
         let mut value = Reader::new(extension.value, "malformed extension of the certificate");
         match extension.oid {
             extensions::SUBJECT_KEY_ID => self.key_id = Some(value.element(der::OCTET_STRING)?.value),

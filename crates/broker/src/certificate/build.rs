@@ -8,7 +8,7 @@ use super::der::{self, Reader};
 use super::extensions::{self, Facts};
 use super::key::SigningKey;
 use super::validity::Validity;
-use super::{Issued, Request, algorithm, time};
+use super::{IssuedCertificate, Request, algorithm, time};
 use crate::profile::policy::{CertificatePolicy, SkiHash};
 use crate::refusal::{Code, Refusal};
 
@@ -38,7 +38,11 @@ pub(super) fn check_key(
 }
 
 /// Builds a certificate and signs it.
-pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &Parts<'_>) -> Result<Issued, Refusal> {
+pub(super) fn build(
+    policy: &CertificatePolicy,
+    request: &Request<'_>,
+    parts: &Parts<'_>,
+) -> Result<IssuedCertificate, Refusal> {
     let key_id = key_id(policy.ski, parts.csr.spki)?;
     let facts = Facts {
         policy,
@@ -69,7 +73,7 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
         &der::element(0xa3, &[&der::sequence(&[&extensions])]),
     ]);
     let signature = parts.issuer.sign(policy.hash, &signed)?;
-    Ok(Issued {
+    Ok(IssuedCertificate {
         der: der::sequence(&[&signed, &identifier, &der::bit_string(&signature)]),
         algorithm: algorithm::name(policy.key_kind, policy.hash).to_owned(),
     })
@@ -105,7 +109,7 @@ fn key_id(hash: SkiHash, spki: &[u8]) -> Result<[u8; 20], Refusal> {
         fields.element(der::SEQUENCE)?;
         fields.bits()
     };
-    let bits = read().map_err(|malformed: der::Malformed| Refusal::invalid(malformed.to_string()))?;
+    let bits = read().map_err(|malformed: der::DerError| Refusal::invalid(malformed.to_string()))?;
     let digest = digest::digest(digest, bits);
     let mut id = [0; 20];
     id.copy_from_slice(&digest.as_ref()[..20]);

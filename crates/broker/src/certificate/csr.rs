@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::algorithm::Algorithm;
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::key::SubjectKey;
 use super::{pem, subject};
@@ -59,7 +59,7 @@ impl<'a> Csr<'a> {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
+fn read(bytes: &[u8]) -> Result<Csr<'_>, DerError> {
     const WHAT: &str = "malformed certificate request";
     let mut whole = Reader::new(bytes, WHAT);
     let mut request = whole.inside(der::SEQUENCE)?;
@@ -72,7 +72,7 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
     let mut info = Reader::new(signed.value, WHAT);
     // Version 0 is correct; some programs write 1 or 2, as in certificates.
     if info.small()? > 2 {
-        return Err(Malformed(WHAT));
+        return Err(DerError(WHAT));
     }
     let subject = info.element(der::SEQUENCE)?.whole;
     subject::check(subject)?;
@@ -90,14 +90,14 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
 }
 
 /// Parses the requested extensions of the attributes: at most one such attribute, with one value.
-fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed> {
+fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, DerError> {
     const WHAT: &str = "malformed extensions of the certificate request";
     let mut found = None;
     let mut count = 0;
     while !attributes.is_empty() {
         count += 1;
         if count > ATTRIBUTES_MAX {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         let mut attribute = attributes.inside(der::SEQUENCE)?;
         let oid = attribute.element(der::OID)?.value;
@@ -107,7 +107,7 @@ fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed
             let list = values.element(der::SEQUENCE)?.value;
             values.end()?;
             if found.replace(extensions::parse(Reader::new(list, WHAT))?).is_some() {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
         }
     }

@@ -19,9 +19,9 @@ pub(super) const SET: u8 = 0x31;
 
 /// Input that is not DER, or not the expected element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
+pub(super) struct DerError(pub(super) &'static str);
 
-impl fmt::Display for Malformed {
+impl fmt::Display for DerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "x509: {}", self.0)
     }
@@ -54,8 +54,8 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next element. Tags have one byte, lengths are definite and minimal.
-    pub(super) fn any(&mut self) -> Result<Element<'a>, Malformed> {
-        let wrong = Malformed(self.what);
+    pub(super) fn any(&mut self) -> Result<Element<'a>, DerError> {
+        let wrong = DerError(self.what);
         let (&tag, after) = self.rest.split_first().ok_or(wrong)?;
         let (&first, mut after) = after.split_first().ok_or(wrong)?;
         if tag & 0x1f == 0x1f {
@@ -84,62 +84,62 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next element, which must have this tag.
-    pub(super) fn element(&mut self, tag: u8) -> Result<Element<'a>, Malformed> {
+    pub(super) fn element(&mut self, tag: u8) -> Result<Element<'a>, DerError> {
         let element = self.any()?;
-        if element.tag == tag { Ok(element) } else { Err(Malformed(self.what)) }
+        if element.tag == tag { Ok(element) } else { Err(DerError(self.what)) }
     }
 
     /// Reads the next element if it has this tag.
-    pub(super) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, Malformed> {
+    pub(super) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, DerError> {
         if self.rest.first() == Some(&tag) { self.any().map(Some) } else { Ok(None) }
     }
 
     /// Returns a reader of the next element's contents, which must have this tag.
-    pub(super) fn inside(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
+    pub(super) fn inside(&mut self, tag: u8) -> Result<Reader<'a>, DerError> {
         Ok(Reader { rest: self.element(tag)?.value, what: self.what })
     }
 
     /// Checks that no element follows.
-    pub(super) fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed(self.what)) }
+    pub(super) fn end(&self) -> Result<(), DerError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DerError(self.what)) }
     }
 
     /// Reads an optional BOOLEAN in one of DER's two encodings.
-    pub(super) fn boolean(&mut self) -> Result<Option<bool>, Malformed> {
+    pub(super) fn boolean(&mut self) -> Result<Option<bool>, DerError> {
         match self.optional(BOOLEAN)?.map(|element| element.value) {
             None => Ok(None),
             Some([0x00]) => Ok(Some(false)),
             Some([0xff]) => Ok(Some(true)),
-            Some(_) => Err(Malformed(self.what)),
+            Some(_) => Err(DerError(self.what)),
         }
     }
 
     /// Reads a non-negative INTEGER that fits into 32 bits.
-    pub(super) fn small(&mut self) -> Result<u32, Malformed> {
+    pub(super) fn small(&mut self) -> Result<u32, DerError> {
         let value = self.element(INTEGER)?.value;
         let is_minimal = !matches!(value, [] | [0, 0..=0x7f, ..]) && value[0] < 0x80;
         let digits = value.strip_prefix(&[0]).unwrap_or(value);
         if !is_minimal || digits.len() > 4 {
-            return Err(Malformed(self.what));
+            return Err(DerError(self.what));
         }
         Ok(digits.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
     /// Reads the contents of an OBJECT IDENTIFIER, with minimal and complete numbers. Some readers of certificates
     /// would accept another spelling of a known OID and others not.
-    pub(super) fn oid(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(super) fn oid(&mut self) -> Result<&'a [u8], DerError> {
         let value = self.element(OID)?.value;
         let begins = |at: usize| at == 0 || value[at - 1] < 0x80;
         let is_padded = (0..value.len()).any(|at| value[at] == 0x80 && begins(at));
         let is_whole = value.last().is_some_and(|last| *last < 0x80);
-        if is_whole && !is_padded { Ok(value) } else { Err(Malformed(self.what)) }
+        if is_whole && !is_padded { Ok(value) } else { Err(DerError(self.what)) }
     }
 
     /// Reads the bytes of a BIT STRING without unused bits.
-    pub(super) fn bits(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(super) fn bits(&mut self) -> Result<&'a [u8], DerError> {
         match self.element(BIT_STRING)?.value {
             [0, bytes @ ..] => Ok(bytes),
-            _ => Err(Malformed(self.what)),
+            _ => Err(DerError(self.what)),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use sealway_awslc::{Curve, Kind, PrivateKey, PublicKey};
 
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::{Issuer, IssuerKey, algorithm, pem};
 use crate::profile::policy::{KeyKind, SignatureHash};
 use crate::refusal::{Code, Refusal};
@@ -24,7 +24,7 @@ pub(super) enum SubjectKey {
 
 impl SubjectKey {
     /// Parses a SubjectPublicKeyInfo. Keys of unsupported kinds pass, and are rejected by name later.
-    pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, Malformed> {
+    pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, DerError> {
         const WHAT: &str = "malformed public key";
         let mut fields = Reader::new(spki, WHAT).inside(der::SEQUENCE)?;
         let mut identifier = fields.inside(der::SEQUENCE)?;
@@ -35,10 +35,10 @@ impl SubjectKey {
             EC => {
                 let curve = identifier
                     .element(der::OID)
-                    .map_err(|_| Malformed("failed to parse ECDSA parameters as named curve"))?
+                    .map_err(|_| DerError("failed to parse ECDSA parameters as named curve"))?
                     .value;
                 if !CURVES.contains(&curve) {
-                    return Err(Malformed("unsupported elliptic curve"));
+                    return Err(DerError("unsupported elliptic curve"));
                 }
             }
             b"\x2b\x65\x70" => return Ok(SubjectKey::Unsupported("ed25519.PublicKey")),
@@ -46,12 +46,12 @@ impl SubjectKey {
             b"\x2a\x86\x48\xce\x38\x04\x01" => return Ok(SubjectKey::Unsupported("*dsa.PublicKey")),
             _ => return Ok(SubjectKey::Unsupported("<nil>")),
         }
-        let key = PublicKey::from_spki(spki).map_err(|_| Malformed(WHAT))?;
-        let Some((kind, size)) = size(key.kind()) else { return Err(Malformed(WHAT)) };
+        let key = PublicKey::from_spki(spki).map_err(|_| DerError(WHAT))?;
+        let Some((kind, size)) = size(key.kind()) else { return Err(DerError(WHAT)) };
         // Only the canonical encoding is certified: not a compressed point, not a modulus with leading zeros.
         match key.spki() {
             Ok(encoded) if encoded == spki => Ok(SubjectKey::Sized { kind, size, key }),
-            _ => Err(Malformed(WHAT)),
+            _ => Err(DerError(WHAT)),
         }
     }
 }

@@ -93,14 +93,14 @@ pub struct Request<'a> {
 
 /// An issued certificate and its signature algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate, X.509 version 3 in DER.
     pub der: Vec<u8>,
     /// Registered name of the signature algorithm, such as `ecdsa-with-SHA512`.
     pub algorithm: String,
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Encodes the certificate as PEM with lines of 64 columns.
     pub fn pem(&self) -> String {
         pem::encode("CERTIFICATE", &self.der)
@@ -112,7 +112,7 @@ impl Issued {
 /// # Errors
 /// A text and a code for the first broken rule, in the specified order: 3, or 2 on W0. Errors of a key handle are
 /// passed on.
-pub fn issue(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Issued, Refusal> {
+pub fn issue(policy: &CertificatePolicy, request: &Request<'_>) -> Result<IssuedCertificate, Refusal> {
     issue_any(Some(policy), request).map_err(|refusal| of_wire(request.wire, refusal))
 }
 
@@ -132,7 +132,7 @@ fn of_wire(wire: Flavour, refusal: Refusal) -> Refusal {
     }
 }
 
-fn issue_any(policy: Option<&CertificatePolicy>, request: &Request<'_>) -> Result<Issued, Refusal> {
+fn issue_any(policy: Option<&CertificatePolicy>, request: &Request<'_>) -> Result<IssuedCertificate, Refusal> {
     let may_be_der = request.wire == Flavour::Ours;
     let csr_der = csr::bytes(request.csr, may_be_der)?;
     let csr = csr::Csr::parse(&csr_der)?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use crate::refusal::Refusal;
 
 /// Attributes of a requested subject, with their object identifiers.
@@ -52,20 +52,20 @@ fn is_printable(byte: u8) -> bool {
 }
 
 /// Checks that a copied name is valid DER: sets of pairs, with strings of their declared kind.
-pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
+pub(super) fn check(name: &[u8]) -> Result<(), DerError> {
     const WHAT: &str = "malformed subject";
     let mut name = Reader::new(name, WHAT).inside(der::SEQUENCE)?;
     while !name.is_empty() {
         let mut set = name.inside(der::SET)?;
         if set.is_empty() {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         let mut last: &[u8] = &[];
         while !set.is_empty() {
             let pair = set.element(der::SEQUENCE)?;
             // DER requires sorted sets.
             if pair.whole < last {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
             last = pair.whole;
             let mut pair = Reader::new(pair.value, WHAT);
@@ -81,7 +81,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
                 tag => tag & 0x20 == 0,
             };
             if !is_right {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
         }
     }

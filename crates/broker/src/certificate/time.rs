@@ -1,6 +1,6 @@
 //! Times of certificates (RFC 5280 section 4.1.2.5) and their texts: seconds since 1970, UTC, without leap seconds.
 
-use super::der::{self, Element, Malformed};
+use super::der::{self, DerError, Element};
 
 /// First second of the year 10000, which certificates cannot express.
 pub(super) const END: i64 = 253_402_300_800;
@@ -40,8 +40,8 @@ pub(super) fn encode(seconds: i64) -> Option<Vec<u8>> {
 }
 
 /// Parses either form, in the one spelling that RFC 5280 allows.
-pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
-    let wrong = Malformed("malformed validity");
+pub(super) fn parse(element: Element<'_>) -> Result<i64, DerError> {
+    let wrong = DerError("malformed validity");
     let (year_digits, is_short) = match element.tag {
         der::UTC_TIME => (2, true),
         der::GENERALIZED_TIME => (4, false),
@@ -100,7 +100,7 @@ fn civil(seconds: i64) -> Civil {
 mod tests {
     use super::*;
 
-    fn read(seconds: i64) -> Result<i64, Malformed> {
+    fn read(seconds: i64) -> Result<i64, DerError> {
         let bytes = encode(seconds).unwrap();
         parse(der::Reader::new(&bytes, "test").any().unwrap())
     }

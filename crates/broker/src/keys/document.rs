@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kek::is_kek_id;
 use super::key::State;
-use super::{Algorithm, VERSIONS_MAX, Wrapped, is_key_id};
+use super::{Algorithm, VERSIONS_MAX, WrappedKey, is_key_id};
 
 const FORMAT: u32 = 1;
 
@@ -17,18 +17,18 @@ pub(crate) struct Document {
     pub(crate) id: String,
     pub(crate) algorithm: Algorithm,
     /// Versions without gaps, version 1 first.
-    pub(crate) versions: Vec<Stored>,
+    pub(crate) versions: Vec<StoredVersion>,
 }
 
 /// A version in its key's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredVersion {
     pub(crate) state: State,
     pub(crate) created_ms: u64,
     pub(crate) is_imported: bool,
     /// Upper bound of the messages encrypted under it with random nonces.
     pub(crate) reserved: u64,
-    pub(crate) wrapped: Wrapped,
+    pub(crate) wrapped: WrappedKey,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -84,7 +84,7 @@ impl Bound<'_> {
 impl Document {
     /// Encodes the document as JSON.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let version = |(index, stored): (usize, &Stored)| TextVersion {
+        let version = |(index, stored): (usize, &StoredVersion)| TextVersion {
             version: number(index),
             disabled: stored.state == State::Disabled,
             imported: stored.is_imported,
@@ -129,12 +129,12 @@ impl Document {
             }
             let bytes =
                 STANDARD.decode(&version.wrapped).map_err(|_| format!("version {} is damaged", number(index)))?;
-            versions.push(Stored {
+            versions.push(StoredVersion {
                 state: if version.disabled { State::Disabled } else { State::Enabled },
                 created_ms: version.created_ms,
                 is_imported: version.imported,
                 reserved: version.reserved,
-                wrapped: Wrapped { kek_id: version.kek, bytes },
+                wrapped: WrappedKey { kek_id: version.kek, bytes },
             });
         }
         Ok(Document { id: text.id, algorithm, versions })
@@ -151,12 +151,12 @@ mod tests {
     use super::*;
 
     fn document() -> Document {
-        let stored = |state, byte| Stored {
+        let stored = |state, byte| StoredVersion {
             state,
             created_ms: 5,
             is_imported: true,
             reserved: 7,
-            wrapped: Wrapped { kek_id: "one".into(), bytes: vec![byte; 60] },
+            wrapped: WrappedKey { kek_id: "one".into(), bytes: vec![byte; 60] },
         };
         Document {
             id: "payments.v1".into(),

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::document::{Bound, Stored, number};
+use super::document::{Bound, StoredVersion, number};
 use super::form::Form;
-use super::seals::{Claimed, SEALS_MAX, Seals};
-use super::store::Shared;
-use super::{Algorithm, Wrapped};
+use super::seals::{Claim, SEALS_MAX, Seals};
+use super::store::SharedStore;
+use super::{Algorithm, WrappedKey};
 use crate::refusal::{Code, Refusal};
 
 /// State of a version, which permits its use.
@@ -24,7 +24,7 @@ pub struct Key {
     pub(super) id: String,
     pub(super) algorithm: Algorithm,
     pub(super) versions: Vec<Version>,
-    pub(super) store: Weak<Shared>,
+    pub(super) store: Weak<SharedStore>,
 }
 
 /// One version of a key.
@@ -35,7 +35,7 @@ pub struct Version {
     pub(super) created_ms: u64,
     pub(super) is_imported: bool,
     /// Wrapped material as stored, for the next write of the file.
-    pub(super) wrapped: Arc<Wrapped>,
+    pub(super) wrapped: Arc<WrappedKey>,
     /// Reserved messages, which `wrapped` is bound to.
     pub(super) reserved: u64,
     pub(super) seals: Arc<Seals>,
@@ -119,9 +119,9 @@ impl Key {
     pub(crate) fn claim_seals(&self, version: &Version, count: u64) -> Result<(), Refusal> {
         loop {
             match version.seals.claim(count) {
-                Claimed::Granted => return Ok(()),
-                Claimed::Raise(raise) => self.store()?.reserve(&self.id, version.number, raise)?,
-                Claimed::Exhausted => {
+                Claim::Granted => return Ok(()),
+                Claim::Raise(raise) => self.store()?.reserve(&self.id, version.number, raise)?,
+                Claim::Exhausted => {
                     let text =
                         format!("key_id: its version has sealed {SEALS_MAX} messages with random nonces; rotate it");
                     return Err(Refusal::new(Code::FailedPrecondition, text));
@@ -144,7 +144,7 @@ impl Key {
         Ok((version.number, self.form(version)?.spki()?))
     }
 
-    fn store(&self) -> Result<Arc<Shared>, Refusal> {
+    fn store(&self) -> Result<Arc<SharedStore>, Refusal> {
         self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
     }
 
@@ -184,7 +184,7 @@ impl Version {
     }
 
     /// Converts a version of a file, at its index there.
-    pub(super) fn read(index: usize, stored: Stored) -> Version {
+    pub(super) fn read(index: usize, stored: StoredVersion) -> Version {
         Version {
             number: number(index),
             state: stored.state,
@@ -198,13 +198,13 @@ impl Version {
     }
 
     /// Converts a version for its file.
-    pub(super) fn stored(&self) -> Stored {
-        Stored {
+    pub(super) fn stored(&self) -> StoredVersion {
+        StoredVersion {
             state: self.state,
             created_ms: self.created_ms,
             is_imported: self.is_imported,
             reserved: self.reserved,
-            wrapped: Wrapped::clone(&self.wrapped),
+            wrapped: WrappedKey::clone(&self.wrapped),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::document::{Document, number};
 use super::faults::Faults;
 use super::key::{State, Version};
 use super::seals::{Raise, Seals};
-use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, Wrapped, is_key_id, material};
+use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, WrappedKey, is_key_id, material};
 use crate::refusal::{Code, Refusal};
 
 /// Most versions of all keys on a page together, except for its first key.
@@ -21,11 +21,11 @@ const LIST_VERSIONS_MAX: usize = 16 * 1024;
 
 /// All keys and their storage. Dropping it closes it: [`Store::close`].
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 /// State that the store shares with its keys.
-pub(super) struct Shared {
+pub(super) struct SharedStore {
     backend: Box<dyn Backend>,
     wrap: Box<dyn Wrap>,
     keys: RwLock<BTreeMap<String, Arc<Key>>>,
@@ -59,7 +59,7 @@ impl Store {
     /// [`ConfigError`], naming each invalid file: none is skipped.
     pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedStore {
             backend: Box::new(backend),
             wrap: Box::new(kek),
             keys: RwLock::default(),
@@ -217,7 +217,7 @@ impl Drop for Store {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Loads a key from its file; the error contains none of its text.
     fn read(self: &Arc<Self>, id: &str, bytes: &[u8]) -> Result<Key, String> {
         let document = Document::decode(bytes)?;
@@ -260,7 +260,14 @@ impl Shared {
         Ok(())
     }
 
-    fn add(self: &Arc<Self>, id: &str, algorithm: Algorithm, material: &[u8], is_imported: bool, now_ms: u64) -> Made {
+    fn add(
+        self: &Arc<Self>,
+        id: &str,
+        algorithm: Algorithm,
+        material: &[u8],
+        is_imported: bool,
+        now_ms: u64,
+    ) -> Change {
         let _writing = self.writing.lock();
         self.may_add(id)?;
         let mut key = Key { id: id.to_owned(), algorithm, versions: Vec::new(), store: Arc::downgrade(self) };
@@ -277,7 +284,7 @@ impl Shared {
         is_imported: bool,
         now_ms: u64,
     ) -> Result<Version, Refusal> {
-        let unwrapped = Wrapped { kek_id: String::new(), bytes: Vec::new() };
+        let unwrapped = WrappedKey { kek_id: String::new(), bytes: Vec::new() };
         let mut version = Version {
             number: number(index),
             state: State::Enabled,
@@ -304,7 +311,7 @@ impl Shared {
         Ok(())
     }
 
-    fn set_state(&self, id: &str, wanted: u32, state: State) -> Made {
+    fn set_state(&self, id: &str, wanted: u32, state: State) -> Change {
         let _writing = self.writing.lock();
         let key = self.get(id)?;
         if usize::try_from(wanted).unwrap_or(usize::MAX) > key.versions.len() {
@@ -353,7 +360,7 @@ impl Shared {
     }
 
     /// Writes a key to the disk, and then puts it in force.
-    fn replace(&self, key: Key) -> Made {
+    fn replace(&self, key: Key) -> Change {
         let versions = key.versions.iter().map(Version::stored).collect();
         let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
         self.backend.replace(&key.id, &document.encode()).map_err(|err| {
@@ -367,4 +374,4 @@ impl Shared {
 }
 
 /// Result of a change: the changed key.
-type Made = Result<Arc<Key>, Refusal>;
+type Change = Result<Arc<Key>, Refusal>;

@@ -62,7 +62,7 @@ impl AsRef<[u8]> for Tag {
 
 /// Result of an encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedMessage {
     /// Version of the key; 0 for a key that is not of the store.
     pub key_version: u32,
     /// Nonce from the caller or the broker.
@@ -78,7 +78,7 @@ pub struct Sealed {
 /// # Errors
 /// [`Code::InvalidArgument`]: batch, key or nonce; [`Code::FailedPrecondition`]: not in the profile, the key is disabled, or
 /// has sealed all that it may; [`Code::Internal`].
-pub fn encrypt(profile: &Profile, key: &Key, plains: &[Plain<'_>]) -> Result<Vec<Sealed>, Refusal> {
+pub fn encrypt(profile: &Profile, key: &Key, plains: &[Plain<'_>]) -> Result<Vec<SealedMessage>, Refusal> {
     let policy = profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))?;
     check_batch("plains", plains.iter().map(|plain| plain.plaintext.len().saturating_add(plain.aad.len())))?;
     seal_batch(&policy, key, plains, policy.tag_len)
@@ -90,7 +90,7 @@ pub(super) fn seal_batch(
     key: &Key,
     plains: &[Plain<'_>],
     tag_len: usize,
-) -> Result<Vec<Sealed>, Refusal> {
+) -> Result<Vec<SealedMessage>, Refusal> {
     let version = key.current()?;
     let cipher = cipher_of(policy, key, version)?;
     if policy.is_nonce_callers {
@@ -113,7 +113,7 @@ pub(super) fn seal_random(
     plains: &[Plain<'_>],
     tag_len: usize,
     key_version: u32,
-) -> Result<Vec<Sealed>, Refusal> {
+) -> Result<Vec<SealedMessage>, Refusal> {
     let mut nonces = vec![0; plains.len() * NONCE_LEN];
     rand::fill(&mut nonces).map_err(|_| failed("EncryptData"))?;
     let (nonces, _) = nonces.as_chunks::<NONCE_LEN>();
@@ -137,7 +137,11 @@ pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<V
 ///
 /// # Errors
 /// Those of [`decrypt`] and [`encrypt`]; [`Code::FailedPrecondition`] if the profile leaves nonces to the caller.
-pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Sealed, Refusal>>, Refusal> {
+pub fn rewrap(
+    profile: &Profile,
+    key: &Key,
+    ciphers: &[Cipher<'_>],
+) -> Result<Vec<Result<SealedMessage, Refusal>>, Refusal> {
     let policy = opening(profile, key, ciphers)?;
     if policy.is_nonce_callers {
         let text =

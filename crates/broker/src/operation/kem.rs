@@ -22,14 +22,14 @@ pub enum Recipient<'a> {
 }
 
 /// A shared secret, with the ciphertext that carries it.
-pub struct Encapsulated {
+pub struct Encapsulation {
     /// Ciphertext to send to the recipient.
     pub ciphertext: Vec<u8>,
     /// Shared secret for the caller.
     pub shared_secret: Zeroizing<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Encapsulated {
+impl std::fmt::Debug for Encapsulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Encapsulated").finish_non_exhaustive()
     }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Encapsulated {
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): count, key or public key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
-pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulated>, Refusal> {
+pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulation>, Refusal> {
     let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
     if !(1..=BATCH_MAX).contains(&count) {
         return Err(Refusal::invalid(format!("count: expected 1 to {BATCH_MAX}")));
@@ -85,11 +85,11 @@ pub fn decapsulate(
     Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_, Refusal>>()?))
 }
 
-fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulated>, Refusal> {
+fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulation>, Refusal> {
     let one = |_| {
         let (ciphertext, shared) = public.encapsulate().map_err(|_| failed("Encapsulate"))?;
         let shared_secret = Zeroizing::new(shared.as_ref().to_vec());
-        Ok(Encapsulated { ciphertext: ciphertext.as_ref().to_vec(), shared_secret })
+        Ok(Encapsulation { ciphertext: ciphertext.as_ref().to_vec(), shared_secret })
     };
     (0..count).map(one).collect()
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::hmac;
 
 use super::encrypt::made;
-use super::sign::Signed;
+use super::sign::SignedInput;
 use super::{Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key, Version};
 use crate::profile::policy::Profile;
@@ -27,10 +27,10 @@ pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec
 ///
 /// # Errors
 /// Those of [`mac`]; the batch fails as a whole if one version does not exist or is disabled.
-pub fn verify_mac(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
+pub fn verify_mac(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Result<Vec<bool>, Refusal> {
     check(profile, key)?;
-    check_batch("signed", signed.iter().map(Signed::len))?;
-    let verify = |one: &Signed<'_>| {
+    check_batch("signed", signed.iter().map(SignedInput::len))?;
+    let verify = |one: &SignedInput<'_>| {
         let form = form_of(key, key.version(one.key_version)?)?;
         // Compares in constant time; a truncated tag is invalid.
         Ok(hmac::verify(form, one.input, one.signature).is_ok())

@@ -4,7 +4,7 @@ use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::encrypt::{Cipher, NONCE_LEN, Sealed, TAG_LEN, Tag};
+use super::encrypt::{Cipher, NONCE_LEN, SealedMessage, TAG_LEN, Tag};
 use super::failed;
 use crate::keys;
 use crate::profile::policy::EncryptAlgorithm;
@@ -33,11 +33,11 @@ pub(super) fn seal(
     plaintext: &[u8],
     tag_len: usize,
     key_version: u32,
-) -> Result<Sealed, Refusal> {
+) -> Result<SealedMessage, Refusal> {
     check_tag_len(cipher.algorithm, tag_len)?;
     let mut ciphertext = plaintext.to_vec();
     let tag = tag_of(cipher, nonce, aad, &mut ciphertext).inspect_err(|_| ciphertext.zeroize())?;
-    Ok(Sealed { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
+    Ok(SealedMessage { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
 }
 
 /// Encrypts with a nonce of the broker's choice: this one, or in a FIPS build the module's own.
@@ -48,7 +48,7 @@ pub(super) fn seal_drawn(
     plaintext: &[u8],
     tag_len: usize,
     key_version: u32,
-) -> Result<Sealed, Refusal> {
+) -> Result<SealedMessage, Refusal> {
     #[cfg(feature = "fips")]
     if let Some(sealing) = &cipher.sealing {
         check_tag_len(cipher.algorithm, tag_len)?;
@@ -56,7 +56,12 @@ pub(super) fn seal_drawn(
         let sealed = sealing.seal_in_place_separate_tag(Aad::from(aad), &mut ciphertext);
         let (nonce, tag) = sealed.map_err(|_| failed("EncryptData")).inspect_err(|_| ciphertext.zeroize())?;
         let tag = tag.as_ref().try_into().map_err(|_| failed("EncryptData"))?;
-        return Ok(Sealed { key_version, nonce: *nonce.as_ref(), ciphertext, tag: Tag::truncated(tag, tag_len) });
+        return Ok(SealedMessage {
+            key_version,
+            nonce: *nonce.as_ref(),
+            ciphertext,
+            tag: Tag::truncated(tag, tag_len),
+        });
     }
     seal(cipher, nonce, aad, plaintext, tag_len, key_version)
 }

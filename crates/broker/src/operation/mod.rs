@@ -17,11 +17,11 @@ use crate::profile::policy::Profile;
 use crate::refusal::{Code, Refusal};
 
 pub use derive::{Derivation, derive};
-pub use encrypt::{Cipher, NONCE_LEN, Plain, Sealed, TAG_LEN, Tag, decrypt, encrypt, rewrap};
-pub use kem::{Encapsulated, Recipient, decapsulate, encapsulate};
+pub use encrypt::{Cipher, NONCE_LEN, Plain, SealedMessage, TAG_LEN, Tag, decrypt, encrypt, rewrap};
+pub use kem::{Encapsulation, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
-pub use sign::{Signed, sign, verify, verify_one};
+pub use sign::{SignedInput, sign, verify, verify_one};
 
 /// Most inputs of a batch.
 pub const BATCH_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! Encryption on W4: one message, a key in the request or of the store, always tags of 16 bytes, and no version of a
 //! key.
 
-use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
+use super::encrypt::{Cipher, Plain, SealedMessage, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
 use super::{check_one, failed, mechanism, not_in, tried};
 use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
@@ -30,7 +30,7 @@ impl std::fmt::Debug for RawKey<'_> {
 ///
 /// # Errors
 /// Those of [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key does not have the cipher's length.
-pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<Sealed, Refusal> {
+pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<SealedMessage, Refusal> {
     let policy = policy_of(profile)?;
     check_one("plaintext", plain.plaintext, plain.aad)?;
     let sealed = match source {

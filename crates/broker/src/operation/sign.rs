@@ -17,7 +17,7 @@ mod published;
 
 /// An input with its signature, or with a MAC's tag as the signature.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct SignedInput<'a> {
     /// Input that was signed.
     pub input: &'a [u8],
     /// Signature or tag of the input.
@@ -26,7 +26,7 @@ pub struct Signed<'a> {
     pub key_version: u32,
 }
 
-impl Signed<'_> {
+impl SignedInput<'_> {
     /// Length that counts for the batch, in bytes.
     pub(super) fn len(&self) -> usize {
         self.input.len().saturating_add(self.signature.len())
@@ -52,10 +52,10 @@ pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Ve
 ///
 /// # Errors
 /// Those of [`sign`]; the batch fails as a whole if one version does not exist or is disabled.
-pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
+pub fn verify(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Result<Vec<bool>, Refusal> {
     let algorithm = check(profile, key)?;
-    check_batch("signed", signed.iter().map(Signed::len))?;
-    let verify = |one: &Signed<'_>| {
+    check_batch("signed", signed.iter().map(SignedInput::len))?;
+    let verify = |one: &SignedInput<'_>| {
         let form = key.form(key.version(one.key_version)?)?;
         let public = public(form).ok_or_else(|| failed("VerifyData"))?;
         Ok(is_signed(algorithm, public, one.input, one.signature))

@@ -251,7 +251,7 @@ impl Wires {
 /// Adapts a handler to tonic's service traits.
 struct Handler<H>(H);
 
-type Mapped<F, T> = Map<F, fn(Result<T, Refusal>) -> Result<Response<T>, Status>>;
+type GrpcFuture<F, T> = Map<F, fn(Result<T, Refusal>) -> Result<Response<T>, Status>>;
 
 fn respond<T>(answer: Result<T, Refusal>) -> Result<Response<T>, Status> {
     answer.map(Response::new).map_err(Status::from)
@@ -263,7 +263,7 @@ where
     F: Future<Output = Result<T, Refusal>>,
 {
     type Response = T;
-    type Future = Mapped<F, T>;
+    type Future = GrpcFuture<F, T>;
 
     fn call(&mut self, request: Request<M>) -> Self::Future {
         self.0(request.into_inner()).map(respond)
@@ -278,7 +278,7 @@ where
 {
     type Response = T;
     type ResponseStream = S;
-    type Future = Mapped<F, S>;
+    type Future = GrpcFuture<F, S>;
 
     fn call(&mut self, request: Request<M>) -> Self::Future {
         self.0(request.into_inner()).map(respond)

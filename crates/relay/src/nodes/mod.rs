@@ -142,14 +142,14 @@ impl Nodes {
     }
 
     /// Returns a connection; [`Nodes::tell`] drops one that failed.
-    async fn link(&self) -> Result<MultiplexedConnection, Failed> {
+    async fn link(&self) -> Result<MultiplexedConnection, RedisFailure> {
         let mut link = self.link.lock().await;
         if let Some(connection) = &link.connection {
             return Ok(connection.clone());
         }
         if link.failed.is_some_and(|at| at.elapsed() < PAUSE) {
             // Tasks that have waited for the attempt of another do not each make one of their own, in a row.
-            return Err(Failed("it could not be reached just now"));
+            return Err(RedisFailure("it could not be reached just now"));
         }
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(DEADLINE)).set_response_timeout(Some(DEADLINE));
@@ -161,7 +161,7 @@ impl Nodes {
     }
 
     /// Drops a connection that failed.
-    async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, Failed> {
+    async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, RedisFailure> {
         if let Err(err) = &done {
             tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
             self.link.lock().await.connection = None;
@@ -170,9 +170,9 @@ impl Nodes {
     }
 
     /// Reads the epoch, or begins one: then tokens used before may be used again, and are rejected by their age.
-    async fn begin(&self, now_s: i64) -> Result<(), Failed> {
+    async fn begin(&self, now_s: i64) -> Result<(), RedisFailure> {
         let mut fresh = [0; 12];
-        default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
+        default_provider().fill_random(&mut fresh).map_err(|_| RedisFailure("the crypto module"))?;
         let known = self.epoch.read().clone();
         // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, an endpoint that must retry
         // later would wait for that long for nothing.
@@ -196,7 +196,7 @@ impl Nodes {
         self.say_here().await
     }
 
-    async fn say_here(&self) -> Result<(), Failed> {
+    async fn say_here(&self) -> Result<(), RedisFailure> {
         let mut link = self.link().await?;
         let mut set = redis::cmd("SET");
         set.arg(self.key("node", &self.id)).arg(&self.advertise).arg("PX").arg(ms(LEASE));
@@ -212,7 +212,7 @@ impl Nodes {
         channel: &ChannelKey,
         now_s: i64,
     ) -> Result<Where, CloseCause> {
-        let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
+        let unavailable = |RedisFailure(_)| CloseCause::NodeUnavailable;
         // Before the floor is read: a floor read later is not older than the epoch.
         let epoch = self.epoch.read().clone();
         if claims.iat <= self.floor_s.load(Ordering::Acquire) {
@@ -243,7 +243,7 @@ impl Nodes {
     }
 
     /// Announces that these channels are on this node.
-    async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), Failed> {
+    async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), RedisFailure> {
         for batch in channels.chunks(BATCH) {
             let mut pipe = Pipeline::new();
             for channel in batch {
@@ -299,17 +299,17 @@ fn ms(time: Duration) -> u64 {
 
 /// Redis is unavailable. The library's own message may contain a password, and is left out.
 #[derive(Clone, Copy, Debug)]
-struct Failed(&'static str);
+struct RedisFailure(&'static str);
 
-impl Failed {
+impl RedisFailure {
     fn kind_text(self) -> &'static str {
         self.0
     }
 }
 
-impl From<RedisError> for Failed {
+impl From<RedisError> for RedisFailure {
     fn from(err: RedisError) -> Self {
-        Failed(if err.is_connection_refusal() {
+        RedisFailure(if err.is_connection_refusal() {
             "the connection is refused"
         } else if err.is_timeout() {
             "no answer in time"

@@ -18,7 +18,7 @@ use crate::call::Call;
 use crate::certificate::{Bound, Flavour, Issuer, Request};
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX};
 use crate::module::module;
-use crate::operation::{self, Outputs, Signed};
+use crate::operation::{self, Outputs, SignedInput};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::service::{Grant, Outcome, Query, work_of};
 
@@ -192,9 +192,9 @@ pub(super) async fn verify_mac(
     Ok(VerifyMacResponse { descriptor, valid })
 }
 
-fn signed<'a>(inputs: &'a [Zeroizing<Vec<u8>>], batch: &'a [SignedMessage]) -> Vec<Signed<'a>> {
+fn signed<'a>(inputs: &'a [Zeroizing<Vec<u8>>], batch: &'a [SignedMessage]) -> Vec<SignedInput<'a>> {
     let batch = inputs.iter().zip(batch);
-    batch.map(|(input, one)| Signed { input, signature: &one.signature, key_version: one.key_version }).collect()
+    batch.map(|(input, one)| SignedInput { input, signature: &one.signature, key_version: one.key_version }).collect()
 }
 
 pub(super) async fn information(

@@ -8,12 +8,12 @@ use sealway_proto::broker::v1::{
 use super::{query, refused, run, secrets};
 use crate::Refusal;
 use crate::call::Call;
-use crate::operation::{self, Plain, Sealed};
+use crate::operation::{self, Plain, SealedMessage};
 use crate::profile::policy::Profile;
 use crate::service::{Grant, Outcome};
 use crate::wire::Wires;
 
-fn cipher(sealed: Sealed) -> Cipher {
+fn cipher(sealed: SealedMessage) -> Cipher {
     Cipher {
         key_version: sealed.key_version,
         nonce: sealed.nonce.to_vec(),
@@ -96,7 +96,7 @@ pub(in super::super) async fn rewrap(
         Ok(Outcome { algorithm: key.algorithm().to_string(), key_version, ..Outcome::new(results, bytes_out) })
     };
     let (descriptor, results) = run(wires, call, query, Ok(()), work).await?;
-    let one = |result: Result<Sealed, Refusal>| {
+    let one = |result: Result<SealedMessage, Refusal>| {
         let refusal = |refusal| rewrapped::Result::Refusal(refused(refusal));
         Rewrapped { result: Some(result.map_or_else(refusal, |sealed| rewrapped::Result::Cipher(cipher(sealed)))) }
     };
