@@ -83,13 +83,16 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Builds a gateway from its parts. `trusted` has the trusted proxies by the listener's name.
-    pub fn new(
+    /// Builds a gateway from its parts: `upstreams` are those of the configuration, for status reports, and `trusted` has
+    /// the trusted proxies by the listener's name.
+    pub(crate) fn new(
         authority: Arc<Authority>,
         routes: Vec<Route>,
+        upstreams: Vec<Arc<Upstream>>,
         cors: Cors,
         limits: RequestLimits,
         trusted: HashMap<Arc<str>, TrustedProxies>,
+        access_log: Option<AccessLog>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let room = Shared::new(limits.buffered_max as u64);
@@ -107,20 +110,10 @@ impl Gateway {
             room_shares,
             metrics,
             unrouted,
-            upstreams: Vec::new(),
-            access_log: None,
+            upstreams,
+            access_log,
             disguised: Gate::default(),
         }
-    }
-
-    /// Keeps all upstreams of the configuration, for status reports.
-    pub(crate) fn with_upstreams(self, upstreams: Vec<Arc<Upstream>>) -> Self {
-        Gateway { upstreams, ..self }
-    }
-
-    /// Writes a line to the access log for each request.
-    pub(crate) fn with_access_log(self, access_log: Option<AccessLog>) -> Self {
-        Gateway { access_log, ..self }
     }
 
     /// Returns the routes of the configuration, in the order in which they are tried.

@@ -27,6 +27,7 @@ use crate::conn::{Conn, Reader, Writer, split};
 use crate::input::{HEAD_ROOM, Input, Next};
 use crate::nodes::bridge::Splice;
 use crate::relay::Relay;
+use crate::tick::ms;
 use crate::ws;
 
 /// Length of one read, in bytes.
@@ -430,8 +431,7 @@ impl Endpoint {
     }
 
     fn set_deadline(&self, time: std::time::Duration) {
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(time_ms), Ordering::Relaxed);
+        self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(ms(time)), Ordering::Relaxed);
     }
 
     /// Waits until the close frame was written.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use aws_lc_rs::digest;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use sealway_proto::relay::{Attach, Claims, CloseCause, Expected, verify};
@@ -18,7 +17,7 @@ use crate::conn::Conn;
 use crate::keyset::Keys;
 use crate::measure::Measures;
 use crate::nodes::Nodes;
-use crate::replay::{Replays, TokenKey, TokenUse};
+use crate::replay::{Replays, TokenKey, TokenUse, fingerprint};
 use crate::settings::Settings;
 
 const SHARDS: u64 = 16;
@@ -135,7 +134,7 @@ impl Relay {
 
     /// Returns the time of day, in seconds.
     pub(crate) fn now_s(&self) -> i64 {
-        i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
+        now_s(&*self.clock)
     }
 
     /// Counts an endpoint that is rejected.
@@ -161,7 +160,10 @@ impl Relay {
             return Err(CloseCause::TokenReplay);
         }
         let request = AttachRequest {
-            key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.as_str().into() },
+            key: ChannelKey {
+                tenant: Tenant(fingerprint(&[&claims.aud, &claims.iss])),
+                id: claims.channel_id.as_str().into(),
+            },
             role: attach.role,
             init_exp_s: claims.init_exp,
             idle_s: claims.idle_timeout_s,
@@ -201,20 +203,9 @@ impl Relay {
             }
         }
     }
-
-    /// Begins shutdown: no new endpoint is admitted.
-    pub(crate) fn begin_drain(&self) {
-        self.is_draining.store(true, Ordering::Release);
-    }
 }
 
-fn tenant(claims: &Claims) -> Tenant {
-    let mut context = digest::Context::new(&digest::SHA256);
-    for part in [&claims.aud, &claims.iss] {
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part.as_bytes());
-    }
-    let mut tenant = [0; 8];
-    tenant.copy_from_slice(&context.finish().as_ref()[..8]);
-    Tenant(tenant)
+/// Returns the time of day of a clock, in seconds.
+pub(crate) fn now_s(clock: &dyn Clock) -> i64 {
+    i64::try_from(clock.now_ms() / 1000).unwrap_or(i64::MAX)
 }

@@ -18,15 +18,20 @@ pub(crate) struct TokenKey(pub(crate) [u8; 16]);
 
 impl TokenKey {
     pub(crate) fn of(claims: &Claims) -> Self {
-        let mut context = digest::Context::new(&digest::SHA256);
-        for part in [&claims.aud, &claims.iss, &claims.token_id] {
-            context.update(&(part.len() as u64).to_be_bytes());
-            context.update(part.as_bytes());
-        }
-        let mut key = [0; 16];
-        key.copy_from_slice(&context.finish().as_ref()[..16]);
-        TokenKey(key)
+        TokenKey(fingerprint(&[&claims.aud, &claims.iss, &claims.token_id]))
     }
+}
+
+/// Returns the first `N` bytes of the SHA-256 of texts, each after its length.
+pub(crate) fn fingerprint<const N: usize>(texts: &[&str]) -> [u8; N] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for text in texts {
+        context.update(&(text.len() as u64).to_be_bytes());
+        context.update(text.as_bytes());
+    }
+    let mut out = [0; N];
+    out.copy_from_slice(&context.finish().as_ref()[..N]);
+    out
 }
 
 /// The result of using a token.

@@ -121,14 +121,19 @@ pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
 }
 
 /// Signature scheme of a kind of key with a digest.
-pub(super) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
-    let hash = match hash {
-        SignatureHash::Sha256 => Hash::Sha256,
-        SignatureHash::Sha384 => Hash::Sha384,
-        SignatureHash::Sha512 => Hash::Sha512,
-    };
+pub(crate) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
     match kind {
-        KeyKind::Rsa => Scheme::RsaPkcs1(hash),
-        KeyKind::Ecdsa => Scheme::Ecdsa(hash),
+        KeyKind::Rsa => Scheme::RsaPkcs1(hash.into()),
+        KeyKind::Ecdsa => Scheme::Ecdsa(hash.into()),
+    }
+}
+
+impl From<SignatureHash> for Hash {
+    fn from(hash: SignatureHash) -> Hash {
+        match hash {
+            SignatureHash::Sha256 => Hash::Sha256,
+            SignatureHash::Sha384 => Hash::Sha384,
+            SignatureHash::Sha512 => Hash::Sha512,
+        }
     }
 }

@@ -8,7 +8,7 @@ use super::algorithm::Algorithm;
 use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::{pem, time};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Parsed certificate of an issuer.
 pub(super) struct Authority<'a> {
@@ -38,7 +38,7 @@ pub(super) struct Authority<'a> {
 }
 
 /// Decodes a certificate from PEM, or from DER if that is allowed.
-pub(super) fn bytes(certificate: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
+pub(super) fn bytes(certificate: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>> {
     if may_be_der && certificate.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(certificate));
     }
@@ -55,7 +55,7 @@ fn refused(why: &str) -> Refusal {
 
 impl<'a> Authority<'a> {
     /// Parses a certificate from its DER.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Authority<'a>, Refusal> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Authority<'a>> {
         read(bytes).map_err(|malformed| refused(&malformed.to_string()))
     }
 

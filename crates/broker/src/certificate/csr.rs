@@ -7,7 +7,7 @@ use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::key::SubjectKey;
 use super::{pem, subject};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// OID of id-pkcs9-at-extensionRequest (RFC 2985).
 const EXTENSION_REQUEST: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e";
@@ -28,7 +28,7 @@ pub(super) struct Csr<'a> {
 }
 
 /// Decodes a request from PEM, or from DER if that is allowed.
-pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
+pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>> {
     if may_be_der && csr.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(csr));
     }
@@ -39,7 +39,7 @@ pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refus
 
 impl<'a> Csr<'a> {
     /// Parses a request from its DER.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Csr<'a>, Refusal> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Csr<'a>> {
         read(bytes).map_err(|malformed| {
             let text = format!("error parsing request data: could not parse certificate request, err: {malformed}");
             Refusal::invalid(text)
@@ -48,7 +48,7 @@ impl<'a> Csr<'a> {
 
     /// Verifies the request's signature with its own key. Keys of unsupported kinds are not verified: no profile allows
     /// them, and every wire rejects them by their kind.
-    pub(super) fn verify(&self) -> Result<(), Refusal> {
+    pub(super) fn verify(&self) -> Result<()> {
         let verified = match &self.key {
             SubjectKey::Sized { key, .. } => self.algorithm.verify(key, self.signed, self.signature),
             SubjectKey::Unsupported(_) => Ok(()),

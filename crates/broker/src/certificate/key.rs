@@ -7,7 +7,7 @@ use sealway_awslc::{Curve, Kind, PrivateKey, PublicKey};
 use super::der::{self, DerError, Reader};
 use super::{Issuer, IssuerKey, algorithm, pem};
 use crate::profile::policy::{KeyKind, SignatureHash};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 const EC: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
@@ -77,7 +77,7 @@ pub(super) enum SigningKey<'a> {
 
 impl<'a> SigningKey<'a> {
     /// Parses the key of a request; a handle is used as it is. The decoded copy is wiped.
-    pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>, Refusal> {
+    pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>> {
         let text = match issuer {
             Issuer::Pem(text) => text,
             Issuer::Key(handle) => return Ok(SigningKey::Handle(handle)),
@@ -104,7 +104,7 @@ impl<'a> SigningKey<'a> {
     }
 
     /// Public key as SubjectPublicKeyInfo in DER.
-    pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>, Refusal> {
+    pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>> {
         match self {
             SigningKey::Parsed { key, .. } => key.public_spki().map(Cow::Owned).map_err(|_| not_signed()),
             SigningKey::Handle(handle) => Ok(Cow::Owned(handle.spki())),
@@ -112,7 +112,7 @@ impl<'a> SigningKey<'a> {
         }
     }
 
-    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
         match self {
             SigningKey::Parsed { kind, key, .. } => {
                 key.sign(algorithm::scheme(*kind, hash), message).map_err(|_| not_signed())

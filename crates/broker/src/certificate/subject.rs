@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::der::{self, DerError, Reader};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Attributes of a requested subject, with their object identifiers.
 const ATTRIBUTES: [(&str, &[u8]); 6] = [
@@ -16,7 +16,7 @@ const ATTRIBUTES: [(&str, &[u8]); 6] = [
 ];
 
 /// Subject of the certificate in DER: the requested one, or the request's own byte for byte.
-pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
+pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     let mut names = Vec::new();
     for (index, part) in asked.unwrap_or_default().split(',').map(str::trim).enumerate() {
         if part.is_empty() {

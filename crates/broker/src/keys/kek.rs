@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 use super::form::Cipher;
 use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const KEY_LEN: usize = 32;
 const NONCE_LEN: usize = 12;
@@ -46,13 +46,13 @@ pub trait Wrap: Send + Sync {
     ///
     /// # Errors
     /// [`Code::Internal`], if the crypto module fails.
-    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey, Refusal>;
+    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey>;
 
     /// Unwraps material that was bound to `aad`.
     ///
     /// # Errors
     /// [`Code::Internal`]: the material was changed, or its key-encryption key is not available.
-    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>, Refusal>;
+    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>>;
 
     /// Id of the key that wraps new material.
     fn active_id(&self) -> &str;
@@ -161,7 +161,7 @@ impl fmt::Debug for Kek {
 }
 
 impl Wrap for Kek {
-    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey, Refusal> {
+    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey> {
         let fault = |_| Refusal::new(Code::Internal, "key store: cannot wrap");
         let (id, key) = self.0.first().ok_or_else(|| Refusal::new(Code::Internal, "key store: nothing wraps"))?;
         let mut nonce = [0_u8; NONCE_LEN];
@@ -182,7 +182,7 @@ impl Wrap for Kek {
         Ok(WrappedKey { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
     }
 
-    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>> {
         let Some((_, key)) = self.0.iter().find(|(id, _)| *id == wrapped.kek_id) else {
             let text = format!("key store: wrapped under \"{}\", which is not among the keys", wrapped.kek_id);
             return Err(Refusal::new(Code::Internal, text));

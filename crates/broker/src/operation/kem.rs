@@ -7,7 +7,7 @@ use super::encrypt::made;
 use super::{BATCH_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{self, Algorithm, Form, Key};
 use crate::profile::policy::Profile;
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Length of a ciphertext, in bytes (FIPS 203 table 3).
 const CIPHERTEXT_LEN: usize = 1088;
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Encapsulation {
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): count, key or public key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
-pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulation>, Refusal> {
+pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulation>> {
     let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
     if !(1..=BATCH_MAX).contains(&count) {
         return Err(Refusal::invalid(format!("count: expected 1 to {BATCH_MAX}")));
@@ -70,7 +70,7 @@ pub fn decapsulate(
     key: &Key,
     key_version: u32,
     ciphertexts: &[&[u8]],
-) -> Result<Outputs<Zeroizing<Vec<u8>>>, Refusal> {
+) -> Result<Outputs<Zeroizing<Vec<u8>>>> {
     key.require(Algorithm::Kem(profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?))?;
     check_batch("ciphertexts", ciphertexts.iter().map(|ciphertext| ciphertext.len()))?;
     if ciphertexts.iter().any(|ciphertext| ciphertext.len() != CIPHERTEXT_LEN) {
@@ -82,10 +82,10 @@ pub fn decapsulate(
         let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
         Ok(Zeroizing::new(shared.as_ref().to_vec()))
     };
-    Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_, Refusal>>()?))
+    Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))
 }
 
-fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulation>, Refusal> {
+fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulation>> {
     let one = |_| {
         let (ciphertext, shared) = public.encapsulate().map_err(|_| failed("Encapsulate"))?;
         let shared_secret = Zeroizing::new(shared.as_ref().to_vec());

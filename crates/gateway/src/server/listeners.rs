@@ -92,7 +92,7 @@ impl Inventory {
 
     fn material(&self, listener: &Listener, clock: &Arc<dyn Clock>) -> Result<Option<Arc<tls::Server>>, String> {
         let Some(files) = &listener.tls else { return Ok(None) };
-        let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.shows_what(listener);
+        let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.has_same_tls(listener);
         if let Some((_, _, Some(tls))) = self.listeners.iter().find(same) {
             // The watch on files would be a second late. An error in the files fails the reload.
             tls.reload().map_err(|err| listener.tls_problem(&err))?;
@@ -172,7 +172,7 @@ impl ListenerPlan {
         drain: Duration,
     ) -> Running {
         let same_sockets = old.sockets.iter().all(|held| self.sockets.iter().any(|other| held.is(other)));
-        if same_sockets && old.config.shows_what(&self.config) {
+        if same_sockets && old.config.has_same_tls(&self.config) {
             let running = self.serve(service, old.shutdown.clone(), old.connections.clone());
             old.accepting.cancel();
             return running;

@@ -2,7 +2,7 @@
 //! bytes of its WebSocket pass unchanged, so that close codes, pings and back-pressure pass too. SPEC relay.md#bridge
 
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,7 +12,7 @@ use aws_lc_rs::hmac;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{Profile, Role};
 use sealway_runtime::shutdown::Shutdown;
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -146,11 +146,6 @@ pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: S
     }
 }
 
-/// Binds the address that a node listens on for others.
-pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
-
 fn encode(request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
     let hello = json!({
         "tenant": request.key.tenant.0,
@@ -168,20 +163,14 @@ fn encode(request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
 fn decode(hello: &[u8]) -> Option<(AttachRequest, Option<IpAddr>)> {
     let hello: Value = serde_json::from_slice(hello).ok()?;
     let text = |name: &str| hello.get(name).and_then(Value::as_str);
-    let mut tenant = [0; 8];
-    let bytes = hello.get("tenant")?.as_array().filter(|bytes| bytes.len() == tenant.len())?;
-    for (to, from) in tenant.iter_mut().zip(bytes) {
-        *to = u8::try_from(from.as_u64()?).ok()?;
-    }
-    let idle_s = match hello.get("idle_s")? {
-        Value::Null => None,
-        idle => Some(u32::try_from(idle.as_u64()?).ok()?),
-    };
     let request = AttachRequest {
-        key: ChannelKey { tenant: Tenant(tenant), id: text("channel_id")?.into() },
+        key: ChannelKey {
+            tenant: Tenant(from_value(hello.get("tenant")?.clone()).ok()?),
+            id: text("channel_id")?.into(),
+        },
         role: Role::from_number(hello.get("role")?.as_u64()?)?,
         init_exp_s: hello.get("init_exp")?.as_i64()?,
-        idle_s,
+        idle_s: from_value(hello.get("idle_s")?.clone()).ok()?,
         eid: text("eid")?.into(),
         profile: if hello.get("is_native")?.as_bool()? { Profile::Native } else { Profile::V1 },
     };

@@ -23,6 +23,7 @@ use zeroize::Zeroizing;
 use crate::channel::ChannelKey;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
+use crate::tick::ms;
 
 /// Longest time for an operation on Redis.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -126,7 +127,7 @@ impl Nodes {
             floor_s: AtomicI64::new(i64::MIN),
             admit: Script::new(ADMIT),
         };
-        nodes.begin(now_s).await.map_err(|err| format!("--redis-url: {server}: {}", err.kind_text()))?;
+        nodes.begin(now_s).await.map_err(|err| format!("--redis-url: {server}: {}", err.0))?;
         Ok(nodes)
     }
 
@@ -293,19 +294,9 @@ fn floor_of(epoch: &str) -> Option<i64> {
     epoch.rsplit_once('.').and_then(|(_, floor)| floor.parse().ok())
 }
 
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Redis is unavailable. The library's own message may contain a password, and is left out.
 #[derive(Clone, Copy, Debug)]
 struct RedisFailure(&'static str);
-
-impl RedisFailure {
-    fn kind_text(self) -> &'static str {
-        self.0
-    }
-}
 
 impl From<RedisError> for RedisFailure {
     fn from(err: RedisError) -> Self {
