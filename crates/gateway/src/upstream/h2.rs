@@ -12,6 +12,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use sealway_proto::error::chain;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal, poll_whole};
 use tokio_rustls::rustls::ClientConfig;
 
@@ -310,18 +311,6 @@ fn is_unanswered(err: &hyper::Error) -> bool {
         cause = err.source();
     }
     true
-}
-
-/// Formats an error and all its sources in one line.
-pub(super) fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }
 
 impl std::fmt::Debug for Links {

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
+use sealway_proto::error::chain;
 use sealway_runtime::tls::Client;
 
 use super::address::ServerAddress;
 use super::connect::{ConnectError, TlsSetup, connect};
 use super::h1::{CONTINUE_MS_FIRST, Connection};
-use super::h2::{Links, Pick, Stream, chain, is_same};
+use super::h2::{Links, Pick, Stream, is_same};
 use super::io::Io;
 use super::pool::{Acquisition, Lease, Pool, PoolLimits, Slot};
 use super::{Protocol, UpstreamLimits};
