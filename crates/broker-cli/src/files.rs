@@ -38,16 +38,16 @@ pub enum Audit {
 
 pub(crate) fn profiles(action: Profiles) -> anyhow::Result<ExitCode> {
     let Profiles::Check { file, lenient } = action;
-    said(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
+    print(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
 }
 
 pub(crate) fn audit(action: Audit) -> anyhow::Result<ExitCode> {
     let Audit::Verify { files, last } = action;
-    said(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
+    print(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
 }
 
 /// Prints the findings to standard output, or the faults to standard error.
-fn said(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
+fn print(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(text) => {
             writeln!(out(), "{text}")?;

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_else_listens_on_or_put_there_stays() {
+    async fn sockets_and_files_of_others_stay() {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("broker.sock");
         let theirs = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::channel::AttachRequest;
-use crate::nodes::Where;
+use crate::nodes::ChannelNode;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
 
@@ -32,8 +32,8 @@ pub(crate) async fn ask(
     let Some(nodes) = &relay.nodes else { return Err(CloseCause::NodeUnavailable) };
     let asking = async {
         match nodes.admit(TokenKey::of(&claims), &claims, &request.key, relay.now_s()).await? {
-            Where::Here => Ok(None),
-            Where::There(node) => match nodes.cross(&node, &request, address).await {
+            ChannelNode::Here => Ok(None),
+            ChannelNode::There(node) => match nodes.cross(&node, &request, address).await {
                 Some(stream) => Ok(Some(stream)),
                 None => Err(CloseCause::NodeUnavailable),
             },

@@ -20,7 +20,7 @@ const TOLD_MAX: usize = 1024;
 /// The handler of HTTP requests.
 pub(crate) struct Door {
     pub(crate) relay: Arc<Relay>,
-    /// Renders the metrics.
+    /// Renders the metrics in Prometheus' text format.
     pub(crate) render: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) shutdown: Shutdown,
 }

@@ -224,7 +224,7 @@ impl LogFile {
         }
         if metadata.len() != self.len {
             return Err(io::Error::other(
-                "somebody else has changed the file; put it aside, and SIGHUP begins another",
+                "another process has changed the file; move it aside, and SIGHUP begins a new one",
             ));
         }
         Ok(())

@@ -126,14 +126,14 @@ pub struct Callers {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    who: Who,
+    subject: Subject,
     profiles: Names,
     operations: Names,
     keys: Names,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Subject {
     Any,
     Uid(u32),
     Gid(u32),
@@ -152,7 +152,7 @@ enum Names {
 impl Callers {
     /// The default: one user, the owner of the socket, may do everything.
     pub fn only(uid: u32) -> Callers {
-        let all = Rule { who: Who::Uid(uid), profiles: Names::All, operations: Names::All, keys: Names::All };
+        let all = Rule { subject: Subject::Uid(uid), profiles: Names::All, operations: Names::All, keys: Names::All };
         Callers { rules: vec![all], warnings: Vec::new() }
     }
 
@@ -201,10 +201,10 @@ impl Callers {
     }
 
     fn rules_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = &'a Rule> {
-        self.rules.iter().filter(move |rule| match rule.who {
-            Who::Any => true,
-            Who::Uid(known) => known == peer.uid,
-            Who::Gid(known) => peer.is_in(known),
+        self.rules.iter().filter(move |rule| match rule.subject {
+            Subject::Any => true,
+            Subject::Uid(known) => known == peer.uid,
+            Subject::Gid(known) => peer.is_in(known),
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hkdf::{self, KeyType, Salt};
 
-use super::encrypt::made;
+use super::encrypt::outputs_of;
 use super::{BATCH_LEN_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{DeriveAlgorithm, Profile};
@@ -70,5 +70,5 @@ pub fn derive(
         filled.map_err(|_| failed("Derive"))?;
         Ok(output)
     };
-    Ok(made(version, derivations.iter().map(one).collect::<Result<_>>()?))
+    Ok(outputs_of(version, derivations.iter().map(one).collect::<Result<_>>()?))
 }

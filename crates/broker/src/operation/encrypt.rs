@@ -191,6 +191,6 @@ pub(super) fn caller_nonce(nonce: &[u8]) -> Result<[u8; NONCE_LEN]> {
 }
 
 /// Collects the outputs of one version.
-pub(super) fn made<T>(version: &Version, outputs: Vec<T>) -> Outputs<T> {
+pub(super) fn outputs_of<T>(version: &Version, outputs: Vec<T>) -> Outputs<T> {
     Outputs { key_version: version.number(), outputs }
 }

@@ -3,7 +3,7 @@
 use aws_lc_rs::kem::{Ciphertext, EncapsulationKey};
 use zeroize::Zeroizing;
 
-use super::encrypt::made;
+use super::encrypt::outputs_of;
 use super::{BATCH_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{self, Algorithm, Form, Key};
 use crate::profile::policy::Profile;
@@ -55,7 +55,7 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
             key.require(Algorithm::Kem(algorithm))?;
             let version = key.current()?;
             let Form::Kem(_, public) = key.form(version)? else { return Err(failed("Encapsulate")) };
-            Ok(made(version, encapsulated(public, count)?))
+            Ok(outputs_of(version, encapsulated(public, count)?))
         }
     }
 }
@@ -82,7 +82,7 @@ pub fn decapsulate(
         let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
         Ok(Zeroizing::new(shared.as_ref().to_vec()))
     };
-    Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))
+    Ok(outputs_of(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))
 }
 
 fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulation>> {

@@ -2,7 +2,7 @@
 
 use aws_lc_rs::hmac;
 
-use super::encrypt::made;
+use super::encrypt::outputs_of;
 use super::sign::SignedInput;
 use super::{Outputs, check_batch, failed, not_in};
 use crate::Result;
@@ -20,7 +20,7 @@ pub fn mac(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec
     let version = key.current()?;
     let form = form_of(key, version)?;
     let tags = inputs.iter().map(|input| hmac::sign(form, input).as_ref().to_vec()).collect();
-    Ok(made(version, tags))
+    Ok(outputs_of(version, tags))
 }
 
 /// Verifies tags, each under its version: 0 is the current one.

@@ -84,7 +84,7 @@ fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<()> {
 }
 
 /// Versions to try if a wire does not name one: the newest enabled ones.
-fn tried(key: &Key) -> impl Iterator<Item = &Version> {
+fn candidates(key: &Key) -> impl Iterator<Item = &Version> {
     const TRIED_MAX: usize = 8;
     key.versions().iter().rev().filter(|version| version.state() == State::Enabled).take(TRIED_MAX)
 }

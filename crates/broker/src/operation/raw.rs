@@ -2,7 +2,7 @@
 //! key.
 
 use super::encrypt::{Cipher, Plain, SealedMessage, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
-use super::{check_one, failed, mechanism, not_in, tried};
+use super::{candidates, check_one, failed, mechanism, not_in};
 use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::{Code, Refusal, Result};
@@ -65,7 +65,7 @@ pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -
         Source::Key(key) => key,
     };
     key.current()?;
-    for version in tried(key) {
+    for version in candidates(key) {
         match mechanism::open(cipher_of(&policy, key, version)?, cipher, TAG_LEN) {
             Err(refusal) if refusal.code == Code::InvalidArgument => {}
             opened => return opened,

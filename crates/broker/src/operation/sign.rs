@@ -5,8 +5,8 @@ use aws_lc_rs::signature::ML_DSA_65;
 use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
 use sealway_awslc::{PublicKey, Scheme};
 
-use super::encrypt::made;
-use super::{Outputs, check_batch, failed, not_in, tried};
+use super::encrypt::outputs_of;
+use super::{Outputs, candidates, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm};
 use crate::{Refusal, Result};
@@ -45,7 +45,7 @@ pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Ve
     let version = key.current()?;
     let form = key.form(version)?;
     let signatures = inputs.iter().map(|input| sign_one(algorithm, form, input).ok_or_else(|| failed("SignData")));
-    Ok(made(version, signatures.collect::<Result<_>>()?))
+    Ok(outputs_of(version, signatures.collect::<Result<_>>()?))
 }
 
 /// Verifies signatures, each under its version: 0 is the current one.
@@ -70,7 +70,7 @@ pub fn verify(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Resul
 pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) -> Result<bool> {
     let algorithm = check(profile, key)?;
     key.current()?;
-    for version in tried(key) {
+    for version in candidates(key) {
         let public = public(key.form(version)?).ok_or_else(|| failed("VerifyData"))?;
         if is_signed(algorithm, public, input, signature) {
             return Ok(true);

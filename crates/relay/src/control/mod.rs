@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_lines_and_let_in_whoever_shows_one() {
+    fn each_line_is_a_token_that_admits_its_holder() {
         let tokens = Tokens::parse("# people\n0123456789abcdef\n\n  fedcba9876543210  \n").unwrap();
         let shows = |value: &str| {
             let mut headers = HeaderMap::new();

@@ -85,6 +85,6 @@ async fn what_an_endpoint_said_before_it_took_nothing_more_still_arrives() {
     staying.run(&shutdown);
     let mut said = [0; 6];
     let heard = tokio::time::timeout(Duration::from_secs(60), stays.read_exact(&mut said)).await;
-    heard.expect("it is told something").unwrap();
+    heard.expect("an answer in time").unwrap();
     assert_eq!(&said, b"\x82\x04last");
 }

@@ -77,7 +77,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 /// The node that has a channel.
-pub(crate) enum Where {
+pub(crate) enum ChannelNode {
     Here,
     /// Another node, at this address.
     There(String),
@@ -212,7 +212,7 @@ impl Nodes {
         claims: &Claims,
         channel: &ChannelKey,
         now_s: i64,
-    ) -> Result<Where, CloseCause> {
+    ) -> Result<ChannelNode, CloseCause> {
         let unavailable = |RedisFailure(_)| CloseCause::NodeUnavailable;
         // Before the floor is read: a floor read later is not older than the epoch.
         let epoch = self.epoch.read().clone();
@@ -233,8 +233,8 @@ impl Nodes {
         let done = call.invoke_async::<(String, String)>(&mut link).await;
         let (what, address) = self.tell(done).await.map_err(unavailable)?;
         match what.as_str() {
-            "here" => Ok(Where::Here),
-            "there" => Ok(Where::There(address)),
+            "here" => Ok(ChannelNode::Here),
+            "there" => Ok(ChannelNode::There(address)),
             "replay" => Err(CloseCause::TokenReplay),
             _ => {
                 let _ = self.begin(now_s).await;
