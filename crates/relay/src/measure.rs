@@ -5,10 +5,10 @@ use sealway_proto::relay::CloseCause;
 
 /// Handles of frequent counters, created once.
 pub(crate) struct Measures {
-    connections: Vec<Gauge>,
-    channels: Vec<Gauge>,
-    pair_seconds: Vec<Histogram>,
-    encrypted: Vec<Counter>,
+    connections: [Option<Gauge>; 2],
+    channels: [Option<Gauge>; 2],
+    pair_seconds: [Option<Histogram>; 2],
+    encrypted: [Option<Counter>; 2],
     pub(crate) bytes: Counter,
     pub(crate) messages: Counter,
     waiting_bytes: Gauge,
@@ -18,17 +18,20 @@ pub(crate) struct Measures {
 
 impl Measures {
     pub(crate) fn new(is_compat: bool) -> Self {
-        let names = |ours: &'static str, v1: &'static str| [Some(ours), is_compat.then_some(v1)].into_iter().flatten();
-        let gauges = |ours, v1| names(ours, v1).map(|name| gauge!(name)).collect();
         Measures {
-            connections: gauges("sealway_relay_connections", "flowersec_tunnel_connections"),
-            channels: gauges("sealway_relay_channels", "flowersec_tunnel_channels"),
-            pair_seconds: names("sealway_relay_pair_latency_seconds", "flowersec_tunnel_pair_latency_seconds")
-                .map(|name| histogram!(name))
-                .collect(),
-            encrypted: names("sealway_relay_encrypted_total", "flowersec_tunnel_encrypted_total")
-                .map(|name| counter!(name))
-                .collect(),
+            connections: [
+                Some(gauge!("sealway_relay_connections")),
+                is_compat.then(|| gauge!("flowersec_tunnel_connections")),
+            ],
+            channels: [Some(gauge!("sealway_relay_channels")), is_compat.then(|| gauge!("flowersec_tunnel_channels"))],
+            pair_seconds: [
+                Some(histogram!("sealway_relay_pair_latency_seconds")),
+                is_compat.then(|| histogram!("flowersec_tunnel_pair_latency_seconds")),
+            ],
+            encrypted: [
+                Some(counter!("sealway_relay_encrypted_total")),
+                is_compat.then(|| counter!("flowersec_tunnel_encrypted_total")),
+            ],
             bytes: counter!("sealway_relay_forwarded_bytes_total"),
             messages: counter!("sealway_relay_forwarded_messages_total"),
             waiting_bytes: gauge!("sealway_relay_waiting_bytes"),
@@ -39,8 +42,8 @@ impl Measures {
 
     /// Sets the gauges to the current numbers.
     pub(crate) fn set(&self, connections: usize, channels: usize, waiting_bytes: usize, replays: usize) {
-        self.connections.iter().for_each(|gauge| gauge.set(connections as f64));
-        self.channels.iter().for_each(|gauge| gauge.set(channels as f64));
+        self.connections.iter().flatten().for_each(|gauge| gauge.set(connections as f64));
+        self.channels.iter().flatten().for_each(|gauge| gauge.set(channels as f64));
         self.waiting_bytes.set(waiting_bytes as f64);
         self.replays.set(replays as f64);
     }
@@ -75,11 +78,11 @@ impl Measures {
 
     pub(crate) fn paired(&self, waited_ms: u64) {
         let seconds = waited_ms as f64 / 1000.0;
-        self.pair_seconds.iter().for_each(|histogram| histogram.record(seconds));
+        self.pair_seconds.iter().flatten().for_each(|histogram| histogram.record(seconds));
     }
 
     pub(crate) fn encrypted(&self) {
-        self.encrypted.iter().for_each(|counter| counter.increment(1));
+        self.encrypted.iter().flatten().for_each(|counter| counter.increment(1));
     }
 }
 
