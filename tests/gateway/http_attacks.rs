@@ -12,6 +12,7 @@ use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
 
 use crate::BINARY;
+use crate::upstreams::until;
 
 const CONFIG: &str = "
 listeners: [{ name: main, address: '127.0.0.1:0' }]
@@ -27,14 +28,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn is_served(to: SocketAddr) -> bool {
     Request::post("/x", "hello").send(to).is_ok_and(|answer| answer.status == 200 && answer.body == b"hello")
-}
-
-fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// Returns a metric of the listener, summed over its other labels.
@@ -93,7 +86,7 @@ fn slowly(server: &Server, path: &str, mode: &[&str]) {
         std::thread::sleep(Duration::from_millis(200));
     }
     assert!(most >= 20.0, "{mode:?}: the attack held {most} connections at most: it did not take place");
-    wait_until("the connections of the attack are gone", || metric(server, "sealway_connections{") == 0.0);
+    until("the connections of the attack are gone", || metric(server, "sealway_connections{") == 0.0);
     assert!(is_served(server.address()));
 }
 
@@ -149,7 +142,7 @@ fn a_process_without_descriptors_sheds_and_recovers() {
     let warnings = server.log().iter().filter(|line| line.contains("no descriptors left")).count();
     assert!((1..100).contains(&warnings), "{warnings} warnings for {shed} connections");
     drop(answered);
-    wait_until("all is as before", || is_served(server.address()));
+    until("all is as before", || is_served(server.address()));
     assert!(metric(&server, "sealway_connections_refused_total") >= 1.0);
     assert!(server.stop().unwrap().success());
 }
@@ -168,7 +161,7 @@ fn one_address_has_its_share_of_connections_and_no_more() {
     let other = Command::new("curl").args(["-s", "-S", "--interface", "127.0.0.2", "-d", "hello", &url]).output();
     assert_eq!(String::from_utf8_lossy(&other.unwrap().stdout), "hello", "another address");
     drop(held);
-    wait_until("its places are free again", || is_served(server.address()));
+    until("its places are free again", || is_served(server.address()));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use sealway_testkit::upstream::{Upstream, answer};
 
 use crate::BINARY;
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(30);
 
 /// A gateway in front of one upstream with these settings.
 fn gateway(settings: &str) -> Server {

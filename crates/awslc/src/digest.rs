@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::{Failed, QueueEmptied, sys, yes};
+use crate::{CryptoError, QueueGuard, sys, yes};
 
 /// Most output of a digest, in bytes.
 pub const XOF_MAX: usize = 1024 * 1024;
@@ -11,9 +11,9 @@ pub const XOF_MAX: usize = 1024 * 1024;
 pub(crate) struct Context(NonNull<sys::EVP_MD_CTX>);
 
 impl Context {
-    pub(crate) fn new() -> Result<Context, Failed> {
+    pub(crate) fn new() -> Result<Context, CryptoError> {
         // SAFETY: takes no argument; NULL, its failure, is looked for.
-        NonNull::new(unsafe { sys::EVP_MD_CTX_new() }).map(Context).ok_or(Failed)
+        NonNull::new(unsafe { sys::EVP_MD_CTX_new() }).map(Context).ok_or(CryptoError)
     }
 
     pub(crate) fn pointer(&mut self) -> *mut sys::EVP_MD_CTX {
@@ -32,7 +32,7 @@ impl Drop for Context {
 ///
 /// # Errors
 /// `out` is longer than [`XOF_MAX`], or the library is out of memory.
-pub fn shake128(input: &[u8], out: &mut [u8]) -> Result<(), Failed> {
+pub fn shake128(input: &[u8], out: &mut [u8]) -> Result<(), CryptoError> {
     // SAFETY: takes no argument; what it returns is static.
     extendable(unsafe { sys::EVP_shake128() }, input, out)
 }
@@ -41,16 +41,16 @@ pub fn shake128(input: &[u8], out: &mut [u8]) -> Result<(), Failed> {
 ///
 /// # Errors
 /// `out` is longer than [`XOF_MAX`], or the library is out of memory.
-pub fn shake256(input: &[u8], out: &mut [u8]) -> Result<(), Failed> {
+pub fn shake256(input: &[u8], out: &mut [u8]) -> Result<(), CryptoError> {
     // SAFETY: takes no argument; what it returns is static.
     extendable(unsafe { sys::EVP_shake256() }, input, out)
 }
 
-fn extendable(digest: *const sys::EVP_MD, input: &[u8], out: &mut [u8]) -> Result<(), Failed> {
+fn extendable(digest: *const sys::EVP_MD, input: &[u8], out: &mut [u8]) -> Result<(), CryptoError> {
     if out.len() > XOF_MAX {
-        return Err(Failed);
+        return Err(CryptoError);
     }
-    let _queue = QueueEmptied;
+    let _queue = QueueGuard;
     let mut context = Context::new()?;
     // SAFETY: the context is alive, the digest is a static of the library, NULL is "no engine".
     yes(unsafe { sys::EVP_DigestInit_ex(context.pointer(), digest, std::ptr::null_mut()) })?;
@@ -85,7 +85,7 @@ mod tests {
         shake128(b"text", &mut short).unwrap();
         shake128(b"text", &mut long).unwrap();
         assert_eq!(short, long[..16]);
-        assert_eq!(shake128(b"text", &mut vec![0; XOF_MAX + 1]), Err(Failed));
+        assert_eq!(shake128(b"text", &mut vec![0; XOF_MAX + 1]), Err(CryptoError));
         assert_eq!(shake256(b"text", &mut []), Ok(()));
     }
 }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::bytes::{parse, written};
 use crate::signature::{self, Scheme};
-use crate::{Failed, QueueEmptied, sys, yes};
+use crate::{CryptoError, QueueGuard, sys, yes};
 
 /// The curves whose keys the library reads from certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -91,8 +91,8 @@ impl Key {
         }
     }
 
-    fn spki(&self) -> Result<Vec<u8>, Failed> {
-        let _queue = QueueEmptied;
+    fn spki(&self) -> Result<Vec<u8>, CryptoError> {
+        let _queue = QueueGuard;
         // SAFETY: the writer is valid during the call and the key is alive.
         written(|writer| unsafe { sys::EVP_marshal_public_key(writer, self.0.as_ptr()) })
     }
@@ -106,8 +106,8 @@ impl PublicKey {
     ///
     /// # Errors
     /// Not a key that the library knows, beyond a bound, or followed by other bytes.
-    pub fn from_spki(der: &[u8]) -> Result<PublicKey, Failed> {
-        let _queue = QueueEmptied;
+    pub fn from_spki(der: &[u8]) -> Result<PublicKey, CryptoError> {
+        let _queue = QueueGuard;
         // SAFETY: the reader is valid during the call; the caller takes what is made.
         parse(der, |reader| Key::owned(unsafe { sys::EVP_parse_public_key(reader) })).map(PublicKey)
     }
@@ -121,7 +121,7 @@ impl PublicKey {
     ///
     /// # Errors
     /// The library is out of memory.
-    pub fn spki(&self) -> Result<Vec<u8>, Failed> {
+    pub fn spki(&self) -> Result<Vec<u8>, CryptoError> {
         self.0.spki()
     }
 
@@ -130,7 +130,7 @@ impl PublicKey {
     /// # Errors
     /// The signature does not verify, the scheme is not of this key's kind, or the message is longer than
     /// [`crate::MESSAGE_MAX`].
-    pub fn verify(&self, scheme: Scheme, message: &[u8], signature: &[u8]) -> Result<(), Failed> {
+    pub fn verify(&self, scheme: Scheme, message: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
         // SAFETY: the key is alive during the call.
         unsafe { signature::verify(self.0.0, self.kind(), scheme, message, signature) }
     }
@@ -151,8 +151,8 @@ impl PrivateKey {
     ///
     /// # Errors
     /// The input is not such a key, is beyond a bound, or is followed by other bytes.
-    pub fn from_pkcs1(der: &[u8]) -> Result<PrivateKey, Failed> {
-        let _queue = QueueEmptied;
+    pub fn from_pkcs1(der: &[u8]) -> Result<PrivateKey, CryptoError> {
+        let _queue = QueueGuard;
         // SAFETY: the reader is valid during the call; what is made is owned at once, so that it is freed whatever follows.
         let rsa = parse(der, |reader| NonNull::new(unsafe { sys::RSA_parse_private_key(reader) }).map(Rsa))?;
         let key = new_key()?;
@@ -166,8 +166,8 @@ impl PrivateKey {
     /// # Errors
     /// The input is not such a key, is of a kind that the library does not know, is beyond a bound, or is followed by other
     /// bytes.
-    pub fn from_pkcs8(der: &[u8]) -> Result<PrivateKey, Failed> {
-        let _queue = QueueEmptied;
+    pub fn from_pkcs8(der: &[u8]) -> Result<PrivateKey, CryptoError> {
+        let _queue = QueueGuard;
         // SAFETY: the reader is valid during the call; the caller takes what is made.
         parse(der, |reader| Key::owned(unsafe { sys::EVP_parse_private_key(reader) })).map(PrivateKey)
     }
@@ -176,8 +176,8 @@ impl PrivateKey {
     ///
     /// # Errors
     /// The input is not such a key, names no known curve, is beyond a bound, or is followed by other bytes.
-    pub fn from_sec1(der: &[u8]) -> Result<PrivateKey, Failed> {
-        let _queue = QueueEmptied;
+    pub fn from_sec1(der: &[u8]) -> Result<PrivateKey, CryptoError> {
+        let _queue = QueueGuard;
         // SAFETY: the reader is valid during the call, NULL is "the curve is in it"; what is made is owned at once.
         let made = |reader| NonNull::new(unsafe { sys::EC_KEY_parse_private_key(reader, std::ptr::null()) }).map(Ec);
         let point = parse(der, made)?;
@@ -191,7 +191,7 @@ impl PrivateKey {
     ///
     /// # Errors
     /// The input is none of them.
-    pub fn from_der(der: &[u8]) -> Result<PrivateKey, Failed> {
+    pub fn from_der(der: &[u8]) -> Result<PrivateKey, CryptoError> {
         PrivateKey::from_pkcs1(der).or_else(|_| PrivateKey::from_pkcs8(der)).or_else(|_| PrivateKey::from_sec1(der))
     }
 
@@ -204,7 +204,7 @@ impl PrivateKey {
     ///
     /// # Errors
     /// The library is out of memory.
-    pub fn public_spki(&self) -> Result<Vec<u8>, Failed> {
+    pub fn public_spki(&self) -> Result<Vec<u8>, CryptoError> {
         self.0.spki()
     }
 
@@ -213,7 +213,7 @@ impl PrivateKey {
     /// # Errors
     /// The scheme is not of this key's kind, its digest is SHA-1, the key is too small for the digest, or the message is
     /// longer than [`crate::MESSAGE_MAX`].
-    pub fn sign(&self, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, Failed> {
+    pub fn sign(&self, scheme: Scheme, message: &[u8]) -> Result<Vec<u8>, CryptoError> {
         // SAFETY: the key is alive during the call.
         unsafe { signature::sign(self.0.0, self.kind(), scheme, message) }
     }
@@ -225,9 +225,9 @@ impl fmt::Debug for PrivateKey {
     }
 }
 
-fn new_key() -> Result<Key, Failed> {
+fn new_key() -> Result<Key, CryptoError> {
     // SAFETY: takes no argument; the caller takes what is made.
-    Key::owned(unsafe { sys::EVP_PKEY_new() }).ok_or(Failed)
+    Key::owned(unsafe { sys::EVP_PKEY_new() }).ok_or(CryptoError)
 }
 
 struct Rsa(NonNull<sys::RSA>);

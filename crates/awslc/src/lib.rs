@@ -34,20 +34,20 @@ pub const DER_MAX: usize = 64 * 1024;
 
 /// The library failed: malformed input, beyond a bound, not supported, or a signature that does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed;
+pub struct CryptoError;
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for CryptoError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("the cryptographic library refused it")
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for CryptoError {}
 
 /// Empties the thread's error queue when it goes out of scope, whatever the calls in between left in it.
-struct QueueEmptied;
+struct QueueGuard;
 
-impl Drop for QueueEmptied {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
         // SAFETY: takes no argument, touches the calling thread's own queue alone.
         unsafe { sys::ERR_clear_error() }
@@ -55,6 +55,6 @@ impl Drop for QueueEmptied {
 }
 
 /// Converts a result code of the library: 1 is success; 0 and less are failures.
-fn yes(code: std::ffi::c_int) -> Result<(), Failed> {
-    if code == 1 { Ok(()) } else { Err(Failed) }
+fn yes(code: std::ffi::c_int) -> Result<(), CryptoError> {
+    if code == 1 { Ok(()) } else { Err(CryptoError) }
 }

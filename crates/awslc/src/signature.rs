@@ -4,7 +4,7 @@ use std::ptr::{NonNull, null_mut};
 
 use crate::digest::Context;
 use crate::key::Kind;
-use crate::{Failed, QueueEmptied, sys, yes};
+use crate::{CryptoError, QueueGuard, sys, yes};
 
 /// Longest message that is signed or verified, in bytes.
 pub const MESSAGE_MAX: usize = 2 * 1024 * 1024;
@@ -65,7 +65,7 @@ impl Scheme {
     ///
     /// # Safety
     /// `context` is alive and initialised for signing or verifying; for the RSA schemes, with an RSA key.
-    unsafe fn pad(self, context: *mut sys::EVP_PKEY_CTX) -> Result<(), Failed> {
+    unsafe fn pad(self, context: *mut sys::EVP_PKEY_CTX) -> Result<(), CryptoError> {
         let padding = match self {
             Scheme::RsaPkcs1(_) => sys::RSA_PKCS1_PADDING,
             Scheme::RsaPss(_) => sys::RSA_PKCS1_PSS_PADDING,
@@ -90,11 +90,11 @@ pub(crate) unsafe fn sign(
     kind: Kind,
     scheme: Scheme,
     message: &[u8],
-) -> Result<Vec<u8>, Failed> {
+) -> Result<Vec<u8>, CryptoError> {
     if !scheme.fits(kind) || scheme.hash() == Hash::Sha1 || message.len() > MESSAGE_MAX {
-        return Err(Failed);
+        return Err(CryptoError);
     }
-    let _queue = QueueEmptied;
+    let _queue = QueueGuard;
     let (mut context, mut inner) = (Context::new()?, null_mut());
     let digest = scheme.hash().digest();
     // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.
@@ -102,7 +102,7 @@ pub(crate) unsafe fn sign(
     // SAFETY: `inner` was initialised for signing with this key, whose kind fits the scheme.
     unsafe { scheme.pad(inner) }?;
     // SAFETY: the key is alive; of a signing key it is the most bytes that a signature of its has.
-    let most = usize::try_from(unsafe { sys::EVP_PKEY_size(key.as_ptr()) }).map_err(|_| Failed)?;
+    let most = usize::try_from(unsafe { sys::EVP_PKEY_size(key.as_ptr()) }).map_err(|_| CryptoError)?;
     let mut signature = vec![0; most];
     let mut len = signature.len();
     // SAFETY: the library reads `message.len()` bytes of `message`, writes at most `len` bytes, the length of `signature`, and
@@ -111,7 +111,7 @@ pub(crate) unsafe fn sign(
         sys::EVP_DigestSign(context.pointer(), signature.as_mut_ptr(), &mut len, message.as_ptr(), message.len())
     })?;
     if len > most {
-        return Err(Failed);
+        return Err(CryptoError);
     }
     signature.truncate(len);
     Ok(signature)
@@ -127,11 +127,11 @@ pub(crate) unsafe fn verify(
     scheme: Scheme,
     message: &[u8],
     signature: &[u8],
-) -> Result<(), Failed> {
+) -> Result<(), CryptoError> {
     if !scheme.fits(kind) || message.len() > MESSAGE_MAX || signature.len() > crate::DER_MAX {
-        return Err(Failed);
+        return Err(CryptoError);
     }
-    let _queue = QueueEmptied;
+    let _queue = QueueGuard;
     let (mut context, mut inner) = (Context::new()?, null_mut());
     let digest = scheme.hash().digest();
     // SAFETY: the context and the key are alive, the digest is static, NULL is "no engine". `inner` belongs to the context.

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use sealway_broker::certificate::encode_pem;
 use sealway_client::broker::open::{self, Open};
 use sealway_client::broker::{CertificateRequest, Health};
 use zeroize::Zeroizing;
 
 use crate::Socket;
-use crate::files::{pem, read};
+use crate::files::read;
 use sealway_runtime::output::{out, tell};
 
 /// Longest input of a digest, in bytes.
@@ -22,22 +23,22 @@ const PEM_LEN_MAX: u64 = 64 * 1024;
 pub struct Hash {
     #[command(flatten)]
     socket: Socket,
-    /// The profile
+    /// Name of the profile in the broker's file
     #[arg(long, default_value = "Default")]
     profile: String,
-    /// How digests are printed
+    /// Form of the printed digests
     #[arg(long, value_enum, default_value_t = HashForm::Hex)]
     output_format: HashForm,
-    /// What to digest: texts, or @FILE for a file's content
+    /// Texts to digest, or @FILE for the content of a file
     #[arg(required = true, value_name = "TEXT")]
     inputs: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum HashForm {
-    /// In lower case, a line each
+    /// Hexadecimal digits in lower case, a line for each digest
     Hex,
-    /// The bytes, one after the other
+    /// Bytes of all digests, without a separator
     Raw,
 }
 
@@ -64,7 +65,7 @@ pub(crate) async fn hash(command: Hash) -> anyhow::Result<()> {
 pub struct Sign {
     #[command(flatten)]
     socket: Socket,
-    /// The profile
+    /// Name of the profile in the broker's file
     #[arg(long, default_value = "Default")]
     profile: String,
     /// The request, a PEM file
@@ -76,31 +77,31 @@ pub struct Sign {
     /// The CA's key, by its id in the broker's store
     #[arg(long, value_name = "ID", required_unless_present = "ca_key")]
     ca_key_ref: Option<String>,
-    /// The CA's key, a PEM file, which is sent to the broker; better have it there
+    /// The CA's key, a PEM file, which is sent to the broker; prefer --ca-key-ref
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ca_key_ref", "subject", "crl_points", "not_before", "not_after"])]
     ca_key: Option<PathBuf>,
-    /// In place of the request's subject: CN=service,O=Example
+    /// Replaces the request's subject: CN=service,O=Example
     #[arg(long)]
     subject: Option<String>,
-    /// Where a list of revoked certificates is
+    /// URL of a list of revoked certificates; repeatable
     #[arg(long = "crl-point", value_name = "URL")]
     crl_points: Vec<String>,
-    /// Begin, in Unix seconds
+    /// Begin of the validity, in Unix seconds; by default the profile's
     #[arg(long, value_name = "SECONDS")]
     not_before: Option<i64>,
-    /// End, in Unix seconds
+    /// End of the validity, in Unix seconds; by default the profile's
     #[arg(long, value_name = "SECONDS")]
     not_after: Option<i64>,
-    /// How the certificate is printed
+    /// Form of the printed certificate
     #[arg(long, value_enum, default_value_t = Encoding::Pem)]
     encoding: Encoding,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Encoding {
-    /// Text
+pub enum Encoding {
+    /// Text with a label, in base64
     Pem,
-    /// The bytes
+    /// Bytes, without an encoding
     Der,
 }
 
@@ -136,7 +137,7 @@ pub(crate) async fn sign(command: Sign) -> anyhow::Result<()> {
     };
     match command.encoding {
         Encoding::Der => out().write_all(&der)?,
-        Encoding::Pem => write!(out(), "{}", pem("CERTIFICATE", &der))?,
+        Encoding::Pem => write!(out(), "{}", encode_pem("CERTIFICATE", &der))?,
     }
     Ok(())
 }

@@ -8,20 +8,16 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use sealway_broker::audit;
 use sealway_broker::profile::{self, Leniency};
-
 use sealway_runtime::output::{out, tell};
-
-/// Width of PEM lines, in columns.
-const COLUMNS: usize = 64;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Profiles {
-    /// Say what is in a file of profiles, or everything that is wrong with it
+    /// Print the profiles of a file, or all its defects
     Check {
-        /// The file
+        /// File of profiles to check
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Warn of unknown keys, and go on
+        /// Warn of unknown keys instead of rejecting them
         #[arg(long)]
         lenient: bool,
     },
@@ -29,12 +25,12 @@ pub enum Profiles {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Audit {
-    /// Say whether nothing in an audit log was changed, taken out, put in or moved
+    /// Verify that no line of an audit log was changed, removed, inserted or moved
     Verify {
-        /// The log; several that go on from each other, the oldest first
+        /// Log to verify; several that continue each other, the oldest first
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// The last hash as it was noted earlier: without it nothing shows that the end was cut off
+        /// Last hash as noted earlier; without it a removed end is not found
         #[arg(long, value_name = "HASH")]
         last: Option<String>,
     },
@@ -42,16 +38,16 @@ pub enum Audit {
 
 pub(crate) fn profiles(action: Profiles) -> anyhow::Result<ExitCode> {
     let Profiles::Check { file, lenient } = action;
-    said(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
+    print(profile::check(&file, if lenient { Leniency::Lenient } else { Leniency::Strict }))
 }
 
 pub(crate) fn audit(action: Audit) -> anyhow::Result<ExitCode> {
     let Audit::Verify { files, last } = action;
-    said(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
+    print(audit::report(&files, last.as_deref()).map_err(|broken| broken.to_string()))
 }
 
 /// Prints the findings to standard output, or the faults to standard error.
-fn said(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
+fn print(outcome: Result<String, String>) -> anyhow::Result<ExitCode> {
     match outcome {
         Ok(text) => {
             writeln!(out(), "{text}")?;
@@ -74,12 +70,4 @@ pub(crate) fn read(path: &Path, len_max: u64) -> anyhow::Result<Vec<u8>> {
         bail!("{}: longer than {len_max} bytes", path.display());
     }
     Ok(bytes)
-}
-
-/// Encodes DER as PEM, with a final line feed.
-pub(crate) fn pem(label: &str, der: &[u8]) -> String {
-    use base64::Engine;
-    let text = base64::engine::general_purpose::STANDARD.encode(der);
-    let lines: Vec<_> = text.as_bytes().chunks(COLUMNS).map(String::from_utf8_lossy).collect();
-    format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use clap::ValueEnum;
+use sealway_broker::certificate::encode_pem;
 use sealway_client::broker::Key;
 use sealway_runtime::clock::iso8601;
 use zeroize::Zeroizing;
 
 use crate::Socket;
-use crate::files::{pem, read};
+use crate::ask::Encoding;
+use crate::files::read;
 use sealway_runtime::output::{OutputError, out};
 
 /// Longest file of an imported key, in bytes.
@@ -17,70 +18,62 @@ const MATERIAL_LEN_MAX: u64 = 64 * 1024;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Keys {
-    /// Make a key
+    /// Generate a key in the store
     Generate {
-        /// Its id: 1 to 64 letters, digits, ".", "_" or "-"
+        /// Id of the key: 1 to 64 letters, digits, ".", "_" or "-"
         id: String,
-        /// Such as aes-256-gcm, ecdsa-p384, rsa-4096, ml-kem-768
+        /// Algorithm of the key, such as aes-256-gcm, ecdsa-p384, rsa-4096, ml-kem-768
         #[arg(long)]
         algorithm: String,
     },
-    /// Bring in a key that was made elsewhere
+    /// Import a key that was generated elsewhere
     Import {
-        /// Its id
+        /// Id of the key: 1 to 64 letters, digits, ".", "_" or "-"
         id: String,
-        /// As of generate
+        /// Algorithm of the key, as for generate
         #[arg(long)]
         algorithm: String,
-        /// PKCS#8, PEM or DER; the bytes of a secret key
+        /// File with PKCS#8 in PEM or DER, or the bytes of a secret key
         #[arg(long, value_name = "FILE")]
         file: PathBuf,
     },
-    /// List the keys
+    /// List the keys of the store
     List,
-    /// Add a version, which seals and signs from now on
+    /// Add a version, which encrypts and signs from now on
     Rotate {
-        /// The key's id
+        /// Id of the key in the store
         id: String,
-        /// Bring it in, as of import; without it, it is made
+        /// File to import the version from; by default it is generated
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Have a version do nothing until it is enabled again
+    /// Disable a version until it is enabled again
     Disable {
-        /// The key's id
+        /// Id of the key in the store
         id: String,
-        /// The version; without it all
+        /// Number of the version; 0 for all
         #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
     },
-    /// Enable a version again
+    /// Enable a version that was disabled
     Enable {
-        /// The key's id
+        /// Id of the key in the store
         id: String,
-        /// The version; without it all
+        /// Number of the version; 0 for all
         #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
     },
-    /// Print the public half
+    /// Print the public half of a key
     Public {
-        /// The key's id
+        /// Id of the key in the store
         id: String,
-        /// The version; without it the current one
+        /// Number of the version; 0 for the current one
         #[arg(id = "key-version", long, value_name = "NUMBER", default_value_t = 0)]
         version: u32,
-        /// How it is printed
-        #[arg(long, value_enum, default_value_t = Form::Pem)]
-        encoding: Form,
+        /// Form of the printed key
+        #[arg(long, value_enum, default_value_t = Encoding::Pem)]
+        encoding: Encoding,
     },
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum Form {
-    /// Text
-    Pem,
-    /// The bytes of the SubjectPublicKeyInfo
-    Der,
 }
 
 pub(crate) async fn run(socket: &Socket, action: Keys) -> anyhow::Result<()> {
@@ -101,8 +94,8 @@ pub(crate) async fn run(socket: &Socket, action: Keys) -> anyhow::Result<()> {
         Keys::Public { id, version, encoding } => {
             let public = client.public_key(&id, version).await?;
             match encoding {
-                Form::Pem => write!(out(), "{}", pem("PUBLIC KEY", &public.der))?,
-                Form::Der => out().write_all(&public.der)?,
+                Encoding::Pem => write!(out(), "{}", encode_pem("PUBLIC KEY", &public.der))?,
+                Encoding::Der => out().write_all(&public.der)?,
             }
         }
         Keys::List => {

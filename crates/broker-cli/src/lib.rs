@@ -13,48 +13,48 @@ use std::time::Duration;
 use sealway_broker::socket;
 use sealway_client::broker::{Client, Options};
 
-/// The commands.
+/// Commands that run a broker, or call one.
 #[derive(Debug, clap::Subcommand)]
 pub enum Broker {
     /// Serve on a Unix socket
     Serve(Box<serve::Serve>),
     /// Digest texts or files under a profile
     Hash(ask::Hash),
-    /// Have a certificate issued
+    /// Issue a certificate under a profile
     Sign(Box<ask::Sign>),
-    /// Say whether a broker serves; the exit code says it too
+    /// Print the status of a broker; the exit code is 0 if it serves
     Health(Socket),
-    /// Have a broker that was started with --dev time its operations; prints JSON
+    /// Measure the operations of a broker that runs with --dev; prints JSON
     Bench(Socket),
-    /// Keys of the broker's store
+    /// Manage the keys of the broker's store
     Keys {
         #[command(flatten)]
         socket: Socket,
         #[command(subcommand)]
         action: keys::Keys,
     },
-    /// Files of profiles
+    /// Check files of profiles
     Profiles {
         #[command(subcommand)]
         action: files::Profiles,
     },
-    /// Audit logs
+    /// Verify audit logs
     Audit {
         #[command(subcommand)]
         action: files::Audit,
     },
 }
 
-/// Which broker.
+/// Broker to call, and the time for it.
 #[derive(Debug, clap::Args)]
 pub struct Socket {
-    /// The broker's socket
+    /// Path of the broker's socket
     #[arg(long, value_name = "PATH", env = "CRYPTO_BROKER_SOCKET", default_value = socket::DEFAULT_PATH)]
     socket: PathBuf,
-    /// The user that the broker must run as, before it is sent anything
+    /// User id that the broker must run as; checked before anything is sent
     #[arg(long, value_name = "UID", env = "CRYPTO_BROKER_UID")]
     broker_uid: Option<u32>,
-    /// How long it may take, in milliseconds
+    /// Longest time for the call, in milliseconds
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     timeout_ms: u64,
 }

@@ -12,43 +12,43 @@ use sealway_runtime::output::tell;
 
 #[derive(Debug, clap::Args)]
 pub struct Serve {
-    /// The socket; without it CRYPTO_BROKER_SOCKET, or where clients of the Open Crypto Broker look
+    /// Path of the socket; by default CRYPTO_BROKER_SOCKET, else the path of the Open Crypto Broker
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Others may write the socket's folder: a volume that only trusted containers reach
+    /// Accept a socket folder that others may write: a volume that only trusted containers reach
     #[arg(long)]
     shared_folder: bool,
-    /// The file of profiles; without it Profiles.yaml in CRYPTO_BROKER_PROFILES_DIR
+    /// File of profiles; by default Profiles.yaml in CRYPTO_BROKER_PROFILES_DIR
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
-    /// Warn of unknown keys in files, and go on
+    /// Warn of unknown keys in files instead of rejecting them
     #[arg(long)]
     lenient: bool,
-    /// The folder of the key store; without it there is none
+    /// Folder of the key store; by default there is no store
     #[arg(long, value_name = "FOLDER")]
     keys: Option<PathBuf>,
-    /// The file of the key that wraps the store's keys; without it the variable CRYPTO_BROKER_KEK
+    /// File of the key-encryption keys; by default the variable CRYPTO_BROKER_KEK
     #[arg(long, value_name = "FILE", requires = "keys")]
     kek_file: Option<PathBuf>,
-    /// Write everything that is done into this file first
+    /// Record every operation in this file before its answer
     #[arg(long, value_name = "FILE")]
     audit: Option<PathBuf>,
-    /// Let answers leave when their lines are in that file, and put it on the disk each MS milliseconds
+    /// Sync the audit log every MS milliseconds; by default before each answer
     #[arg(long, value_name = "MS", requires = "audit")]
     audit_interval_ms: Option<u64>,
-    /// What callers may do; without it the profiles' file says so, or the socket's owner may do everything
+    /// File of rules for callers; by default the section Callers of the profiles, else the socket's owner may do everything
     #[arg(long, value_name = "FILE")]
     callers: Option<PathBuf>,
-    /// Tell metrics at http://ADDRESS/metrics
+    /// Serve metrics at http://ADDRESS/metrics
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
     /// Serve Benchmark and FakeEndpoint too
     #[arg(long)]
     dev: bool,
-    /// Serve the wires W3 and W4 and our own, but not the older ones
+    /// Turn off the wires W0 to W2
     #[arg(long)]
     no_compat: bool,
-    /// Start on a validated module alone; "strict": nor with a profile that it does not approve
+    /// Require a validated module; "strict": and profiles that it approves as a whole
     #[arg(long, value_name = "STRICT", num_args = 0..=1, default_missing_value = "true", value_parser = fips)]
     require_fips: Option<RequireFips>,
 }

@@ -22,6 +22,11 @@ pub(crate) fn weak_above(path: &Path) -> Option<PathBuf> {
     [named, target].iter().flat_map(|path| path.ancestors().skip(1)).find(|path| is_weak(path)).map(Path::to_owned)
 }
 
+/// Returns the folder of a file: the current one for a bare name.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

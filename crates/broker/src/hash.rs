@@ -4,25 +4,25 @@
 use aws_lc_rs::digest;
 use tracing::Span;
 
-use crate::Refusal;
 use crate::call::Call;
 use crate::profile::policy::HashAlgorithm;
 use crate::service::{Grant, Outcome, Query, Service, work_of};
+use crate::{Refusal, Result};
 
 /// Throughput of the slowest digest on long inputs, in bytes per µs.
 const BYTES_A_US: u64 = 300;
 
-/// All algorithms, in the order of error texts.
-pub const ALL: [HashAlgorithm; 9] = [
-    HashAlgorithm::Sha256,
-    HashAlgorithm::Sha384,
-    HashAlgorithm::Sha512,
-    HashAlgorithm::Sha512_256,
-    HashAlgorithm::Sha3_256,
-    HashAlgorithm::Sha3_384,
-    HashAlgorithm::Sha3_512,
-    HashAlgorithm::Shake128,
-    HashAlgorithm::Shake256,
+/// Names of all algorithms on every wire and in profiles, in lower case and in the order of error texts.
+pub const NAMES: [(&str, HashAlgorithm); 9] = [
+    ("sha-256", HashAlgorithm::Sha256),
+    ("sha-384", HashAlgorithm::Sha384),
+    ("sha-512", HashAlgorithm::Sha512),
+    ("sha-512/256", HashAlgorithm::Sha512_256),
+    ("sha3-256", HashAlgorithm::Sha3_256),
+    ("sha3-384", HashAlgorithm::Sha3_384),
+    ("sha3-512", HashAlgorithm::Sha3_512),
+    ("shake-128", HashAlgorithm::Shake128),
+    ("shake-256", HashAlgorithm::Shake256),
 ];
 
 /// Computes the digest of `input`, which may be empty: 16 to 64 bytes.
@@ -52,19 +52,9 @@ pub fn digest(algorithm: HashAlgorithm, input: &[u8]) -> Vec<u8> {
     digest::digest(fixed, input).as_ref().to_vec()
 }
 
-/// Name of a digest on every wire and in profiles, in lower case.
+/// Returns the name of a digest.
 pub fn name(algorithm: HashAlgorithm) -> &'static str {
-    match algorithm {
-        HashAlgorithm::Sha256 => "sha-256",
-        HashAlgorithm::Sha384 => "sha-384",
-        HashAlgorithm::Sha512 => "sha-512",
-        HashAlgorithm::Sha512_256 => "sha-512/256",
-        HashAlgorithm::Sha3_256 => "sha3-256",
-        HashAlgorithm::Sha3_384 => "sha3-384",
-        HashAlgorithm::Sha3_512 => "sha3-512",
-        HashAlgorithm::Shake128 => "shake-128",
-        HashAlgorithm::Shake256 => "shake-256",
-    }
+    NAMES.iter().find(|(_, known)| *known == algorithm).map_or("", |(name, _)| name)
 }
 
 /// Formats bytes as hexadecimal digits in lower case.
@@ -82,9 +72,9 @@ pub(crate) async fn run(
     service: &Service,
     call: &Call,
     query: Query<'_>,
-    shape: Result<(), Refusal>,
+    shape: Result<()>,
     inputs: &[impl AsRef<[u8]> + Sync],
-) -> Result<Outcome<Vec<Vec<u8>>>, Refusal> {
+) -> Result<Outcome<Vec<Vec<u8>>>> {
     let work = |grant: &Grant| {
         let algorithm = grant.profile()?.hash.ok_or_else(none)?;
         let digest = || inputs.iter().map(|input| digest(algorithm, input.as_ref())).collect();
@@ -100,6 +90,6 @@ pub(crate) async fn run(
 }
 
 fn none() -> Refusal {
-    let names = ALL.map(name).join(" ");
+    let names = NAMES.map(|(name, _)| name).join(" ");
     Refusal::invalid(format!("error while hashing data: unknown '' algorithm value, available values: [{names}]"))
 }

@@ -27,4 +27,4 @@ pub mod socket;
 pub mod wire;
 
 pub use metrics_help::METRICS;
-pub use refusal::{Code, Refusal};
+pub use refusal::{Code, Refusal, Result};

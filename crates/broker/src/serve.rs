@@ -15,7 +15,7 @@ use crate::callers::Callers;
 use crate::keys::{Kek, Store};
 use crate::module::{self, module};
 use crate::profile::approval;
-use crate::profile::{Leniency, Live, LiveFile, Profiles, RequireFips, lines};
+use crate::profile::{Leniency, Live, LiveFile, Profiles, lines};
 use crate::server::Server;
 use crate::service::Service;
 use crate::settings::{self, Settings};
@@ -120,20 +120,17 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
     let leniency = if settings.is_lenient { Leniency::Lenient } else { Leniency::Strict };
     let wrong = |file: &Path, problems: &[_]| Failure::wrong(format!("{}:\n{}", file.display(), lines(problems)));
     let profiles = Live::load(&settings.profiles, leniency).map_err(|problems| wrong(&settings.profiles, &problems))?;
-    let require = strictest(settings.fips, profiles.current().require_fips());
-    module::require(require).map_err(|text| Failure { code: module::EXIT_CODE, text })?;
-    let is_fips = module().is_fips;
-    if is_fips {
-        check_approved(&profiles.current(), require)?;
-    }
-    let demanded = settings.fips;
-    let profiles = profiles.held_to(move |profiles| {
-        approval::check(profiles, demanded, is_fips)?;
+    let (demanded, is_fips) = (settings.fips, module().is_fips);
+    module::require(demanded.max(profiles.current().require_fips()))
+        .map_err(|text| Failure { code: module::EXIT_CODE, text })?;
+    let check = move |profiles: &Profiles| {
         for problem in approval::problems(profiles).iter().filter(|_| is_fips) {
             tracing::warn!(%problem, "off in this FIPS build");
         }
-        Ok(())
-    });
+        approval::check(profiles, demanded, is_fips)
+    };
+    check(&profiles.current()).map_err(|problems| Failure { code: module::EXIT_CODE, text: lines(&problems) })?;
+    let profiles = profiles.held_to(check);
     let callers = settings
         .callers
         .as_deref()
@@ -161,35 +158,6 @@ fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
     };
     let kek = kek.map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?;
     Store::open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
-}
-
-fn strictest(one: RequireFips, other: RequireFips) -> RequireFips {
-    match (one, other) {
-        (RequireFips::Strict, _) | (_, RequireFips::Strict) => RequireFips::Strict,
-        (RequireFips::Yes, _) | (_, RequireFips::Yes) => RequireFips::Yes,
-        (RequireFips::No, RequireFips::No) => RequireFips::No,
-    }
-}
-
-/// Warns of operations that are off in this build; with `strict` fails.
-fn check_approved(profiles: &Profiles, require: RequireFips) -> Result<(), Failure> {
-    let mut refused = Vec::new();
-    for profile in profiles.iter() {
-        for found in &profile.unapproved {
-            tracing::warn!(
-                profile = profile.name,
-                operation = found.operation,
-                key = found.key,
-                "off in this FIPS build: {}",
-                found.why
-            );
-            refused.push(format!("{}: {}: {}: {}", profile.name, found.operation, found.key, found.why));
-        }
-    }
-    if require == RequireFips::Strict && !refused.is_empty() {
-        return Err(Failure { code: module::EXIT_CODE, text: refused.join("\n") });
-    }
-    Ok(())
 }
 
 /// Starts to rewrap keys that are wrapped under another key-encryption key than the first, in the background.
@@ -229,33 +197,5 @@ async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'s
         if tokio::task::spawn_blocking(reload).await.is_err() {
             tracing::error!("reading files anew has failed");
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CHACHA: &str = "- {Name: A, Settings: {CryptoLibrary: native}, API: {EncryptData: {EncryptAlg: \
-                          chacha20-poly1305, KeySize: 256}}}";
-
-    #[test]
-    fn the_sterner_of_two_demands_holds() {
-        use RequireFips::{No, Strict, Yes};
-        for (one, other, holds) in
-            [(No, No, No), (No, Yes, Yes), (Yes, No, Yes), (Yes, Strict, Strict), (Strict, No, Strict)]
-        {
-            assert_eq!(strictest(one, other), holds);
-        }
-    }
-
-    #[test]
-    fn what_is_not_approved_stops_a_strict_start_alone_and_is_named() {
-        let profiles = Profiles::parse(CHACHA, Leniency::Strict).unwrap();
-        check_approved(&profiles, RequireFips::Yes).unwrap();
-        let failure = check_approved(&profiles, RequireFips::Strict).unwrap_err();
-        assert_eq!(failure.code, module::EXIT_CODE);
-        assert_eq!(failure.text.lines().count(), 3, "{}", failure.text);
-        assert!(failure.text.contains("A: EncryptData: API.EncryptData.EncryptAlg: "), "{}", failure.text);
     }
 }

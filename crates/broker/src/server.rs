@@ -188,7 +188,7 @@ async fn serve(mut stream: UnixStream, peer: Peer, wires: Arc<Wires>, limits: Li
                 () = shutdown.begun() => "the server stops",
             }
         } => {
-            tracing::debug!(uid, pid, why, "a connection is told to end");
+            tracing::debug!(uid, pid, why, "closing a connection");
             // GOAWAY: a client that was about to make its first request makes it over a new connection.
             connection.as_mut().graceful_shutdown();
             tokio::select! {

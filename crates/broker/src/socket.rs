@@ -4,12 +4,11 @@
 //! The process must set its umask before the bind ([`keep_others_out`]): the socket has its mode before anybody can
 //! connect. For a moment, only its owner could see another mode.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
 use sealway_runtime::listener::{BoundUnix, bind_unix};
 
@@ -151,13 +150,10 @@ fn lock(socket: &Path) -> Result<File, String> {
         .custom_flags(i32::try_from(nofollow).unwrap_or_default())
         .open(&path);
     let file = opened.map_err(|err| format!("cannot open the lock {}: {err}", path.display()))?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(err) if err == rustix::io::Errno::WOULDBLOCK => {
-            Err("another broker serves there; stop it or choose another path".into())
-        }
-        Err(err) => Err(format!("cannot lock {}: {err}", path.display())),
-    }
+    file.try_lock().map(|()| file).map_err(|err| match err {
+        TryLockError::WouldBlock => "another broker serves there; stop it or choose another path".into(),
+        TryLockError::Error(err) => format!("cannot lock {}: {err}", path.display()),
+    })
 }
 
 /// An own symbolic link, removed when this is dropped.
@@ -236,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_somebody_else_listens_on_or_put_there_stays() {
+    async fn sockets_and_files_of_others_stay() {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("broker.sock");
         let theirs = std::os::unix::net::UnixListener::bind(&path).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use sealway_gateway::server::{Bound, Fresh, Parts, Reread, Server};
+use sealway_gateway::server::{BoundListeners, Fresh, Parts, Reread, Server};
 use sealway_proto::crypto::default_provider;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::listener::BoundUnix;
@@ -115,7 +115,7 @@ impl Running {
         telemetry::set_build_info(env!("CARGO_PKG_VERSION"), provider.name());
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         // Addresses are bound first: a port in use must not touch the store of the process that uses it.
-        let bound = Bound::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
+        let bound = BoundListeners::bind(&config.gateway, &clock).map_err(|err| anyhow!(err))?;
         let admin = config.admin.as_ref().map(AdminListener::bind).transpose()?;
         let scraped = config.metrics.as_ref().map(MetricsListener::bind).transpose()?;
         let mut sessions = config.sessions.clone();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use http::StatusCode;
+pub(crate) use sealway_proto::error::chain;
 use sealway_proto::session::native::problem::PROBLEMS;
 use serde_json::{Map, Value};
 
@@ -118,16 +119,4 @@ fn sentence(code: &str, more: &Map<String, Value>) -> String {
 /// Excerpt of untrusted bytes that is safe to show: at most 300 characters, without control characters.
 pub(crate) fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(body).chars().filter(|c| !c.is_control()).take(300).collect()
-}
-
-/// An error and all its causes, in one line.
-pub(crate) fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }

@@ -188,7 +188,7 @@ impl Entry {
     pub(crate) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status());
         self.is_complete = response.body().is_end_stream();
-        if self.is_complete { response } else { response.map(|body| Followed { body, entry: self }.boxed_unsync()) }
+        if self.is_complete { response } else { response.map(|body| CountingBody { body, entry: self }.boxed_unsync()) }
     }
 
     fn line(&self) -> String {
@@ -219,12 +219,12 @@ impl Drop for Entry {
 }
 
 /// An answer's body whose bytes are counted.
-struct Followed {
+struct CountingBody {
     body: Body,
     entry: Entry,
 }
 
-impl HttpBody for Followed {
+impl HttpBody for CountingBody {
     type Data = Bytes;
     type Error = BodyError;
 

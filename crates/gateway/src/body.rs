@@ -41,7 +41,7 @@ pub struct RateMin {
 }
 
 /// A body within bounds. If a bound is exceeded, it ends with a [`BodyRefusal`] as its error, never short.
-pub(crate) struct Bounded<B> {
+pub(crate) struct BoundedBody<B> {
     inner: B,
     left: u64,
     idle: Duration,
@@ -58,11 +58,11 @@ pub(crate) struct Bounded<B> {
     /// Number of bytes that arrived.
     came: u64,
     /// Names that its trailers may not have.
-    barred: Barred,
+    barred: BarredNames,
 }
 
 /// Names that trailers may not have.
-pub(crate) type Barred = Vec<HeaderName>;
+pub(crate) type BarredNames = Vec<HeaderName>;
 
 /// Puts bounds on a body. If a bound is exceeded the body ends with a [`BodyRefusal`] as its error, never short.
 pub fn bounded<B>(inner: B, limits: StreamLimits) -> Body
@@ -70,25 +70,25 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    barred(inner, limits, Barred::new())
+    barred(inner, limits, BarredNames::new())
 }
 
 /// Puts bounds on a body as [`bounded`] does, and removes the names of `barred` from its trailers.
-pub(crate) fn barred<B>(inner: B, limits: StreamLimits, barred: Barred) -> Body
+pub(crate) fn barred<B>(inner: B, limits: StreamLimits, barred: BarredNames) -> Body
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    Bounded::new(inner, limits, barred).boxed_unsync()
+    BoundedBody::new(inner, limits, barred).boxed_unsync()
 }
 
-impl<B> Bounded<B> {
+impl<B> BoundedBody<B> {
     /// Puts bounds on `inner`, and removes the names of `barred` from its trailers.
-    pub(crate) fn new(inner: B, limits: StreamLimits, barred: Barred) -> Self {
+    pub(crate) fn new(inner: B, limits: StreamLimits, barred: BarredNames) -> Self {
         let StreamLimits { len_max, idle, time, rate } = limits;
         let (waited, waiting_since) = (Duration::ZERO, None);
         let (end, deadline, came) = (None, None, 0);
-        Bounded { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred }
+        BoundedBody { inner, left: len_max, idle, time, rate, end, deadline, waiting_since, waited, came, barred }
     }
 
     /// Returns the body without its bounds.
@@ -108,7 +108,7 @@ impl<B> Bounded<B> {
     }
 }
 
-impl<B> HttpBody for Bounded<B>
+impl<B> HttpBody for BoundedBody<B>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<BodyError>,

@@ -8,6 +8,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::{Clock, iso8601};
 use sealway_runtime::http::{Body, full, read_body};
+use sealway_sessions::answer::json;
 
 const BODY_MAX: usize = 1024 * 1024;
 const BODY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
@@ -54,10 +55,10 @@ impl DemoService {
             if let Some(file) = page::find(request.uri().path()).filter(|_| reads) {
                 return page(file);
             }
-            return answer(StatusCode::NOT_FOUND, r#"{"error":"NOT_FOUND"}"#);
+            return json(StatusCode::NOT_FOUND, r#"{"error":"NOT_FOUND"}"#);
         }
         if request.method() != Method::POST {
-            return answer(StatusCode::METHOD_NOT_ALLOWED, r#"{"error":"METHOD_NOT_ALLOWED"}"#);
+            return json(StatusCode::METHOD_NOT_ALLOWED, r#"{"error":"METHOD_NOT_ALLOWED"}"#);
         }
         let purchase = match read_body(request.into_body(), BODY_MAX, BODY_TIME).await {
             Ok(body) => serde_json::from_slice::<Purchase>(&body).ok(),
@@ -65,10 +66,8 @@ impl DemoService {
         };
         let mut id = [0_u8; 8];
         match purchase {
-            None => answer(StatusCode::BAD_REQUEST, r#"{"error":"INVALID_REQUEST"}"#),
-            Some(_) if self.provider.fill_random(&mut id).is_err() => {
-                answer(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL)
-            }
+            None => json(StatusCode::BAD_REQUEST, r#"{"error":"INVALID_REQUEST"}"#),
+            Some(_) if self.provider.fill_random(&mut id).is_err() => json(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
             Some(Purchase { scheme_code, amount }) => {
                 let message = format!("Purchase of {amount} in scheme {scheme_code} completed successfully");
                 let receipt = Receipt {
@@ -80,19 +79,12 @@ impl DemoService {
                     message,
                 };
                 match serde_json::to_vec(&receipt) {
-                    Ok(body) => answer(StatusCode::OK, body),
-                    Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
+                    Ok(body) => json(StatusCode::OK, body),
+                    Err(_) => json(StatusCode::INTERNAL_SERVER_ERROR, INTERNAL),
                 }
             }
         }
     }
-}
-
-fn answer(status: StatusCode, body: impl Into<bytes::Bytes>) -> Response<Body> {
-    let mut response = Response::new(full(body));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }
 
 /// Answers with a file of the page, also for HEAD: the connection leaves the body out. File names do not change with

@@ -19,7 +19,7 @@ use crate::body::barred;
 use crate::config::RequestLimits;
 use crate::policy::HeaderPolicy;
 use crate::route::Forward;
-use crate::upgrade::{Asked, join};
+use crate::upgrade::{HopByHop, join};
 use crate::uploads::{Upload, begin};
 use crate::upstream::{Upstream, UpstreamError};
 
@@ -41,7 +41,7 @@ pub(crate) async fn pass_through(
     }
     let passes_close = |headers: &HeaderMap| policy.pass_connection_close && says_close(headers);
     let is_last = passes_close(&parts.headers);
-    let asked = Asked::of(parts.version, &parts.headers, &policy.upgrade_protocols);
+    let asked = HopByHop::of(parts.version, &parts.headers, &policy.upgrade_protocols);
     policy.headers.to_upstream(&mut parts, is_trusted);
     if is_last {
         parts.headers.insert(CONNECTION, CLOSE);

@@ -28,7 +28,7 @@ use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
 use crate::policy::TrustedProxies;
-use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
+use crate::route::{Action, Forward, Route, RouteQuery, Sealing, Selection, find};
 use crate::sealed;
 use crate::standalone::Standalone;
 use crate::traffic::Traffic;
@@ -83,13 +83,16 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Builds a gateway from its parts. `trusted` has the trusted proxies by the listener's name.
-    pub fn new(
+    /// Builds a gateway from its parts: `upstreams` are those of the configuration, for status reports, and `trusted` has
+    /// the trusted proxies by the listener's name.
+    pub(crate) fn new(
         authority: Arc<Authority>,
         routes: Vec<Route>,
+        upstreams: Vec<Arc<Upstream>>,
         cors: Cors,
         limits: RequestLimits,
         trusted: HashMap<Arc<str>, TrustedProxies>,
+        access_log: Option<AccessLog>,
     ) -> Self {
         let metrics = routes.iter().map(|route| RouteMetrics::new(&route.name)).collect();
         let room = SharedBudget::new(limits.buffered_max as u64);
@@ -107,20 +110,10 @@ impl Gateway {
             room_shares,
             metrics,
             unrouted,
-            upstreams: Vec::new(),
-            access_log: None,
+            upstreams,
+            access_log,
             disguised: Gate::default(),
         }
-    }
-
-    /// Keeps all upstreams of the configuration, for status reports.
-    pub(crate) fn with_upstreams(self, upstreams: Vec<Arc<Upstream>>) -> Self {
-        Gateway { upstreams, ..self }
-    }
-
-    /// Writes a line to the access log for each request.
-    pub(crate) fn with_access_log(self, access_log: Option<AccessLog>) -> Self {
-        Gateway { access_log, ..self }
     }
 
     /// Returns the routes of the configuration, in the order in which they are tried.
@@ -142,15 +135,15 @@ impl Gateway {
         let found = find(&self.routes, asked(&parts));
         if let Some(entry) = &mut entry {
             match &found {
-                Found::Route(_, route) => entry.routed(&route.name, route.upstream()),
-                Found::None | Found::Disguised => entry.routed("none", ""),
+                Selection::Route(_, route) => entry.routed(&route.name, route.upstream()),
+                Selection::None | Selection::Disguised => entry.routed("none", ""),
             }
         }
         let origin = self.cors.allowed_origin(&parts.headers);
         let preflight = is_preflight(&parts.method, &parts.headers);
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer);
         let (mut response, metrics) = match found {
-            Found::Route(index, route) => {
+            Selection::Route(index, route) => {
                 let span = tracing::debug_span!("request", route = %route.name, method = %parts.method, path = parts.uri.path());
                 let mut answer = self.answer(route, parts, body, is_trusted, &mut timing).instrument(span).await;
                 if let Some(failure) = answer.extensions_mut().remove::<NoAnswer>() {
@@ -158,8 +151,10 @@ impl Gateway {
                 }
                 (answer, &self.metrics[index])
             }
-            Found::None | Found::Disguised if preflight => (self.cors.preflight(origin.is_some()), &self.unrouted),
-            Found::None => {
+            Selection::None | Selection::Disguised if preflight => {
+                (self.cors.preflight(origin.is_some()), &self.unrouted)
+            }
+            Selection::None => {
                 discard(body).await;
                 // The target of a CONNECT is no path, so it matches no route.
                 let answer = match parts.method {
@@ -168,7 +163,7 @@ impl Gateway {
                 };
                 (answer, &self.unrouted)
             }
-            Found::Disguised => {
+            Selection::Disguised => {
                 if let Some(kept_back) = self.disguised.pass(Instant::now()) {
                     let peer = peer.map(|peer| peer.to_string());
                     tracing::warn!(peer, kept_back, "refused: the path is another spelling of a sealed one");
@@ -223,9 +218,9 @@ impl Gateway {
             tokio::time::sleep(route.delay).await;
         }
         let passes = |forward: &Forward| match forward.policy.sealed {
-            Sealed::Off => true,
-            Sealed::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
-            Sealed::Required => false,
+            Sealing::Off => true,
+            Sealing::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
+            Sealing::Required => false,
         };
         match &route.action {
             Action::Forward(forward) if passes(forward) => {
@@ -285,7 +280,7 @@ impl std::fmt::Debug for Gateway {
 
 /// Returns the parts of a request that select its route. The host of the target has precedence over the header (RFC
 /// 9112 section 3.2.2).
-fn asked(parts: &Parts) -> Asked<'_> {
+fn asked(parts: &Parts) -> RouteQuery<'_> {
     let listener = parts.extensions.get::<Origin>().map_or("", |origin| &origin.listener);
     let host = match parts.uri.authority() {
         Some(authority) => authority.as_str(),
@@ -297,7 +292,7 @@ fn asked(parts: &Parts) -> Asked<'_> {
         _ => host,
     };
     // A trailing dot names the same host.
-    Asked { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
+    RouteQuery { listener, host: host.strip_suffix('.').unwrap_or(host), path: parts.uri.path() }
 }
 
 /// The gateway as connections see it: the gateway in force when a request begins answers it to its end.

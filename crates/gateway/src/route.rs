@@ -19,7 +19,7 @@ pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 /// Mode of sealing on a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Sealed {
+pub enum Sealing {
     /// Every request must be sealed.
     Required,
     /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
@@ -29,28 +29,28 @@ pub enum Sealed {
     Off,
 }
 
-impl<'de> serde::Deserialize<'de> for Sealed {
+impl<'de> serde::Deserialize<'de> for Sealing {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
-            type Value = Sealed;
+            type Value = Sealing;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("required, optional or off")
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealed, E> {
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealing, E> {
                 match text {
-                    "required" => Ok(Sealed::Required),
-                    "optional" => Ok(Sealed::Optional),
-                    "off" | "false" => Ok(Sealed::Off),
+                    "required" => Ok(Sealing::Required),
+                    "optional" => Ok(Sealing::Optional),
+                    "off" | "false" => Ok(Sealing::Off),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
                 }
             }
 
             // Some YAML readers treat a bare `off` as a boolean.
-            fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Sealed, E> {
-                if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(Sealed::Off) }
+            fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Sealing, E> {
+                if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(Sealing::Off) }
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -83,7 +83,7 @@ pub struct Forward {
 #[derive(Clone, Debug)]
 pub struct ForwardPolicy {
     /// Mode of sealing on the route.
-    pub sealed: Sealed,
+    pub sealed: Sealing,
     /// Media type of the plaintext in a sealed request.
     pub content_type: HeaderValue,
     /// Maximum length of a sealed request's body, and of an answer that is sealed, in bytes.
@@ -134,7 +134,7 @@ impl ForwardPolicy {
 impl Default for ForwardPolicy {
     fn default() -> Self {
         ForwardPolicy {
-            sealed: Sealed::Off,
+            sealed: Sealing::Off,
             content_type: HeaderValue::from_static("application/json"),
             sealed_body_max: SEALED_BODY_MAX_DEFAULT,
             body_max: BODY_MAX_DEFAULT,
@@ -188,7 +188,7 @@ impl Route {
 
 /// Properties of a request that select its route.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RouteQuery<'a> {
     /// Name of the listener that accepted the request.
     pub listener: &'a str,
     /// Requested host, without a port.
@@ -214,7 +214,7 @@ impl Matcher {
     }
 
     /// True if listener and host match.
-    fn is_for(&self, asked: Asked<'_>) -> bool {
+    fn is_for(&self, asked: RouteQuery<'_>) -> bool {
         let is_host =
             |host: &String| match host.strip_prefix('*') {
                 Some(suffix) => asked.host.len().checked_sub(suffix.len()).is_some_and(|at| {
@@ -233,7 +233,7 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
-            Action::Forward(forward) if forward.policy.sealed == Sealed::Off => 0,
+            Action::Forward(forward) if forward.policy.sealed == Sealing::Off => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
     }
@@ -242,9 +242,9 @@ impl Route {
     fn mode(&self) -> routes::Sealed {
         match &self.action {
             Action::Forward(forward) => match forward.policy.sealed {
-                Sealed::Required => routes::Sealed::Required,
-                Sealed::Optional => routes::Sealed::Optional,
-                Sealed::Off => routes::Sealed::Off,
+                Sealing::Required => routes::Sealed::Required,
+                Sealing::Optional => routes::Sealed::Optional,
+                Sealing::Off => routes::Sealed::Off,
             },
             Action::Sessions | Action::Standalone(_) => routes::Sealed::Off,
         }
@@ -253,7 +253,7 @@ impl Route {
 
 /// Result of the search for a route.
 #[derive(Debug)]
-pub enum Found<'a> {
+pub enum Selection<'a> {
     /// The route that matches, with its index.
     Route(usize, &'a Route),
     /// No route matches the request.
@@ -265,17 +265,17 @@ pub enum Found<'a> {
 
 /// Finds the first route that matches.
 // SPEC routes.md#decision
-pub fn find<'a>(routes: &'a [Route], asked: Asked<'_>) -> Found<'a> {
+pub fn find<'a>(routes: &'a [Route], asked: RouteQuery<'_>) -> Selection<'a> {
     let of_request = routes.iter().enumerate().filter(|(_, route)| route.matcher.is_for(asked));
     let rules = of_request.flat_map(|(index, route)| {
         route.matcher.patterns().iter().map(move |pattern| (pattern, route.mode(), (index, route)))
     });
     match decide(rules, asked.path) {
         Decision::Sealed(Some(found)) | Decision::Optional(found) | Decision::Plain(found) => {
-            Found::Route(found.0, found.1)
+            Selection::Route(found.0, found.1)
         }
-        Decision::Sealed(None) => Found::None,
-        Decision::Refused => Found::Disguised,
+        Decision::Sealed(None) => Selection::None,
+        Decision::Refused => Selection::Disguised,
     }
 }
 
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::upstream::{ServerAddress, Target, UpstreamSettings};
 
-    fn route(matcher: Matcher, sealed: Sealed) -> Route {
+    fn route(matcher: Matcher, sealed: Sealing) -> Route {
         let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
         let upstream = Arc::new(Upstream::new(target, UpstreamSettings::default()));
         let policy = ForwardPolicy { sealed, ..ForwardPolicy::default() };
@@ -294,11 +294,11 @@ mod tests {
         Route { name: "r".into(), matcher, delay: Duration::ZERO, action }
     }
 
-    fn decision(found: &Found<'_>) -> &'static str {
+    fn decision(found: &Selection<'_>) -> &'static str {
         match found {
-            Found::None => "sealed",
-            Found::Disguised => "refused",
-            Found::Route(_, route) => match route.mode() {
+            Selection::None => "sealed",
+            Selection::Disguised => "refused",
+            Selection::Route(_, route) => match route.mode() {
                 routes::Sealed::Required => "sealed",
                 routes::Sealed::Optional => "optional",
                 routes::Sealed::Off => "plain",
@@ -315,7 +315,7 @@ mod tests {
                 None => Pattern::prefix(rule["prefix"].as_str().unwrap()),
             };
             let matcher = Matcher { patterns: vec![pattern.unwrap()], ..Matcher::default() };
-            route(matcher, Sealed::deserialize(&rule["sealed"]).unwrap())
+            route(matcher, Sealing::deserialize(&rule["sealed"]).unwrap())
         };
         let mut played = 0;
         for file in std::fs::read_dir(folder).unwrap() {
@@ -340,13 +340,13 @@ mod tests {
     async fn routes_of_other_listeners_and_hosts_seal_nothing_here() {
         let prefix = |path: &str| vec![Pattern::prefix(path).unwrap()];
         let elsewhere = Matcher { hosts: vec!["b".into()], patterns: prefix("/api/"), ..Matcher::default() };
-        let routes = [route(elsewhere, Sealed::Required), route(Matcher::default(), Sealed::Off)];
+        let routes = [route(elsewhere, Sealing::Required), route(Matcher::default(), Sealing::Off)];
         assert_eq!(decision(&find(&routes, asked("//api/x"))), "plain");
-        assert_eq!(decision(&find(&routes, Asked { host: "b", ..asked("//api/x") })), "refused");
+        assert_eq!(decision(&find(&routes, RouteQuery { host: "b", ..asked("//api/x") })), "refused");
     }
 
-    fn asked(path: &str) -> Asked<'_> {
-        Asked { listener: "a", host: "h", path }
+    fn asked(path: &str) -> RouteQuery<'_> {
+        RouteQuery { listener: "a", host: "h", path }
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_host_is_matched_whatever_its_case_and_a_star_is_all_below() {
         let matcher = Matcher { hosts: vec!["example.com".into(), "*.example.org".into()], ..Matcher::default() };
-        let matches = |host| matcher.is_for(Asked { host, ..asked("/") });
+        let matches = |host| matcher.is_for(RouteQuery { host, ..asked("/") });
         assert!(
             matches("example.com") && matches("EXAMPLE.com") && matches("a.example.org") && matches("a.b.Example.org")
         );

@@ -20,7 +20,7 @@ use sealway_runtime::http::{Body, BodyError, BodyRefusal, Interim, Origin, Reque
 use sealway_sessions::Authority;
 use sealway_sessions::answer::{BodyFault, Form, Refusal, body_fault};
 
-use crate::body::{Barred, Bounded, StreamLimits, refusal_behind};
+use crate::body::{BarredNames, BoundedBody, StreamLimits, refusal_behind};
 use crate::config::RequestLimits;
 use crate::cors;
 use crate::route::Forward;
@@ -59,7 +59,7 @@ pub(crate) async fn call(
     let ahead = room.another();
     // The bounds of a sealed body limit its length.
     let bounds = StreamLimits { len_max: u64::MAX, ..limits.of_body(policy, &is_answered) };
-    let body = SealedBody { body: Bounded::new(body, bounds, Barred::new()), room };
+    let body = SealedBody { body: BoundedBody::new(body, bounds, BarredNames::new()), room };
     let service = async |request: Request<ExchangeBody>| {
         let (mut parts, body) = request.into_parts();
         policy.headers.to_upstream(&mut parts, is_trusted);
@@ -98,7 +98,7 @@ fn is_another_client(forward: &Forward, origin: Option<&Origin>, session: &Sessi
 
 /// A request's sealed body, with its share of the room.
 struct SealedBody {
-    body: Bounded<RequestBody>,
+    body: BoundedBody<RequestBody>,
     room: Share,
 }
 

@@ -21,12 +21,12 @@ const TUNNEL_BUFFER: usize = 16 * 1024;
 
 /// Hop-by-hop requests of a client.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct HopByHop {
     upgrade: Option<HeaderValue>,
     trailers: bool,
 }
 
-impl Asked {
+impl HopByHop {
     /// Reads the headers, before those of this hop are removed. One protocol of `allowed` is passed on, and nothing
     /// else: messages in another one, such as HTTP in a tunnel, would bypass every route. Without its `Upgrade` the
     /// request continues as a plain one, which RFC 9110 section 7.8 permits.
@@ -35,7 +35,7 @@ impl Asked {
         let offered = offered.next().filter(|_| offered.next().is_none());
         let is_allowed = |offer: &&HeaderValue| allowed.iter().any(|name| is_protocol(offer, name.as_bytes()));
         let may_be = version == Version::HTTP_11 && has(headers, &CONNECTION, "upgrade");
-        Asked {
+        HopByHop {
             upgrade: offered.filter(is_allowed).filter(|_| may_be).cloned(),
             trailers: has(headers, &TE, "trailers"),
         }
@@ -80,15 +80,15 @@ pub(crate) fn join(response: &mut Response<Body>, upgrade: Option<HeaderValue>, 
         counter!("sealway_tunnels_total", "upstream" => name.clone()).increment(1);
         let open = gauge!("sealway_tunnels", "upstream" => name);
         open.increment(1.0);
-        let _closed = Closed(open);
+        let _closed = TunnelCount(open);
         carry(client, tunnel, idle).await;
     }));
 }
 
 /// Decrements the gauge of tunnels when dropped.
-struct Closed(metrics::Gauge);
+struct TunnelCount(metrics::Gauge);
 
-impl Drop for Closed {
+impl Drop for TunnelCount {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }
@@ -97,8 +97,8 @@ impl Drop for Closed {
 /// Copies bytes both ways. An idle tunnel is closed after `idle`, at the latest after twice that.
 async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin, idle: Duration) {
     let moved = Arc::new(AtomicBool::new(false));
-    let mut client = Noted { io: client, moved: moved.clone() };
-    let mut server = Noted { io: server, moved: moved.clone() };
+    let mut client = ActivityIo { io: client, moved: moved.clone() };
+    let mut server = ActivityIo { io: server, moved: moved.clone() };
     let carried = tokio::io::copy_bidirectional_with_sizes(&mut client, &mut server, TUNNEL_BUFFER, TUNNEL_BUFFER);
     let idled = async {
         loop {
@@ -117,12 +117,12 @@ async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin
 }
 
 /// Wrapper that records reads; every write follows a read.
-struct Noted<IO> {
+struct ActivityIo<IO> {
     io: IO,
     moved: Arc<AtomicBool>,
 }
 
-impl<IO: AsyncRead + Unpin> AsyncRead for Noted<IO> {
+impl<IO: AsyncRead + Unpin> AsyncRead for ActivityIo<IO> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
         if polled.is_ready() {
@@ -132,7 +132,7 @@ impl<IO: AsyncRead + Unpin> AsyncRead for Noted<IO> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin> AsyncWrite for Noted<IO> {
+impl<IO: AsyncWrite + Unpin> AsyncWrite for ActivityIo<IO> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
         if polled.is_ready() {
@@ -159,7 +159,7 @@ mod tests {
         for (name, value) in fields {
             headers.append(*name, HeaderValue::from_static(value));
         }
-        let asked = Asked::of(version, &headers, &["websocket".to_owned(), "chat/2".to_owned()]);
+        let asked = HopByHop::of(version, &headers, &["websocket".to_owned(), "chat/2".to_owned()]);
         let mut next = HeaderMap::new();
         asked.put_back(&mut next);
         next.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect()

@@ -24,21 +24,21 @@ use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 /// An answer as seen by its client.
 #[derive(Debug, PartialEq, Eq)]
-enum Seen {
+enum Outcome {
     Whole(String),
     Broken,
 }
 
-fn over_http1(ground: &Ground) -> Seen {
+fn over_http1(ground: &Ground) -> Outcome {
     let mut connection = Connection::open(ground.address).unwrap();
     connection.write(&Request::get("/plain/x").bytes()).unwrap();
     match connection.read_answer("GET") {
-        Ok(answer) if answer.status == 200 => Seen::Whole(answer.text()),
-        _ => Seen::Broken,
+        Ok(answer) if answer.status == 200 => Outcome::Whole(answer.text()),
+        _ => Outcome::Broken,
     }
 }
 
-fn over_http2(ground: &Ground) -> Seen {
+fn over_http2(ground: &Ground) -> Outcome {
     ground.runtime.block_on(async {
         let stream = tokio::net::TcpStream::connect(ground.address).await.unwrap();
         let builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
@@ -47,26 +47,26 @@ fn over_http2(ground: &Ground) -> Seen {
         let request = http::Request::get("http://h/plain/x").body(Empty::<Bytes>::new()).unwrap();
         let seen = match sender.send_request(request).await {
             Ok(answer) if answer.status() == 200 => match answer.into_body().collect().await {
-                Ok(body) => Seen::Whole(String::from_utf8_lossy(&body.to_bytes()).into_owned()),
-                Err(_) => Seen::Broken,
+                Ok(body) => Outcome::Whole(String::from_utf8_lossy(&body.to_bytes()).into_owned()),
+                Err(_) => Outcome::Broken,
             },
-            _ => Seen::Broken,
+            _ => Outcome::Broken,
         };
         driver.abort();
         seen
     })
 }
 
-fn sealed(ground: &Ground) -> Seen {
+fn sealed(ground: &Ground) -> Outcome {
     let agreed = ground.agree();
     let (request, pending) = agreed.seal("GET", "/sealed/x", &[]);
-    let Ok(answer) = ground.link().send(&request) else { return Seen::Broken };
+    let Ok(answer) = ground.link().send(&request) else { return Outcome::Broken };
     if answer.status != 200 {
-        return Seen::Broken;
+        return Outcome::Broken;
     }
     match read_frames(&pending, &answer) {
-        (frames, None) => Seen::Whole(String::from_utf8_lossy(&frames.concat()).into_owned()),
-        (_, Some(_)) => Seen::Broken,
+        (frames, None) => Outcome::Whole(String::from_utf8_lossy(&frames.concat()).into_owned()),
+        (_, Some(_)) => Outcome::Broken,
     }
 }
 
@@ -84,9 +84,9 @@ fn ground(server: &str, settings: serde_json::Value) -> Ground {
 
 #[track_caller]
 fn assert_broken(what: &str, ground: &Ground) {
-    assert_eq!(over_http1(ground), Seen::Broken, "{what}, over HTTP/1.1");
-    assert_eq!(over_http2(ground), Seen::Broken, "{what}, over HTTP/2");
-    assert_eq!(sealed(ground), Seen::Broken, "{what}, sealed");
+    assert_eq!(over_http1(ground), Outcome::Broken, "{what}, over HTTP/1.1");
+    assert_eq!(over_http2(ground), Outcome::Broken, "{what}, over HTTP/2");
+    assert_eq!(sealed(ground), Outcome::Broken, "{what}, sealed");
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn an_answer_over_http_2_that_is_whole_stays_so_when_its_stream_is_reset_behind_
         stream.write_all(&frames.concat()).unwrap();
     });
     let ground = ground(&format!("http://{address}"), json!({"protocol": "http2"}));
-    assert_eq!(over_http1(&ground), Seen::Whole("hello".into()));
-    assert_eq!(over_http2(&ground), Seen::Whole("hello".into()));
-    assert!(matches!(sealed(&ground), Seen::Whole(text) if text.ends_with("hello")));
+    assert_eq!(over_http1(&ground), Outcome::Whole("hello".into()));
+    assert_eq!(over_http2(&ground), Outcome::Whole("hello".into()));
+    assert!(matches!(sealed(&ground), Outcome::Whole(text) if text.ends_with("hello")));
 }
 
 /// Starts a service that answers every connection with these bytes, and closes it.
@@ -190,7 +190,7 @@ fn an_answer_without_a_length_over_tls_ends_by_close_notify_alone() {
         });
         let ground = ground(&server, json!({"protocol": "http1", "tls": {"ca": certificates.ca}}));
         match says_close {
-            true => assert_eq!(over_http1(&ground), Seen::Whole("hel".into())),
+            true => assert_eq!(over_http1(&ground), Outcome::Whole("hel".into())),
             false => assert_broken("no close_notify", &ground),
         }
     }
@@ -209,7 +209,7 @@ fn a_malformed_answer_is_not_asked_for_again() {
         });
         let ground = ground(&format!("http://{address}"), json!({"protocol": "http2"}));
         // The second request uses an existing connection.
-        assert_eq!(over_http1(&ground), Seen::Whole(String::new()));
+        assert_eq!(over_http1(&ground), Outcome::Whole(String::new()));
         assert_eq!(Request::get("/plain/x").send(ground.address).unwrap().status, 502);
         assert_eq!(asked.load(Ordering::SeqCst), 2, "{malformed:?}");
     }

@@ -3,6 +3,14 @@
 //! [`Error::code`] is stable, listed in `spec/registry.toml`, and meant for logs and metrics. The peer gets a coarser code
 //! (each server maps it in one place): all opening failures look alike from outside.
 
+use alloc::string::{String, ToString};
+
+/// Formats an error and all its sources in one line.
+pub fn chain(err: &dyn core::error::Error) -> String {
+    let sources = core::iter::successors(err.source(), |err| err.source());
+    sources.fold(err.to_string(), |text, err| text + ": " + &err.to_string())
+}
+
 /// The party at fault for an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {

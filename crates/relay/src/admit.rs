@@ -8,8 +8,8 @@ use sealway_proto::relay::{Claims, CloseCause};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::channel::Asked;
-use crate::nodes::Where;
+use crate::channel::AttachRequest;
+use crate::nodes::ChannelNode;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
 
@@ -17,28 +17,28 @@ use crate::replay::TokenKey;
 const TIME: Duration = Duration::from_secs(10);
 
 /// The node on which an endpoint may attach.
-pub(crate) enum Admitted {
-    Here(Asked),
+pub(crate) enum Admission {
+    Here(AttachRequest),
     There(TcpStream),
 }
 
 /// Asks the nodes for an endpoint's place, and connects to it.
 pub(crate) async fn ask(
     relay: Arc<Relay>,
-    asked: Asked,
+    request: AttachRequest,
     claims: Claims,
     address: Option<IpAddr>,
-) -> Result<Admitted, CloseCause> {
+) -> Result<Admission, CloseCause> {
     let Some(nodes) = &relay.nodes else { return Err(CloseCause::NodeUnavailable) };
     let asking = async {
-        match nodes.admit(TokenKey::of(&claims), &claims, &asked.key, relay.now_s()).await? {
-            Where::Here => Ok(None),
-            Where::There(node) => match nodes.cross(&node, &asked, address).await {
+        match nodes.admit(TokenKey::of(&claims), &claims, &request.key, relay.now_s()).await? {
+            ChannelNode::Here => Ok(None),
+            ChannelNode::There(node) => match nodes.cross(&node, &request, address).await {
                 Some(stream) => Ok(Some(stream)),
                 None => Err(CloseCause::NodeUnavailable),
             },
         }
     };
     let stream = timeout(TIME, asking).await.unwrap_or(Err(CloseCause::NodeUnavailable))?;
-    Ok(stream.map_or(Admitted::Here(asked), Admitted::There))
+    Ok(stream.map_or(Admission::Here(request), Admission::There))
 }

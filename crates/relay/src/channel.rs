@@ -31,7 +31,7 @@ pub(crate) struct ChannelKey {
 
 /// An endpoint that may attach, as its token describes it.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AttachRequest {
     pub(crate) key: ChannelKey,
     pub(crate) role: Role,
     pub(crate) init_exp_s: i64,
@@ -89,7 +89,7 @@ pub(crate) struct Channel {
 }
 
 /// The result of an offer of frames to a channel.
-pub(crate) enum Offered {
+pub(crate) enum OfferOutcome {
     /// The frames wait for the other end.
     Kept,
     /// The other end has attached: from now on its connection receives the frames.
@@ -103,7 +103,7 @@ pub(crate) enum Offered {
 }
 
 /// The place of an endpoint that has attached.
-pub(crate) struct Attached {
+pub(crate) struct Attachment {
     pub(crate) channel: Arc<Channel>,
     /// The endpoint's end, 0 or 1.
     pub(crate) side: usize,
@@ -120,11 +120,11 @@ pub(crate) fn side(role: Role) -> usize {
 }
 
 impl Channel {
-    fn new(asked: &Asked, now_ms: u64, windows: [Window; 2]) -> Self {
+    fn new(request: &AttachRequest, now_ms: u64, windows: [Window; 2]) -> Self {
         Channel {
-            key: asked.key.clone(),
-            init_exp_s: asked.init_exp_s,
-            idle_s: AtomicU64::new(asked.idle_s.map_or(0, u64::from)),
+            key: request.key.clone(),
+            init_exp_s: request.init_exp_s,
+            idle_s: AtomicU64::new(request.idle_s.map_or(0, u64::from)),
             first_ms: now_ms,
             active_ms: AtomicU64::new(now_ms),
             records: AtomicU8::new(0),
@@ -168,29 +168,29 @@ impl Channel {
         payload: usize,
         max: usize,
         budget: &Budget,
-    ) -> Offered {
+    ) -> OfferOutcome {
         let state = &mut *self.state.lock();
         if state.is_over {
-            return Offered::Over;
+            return OfferOutcome::Over;
         }
         if let Some(other) = &state.ends[1 - side] {
-            return Offered::Paired(other.conn.clone());
+            return OfferOutcome::Paired(other.conn.clone());
         }
-        let Some(end) = &mut state.ends[side] else { return Offered::Over };
+        let Some(end) = &mut state.ends[side] else { return OfferOutcome::Over };
         if end.pending_len + payload > max {
-            return Offered::Overflow;
+            return OfferOutcome::Overflow;
         }
         let len = frames.iter().map(|frame| frame.len()).sum();
         // Empty messages only cost their heads, which the bound on payloads does not count.
         if end.pending.len() + len > max.saturating_mul(2) {
-            return Offered::Overflow;
+            return OfferOutcome::Overflow;
         }
         if !budget.take(len) {
-            return Offered::Full;
+            return OfferOutcome::Full;
         }
         end.pending_len += payload;
         frames.iter().for_each(|frame| end.pending.extend_from_slice(frame));
-        Offered::Kept
+        OfferOutcome::Kept
     }
 
     /// Ends it. `of` returns the cause for each end. Returns false if it had ended.
@@ -249,51 +249,56 @@ impl Channels {
     }
 
     /// Attaches an endpoint to its channel.
-    pub(crate) fn attach(&self, asked: &Asked, conn: &Arc<Conn>, now_ms: u64) -> Result<Attached, CloseCause> {
-        let side = side(asked.role);
-        let mut shard = self.shard(&asked.key).lock();
-        let Some(channel) = shard.get(&asked.key).cloned() else {
-            let channel = self.add(asked, now_ms)?;
-            channel.put(side, asked, conn);
-            shard.insert(asked.key.clone(), channel.clone());
-            return Ok(Attached { channel, side, paired: None, has_replaced: false });
+    pub(crate) fn attach(
+        &self,
+        request: &AttachRequest,
+        conn: &Arc<Conn>,
+        now_ms: u64,
+    ) -> Result<Attachment, CloseCause> {
+        let side = side(request.role);
+        let mut shard = self.shard(&request.key).lock();
+        let Some(channel) = shard.get(&request.key).cloned() else {
+            let channel = self.add(request, now_ms)?;
+            channel.put(side, request, conn);
+            shard.insert(request.key.clone(), channel.clone());
+            return Ok(Attachment { channel, side, paired: None, has_replaced: false });
         };
         let mut guard = channel.state.lock();
         let state = &mut *guard;
         if state.is_over {
             // The task that ended it is about to remove it: its replacement is another channel.
-            let fresh = Arc::new(Channel::new(asked, now_ms, [Window::default(); 2]));
-            fresh.put(side, asked, conn);
-            shard.insert(asked.key.clone(), fresh.clone());
-            self.count(asked.key.tenant);
-            return Ok(Attached { channel: fresh, side, paired: None, has_replaced: false });
+            let fresh = Arc::new(Channel::new(request, now_ms, [Window::default(); 2]));
+            fresh.put(side, request, conn);
+            shard.insert(request.key.clone(), fresh.clone());
+            self.count(request.key.tenant);
+            return Ok(Attachment { channel: fresh, side, paired: None, has_replaced: false });
         }
         if let Some(holder) = &state.ends[side] {
-            let is_native = holder.profile == Profile::Native || asked.profile == Profile::Native;
-            if is_native && holder.eid != asked.eid {
+            let is_native = holder.profile == Profile::Native || request.profile == Profile::Native;
+            if is_native && holder.eid != request.eid {
                 return Err(CloseCause::ReplaceRefused);
             }
             if !state.windows[side].allows(now_ms) {
                 return Err(CloseCause::ReplaceRateLimited);
             }
-            channel.fits(asked)?;
-            let fresh = Arc::new(Channel::new(asked, now_ms, state.windows));
-            fresh.put(side, asked, conn);
+            channel.fits(request)?;
+            let fresh = Arc::new(Channel::new(request, now_ms, state.windows));
+            fresh.put(side, request, conn);
             state.is_over = true;
             for (at, end) in std::mem::take(&mut state.ends).into_iter().enumerate() {
                 let Some(end) = end else { continue };
                 self.budget.give_back(end.pending.len());
                 end.conn.close(if at == side { CloseCause::Replaced } else { CloseCause::PeerClosed });
             }
-            shard.insert(asked.key.clone(), fresh.clone());
-            return Ok(Attached { channel: fresh, side, paired: None, has_replaced: true });
+            shard.insert(request.key.clone(), fresh.clone());
+            return Ok(Attachment { channel: fresh, side, paired: None, has_replaced: true });
         }
-        channel.fits(asked)?;
-        let paired = channel.pair(state, side, asked, conn, now_ms, &self.budget);
+        channel.fits(request)?;
+        let paired = channel.pair(state, side, request, conn, now_ms, &self.budget);
         drop(guard);
         drop(shard);
         match paired {
-            Some(paired) => Ok(Attached { channel, side, paired: Some(paired), has_replaced: false }),
+            Some(paired) => Ok(Attachment { channel, side, paired: Some(paired), has_replaced: false }),
             None => {
                 self.end(&channel, |at| if at == side { CloseCause::AttachFailed } else { CloseCause::PeerClosed });
                 Err(CloseCause::AttachFailed)
@@ -302,16 +307,17 @@ impl Channels {
     }
 
     /// Adds a channel, within the bounds.
-    fn add(&self, asked: &Asked, now_ms: u64) -> Result<Arc<Channel>, CloseCause> {
+    fn add(&self, request: &AttachRequest, now_ms: u64) -> Result<Arc<Channel>, CloseCause> {
         if self.len.load(Ordering::Relaxed) >= self.max {
             return Err(CloseCause::AttachFailed);
         }
-        if self.tenant_max > 0 && self.tenants.lock().get(&asked.key.tenant).is_some_and(|len| *len >= self.tenant_max)
+        if self.tenant_max > 0
+            && self.tenants.lock().get(&request.key.tenant).is_some_and(|len| *len >= self.tenant_max)
         {
             return Err(CloseCause::AttachFailed);
         }
-        self.count(asked.key.tenant);
-        Ok(Arc::new(Channel::new(asked, now_ms, [Window::default(); 2])))
+        self.count(request.key.tenant);
+        Ok(Arc::new(Channel::new(request, now_ms, [Window::default(); 2])))
     }
 
     fn count(&self, tenant: Tenant) {
@@ -375,8 +381,8 @@ impl Channels {
 }
 
 impl Channel {
-    fn put(&self, side: usize, asked: &Asked, conn: &Arc<Conn>) {
-        self.state.lock().ends[side] = Some(End::new(asked, conn));
+    fn put(&self, side: usize, request: &AttachRequest, conn: &Arc<Conn>) {
+        self.state.lock().ends[side] = Some(End::new(request, conn));
     }
 
     /// Pairs an endpoint with the other, and queues the data that has waited. `None` if that failed.
@@ -384,17 +390,17 @@ impl Channel {
         &self,
         state: &mut State,
         side: usize,
-        asked: &Asked,
+        request: &AttachRequest,
         conn: &Arc<Conn>,
         now_ms: u64,
         budget: &Budget,
     ) -> Option<(Arc<Conn>, u64)> {
         let other = state.ends[1 - side].as_mut()?;
-        if let Some(idle) = asked.idle_s {
+        if let Some(idle) = request.idle_s {
             self.idle_s.store(u64::from(idle), Ordering::Relaxed);
         }
         let (peer, pending) = (other.conn.clone(), std::mem::take(&mut other.pending));
-        state.ends[side] = Some(End::new(asked, conn));
+        state.ends[side] = Some(End::new(request, conn));
         self.touch(now_ms);
         budget.give_back(pending.len());
         if !pending.is_empty() && conn.queue(&pending, now_ms).is_err() {
@@ -404,11 +410,11 @@ impl Channel {
     }
 
     /// Checks that an endpoint's token agrees with the first one's on the channel.
-    fn fits(&self, asked: &Asked) -> Result<(), CloseCause> {
-        if self.init_exp_s != asked.init_exp_s {
+    fn fits(&self, request: &AttachRequest) -> Result<(), CloseCause> {
+        if self.init_exp_s != request.init_exp_s {
             return Err(CloseCause::InitExpMismatch);
         }
-        match (self.idle_s.load(Ordering::Relaxed), asked.idle_s) {
+        match (self.idle_s.load(Ordering::Relaxed), request.idle_s) {
             (0, _) | (_, None) => Ok(()),
             (first, Some(second)) if first == u64::from(second) => Ok(()),
             _ => Err(CloseCause::IdleTimeoutMismatch),
@@ -417,7 +423,13 @@ impl Channel {
 }
 
 impl End {
-    fn new(asked: &Asked, conn: &Arc<Conn>) -> Self {
-        End { conn: conn.clone(), eid: asked.eid.clone(), profile: asked.profile, pending: Vec::new(), pending_len: 0 }
+    fn new(request: &AttachRequest, conn: &Arc<Conn>) -> Self {
+        End {
+            conn: conn.clone(),
+            eid: request.eid.clone(),
+            profile: request.profile,
+            pending: Vec::new(),
+            pending_len: 0,
+        }
     }
 }

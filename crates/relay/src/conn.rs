@@ -133,7 +133,7 @@ pub(crate) struct Conn {
 
 /// The connection accepts no more data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gone;
+pub(crate) struct Disconnect;
 
 impl Wake for Conn {
     fn wake(self: Arc<Self>) {
@@ -222,10 +222,10 @@ impl Conn {
     }
 
     /// Writes frames, and queues the bytes that the connection does not accept. Returns `true` if nothing waits.
-    pub(crate) fn send(self: &Arc<Self>, mut slices: &mut [IoSlice<'_>], now_ms: u64) -> Result<bool, Gone> {
+    pub(crate) fn send(self: &Arc<Self>, mut slices: &mut [IoSlice<'_>], now_ms: u64) -> Result<bool, Disconnect> {
         let out = &mut *self.out.lock();
         if out.is_broken || out.said_close {
-            return Err(Gone);
+            return Err(Disconnect);
         }
         let waker = Waker::from(Arc::clone(self));
         let cx = &mut Context::from_waker(&waker);
@@ -240,7 +240,7 @@ impl Conn {
         if len > 0 {
             if !self.budget.take(len) {
                 self.kill(CloseCause::RelayFull);
-                return Err(Gone);
+                return Err(Disconnect);
             }
             out.waiting.reserve(len);
             slices.iter().for_each(|slice| out.waiting.extend_from_slice(slice));
@@ -264,21 +264,21 @@ impl Conn {
     }
 
     /// Queues frames before all later ones, without writing yet: the data that had waited for this end.
-    pub(crate) fn queue(self: &Arc<Self>, frames: &[u8], now_ms: u64) -> Result<bool, Gone> {
+    pub(crate) fn queue(self: &Arc<Self>, frames: &[u8], now_ms: u64) -> Result<bool, Disconnect> {
         self.send(&mut [IoSlice::new(frames)], now_ms)
     }
 
     /// Ready once nothing waits any more. The task of the other end polls it before it reads on.
-    pub(crate) fn poll_drained(self: &Arc<Self>, cx: &Context<'_>, now_ms: u64) -> Poll<Result<(), Gone>> {
+    pub(crate) fn poll_drained(self: &Arc<Self>, cx: &Context<'_>, now_ms: u64) -> Poll<Result<(), Disconnect>> {
         self.feeder.register(cx.waker());
         self.poll_flush(now_ms)
     }
 
     /// Writes and flushes the queued bytes.
-    pub(crate) fn poll_flush(self: &Arc<Self>, now_ms: u64) -> Poll<Result<(), Gone>> {
+    pub(crate) fn poll_flush(self: &Arc<Self>, now_ms: u64) -> Poll<Result<(), Disconnect>> {
         let out = &mut *self.out.lock();
         if out.is_broken {
-            return Poll::Ready(Err(Gone));
+            return Poll::Ready(Err(Disconnect));
         }
         if !out.has_waiting() && !out.unflushed {
             return Poll::Ready(Ok(()));
@@ -287,14 +287,14 @@ impl Conn {
         match self.settle(out, &mut Context::from_waker(&waker), now_ms) {
             Ok(true) => Poll::Ready(Ok(())),
             Ok(false) => Poll::Pending,
-            Err(Gone) => Poll::Ready(Err(Gone)),
+            Err(Disconnect) => Poll::Ready(Err(Disconnect)),
         }
     }
 
     /// Writes the queued bytes, as far as the connection accepts them.
-    fn settle(&self, out: &mut Out, cx: &mut Context<'_>, now_ms: u64) -> Result<bool, Gone> {
+    fn settle(&self, out: &mut Out, cx: &mut Context<'_>, now_ms: u64) -> Result<bool, Disconnect> {
         while out.has_waiting() {
-            let Some(writer) = &mut out.writer else { return Err(Gone) };
+            let Some(writer) = &mut out.writer else { return Err(Disconnect) };
             match Pin::new(writer).poll_write(cx, &out.waiting[out.sent..]) {
                 Poll::Ready(Ok(len)) if len > 0 => out.sent += len,
                 Poll::Ready(_) => return self.broke(out),
@@ -325,12 +325,12 @@ impl Conn {
 
     /// Marks the connection as broken for writing. Earlier input may still be unread, so its task reads on: up to the end,
     /// which is near when nothing can be written.
-    fn broke(&self, out: &mut Out) -> Result<bool, Gone> {
+    fn broke(&self, out: &mut Out) -> Result<bool, Disconnect> {
         self.budget.give_back(out.waiting.len());
         (out.waiting, out.sent) = (Vec::new(), 0);
         (out.is_broken, out.unflushed, out.since_ms) = (true, false, 0);
         self.own.wake();
-        Err(Gone)
+        Err(Disconnect)
     }
 
     /// Shuts down the sending side.

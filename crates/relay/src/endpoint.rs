@@ -20,13 +20,14 @@ use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
-use crate::admit::{self, Admitted};
+use crate::admit::{self, Admission};
 use crate::batch::{BATCH, Batch};
-use crate::channel::{Asked, Attached, Channel, Offered};
+use crate::channel::{AttachRequest, Attachment, Channel, OfferOutcome};
 use crate::conn::{Conn, Reader, Writer, split};
 use crate::input::{HEAD_ROOM, Input, Next};
 use crate::nodes::bridge::Splice;
 use crate::relay::Relay;
+use crate::tick::ms;
 use crate::ws;
 
 /// Length of one read, in bytes.
@@ -45,7 +46,7 @@ enum Phase {
     /// The endpoint has not attached, or has.
     Open,
     /// The nodes are asked whether it may attach, and on which.
-    Asking(Pin<Box<dyn Future<Output = Result<Admitted, CloseCause>> + Send>>),
+    Asking(Pin<Box<dyn Future<Output = Result<Admission, CloseCause>> + Send>>),
     /// Another node has its channel.
     Bridged(Box<Splice>),
     /// The close frame waits to be written.
@@ -91,7 +92,7 @@ pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr
 pub(crate) fn spawn_bridged(
     relay: &Arc<Relay>,
     stream: TcpStream,
-    asked: Asked,
+    request: AttachRequest,
     address: Option<IpAddr>,
     shutdown: &Shutdown,
 ) {
@@ -101,7 +102,7 @@ pub(crate) fn spawn_bridged(
     if relay.is_draining.load(Ordering::Acquire) {
         endpoint.conn.close(CloseCause::NodeUnavailable);
     } else if !endpoint.conn.is_ending() {
-        endpoint.take_place(&asked);
+        endpoint.take_place(&request);
     }
     endpoint.run(shutdown);
 }
@@ -288,7 +289,7 @@ impl Endpoint {
     /// Attaches the endpoint, or asks the other nodes.
     fn attach(&mut self) {
         let message = self.input.take_attach();
-        let (asked, claims) = match self.relay.judge(&message) {
+        let (request, claims) = match self.relay.judge(&message) {
             Ok(judged) => judged,
             Err(cause) => {
                 self.conn.close(self.relay.refuse(cause));
@@ -298,17 +299,17 @@ impl Endpoint {
         if self.relay.nodes.is_some() {
             // Its attach message came in time; the nodes' time has a bound of its own.
             self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
-            self.phase = Phase::Asking(Box::pin(admit::ask(self.relay.clone(), asked, claims, self.conn.address)));
+            self.phase = Phase::Asking(Box::pin(admit::ask(self.relay.clone(), request, claims, self.conn.address)));
         } else if let Err(cause) = self.relay.burn(&claims) {
             self.conn.close(self.relay.refuse(cause));
         } else {
-            self.take_place(&asked);
+            self.take_place(&request);
         }
     }
 
-    fn take_place(&mut self, asked: &Asked) {
-        match self.relay.place(asked, &self.conn) {
-            Ok(Attached { channel, side, paired, .. }) => {
+    fn take_place(&mut self, request: &AttachRequest) {
+        match self.relay.place(request, &self.conn) {
+            Ok(Attachment { channel, side, paired, .. }) => {
                 self.conn.is_attached.store(true, Ordering::Relaxed);
                 self.conn.deadline_ms.store(u64::MAX, Ordering::Relaxed);
                 self.place = Some(Place { channel, side, peer: paired.map(|(peer, _)| peer) });
@@ -320,11 +321,11 @@ impl Endpoint {
     }
 
     /// Continues on the node that has the channel.
-    fn admitted(&mut self, admitted: Admitted) {
+    fn admitted(&mut self, admitted: Admission) {
         self.phase = Phase::Open;
         match admitted {
-            Admitted::Here(asked) => self.take_place(&asked),
-            Admitted::There(node) => {
+            Admission::Here(request) => self.take_place(&request),
+            Admission::There(node) => {
                 let Some((writer, waiting)) = self.conn.hand_over() else { return };
                 // From now on it is closed when nothing moves: the other node sends pings, through this one.
                 self.conn.is_attached.store(true, Ordering::Relaxed);
@@ -382,13 +383,13 @@ impl Endpoint {
                 &self.relay.budget,
             );
             match offered {
-                Offered::Kept | Offered::Over => return,
-                Offered::Paired(peer) => place.peer = Some(peer),
-                Offered::Overflow => {
+                OfferOutcome::Kept | OfferOutcome::Over => return,
+                OfferOutcome::Paired(peer) => place.peer = Some(peer),
+                OfferOutcome::Overflow => {
                     self.conn.close(CloseCause::PendingOverflow);
                     return;
                 }
-                Offered::Full => {
+                OfferOutcome::Full => {
                     self.conn.close(CloseCause::RelayFull);
                     return;
                 }
@@ -430,8 +431,7 @@ impl Endpoint {
     }
 
     fn set_deadline(&self, time: std::time::Duration) {
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(time_ms), Ordering::Relaxed);
+        self.conn.deadline_ms.store(self.relay.now_ms().saturating_add(ms(time)), Ordering::Relaxed);
     }
 
     /// Waits until the close frame was written.

@@ -6,19 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use aws_lc_rs::digest;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use sealway_proto::relay::{Attach, Claims, CloseCause, Expected, verify};
 use sealway_runtime::clock::Clock;
 
 use crate::budget::Budget;
-use crate::channel::{Asked, Attached, ChannelKey, Channels, Tenant};
+use crate::channel::{AttachRequest, Attachment, ChannelKey, Channels, Tenant};
 use crate::conn::Conn;
 use crate::keyset::Keys;
 use crate::measure::Measures;
 use crate::nodes::Nodes;
-use crate::replay::{Burned, Replays, TokenKey};
+use crate::replay::{Replays, TokenKey, TokenUse, fingerprint};
 use crate::settings::Settings;
 
 const SHARDS: u64 = 16;
@@ -135,7 +134,7 @@ impl Relay {
 
     /// Returns the time of day, in seconds.
     pub(crate) fn now_s(&self) -> i64 {
-        i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
+        now_s(&*self.clock)
     }
 
     /// Counts an endpoint that is rejected.
@@ -145,7 +144,7 @@ impl Relay {
     }
 
     /// Checks everything that an attach message alone can show. The order of the checks is the spec's.
-    pub(crate) fn judge(&self, message: &[u8]) -> Result<(Asked, Claims), CloseCause> {
+    pub(crate) fn judge(&self, message: &[u8]) -> Result<(AttachRequest, Claims), CloseCause> {
         let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
         let claims = verify(&attach.token, &self.keys.load(), &self.expected, self.now_s()).map_err(|err| {
             tracing::debug!(code = err.code(), "a token is refused");
@@ -160,29 +159,32 @@ impl Relay {
         if claims.token_id.is_empty() {
             return Err(CloseCause::TokenReplay);
         }
-        let asked = Asked {
-            key: ChannelKey { tenant: tenant(&claims), id: claims.channel_id.as_str().into() },
+        let request = AttachRequest {
+            key: ChannelKey {
+                tenant: Tenant(fingerprint(&[&claims.aud, &claims.iss])),
+                id: claims.channel_id.as_str().into(),
+            },
             role: attach.role,
             init_exp_s: claims.init_exp,
             idle_s: claims.idle_timeout_s,
             eid: attach.endpoint_instance_id.into(),
             profile: attach.profile,
         };
-        Ok((asked, claims))
+        Ok((request, claims))
     }
 
     /// Takes the token, once. For a relay without other nodes.
     pub(crate) fn burn(&self, claims: &Claims) -> Result<(), CloseCause> {
         match self.replays.burn(TokenKey::of(claims), claims.exp, self.now_s()) {
-            Burned::Fresh => Ok(()),
-            Burned::Replayed => Err(CloseCause::TokenReplay),
-            Burned::Full => Err(CloseCause::ReplayFull),
+            TokenUse::Fresh => Ok(()),
+            TokenUse::Replayed => Err(CloseCause::TokenReplay),
+            TokenUse::Full => Err(CloseCause::ReplayFull),
         }
     }
 
     /// Attaches an endpoint whose token was taken, and counts it.
-    pub(crate) fn place(&self, asked: &Asked, conn: &Arc<Conn>) -> Result<Attached, CloseCause> {
-        match self.channels.attach(asked, conn, self.now_ms()) {
+    pub(crate) fn place(&self, request: &AttachRequest, conn: &Arc<Conn>) -> Result<Attachment, CloseCause> {
+        match self.channels.attach(request, conn, self.now_ms()) {
             Ok(attached) => {
                 self.measures.attach(None);
                 if attached.has_replaced {
@@ -201,20 +203,9 @@ impl Relay {
             }
         }
     }
-
-    /// Begins shutdown: no new endpoint is admitted.
-    pub(crate) fn begin_drain(&self) {
-        self.is_draining.store(true, Ordering::Release);
-    }
 }
 
-fn tenant(claims: &Claims) -> Tenant {
-    let mut context = digest::Context::new(&digest::SHA256);
-    for part in [&claims.aud, &claims.iss] {
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part.as_bytes());
-    }
-    let mut tenant = [0; 8];
-    tenant.copy_from_slice(&context.finish().as_ref()[..8]);
-    Tenant(tenant)
+/// Returns the time of day of a clock, in seconds.
+pub(crate) fn now_s(clock: &dyn Clock) -> i64 {
+    i64::try_from(clock.now_ms() / 1000).unwrap_or(i64::MAX)
 }

@@ -18,20 +18,25 @@ pub(crate) struct TokenKey(pub(crate) [u8; 16]);
 
 impl TokenKey {
     pub(crate) fn of(claims: &Claims) -> Self {
-        let mut context = digest::Context::new(&digest::SHA256);
-        for part in [&claims.aud, &claims.iss, &claims.token_id] {
-            context.update(&(part.len() as u64).to_be_bytes());
-            context.update(part.as_bytes());
-        }
-        let mut key = [0; 16];
-        key.copy_from_slice(&context.finish().as_ref()[..16]);
-        TokenKey(key)
+        TokenKey(fingerprint(&[&claims.aud, &claims.iss, &claims.token_id]))
     }
+}
+
+/// Returns the first `N` bytes of the SHA-256 of texts, each after its length.
+pub(crate) fn fingerprint<const N: usize>(texts: &[&str]) -> [u8; N] {
+    let mut context = digest::Context::new(&digest::SHA256);
+    for text in texts {
+        context.update(&(text.len() as u64).to_be_bytes());
+        context.update(text.as_bytes());
+    }
+    let mut out = [0; N];
+    out.copy_from_slice(&context.finish().as_ref()[..N]);
+    out
 }
 
 /// The result of using a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Burned {
+pub(crate) enum TokenUse {
     /// The token was fresh, and is used now.
     Fresh,
     /// The token was used before.
@@ -54,23 +59,23 @@ impl Replays {
     }
 
     /// Uses a token, once among all that try.
-    pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> Burned {
+    pub(crate) fn burn(&self, key: TokenKey, exp_s: i64, now_s: i64) -> TokenUse {
         let forget_s = exp_s.saturating_add(SKEW_S);
         let mut shard = self.shards[usize::from(key.0[0]) % SHARDS].lock();
         match shard.get_mut(&key) {
             // An expired entry is not a replay: the token itself was checked by the same clock before.
             Some(until) if *until < now_s => {
                 *until = forget_s;
-                Burned::Fresh
+                TokenUse::Fresh
             }
-            Some(_) => Burned::Replayed,
+            Some(_) => TokenUse::Replayed,
             None if self.len.fetch_add(1, Ordering::Relaxed) >= self.max => {
                 self.len.fetch_sub(1, Ordering::Relaxed);
-                Burned::Full
+                TokenUse::Full
             }
             None => {
                 shard.insert(key, forget_s);
-                Burned::Fresh
+                TokenUse::Fresh
             }
         }
     }
@@ -105,16 +110,16 @@ mod tests {
     #[test]
     fn a_token_is_remembered_until_its_end_and_the_skew_and_a_full_memory_refuses() {
         let replays = Replays::new(2);
-        assert_eq!(replays.burn(key(1), 100, 90), Burned::Fresh);
+        assert_eq!(replays.burn(key(1), 100, 90), TokenUse::Fresh);
         for now in [90, 100, 101, 130] {
             replays.sweep(now);
-            assert_eq!(replays.burn(key(1), 100, now), Burned::Replayed, "{now}");
+            assert_eq!(replays.burn(key(1), 100, now), TokenUse::Replayed, "{now}");
         }
-        assert_eq!(replays.burn(key(2), 100, 90), Burned::Fresh);
-        assert_eq!(replays.burn(key(3), 100, 90), Burned::Full);
-        assert_eq!(replays.burn(key(2), 100, 90), Burned::Replayed, "a full memory forgets nothing");
+        assert_eq!(replays.burn(key(2), 100, 90), TokenUse::Fresh);
+        assert_eq!(replays.burn(key(3), 100, 90), TokenUse::Full);
+        assert_eq!(replays.burn(key(2), 100, 90), TokenUse::Replayed, "a full memory forgets nothing");
         replays.sweep(131);
-        assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, Burned::Fresh));
+        assert_eq!((replays.len(), replays.burn(key(3), 200, 131)), (0, TokenUse::Fresh));
     }
 
     #[test]

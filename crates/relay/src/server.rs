@@ -1,23 +1,26 @@
 //! A running relay: its listeners, its reloads, its end.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use hyper::service::service_fn;
 use sealway_proto::relay::CloseCause;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::{Connections, HttpLimits, Listening, serve};
 use sealway_runtime::listener::{self, Socket};
 use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
+use tokio::net::TcpListener;
 
 use crate::keyset::{Keys, Tenancy};
 use crate::nodes::{self, Nodes, bridge};
-use crate::relay::Relay;
+use crate::relay::{Relay, now_s};
 use crate::settings::Settings;
 use crate::tick;
-use crate::upgrade::{Door, Render};
+use crate::upgrade::Door;
 
 /// Most connections that still use HTTP, beside those that are WebSockets.
 const HTTP_CONNECTIONS_MAX: usize = 1024;
@@ -76,10 +79,9 @@ impl Server {
         let mut for_nodes = None;
         if let Some(sharing) = settings.sharing.clone() {
             let fail = |err: &dyn std::fmt::Display| StartError(format!("--node-listen: {err}"));
-            let listener = bridge::bind(sharing.listen).await.map_err(|err| fail(&err))?;
+            let listener = TcpListener::bind(sharing.listen).await.map_err(|err| fail(&err))?;
             let bound = listener.local_addr().map_err(|err| fail(&err))?;
-            let now_s = i64::try_from(clock.now_ms() / 1000).unwrap_or(i64::MAX);
-            nodes = Some(Nodes::join(sharing, bound, now_s).await.map_err(StartError)?);
+            nodes = Some(Nodes::join(sharing, bound, now_s(&*clock)).await.map_err(StartError)?);
             for_nodes = Some(listener);
         }
         let relay = Arc::new(Relay::new(settings, keys, nodes, clock));
@@ -87,8 +89,8 @@ impl Server {
             tokio::spawn(bridge::listen(relay.clone(), listener, shutdown.clone()));
             tokio::spawn(nodes::renew(relay.clone(), shutdown.clone()));
         }
-        let render: Render = Arc::new(render);
-        let door = Door { relay: relay.clone(), render, shutdown: shutdown.clone() };
+        let door = Arc::new(Door { relay: relay.clone(), render: Box::new(render), shutdown: shutdown.clone() });
+        let service = service_fn(move |request| std::future::ready(Ok::<_, Infallible>(door.answer(&request))));
         let limits = HttpLimits {
             connections_max: HTTP_CONNECTIONS_MAX,
             header_timeout: relay.settings.limits.attach_timeout,
@@ -98,7 +100,7 @@ impl Server {
         let connections = Arc::new(Connections::new("relay"));
         let listening = Arc::new(Listening { name: "relay".into(), limits, tls: tls.clone(), connections });
         for socket in sockets {
-            tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), door.clone(), shutdown.clone()));
+            tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone()));
         }
         tokio::spawn(tick::run(relay.clone(), shutdown.clone()));
         if let Some(tls) = &tls {
@@ -139,7 +141,7 @@ impl Server {
     /// Returns the number of those.
     pub async fn stop(self) -> usize {
         let limits = &self.relay.settings.limits;
-        self.relay.begin_drain();
+        self.relay.is_draining.store(true, Ordering::Release);
         if let Some(nodes) = &self.relay.nodes {
             // A client that asks for a channel from now on begins it elsewhere.
             nodes.leave().await;

@@ -76,6 +76,7 @@ fn look_at(conn: &Arc<Conn>, now_ms: u64, write_ms: u64, keepalive_ms: u64) {
     }
 }
 
-fn ms(duration: std::time::Duration) -> u64 {
+/// Converts a time to milliseconds.
+pub(crate) fn ms(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,14 +1,11 @@
 //! HTTP until a connection is a WebSocket (RFC 6455 section 4.2): the upgrade, `/healthz` and `/metrics`.
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use aws_lc_rs::digest;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, ORIGIN, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::service::Service;
 use sealway_proto::wire::base64;
 use sealway_runtime::http::{Body, Origin, RequestBody, TakeOver, full};
 use sealway_runtime::shutdown::Shutdown;
@@ -20,30 +17,16 @@ const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Most connections over the bound that get a close frame at once.
 const TOLD_MAX: usize = 1024;
 
-/// The function that renders the metrics.
-pub(crate) type Render = Arc<dyn Fn() -> String + Send + Sync>;
-
 /// The handler of HTTP requests.
-#[derive(Clone)]
 pub(crate) struct Door {
     pub(crate) relay: Arc<Relay>,
-    pub(crate) render: Render,
+    /// Renders the metrics in Prometheus' text format.
+    pub(crate) render: Box<dyn Fn() -> String + Send + Sync>,
     pub(crate) shutdown: Shutdown,
 }
 
-impl Service<Request<RequestBody>> for Door {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        let answer = self.answer(&request);
-        Box::pin(std::future::ready(Ok(answer)))
-    }
-}
-
 impl Door {
-    fn answer(&self, request: &Request<RequestBody>) -> Response<Body> {
+    pub(crate) fn answer(&self, request: &Request<RequestBody>) -> Response<Body> {
         let path = request.uri().path();
         let is_known = path == self.relay.settings.ws_path || matches!(path, "/healthz" | "/metrics");
         if !is_known {

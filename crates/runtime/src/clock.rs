@@ -45,7 +45,7 @@ impl Clock for ManualClock {
 }
 
 /// Returns year, month and day of a day since 1970.
-fn civil(days: u64) -> (u64, u64, u64) {
+pub fn civil(days: u64) -> (u64, u64, u64) {
     // In eras of 400 years that begin on 1 March.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

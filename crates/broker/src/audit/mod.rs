@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 pub use self::verify::{Breach, Summary, report, verify, verify_all};
 pub use self::writer::Entry;
 use self::writer::{LogFile, Members};
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Most lines that wait for the disk; further ones are rejected.
 const WAITING_MAX: usize = 8_192;
@@ -103,7 +103,7 @@ impl Audit {
     /// # Errors
     /// [`Refusal`] with code 14, or 13 if the log has ended: the caller has to drop the operation's outcome. If the
     /// disk did not answer within 10 s, the line may be in the file nevertheless.
-    pub async fn record(&self, entry: &Entry<'_>) -> Result<(), Refusal> {
+    pub async fn record(&self, entry: &Entry<'_>) -> Result<()> {
         let members = Members::of_entry(entry);
         if self.durability != Durability::EachAnswer {
             return self.log.append(&[members]);
@@ -123,7 +123,7 @@ impl Audit {
     ///
     /// # Errors
     /// Those of [`Audit::record`].
-    pub fn ready(&self) -> Result<(), Refusal> {
+    pub fn ready(&self) -> Result<()> {
         if *self.log.is_failing.lock() { Err(cannot_write()) } else { Ok(()) }
     }
 
@@ -136,16 +136,16 @@ impl Audit {
         let mut file = self.log.file.lock();
         let reopened = file.reopen();
         match &reopened {
-            Ok(true) => tracing::info!(file = %file.path().display(), "the audit log goes on in a new file"),
+            Ok(true) => tracing::info!(file = %file.path.display(), "the audit log goes on in a new file"),
             Ok(false) => {}
             Err(err) => {
-                tracing::error!(file = %file.path().display(), %err, "the audit log stays in the file that was put aside")
+                tracing::error!(file = %file.path.display(), %err, "the audit log stays in the file that was put aside")
             }
         }
         reopened
     }
 
-    fn send(&self, job: Job) -> Result<(), Refusal> {
+    fn send(&self, job: Job) -> Result<()> {
         let Some(jobs) = &self.jobs else { return Err(gone()) };
         jobs.try_send(job).map_err(|err| match err {
             TrySendError::Full(_) => slow(),
@@ -188,7 +188,7 @@ fn gone() -> Refusal {
 impl Log {
     /// Writes lines into the file, not yet to the disk; after a failure also to the disk, so that an error of the disk
     /// is noticed.
-    fn append(&self, lines: &[Members]) -> Result<(), Refusal> {
+    fn append(&self, lines: &[Members]) -> Result<()> {
         if *self.is_failing.lock() {
             return if self.append_durably(lines) { Ok(()) } else { Err(cannot_write()) };
         }
@@ -257,7 +257,7 @@ fn sync_at(log: &Log, waiting: &Receiver<Job>, interval: Duration) {
             log.append_durably(&[]);
         }
         // With a descriptor of its own, so that no call waits for the disk.
-        let synced = log.file.lock().to_sync().and_then(|file| file.sync_data());
+        let synced = log.file.lock().file.try_clone().and_then(|file| file.sync_data());
         if let Err(err) = synced {
             log.note(&Err(err), 0);
         }

@@ -16,6 +16,7 @@ use sealway_runtime::clock::Clock;
 
 use super::line;
 use super::writer::{Event, Hash, LINE_LEN_MAX, LogFile, Members};
+use crate::folders::folder_of;
 use crate::hash::hex;
 use crate::module::Module;
 
@@ -30,8 +31,7 @@ const NOT_LOGS: [&str; 2] = [".new", ".torn"];
 /// Returns the most recent log that was renamed and not closed.
 fn renamed(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let entries = std::fs::read_dir(folder).ok()?.take(FILES_MAX);
+    let entries = std::fs::read_dir(folder_of(path)).ok()?.take(FILES_MAX);
     let beside = entries.filter_map(|entry| {
         let entry = entry.ok()?;
         let rest = entry.file_name().to_str()?.strip_prefix(name)?.to_owned();
@@ -93,7 +93,7 @@ impl LogFile {
                 lock(&file, path)?;
                 check(&file, path)?;
                 let mut log = LogFile::new(file, path, clock, [0; 32], 0);
-                let begin = log.begin()?;
+                let (begin, _) = log.begin()?;
                 log.append_durably(&[begin])?;
                 Ok(log)
             }
@@ -131,7 +131,7 @@ impl LogFile {
         let file = OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&unfinished)?;
         let made = lock(&file, path).and_then(|()| {
             let mut log = LogFile::new(file, path, clock, previous, seq);
-            let (begin, id) = log.begin_with_id()?;
+            let (begin, id) = log.begin()?;
             log.append_durably(&[begin])?;
             // Fails if there is a file by now.
             std::fs::hard_link(&unfinished, path)?;
@@ -139,8 +139,7 @@ impl LogFile {
         });
         let _ = std::fs::remove_file(&unfinished);
         if made.is_ok() {
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            File::open(folder)?.sync_all()?;
+            File::open(folder_of(path))?.sync_all()?;
         }
         made
     }
@@ -189,11 +188,7 @@ impl LogFile {
         Ok(hex(context.finish().as_ref()))
     }
 
-    fn begin(&self) -> io::Result<Members> {
-        Ok(self.begin_with_id()?.0)
-    }
-
-    fn begin_with_id(&self) -> io::Result<(Members, String)> {
+    fn begin(&self) -> io::Result<(Members, String)> {
         let mut id = [0; 16];
         aws_lc_rs::rand::fill(&mut id).map_err(|_| io::Error::other("no random numbers"))?;
         let file = hex(&id);

@@ -82,9 +82,8 @@ pub fn verify(path: &Path) -> Result<Summary, Breach> {
 /// The first invalid place.
 pub fn verify_all(paths: &[PathBuf], last: Option<&str>) -> Result<Vec<Summary>, Breach> {
     let mut all: Vec<Summary> = Vec::new();
-    let wanted =
+    let mut wanted =
         last.map(NotedHash::parse).transpose().map_err(|text| Breach { path: PathBuf::new(), line: 0, text })?;
-    let mut wanted = wanted;
     for path in paths {
         let verified = verify_to(path, wanted.as_mut())?;
         if let Some(before) = all.last() {

@@ -193,14 +193,6 @@ impl LogFile {
         synced
     }
 
-    /// Returns a descriptor for syncing the file.
-    ///
-    /// # Errors
-    /// The process is out of file descriptors.
-    pub(super) fn to_sync(&self) -> io::Result<File> {
-        self.file.try_clone()
-    }
-
     fn try_append(&mut self, lines: &[Members]) -> io::Result<()> {
         self.settle()?;
         let time = iso8601(self.clock.now_ms());
@@ -232,7 +224,7 @@ impl LogFile {
         }
         if metadata.len() != self.len {
             return Err(io::Error::other(
-                "somebody else has changed the file; put it aside, and SIGHUP begins another",
+                "another process has changed the file; move it aside, and SIGHUP begins a new one",
             ));
         }
         Ok(())
@@ -243,10 +235,5 @@ impl LogFile {
         if self.is_dirty && self.file.set_len(self.len).is_ok() {
             self.is_dirty = false;
         }
-    }
-
-    /// Path of the log.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 }

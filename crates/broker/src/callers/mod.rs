@@ -10,17 +10,15 @@ mod rules;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
 
-use crate::profile::load::read;
 use crate::profile::problem::{Leniency, Notes, Problem};
 use crate::profile::tree::Node;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// All operations, by the names of policies, audit lines and descriptors.
 pub const OPERATIONS: [&str; 23] = [
@@ -128,14 +126,14 @@ pub struct Callers {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
-    who: Who,
+    subject: Subject,
     profiles: Names,
     operations: Names,
     keys: Names,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
+enum Subject {
     Any,
     Uid(u32),
     Gid(u32),
@@ -154,7 +152,7 @@ enum Names {
 impl Callers {
     /// The default: one user, the owner of the socket, may do everything.
     pub fn only(uid: u32) -> Callers {
-        let all = Rule { who: Who::Uid(uid), profiles: Names::All, operations: Names::All, keys: Names::All };
+        let all = Rule { subject: Subject::Uid(uid), profiles: Names::All, operations: Names::All, keys: Names::All };
         Callers { rules: vec![all], warnings: Vec::new() }
     }
 
@@ -170,14 +168,6 @@ impl Callers {
         callers.map(|callers| Callers { warnings, ..callers }).ok_or_else(Vec::new)
     }
 
-    /// Reads a policy's file, with the same checks as a file of profiles.
-    ///
-    /// # Errors
-    /// All defects, as with [`crate::profile::load()`].
-    pub fn load(path: &Path, leniency: Leniency) -> Result<Callers, Vec<Problem>> {
-        Callers::parse(&read(path)?, leniency)
-    }
-
     /// Warnings of the policy's file; empty for a section in a file of profiles, which has its own warnings.
     pub fn warnings(&self) -> &[Problem] {
         &self.warnings
@@ -187,13 +177,7 @@ impl Callers {
     ///
     /// # Errors
     /// A [`Refusal`] with code 7 that does not reveal what exists.
-    pub fn allows(
-        &self,
-        peer: &Peer,
-        operation: &str,
-        profile: Option<&str>,
-        key: Option<&str>,
-    ) -> Result<(), Refusal> {
+    pub fn allows(&self, peer: &Peer, operation: &str, profile: Option<&str>, key: Option<&str>) -> Result<()> {
         let operation = operation_name(operation);
         let is_allowed = self.rules_of(peer).any(|rule| {
             rule.operations.hold(operation)
@@ -217,10 +201,10 @@ impl Callers {
     }
 
     fn rules_of<'a>(&'a self, peer: &'a Peer) -> impl Iterator<Item = &'a Rule> {
-        self.rules.iter().filter(move |rule| match rule.who {
-            Who::Any => true,
-            Who::Uid(known) => known == peer.uid,
-            Who::Gid(known) => peer.is_in(known),
+        self.rules.iter().filter(move |rule| match rule.subject {
+            Subject::Any => true,
+            Subject::Uid(known) => known == peer.uid,
+            Subject::Gid(known) => peer.is_in(known),
         })
     }
 }

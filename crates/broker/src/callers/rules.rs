@@ -1,6 +1,6 @@
 //! Parses the rules for callers in a file.
 
-use super::{Callers, Names, OPERATIONS, Rule, Who};
+use super::{Callers, Names, OPERATIONS, Rule, Subject};
 use crate::profile::problem::Notes;
 use crate::profile::section::{Section, shown};
 use crate::profile::tree::{Kind, Node};
@@ -37,17 +37,17 @@ fn rule(node: &Node, path: &str, notes: &mut Notes) -> Option<Rule> {
         return None;
     }
     let section = Section::of(node, path, &["Uid", "Gid", "Any", "Profiles", "Operations", "Keys"], notes)?;
-    let who = who(&section, notes);
+    let subject = subject(&section, notes);
     let profiles = names(&section, "Profiles", notes);
     let operations = operations_of(&section, notes);
     let keys = names(&section, "Keys", notes);
-    Some(Rule { who: who?, profiles: profiles?, operations: operations?, keys: keys? })
+    Some(Rule { subject: subject?, profiles: profiles?, operations: operations?, keys: keys? })
 }
 
 /// Parses the caller of a rule: exactly one of `Uid`, `Gid` and `Any`.
-fn who(section: &Section<'_>, notes: &mut Notes) -> Option<Who> {
+fn subject(section: &Section<'_>, notes: &mut Notes) -> Option<Subject> {
     let mut found = Vec::new();
-    for (key, make) in [("Uid", Who::Uid as fn(u32) -> Who), ("Gid", Who::Gid)] {
+    for (key, make) in [("Uid", Subject::Uid as fn(u32) -> Subject), ("Gid", Subject::Gid)] {
         if section.get(key).is_none() {
             continue;
         }
@@ -72,7 +72,7 @@ fn who(section: &Section<'_>, notes: &mut Notes) -> Option<Who> {
             notes.problem(any.line, section.path_of("Any"), "expected true");
             return None;
         }
-        found.push(Who::Any);
+        found.push(Subject::Any);
     }
     if found.len() != 1 {
         notes.problem(section.line, &section.path, "expected one of Uid, Gid, Any");

@@ -2,7 +2,7 @@
 
 use sealway_awslc::{Hash, PublicKey, Scheme};
 
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use crate::profile::policy::{KeyKind, SignatureHash};
 
 /// Algorithm of a signature, by its AlgorithmIdentifier.
@@ -39,7 +39,7 @@ const PSS_HASHES: [(&[u8], Hash, u32); 3] = [
 
 impl Algorithm {
     /// Parses the contents of an AlgorithmIdentifier.
-    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Algorithm, Malformed> {
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Algorithm, DerError> {
         let oid = reader.element(der::OID)?.value;
         if oid == PSS {
             return Ok(pss(reader.clone()).ok().flatten().map_or(Algorithm::Unknown, Algorithm::Known));
@@ -54,7 +54,7 @@ impl Algorithm {
             });
         };
         match parameters {
-            Some(parameters) if parameters.whole != [der::NULL, 0] => Err(Malformed("malformed signature algorithm")),
+            Some(parameters) if parameters.whole != [der::NULL, 0] => Err(DerError("malformed signature algorithm")),
             _ => Ok(Algorithm::Known(*scheme)),
         }
     }
@@ -77,7 +77,7 @@ impl Algorithm {
 
 /// Parses RSASSA-PSS-params (RFC 4055 section 3.1). Only one form is supported: MGF1 of the same digest, and a salt of
 /// the digest's length.
-fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, Malformed> {
+fn pss(mut algorithm: Reader<'_>) -> Result<Option<Scheme>, DerError> {
     let mut parameters = algorithm.inside(der::SEQUENCE)?;
     algorithm.end()?;
     let digest = parameters.inside(0xa0)?.element(der::SEQUENCE)?.whole;
@@ -121,14 +121,19 @@ pub(super) fn name(kind: KeyKind, hash: SignatureHash) -> &'static str {
 }
 
 /// Signature scheme of a kind of key with a digest.
-pub(super) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
-    let hash = match hash {
-        SignatureHash::Sha256 => Hash::Sha256,
-        SignatureHash::Sha384 => Hash::Sha384,
-        SignatureHash::Sha512 => Hash::Sha512,
-    };
+pub(crate) fn scheme(kind: KeyKind, hash: SignatureHash) -> Scheme {
     match kind {
-        KeyKind::Rsa => Scheme::RsaPkcs1(hash),
-        KeyKind::Ecdsa => Scheme::Ecdsa(hash),
+        KeyKind::Rsa => Scheme::RsaPkcs1(hash.into()),
+        KeyKind::Ecdsa => Scheme::Ecdsa(hash.into()),
+    }
+}
+
+impl From<SignatureHash> for Hash {
+    fn from(hash: SignatureHash) -> Hash {
+        match hash {
+            SignatureHash::Sha256 => Hash::Sha256,
+            SignatureHash::Sha384 => Hash::Sha384,
+            SignatureHash::Sha512 => Hash::Sha512,
+        }
     }
 }

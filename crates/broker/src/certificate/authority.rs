@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use sealway_awslc::PublicKey;
 
 use super::algorithm::Algorithm;
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::{pem, time};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Parsed certificate of an issuer.
 pub(super) struct Authority<'a> {
@@ -38,7 +38,7 @@ pub(super) struct Authority<'a> {
 }
 
 /// Decodes a certificate from PEM, or from DER if that is allowed.
-pub(super) fn bytes(certificate: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
+pub(super) fn bytes(certificate: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>> {
     if may_be_der && certificate.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(certificate));
     }
@@ -55,7 +55,7 @@ fn refused(why: &str) -> Refusal {
 
 impl<'a> Authority<'a> {
     /// Parses a certificate from its DER.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Authority<'a>, Refusal> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Authority<'a>> {
         read(bytes).map_err(|malformed| refused(&malformed.to_string()))
     }
 
@@ -76,7 +76,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
+fn read(bytes: &[u8]) -> Result<Authority<'_>, DerError> {
     const WHAT: &str = "malformed certificate";
     let mut whole = Reader::new(bytes, WHAT);
     let mut certificate = whole.inside(der::SEQUENCE)?;
@@ -90,13 +90,13 @@ fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
     if let Some(version) = fields.optional(0xa0)? {
         let mut version = Reader::new(version.value, WHAT);
         if !(1..=2).contains(&version.small()?) {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         version.end()?;
     }
     fields.element(der::INTEGER)?;
     if fields.element(der::SEQUENCE)?.whole != outer.whole {
-        return Err(Malformed("malformed certificate: its two signature algorithms differ"));
+        return Err(DerError("malformed certificate: its two signature algorithms differ"));
     }
     let algorithm = Algorithm::parse(&mut Reader::new(outer.value, WHAT))?;
     let issuer = fields.element(der::SEQUENCE)?.whole;
@@ -139,7 +139,7 @@ fn read(bytes: &[u8]) -> Result<Authority<'_>, Malformed> {
 }
 
 impl<'a> Authority<'a> {
-    fn learn(&mut self, extension: &Extension<'a>) -> Result<(), Malformed> {
+    fn learn(&mut self, extension: &Extension<'a>) -> Result<(), DerError> {
         let mut value = Reader::new(extension.value, "malformed extension of the certificate");
         match extension.oid {
             extensions::SUBJECT_KEY_ID => self.key_id = Some(value.element(der::OCTET_STRING)?.value),

@@ -8,9 +8,9 @@ use super::der::{self, Reader};
 use super::extensions::{self, Facts};
 use super::key::SigningKey;
 use super::validity::Validity;
-use super::{Issued, Request, algorithm, time};
+use super::{IssuedCertificate, Request, algorithm, time};
 use crate::profile::policy::{CertificatePolicy, SkiHash};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Checked parts of a certificate.
 pub(super) struct Parts<'a> {
@@ -22,11 +22,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// Checks that the issuer's key is of the profile's kind, and belongs to its certificate.
-pub(super) fn check_key(
-    policy: &CertificatePolicy,
-    issuer: &SigningKey<'_>,
-    ca: &Authority<'_>,
-) -> Result<(), Refusal> {
+pub(super) fn check_key(policy: &CertificatePolicy, issuer: &SigningKey<'_>, ca: &Authority<'_>) -> Result<()> {
     let refused = |why: &str| Err(Refusal::invalid(format!("error while signing data: {why}")));
     if issuer.size().map(|(kind, _)| kind) != Ok(policy.key_kind) {
         return refused("x509: requested SignatureAlgorithm does not match private key type");
@@ -38,7 +34,7 @@ pub(super) fn check_key(
 }
 
 /// Builds a certificate and signs it.
-pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &Parts<'_>) -> Result<Issued, Refusal> {
+pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &Parts<'_>) -> Result<IssuedCertificate> {
     let key_id = key_id(policy.ski, parts.csr.spki)?;
     let facts = Facts {
         policy,
@@ -69,14 +65,14 @@ pub(super) fn build(policy: &CertificatePolicy, request: &Request<'_>, parts: &P
         &der::element(0xa3, &[&der::sequence(&[&extensions])]),
     ]);
     let signature = parts.issuer.sign(policy.hash, &signed)?;
-    Ok(Issued {
+    Ok(IssuedCertificate {
         der: der::sequence(&[&signed, &identifier, &der::bit_string(&signature)]),
         algorithm: algorithm::name(policy.key_kind, policy.hash).to_owned(),
     })
 }
 
 /// Draws a positive INTEGER of 159 random bits: at most 20 bytes (RFC 5280 section 4.1.2.2).
-fn serial() -> Result<Vec<u8>, Refusal> {
+fn serial() -> Result<Vec<u8>> {
     let no_randomness = |_| Refusal::new(Code::Internal, "error while signing data: no randomness");
     let mut bytes = [0; 20];
     loop {
@@ -90,7 +86,7 @@ fn serial() -> Result<Vec<u8>, Refusal> {
 
 /// Key identifier: the leftmost 160 bits of the digest of the key's bits (RFC 5280 section 4.2.1.2, RFC 7093 section
 /// 2).
-fn key_id(hash: SkiHash, spki: &[u8]) -> Result<[u8; 20], Refusal> {
+fn key_id(hash: SkiHash, spki: &[u8]) -> Result<[u8; 20]> {
     let digest = match hash {
         SkiHash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
         SkiHash::Sha256 => &digest::SHA256,
@@ -105,7 +101,7 @@ fn key_id(hash: SkiHash, spki: &[u8]) -> Result<[u8; 20], Refusal> {
         fields.element(der::SEQUENCE)?;
         fields.bits()
     };
-    let bits = read().map_err(|malformed: der::Malformed| Refusal::invalid(malformed.to_string()))?;
+    let bits = read().map_err(|malformed: der::DerError| Refusal::invalid(malformed.to_string()))?;
     let digest = digest::digest(digest, bits);
     let mut id = [0; 20];
     id.copy_from_slice(&digest.as_ref()[..20]);

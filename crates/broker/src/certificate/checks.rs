@@ -11,15 +11,10 @@ use super::authority::Authority;
 use super::time;
 use super::validity::Validity;
 use crate::profile::policy::CertificatePolicy;
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Applies the profile's checks to the issuer.
-pub(super) fn check(
-    policy: &CertificatePolicy,
-    ca: &Authority<'_>,
-    validity: Validity,
-    now_ms: u64,
-) -> Result<(), Refusal> {
+pub(super) fn check(policy: &CertificatePolicy, ca: &Authority<'_>, validity: Validity, now_ms: u64) -> Result<()> {
     let refused =
         |why: String| Err(Refusal::invalid(format!("error while signing data: invalid CA certificate, err: {why}")));
     let checks = policy.checks;

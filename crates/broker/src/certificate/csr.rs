@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::algorithm::Algorithm;
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::extensions::{self, Extension};
 use super::key::SubjectKey;
 use super::{pem, subject};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// OID of id-pkcs9-at-extensionRequest (RFC 2985).
 const EXTENSION_REQUEST: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e";
@@ -28,7 +28,7 @@ pub(super) struct Csr<'a> {
 }
 
 /// Decodes a request from PEM, or from DER if that is allowed.
-pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refusal> {
+pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>> {
     if may_be_der && csr.first() == Some(&der::SEQUENCE) {
         return Ok(Cow::Borrowed(csr));
     }
@@ -39,7 +39,7 @@ pub(super) fn bytes(csr: &[u8], may_be_der: bool) -> Result<Cow<'_, [u8]>, Refus
 
 impl<'a> Csr<'a> {
     /// Parses a request from its DER.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Csr<'a>, Refusal> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Csr<'a>> {
         read(bytes).map_err(|malformed| {
             let text = format!("error parsing request data: could not parse certificate request, err: {malformed}");
             Refusal::invalid(text)
@@ -48,7 +48,7 @@ impl<'a> Csr<'a> {
 
     /// Verifies the request's signature with its own key. Keys of unsupported kinds are not verified: no profile allows
     /// them, and every wire rejects them by their kind.
-    pub(super) fn verify(&self) -> Result<(), Refusal> {
+    pub(super) fn verify(&self) -> Result<()> {
         let verified = match &self.key {
             SubjectKey::Sized { key, .. } => self.algorithm.verify(key, self.signed, self.signature),
             SubjectKey::Unsupported(_) => Ok(()),
@@ -59,7 +59,7 @@ impl<'a> Csr<'a> {
     }
 }
 
-fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
+fn read(bytes: &[u8]) -> Result<Csr<'_>, DerError> {
     const WHAT: &str = "malformed certificate request";
     let mut whole = Reader::new(bytes, WHAT);
     let mut request = whole.inside(der::SEQUENCE)?;
@@ -72,7 +72,7 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
     let mut info = Reader::new(signed.value, WHAT);
     // Version 0 is correct; some programs write 1 or 2, as in certificates.
     if info.small()? > 2 {
-        return Err(Malformed(WHAT));
+        return Err(DerError(WHAT));
     }
     let subject = info.element(der::SEQUENCE)?.whole;
     subject::check(subject)?;
@@ -90,14 +90,14 @@ fn read(bytes: &[u8]) -> Result<Csr<'_>, Malformed> {
 }
 
 /// Parses the requested extensions of the attributes: at most one such attribute, with one value.
-fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed> {
+fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, DerError> {
     const WHAT: &str = "malformed extensions of the certificate request";
     let mut found = None;
     let mut count = 0;
     while !attributes.is_empty() {
         count += 1;
         if count > ATTRIBUTES_MAX {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         let mut attribute = attributes.inside(der::SEQUENCE)?;
         let oid = attribute.element(der::OID)?.value;
@@ -107,7 +107,7 @@ fn requested(mut attributes: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed
             let list = values.element(der::SEQUENCE)?.value;
             values.end()?;
             if found.replace(extensions::parse(Reader::new(list, WHAT))?).is_some() {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
         }
     }

@@ -1,61 +1,54 @@
 //! DER (X.690 section 10), the part that certificates need: a strict reader of slices, and writers. Data copied from a
 //! request into a certificate has passed this reader, so that only DER is signed.
 
-use std::fmt;
-
-pub(super) const BOOLEAN: u8 = 0x01;
-pub(super) const INTEGER: u8 = 0x02;
-pub(super) const BIT_STRING: u8 = 0x03;
-pub(super) const OCTET_STRING: u8 = 0x04;
-pub(super) const NULL: u8 = 0x05;
-pub(super) const OID: u8 = 0x06;
-pub(super) const UTF8_STRING: u8 = 0x0c;
-pub(super) const PRINTABLE_STRING: u8 = 0x13;
-pub(super) const IA5_STRING: u8 = 0x16;
-pub(super) const UTC_TIME: u8 = 0x17;
-pub(super) const GENERALIZED_TIME: u8 = 0x18;
-pub(super) const SEQUENCE: u8 = 0x30;
-pub(super) const SET: u8 = 0x31;
+pub(crate) const BOOLEAN: u8 = 0x01;
+pub(crate) const INTEGER: u8 = 0x02;
+pub(crate) const BIT_STRING: u8 = 0x03;
+pub(crate) const OCTET_STRING: u8 = 0x04;
+pub(crate) const NULL: u8 = 0x05;
+pub(crate) const OID: u8 = 0x06;
+pub(crate) const UTF8_STRING: u8 = 0x0c;
+pub(crate) const PRINTABLE_STRING: u8 = 0x13;
+pub(crate) const IA5_STRING: u8 = 0x16;
+pub(crate) const UTC_TIME: u8 = 0x17;
+pub(crate) const GENERALIZED_TIME: u8 = 0x18;
+pub(crate) const SEQUENCE: u8 = 0x30;
+pub(crate) const SET: u8 = 0x31;
 
 /// Input that is not DER, or not the expected element.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed(pub(super) &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "x509: {}", self.0)
-    }
-}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("x509: {0}")]
+pub(crate) struct DerError(pub(crate) &'static str);
 
 /// One element with tag and contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Element<'a> {
-    pub(super) tag: u8,
+pub(crate) struct Element<'a> {
+    pub(crate) tag: u8,
     /// Contents of the element.
-    pub(super) value: &'a [u8],
+    pub(crate) value: &'a [u8],
     /// The element with tag and length.
-    pub(super) whole: &'a [u8],
+    pub(crate) whole: &'a [u8],
 }
 
 /// Reader of consecutive elements; `what` names them in an error.
 #[derive(Clone)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     what: &'static str,
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8], what: &'static str) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8], what: &'static str) -> Reader<'a> {
         Reader { rest: bytes, what }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
     /// Reads the next element. Tags have one byte, lengths are definite and minimal.
-    pub(super) fn any(&mut self) -> Result<Element<'a>, Malformed> {
-        let wrong = Malformed(self.what);
+    pub(crate) fn any(&mut self) -> Result<Element<'a>, DerError> {
+        let wrong = DerError(self.what);
         let (&tag, after) = self.rest.split_first().ok_or(wrong)?;
         let (&first, mut after) = after.split_first().ok_or(wrong)?;
         if tag & 0x1f == 0x1f {
@@ -84,68 +77,68 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads the next element, which must have this tag.
-    pub(super) fn element(&mut self, tag: u8) -> Result<Element<'a>, Malformed> {
+    pub(crate) fn element(&mut self, tag: u8) -> Result<Element<'a>, DerError> {
         let element = self.any()?;
-        if element.tag == tag { Ok(element) } else { Err(Malformed(self.what)) }
+        if element.tag == tag { Ok(element) } else { Err(DerError(self.what)) }
     }
 
     /// Reads the next element if it has this tag.
-    pub(super) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, Malformed> {
+    pub(crate) fn optional(&mut self, tag: u8) -> Result<Option<Element<'a>>, DerError> {
         if self.rest.first() == Some(&tag) { self.any().map(Some) } else { Ok(None) }
     }
 
     /// Returns a reader of the next element's contents, which must have this tag.
-    pub(super) fn inside(&mut self, tag: u8) -> Result<Reader<'a>, Malformed> {
+    pub(crate) fn inside(&mut self, tag: u8) -> Result<Reader<'a>, DerError> {
         Ok(Reader { rest: self.element(tag)?.value, what: self.what })
     }
 
     /// Checks that no element follows.
-    pub(super) fn end(&self) -> Result<(), Malformed> {
-        if self.rest.is_empty() { Ok(()) } else { Err(Malformed(self.what)) }
+    pub(crate) fn end(&self) -> Result<(), DerError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(DerError(self.what)) }
     }
 
     /// Reads an optional BOOLEAN in one of DER's two encodings.
-    pub(super) fn boolean(&mut self) -> Result<Option<bool>, Malformed> {
+    pub(crate) fn boolean(&mut self) -> Result<Option<bool>, DerError> {
         match self.optional(BOOLEAN)?.map(|element| element.value) {
             None => Ok(None),
             Some([0x00]) => Ok(Some(false)),
             Some([0xff]) => Ok(Some(true)),
-            Some(_) => Err(Malformed(self.what)),
+            Some(_) => Err(DerError(self.what)),
         }
     }
 
     /// Reads a non-negative INTEGER that fits into 32 bits.
-    pub(super) fn small(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn small(&mut self) -> Result<u32, DerError> {
         let value = self.element(INTEGER)?.value;
         let is_minimal = !matches!(value, [] | [0, 0..=0x7f, ..]) && value[0] < 0x80;
         let digits = value.strip_prefix(&[0]).unwrap_or(value);
         if !is_minimal || digits.len() > 4 {
-            return Err(Malformed(self.what));
+            return Err(DerError(self.what));
         }
         Ok(digits.iter().fold(0, |number, byte| number << 8 | u32::from(*byte)))
     }
 
     /// Reads the contents of an OBJECT IDENTIFIER, with minimal and complete numbers. Some readers of certificates
     /// would accept another spelling of a known OID and others not.
-    pub(super) fn oid(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn oid(&mut self) -> Result<&'a [u8], DerError> {
         let value = self.element(OID)?.value;
         let begins = |at: usize| at == 0 || value[at - 1] < 0x80;
         let is_padded = (0..value.len()).any(|at| value[at] == 0x80 && begins(at));
         let is_whole = value.last().is_some_and(|last| *last < 0x80);
-        if is_whole && !is_padded { Ok(value) } else { Err(Malformed(self.what)) }
+        if is_whole && !is_padded { Ok(value) } else { Err(DerError(self.what)) }
     }
 
     /// Reads the bytes of a BIT STRING without unused bits.
-    pub(super) fn bits(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bits(&mut self) -> Result<&'a [u8], DerError> {
         match self.element(BIT_STRING)?.value {
             [0, bytes @ ..] => Ok(bytes),
-            _ => Err(Malformed(self.what)),
+            _ => Err(DerError(self.what)),
         }
     }
 }
 
 /// Encodes an element of this tag.
-pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let mut out = Vec::with_capacity(len + 5);
     out.push(tag);
@@ -164,12 +157,12 @@ pub(super) fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Encodes a SEQUENCE of these elements.
-pub(super) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn sequence(parts: &[&[u8]]) -> Vec<u8> {
     element(SEQUENCE, parts)
 }
 
 /// Encodes unsigned bytes of any length as an INTEGER.
-pub(super) fn unsigned(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn unsigned(bytes: &[u8]) -> Vec<u8> {
     let digits = &bytes[bytes.iter().take_while(|byte| **byte == 0).count()..];
     match digits.first() {
         None => element(INTEGER, &[&[0]]),
@@ -179,12 +172,12 @@ pub(super) fn unsigned(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes whole bytes as a BIT STRING.
-pub(super) fn bit_string(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn bit_string(bytes: &[u8]) -> Vec<u8> {
     element(BIT_STRING, &[&[0], bytes])
 }
 
 /// Encodes an object identifier from its dotted form; `None` for an invalid one.
-pub(super) fn oid(dotted: &str) -> Option<Vec<u8>> {
+pub(crate) fn oid(dotted: &str) -> Option<Vec<u8>> {
     let arcs: Vec<u32> = dotted.split('.').map(|arc| arc.parse().ok()).collect::<Option<_>>()?;
     let [first, second, rest @ ..] = arcs.as_slice() else { return None };
     if *first > 2 || *first < 2 && *second > 39 || *second > 0xffff {

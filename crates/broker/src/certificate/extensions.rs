@@ -2,7 +2,7 @@
 //! issuer's certificate.
 
 use super::Flavour;
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use crate::profile::policy::{CertificatePolicy, KeyUsage, Purpose};
 
 pub(super) const KEY_USAGE: &[u8] = b"\x55\x1d\x0f";
@@ -27,7 +27,7 @@ pub(super) struct Extension<'a> {
 }
 
 /// Parses the elements of an `Extensions`. A duplicate is an error.
-pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, Malformed> {
+pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, DerError> {
     let mut extensions: Vec<Extension<'_>> = Vec::new();
     while !list.is_empty() {
         let mut fields = list.inside(der::SEQUENCE)?;
@@ -36,7 +36,7 @@ pub(super) fn parse(mut list: Reader<'_>) -> Result<Vec<Extension<'_>>, Malforme
         let value = fields.element(der::OCTET_STRING)?.value;
         fields.end()?;
         if extensions.len() == COUNT_MAX || extensions.iter().any(|other| other.oid == oid) {
-            return Err(Malformed("malformed extensions: one is there twice, or there are too many"));
+            return Err(DerError("malformed extensions: one is there twice, or there are too many"));
         }
         extensions.push(Extension { oid, is_critical, value });
     }
@@ -56,7 +56,7 @@ pub(super) struct Facts<'a> {
 }
 
 /// Builds the contents of the `Extensions`, in the order of spec/broker.md.
-pub(super) fn build(facts: &Facts<'_>) -> Result<Vec<u8>, Malformed> {
+pub(super) fn build(facts: &Facts<'_>) -> Result<Vec<u8>, DerError> {
     let policy = facts.policy;
     let is_critical_basic = policy.is_ca || facts.wire == Flavour::W0;
     let basic = basic_constraints(policy);
@@ -143,7 +143,7 @@ fn crl_points(urls: &[String]) -> Vec<u8> {
 }
 
 /// Returns the request's SubjectAltName if the profile allows it; a malformed one is an error.
-fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malformed> {
+fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, DerError> {
     let wanted = facts.requested.iter().find(|extension| extension.oid == SUBJECT_ALT_NAME);
     let Some(extension) = wanted.filter(|_| facts.policy.copies_san) else { return Ok(None) };
     check_names(extension.value)?;
@@ -151,13 +151,13 @@ fn alternative_names<'a>(facts: &Facts<'a>) -> Result<Option<&'a [u8]>, Malforme
 }
 
 /// Checks that these are GeneralNames (RFC 5280 section 4.2.1.6): at least one, each with valid contents for its kind.
-fn check_names(value: &[u8]) -> Result<(), Malformed> {
+fn check_names(value: &[u8]) -> Result<(), DerError> {
     const WHAT: &str = "malformed subject alternative name";
     let mut whole = Reader::new(value, WHAT);
     let mut names = whole.inside(der::SEQUENCE)?;
     whole.end()?;
     if names.is_empty() {
-        return Err(Malformed(WHAT));
+        return Err(DerError(WHAT));
     }
     while !names.is_empty() {
         let name = names.any()?;
@@ -181,7 +181,7 @@ fn check_names(value: &[u8]) -> Result<(), Malformed> {
             _ => false,
         };
         if !is_right {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
     }
     Ok(())

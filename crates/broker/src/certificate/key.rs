@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use sealway_awslc::{Curve, Kind, PrivateKey, PublicKey};
 
-use super::der::{self, Malformed, Reader};
+use super::der::{self, DerError, Reader};
 use super::{Issuer, IssuerKey, algorithm, pem};
 use crate::profile::policy::{KeyKind, SignatureHash};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const RSA: &[u8] = b"\x2a\x86\x48\x86\xf7\x0d\x01\x01\x01";
 const EC: &[u8] = b"\x2a\x86\x48\xce\x3d\x02\x01";
@@ -24,7 +24,7 @@ pub(super) enum SubjectKey {
 
 impl SubjectKey {
     /// Parses a SubjectPublicKeyInfo. Keys of unsupported kinds pass, and are rejected by name later.
-    pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, Malformed> {
+    pub(super) fn parse(spki: &[u8]) -> Result<SubjectKey, DerError> {
         const WHAT: &str = "malformed public key";
         let mut fields = Reader::new(spki, WHAT).inside(der::SEQUENCE)?;
         let mut identifier = fields.inside(der::SEQUENCE)?;
@@ -35,10 +35,10 @@ impl SubjectKey {
             EC => {
                 let curve = identifier
                     .element(der::OID)
-                    .map_err(|_| Malformed("failed to parse ECDSA parameters as named curve"))?
+                    .map_err(|_| DerError("failed to parse ECDSA parameters as named curve"))?
                     .value;
                 if !CURVES.contains(&curve) {
-                    return Err(Malformed("unsupported elliptic curve"));
+                    return Err(DerError("unsupported elliptic curve"));
                 }
             }
             b"\x2b\x65\x70" => return Ok(SubjectKey::Unsupported("ed25519.PublicKey")),
@@ -46,12 +46,12 @@ impl SubjectKey {
             b"\x2a\x86\x48\xce\x38\x04\x01" => return Ok(SubjectKey::Unsupported("*dsa.PublicKey")),
             _ => return Ok(SubjectKey::Unsupported("<nil>")),
         }
-        let key = PublicKey::from_spki(spki).map_err(|_| Malformed(WHAT))?;
-        let Some((kind, size)) = size(key.kind()) else { return Err(Malformed(WHAT)) };
+        let key = PublicKey::from_spki(spki).map_err(|_| DerError(WHAT))?;
+        let Some((kind, size)) = size(key.kind()) else { return Err(DerError(WHAT)) };
         // Only the canonical encoding is certified: not a compressed point, not a modulus with leading zeros.
         match key.spki() {
             Ok(encoded) if encoded == spki => Ok(SubjectKey::Sized { kind, size, key }),
-            _ => Err(Malformed(WHAT)),
+            _ => Err(DerError(WHAT)),
         }
     }
 }
@@ -77,7 +77,7 @@ pub(super) enum SigningKey<'a> {
 
 impl<'a> SigningKey<'a> {
     /// Parses the key of a request; a handle is used as it is. The decoded copy is wiped.
-    pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>, Refusal> {
+    pub(super) fn new(issuer: Issuer<'a>) -> Result<SigningKey<'a>> {
         let text = match issuer {
             Issuer::Pem(text) => text,
             Issuer::Key(handle) => return Ok(SigningKey::Handle(handle)),
@@ -104,7 +104,7 @@ impl<'a> SigningKey<'a> {
     }
 
     /// Public key as SubjectPublicKeyInfo in DER.
-    pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>, Refusal> {
+    pub(super) fn spki(&self) -> Result<Cow<'_, [u8]>> {
         match self {
             SigningKey::Parsed { key, .. } => key.public_spki().map(Cow::Owned).map_err(|_| not_signed()),
             SigningKey::Handle(handle) => Ok(Cow::Owned(handle.spki())),
@@ -112,7 +112,7 @@ impl<'a> SigningKey<'a> {
         }
     }
 
-    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal> {
+    pub(super) fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>> {
         match self {
             SigningKey::Parsed { kind, key, .. } => {
                 key.sign(algorithm::scheme(*kind, hash), message).map_err(|_| not_signed())

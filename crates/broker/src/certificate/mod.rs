@@ -10,7 +10,7 @@ mod build;
 mod checks;
 mod constraints;
 mod csr;
-mod der;
+pub(crate) mod der;
 mod extensions;
 mod key;
 mod pem;
@@ -18,8 +18,10 @@ mod subject;
 mod time;
 mod validity;
 
+pub(crate) use self::algorithm::scheme;
+pub use self::pem::encode as encode_pem;
 use crate::profile::policy::{CertificatePolicy, KeyKind, Offset, SignatureHash};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Differences of the wires in issuing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ pub trait IssuerKey: Send + Sync {
     ///
     /// # Errors
     /// The key may not be used now, or signing failed.
-    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>, Refusal>;
+    fn sign(&self, hash: SignatureHash, message: &[u8]) -> Result<Vec<u8>>;
 }
 
 /// Source of the issuer's key.
@@ -93,17 +95,17 @@ pub struct Request<'a> {
 
 /// An issued certificate and its signature algorithm.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Issued {
+pub struct IssuedCertificate {
     /// The certificate, X.509 version 3 in DER.
     pub der: Vec<u8>,
     /// Registered name of the signature algorithm, such as `ecdsa-with-SHA512`.
     pub algorithm: String,
 }
 
-impl Issued {
+impl IssuedCertificate {
     /// Encodes the certificate as PEM with lines of 64 columns.
     pub fn pem(&self) -> String {
-        pem::encode("CERTIFICATE", &self.der)
+        encode_pem("CERTIFICATE", &self.der)
     }
 }
 
@@ -112,7 +114,7 @@ impl Issued {
 /// # Errors
 /// A text and a code for the first broken rule, in the specified order: 3, or 2 on W0. Errors of a key handle are
 /// passed on.
-pub fn issue(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Issued, Refusal> {
+pub fn issue(policy: &CertificatePolicy, request: &Request<'_>) -> Result<IssuedCertificate> {
     issue_any(Some(policy), request).map_err(|refusal| of_wire(request.wire, refusal))
 }
 
@@ -125,6 +127,12 @@ pub fn refuse(request: &Request<'_>) -> Refusal {
     of_wire(request.wire, refusal)
 }
 
+/// Returns the public key in a certificate, PEM or DER, as a canonical SubjectPublicKeyInfo; `None` if the certificate or
+/// its key does not parse.
+pub(crate) fn public_key_in(certificate: &[u8]) -> Option<Vec<u8>> {
+    authority::Authority::parse(&authority::bytes(certificate, true).ok()?).ok()?.spki()
+}
+
 fn of_wire(wire: Flavour, refusal: Refusal) -> Refusal {
     match wire {
         Flavour::W0 => Refusal { code: Code::Unknown, ..refusal },
@@ -132,7 +140,7 @@ fn of_wire(wire: Flavour, refusal: Refusal) -> Refusal {
     }
 }
 
-fn issue_any(policy: Option<&CertificatePolicy>, request: &Request<'_>) -> Result<Issued, Refusal> {
+fn issue_any(policy: Option<&CertificatePolicy>, request: &Request<'_>) -> Result<IssuedCertificate> {
     let may_be_der = request.wire == Flavour::Ours;
     let csr_der = csr::bytes(request.csr, may_be_der)?;
     let csr = csr::Csr::parse(&csr_der)?;

@@ -31,7 +31,7 @@ pub(super) fn first(text: &[u8]) -> Option<Block<'_>> {
 }
 
 /// Encodes a block: two lines with the label, and base64 in lines of 64 columns.
-pub(super) fn encode(label: &str, der: &[u8]) -> String {
+pub fn encode(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let mut out = format!("-----BEGIN {label}-----\n");
     let mut rest = text.as_str();

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::der::{self, Malformed, Reader};
-use crate::refusal::Refusal;
+use super::der::{self, DerError, Reader};
+use crate::{Refusal, Result};
 
 /// Attributes of a requested subject, with their object identifiers.
 const ATTRIBUTES: [(&str, &[u8]); 6] = [
@@ -16,7 +16,7 @@ const ATTRIBUTES: [(&str, &[u8]); 6] = [
 ];
 
 /// Subject of the certificate in DER: the requested one, or the request's own byte for byte.
-pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, [u8]>, Refusal> {
+pub(super) fn resolve<'a>(asked: Option<&str>, own: &'a [u8]) -> Result<Cow<'a, [u8]>> {
     let mut names = Vec::new();
     for (index, part) in asked.unwrap_or_default().split(',').map(str::trim).enumerate() {
         if part.is_empty() {
@@ -52,20 +52,20 @@ fn is_printable(byte: u8) -> bool {
 }
 
 /// Checks that a copied name is valid DER: sets of pairs, with strings of their declared kind.
-pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
+pub(super) fn check(name: &[u8]) -> Result<(), DerError> {
     const WHAT: &str = "malformed subject";
     let mut name = Reader::new(name, WHAT).inside(der::SEQUENCE)?;
     while !name.is_empty() {
         let mut set = name.inside(der::SET)?;
         if set.is_empty() {
-            return Err(Malformed(WHAT));
+            return Err(DerError(WHAT));
         }
         let mut last: &[u8] = &[];
         while !set.is_empty() {
             let pair = set.element(der::SEQUENCE)?;
             // DER requires sorted sets.
             if pair.whole < last {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
             last = pair.whole;
             let mut pair = Reader::new(pair.value, WHAT);
@@ -81,7 +81,7 @@ pub(super) fn check(name: &[u8]) -> Result<(), Malformed> {
                 tag => tag & 0x20 == 0,
             };
             if !is_right {
-                return Err(Malformed(WHAT));
+                return Err(DerError(WHAT));
             }
         }
     }

@@ -1,47 +1,34 @@
 //! Times of certificates (RFC 5280 section 4.1.2.5) and their texts: seconds since 1970, UTC, without leap seconds.
 
-use super::der::{self, Element, Malformed};
+use sealway_runtime::clock;
+
+use super::der::{self, DerError, Element};
 
 /// First second of the year 10000, which certificates cannot express.
 pub(super) const END: i64 = 253_402_300_800;
 /// First second of the year 1.
 const BEGIN: i64 = -62_135_596_800;
 
-struct Civil {
-    year: i64,
-    month: u32,
-    day: u32,
-    hour: u32,
-    minute: u32,
-    second: u32,
-}
-
 /// Formats a time as `2026-11-21 16:53:27 +0000 UTC`.
 pub(super) fn text(seconds: i64) -> String {
-    if !(BEGIN..END).contains(&seconds) {
-        return format!("{seconds} seconds after 1970");
+    match civil(seconds) {
+        Some([year, month, day, hour, minute, second]) => {
+            format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
+        }
+        None => format!("{seconds} seconds after 1970"),
     }
-    let Civil { year, month, day, hour, minute, second } = civil(seconds);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} +0000 UTC")
 }
 
 /// Encodes UTCTime for the years 1950 to 2049, else GeneralizedTime; `None` outside the years 1 to 9999.
 pub(super) fn encode(seconds: i64) -> Option<Vec<u8>> {
-    if !(BEGIN..END).contains(&seconds) {
-        return None;
-    }
-    let Civil { year, month, day, hour, minute, second } = civil(seconds);
-    let rest = format!("{month:02}{day:02}{hour:02}{minute:02}{second:02}Z");
-    Some(if (1950..2050).contains(&year) {
-        der::element(der::UTC_TIME, &[format!("{:02}{rest}", year % 100).as_bytes()])
-    } else {
-        der::element(der::GENERALIZED_TIME, &[format!("{year:04}{rest}").as_bytes()])
-    })
+    let is_short = (1950..2050).contains(&civil(seconds)?[0]);
+    let tag = if is_short { der::UTC_TIME } else { der::GENERALIZED_TIME };
+    Some(der::element(tag, &[encode_as(tag, seconds)?.as_bytes()]))
 }
 
 /// Parses either form, in the one spelling that RFC 5280 allows.
-pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
-    let wrong = Malformed("malformed validity");
+pub(super) fn parse(element: Element<'_>) -> Result<i64, DerError> {
+    let wrong = DerError("malformed validity");
     let (year_digits, is_short) = match element.tag {
         der::UTC_TIME => (2, true),
         der::GENERALIZED_TIME => (4, false),
@@ -61,14 +48,14 @@ pub(super) fn parse(element: Element<'_>) -> Result<i64, Malformed> {
     let two = |place: usize| number(year_digits + place * 2, 2);
     let seconds = from_civil(year, two(0), two(1)) * 86_400 + two(2) * 3600 + two(3) * 60 + two(4);
     // A month 13 or a 30th of February is another day: it is encoded differently.
-    let is_real = encode_as(element.tag, seconds).is_some_and(|text| text == element.value);
+    let is_real = encode_as(element.tag, seconds).is_some_and(|text| text.as_bytes() == element.value);
     if is_real { Ok(seconds) } else { Err(wrong) }
 }
 
-fn encode_as(tag: u8, seconds: i64) -> Option<Vec<u8>> {
-    let Civil { year, month, day, hour, minute, second } = (BEGIN..END).contains(&seconds).then(|| civil(seconds))?;
+fn encode_as(tag: u8, seconds: i64) -> Option<String> {
+    let [year, month, day, hour, minute, second] = civil(seconds)?;
     let year = if tag == der::UTC_TIME { format!("{:02}", year % 100) } else { format!("{year:04}") };
-    Some(format!("{year}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z").into_bytes())
+    Some(format!("{year}{month:02}{day:02}{hour:02}{minute:02}{second:02}Z"))
 }
 
 /// Days from 1970 to a day of the Gregorian calendar. Years begin in March, so that a leap day is a year's last.
@@ -79,28 +66,20 @@ fn from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-fn civil(seconds: i64) -> Civil {
-    let (days, rest) = (seconds.div_euclid(86_400) + 719_468, seconds.rem_euclid(86_400) as u32);
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_of_year = (5 * day_of_year + 2) / 153;
-    let month = if month_of_year < 10 { month_of_year + 3 } else { month_of_year - 9 };
-    Civil {
-        year: year_of_era + era * 400 + i64::from(month <= 2),
-        month: month as u32,
-        day: (day_of_year - (153 * month_of_year + 2) / 5 + 1) as u32,
-        hour: rest / 3600,
-        minute: rest / 60 % 60,
-        second: rest % 60,
-    }
+/// Returns year, month, day, hour, minute and second; `None` outside the years 1 to 9999.
+fn civil(seconds: i64) -> Option<[u64; 6]> {
+    // The clock's calendar begins in 1970, and repeats every 400 years: it is asked for a time 2000 years later.
+    const SHIFT: i64 = 5 * 146_097 * 86_400;
+    let seconds = (BEGIN..END).contains(&seconds).then(|| (seconds + SHIFT).unsigned_abs())?;
+    let ((year, month, day), rest) = (clock::civil(seconds / 86_400), seconds % 86_400);
+    Some([year - 2000, month, day, rest / 3600, rest / 60 % 60, rest % 60])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(seconds: i64) -> Result<i64, Malformed> {
+    fn read(seconds: i64) -> Result<i64, DerError> {
         let bytes = encode(seconds).unwrap();
         parse(der::Reader::new(&bytes, "test").any().unwrap())
     }

@@ -2,7 +2,7 @@
 
 use super::{Bound, Request, time};
 use crate::profile::policy::{CertificatePolicy, Offset};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Begin and end, in seconds since 1970, within the years 1 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub(super) struct Validity {
 }
 
 /// Returns the requested validity if the profile allows it; the profile's ends replace absent ones.
-pub(super) fn resolve(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Validity, Refusal> {
+pub(super) fn resolve(policy: &CertificatePolicy, request: &Request<'_>) -> Result<Validity> {
     let refused = |why: String| Err(Refusal::invalid(format!("error while signing data: certificate validity {why}")));
     let (earliest, latest) = (after(request.now_ms, policy.not_before), after(request.now_ms, policy.not_after));
     let not_before = resolved(request.not_before, request.now_ms, earliest);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use aws_lc_rs::aead;
 
-use crate::profile::policy::{Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, MacAlgorithm};
+use crate::profile::policy::{Curve, DeriveAlgorithm, EncryptAlgorithm, KemAlgorithm, KeyKind, MacAlgorithm};
 
 /// Smallest modulus of an RSA key, in bits.
 const RSA_BITS_MIN: u32 = 2048;
@@ -91,6 +91,15 @@ impl Algorithm {
             Algorithm::Ecdsa(Curve::P521) => 500,
             Algorithm::Rsa(bits) => u64::from(bits / 1024).pow(2) * 4,
             _ => self.about_us(),
+        }
+    }
+
+    /// Kind and size, in bits, of an RSA or ECDSA key.
+    pub(crate) fn size(self) -> Option<(KeyKind, u32)> {
+        match self {
+            Algorithm::Rsa(bits) => Some((KeyKind::Rsa, bits)),
+            Algorithm::Ecdsa(curve) => Some((KeyKind::Ecdsa, curve.bits())),
+            _ => None,
         }
     }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kek::is_kek_id;
 use super::key::State;
-use super::{Algorithm, VERSIONS_MAX, Wrapped, is_key_id};
+use super::{Algorithm, VERSIONS_MAX, WrappedKey, is_key_id};
 
 const FORMAT: u32 = 1;
 
@@ -17,18 +17,25 @@ pub(crate) struct Document {
     pub(crate) id: String,
     pub(crate) algorithm: Algorithm,
     /// Versions without gaps, version 1 first.
-    pub(crate) versions: Vec<Stored>,
+    pub(crate) versions: Vec<StoredVersion>,
 }
 
-/// A version in its key's file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+/// Public data of a version. Its wrapping is bound to all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VersionData {
+    pub(crate) number: u32,
     pub(crate) state: State,
     pub(crate) created_ms: u64,
     pub(crate) is_imported: bool,
     /// Upper bound of the messages encrypted under it with random nonces.
     pub(crate) reserved: u64,
-    pub(crate) wrapped: Wrapped,
+}
+
+/// A version in its key's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredVersion {
+    pub(crate) data: VersionData,
+    pub(crate) wrapped: WrappedKey,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -52,22 +59,11 @@ struct TextVersion {
     wrapped: String,
 }
 
-/// Data that a version's wrapping is bound to: the key, the version, and all members of its file.
-pub(crate) struct Bound<'a> {
-    pub(crate) id: &'a str,
-    pub(crate) algorithm: Algorithm,
-    pub(crate) number: u32,
-    pub(crate) state: State,
-    pub(crate) created_ms: u64,
-    pub(crate) is_imported: bool,
-    pub(crate) reserved: u64,
-}
-
-impl Bound<'_> {
-    /// Additional authenticated data of the wrapping.
-    pub(crate) fn aad(&self) -> Vec<u8> {
+impl VersionData {
+    /// Additional authenticated data of the wrapping, for the key of this id and algorithm.
+    pub(crate) fn aad(&self, id: &str, algorithm: Algorithm) -> Vec<u8> {
         let mut aad = b"sealway broker key 1\0".to_vec();
-        for text in [self.id, &self.algorithm.to_string()] {
+        for text in [id, &algorithm.to_string()] {
             // Ids and names are short; their lengths separate them.
             aad.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
             aad.extend_from_slice(text.as_bytes());
@@ -84,20 +80,20 @@ impl Bound<'_> {
 impl Document {
     /// Encodes the document as JSON.
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let version = |(index, stored): (usize, &Stored)| TextVersion {
-            version: number(index),
-            disabled: stored.state == State::Disabled,
-            imported: stored.is_imported,
-            created_ms: stored.created_ms,
-            reserved: stored.reserved,
-            kek: stored.wrapped.kek_id.clone(),
-            wrapped: STANDARD.encode(&stored.wrapped.bytes),
+        let version = |StoredVersion { data, wrapped }: &StoredVersion| TextVersion {
+            version: data.number,
+            disabled: data.state == State::Disabled,
+            imported: data.is_imported,
+            created_ms: data.created_ms,
+            reserved: data.reserved,
+            kek: wrapped.kek_id.clone(),
+            wrapped: STANDARD.encode(&wrapped.bytes),
         };
         let text = Text {
             format: FORMAT,
             id: self.id.clone(),
             algorithm: self.algorithm.to_string(),
-            versions: self.versions.iter().enumerate().map(version).collect(),
+            versions: self.versions.iter().map(version).collect(),
         };
         // Serializing fails only for keys that are not text, which the structure does not have.
         serde_json::to_vec_pretty(&text).unwrap_or_default()
@@ -129,13 +125,14 @@ impl Document {
             }
             let bytes =
                 STANDARD.decode(&version.wrapped).map_err(|_| format!("version {} is damaged", number(index)))?;
-            versions.push(Stored {
+            let data = VersionData {
+                number: version.version,
                 state: if version.disabled { State::Disabled } else { State::Enabled },
                 created_ms: version.created_ms,
                 is_imported: version.imported,
                 reserved: version.reserved,
-                wrapped: Wrapped { kek_id: version.kek, bytes },
-            });
+            };
+            versions.push(StoredVersion { data, wrapped: WrappedKey { kek_id: version.kek, bytes } });
         }
         Ok(Document { id: text.id, algorithm, versions })
     }
@@ -151,12 +148,9 @@ mod tests {
     use super::*;
 
     fn document() -> Document {
-        let stored = |state, byte| Stored {
-            state,
-            created_ms: 5,
-            is_imported: true,
-            reserved: 7,
-            wrapped: Wrapped { kek_id: "one".into(), bytes: vec![byte; 60] },
+        let stored = |state, number: u8| StoredVersion {
+            data: VersionData { number: number.into(), state, created_ms: 5, is_imported: true, reserved: 7 },
+            wrapped: WrappedKey { kek_id: "one".into(), bytes: vec![number; 60] },
         };
         Document {
             id: "payments.v1".into(),
@@ -198,28 +192,21 @@ mod tests {
 
     #[test]
     fn what_the_material_is_bound_to_differs_with_every_part() {
-        let one = || Bound {
-            id: "payments.v1",
-            algorithm: Algorithm::parse("aes-256-gcm").unwrap(),
-            number: 1,
-            state: State::Enabled,
-            created_ms: 5,
-            is_imported: false,
-            reserved: 7,
-        };
-        let all: Vec<Vec<u8>> = [
-            one(),
-            Bound { id: "payments.v2", ..one() },
-            Bound { algorithm: Algorithm::parse("aes-128-gcm").unwrap(), ..one() },
-            Bound { number: 2, ..one() },
-            Bound { state: State::Disabled, ..one() },
-            Bound { created_ms: 6, ..one() },
-            Bound { is_imported: true, ..one() },
-            Bound { reserved: 8, ..one() },
-        ]
-        .iter()
-        .map(Bound::aad)
-        .collect();
+        let aes = |name| Algorithm::parse(name).unwrap();
+        let one = VersionData { number: 1, state: State::Enabled, created_ms: 5, is_imported: false, reserved: 7 };
+        let mut all = vec![
+            one.aad("payments.v1", aes("aes-256-gcm")),
+            one.aad("payments.v2", aes("aes-256-gcm")),
+            one.aad("payments.v1", aes("aes-128-gcm")),
+        ];
+        let others = [
+            VersionData { number: 2, ..one },
+            VersionData { state: State::Disabled, ..one },
+            VersionData { created_ms: 6, ..one },
+            VersionData { is_imported: true, ..one },
+            VersionData { reserved: 8, ..one },
+        ];
+        all.extend(others.map(|other| other.aad("payments.v1", aes("aes-256-gcm"))));
         let different: std::collections::HashSet<&Vec<u8>> = all.iter().collect();
         assert_eq!(different.len(), all.len());
     }

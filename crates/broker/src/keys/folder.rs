@@ -11,7 +11,7 @@ use sealway_runtime::config::ConfigError;
 
 use super::faults::Faults;
 use super::{KEYS_MAX, is_key_id};
-use crate::folders::weak_above;
+use crate::folders::{folder_of, weak_above};
 
 const LOCK: &str = "lock";
 const SUFFIX: &str = ".key";
@@ -153,8 +153,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// Syncs the parent folder: a new folder lost at a power failure would lose every key in it.
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(parent)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
 }
 
 impl Backend for Folder {

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::Algorithm;
 use super::algorithm::cipher;
 use crate::profile::policy::{EncryptAlgorithm, MacAlgorithm};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// A parsed key. The library wipes its secret parts on drop.
 pub(crate) enum Form {
@@ -78,7 +78,7 @@ impl Form {
     /// # Errors
     /// [`Code::Internal`]: material that was checked at its import does not parse; [`Code::FailedPrecondition`]: this
     /// build does not have the algorithm.
-    pub(crate) fn parse(algorithm: Algorithm, material: &[u8]) -> Result<Form, Refusal> {
+    pub(crate) fn parse(algorithm: Algorithm, material: &[u8]) -> Result<Form> {
         let form = match algorithm {
             Algorithm::Encrypt(algorithm) => Cipher::new(algorithm, material).map(Form::Cipher),
             Algorithm::Mac(algorithm) => Some(Form::Mac(Box::new(hmac::Key::new(hmac_algorithm(algorithm), material)))),
@@ -98,7 +98,7 @@ impl Form {
     ///
     /// # Errors
     /// [`Code::InvalidArgument`]: the key has no public half.
-    pub(crate) fn spki(&self) -> Result<Vec<u8>, Refusal> {
+    pub(crate) fn spki(&self) -> Result<Vec<u8>> {
         let failed = |_| Refusal::new(Code::Internal, "key store: cannot write the public key");
         match self {
             Form::Pair(_, public) => public.spki().map_err(|_| Refusal::new(Code::Internal, "key store: no memory")),

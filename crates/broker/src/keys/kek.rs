@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 use super::form::Cipher;
 use crate::folders::weak_above;
 use crate::profile::policy::EncryptAlgorithm;
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const KEY_LEN: usize = 32;
 const NONCE_LEN: usize = 12;
@@ -31,7 +31,7 @@ const FILE_LEN_MAX: u64 = 64 * 1024;
 
 /// Wrapped material, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrapped {
+pub struct WrappedKey {
     /// Id of the key-encryption key.
     pub kek_id: String,
     /// Output of the wrapping; for [`Kek`] `nonce
@@ -46,13 +46,13 @@ pub trait Wrap: Send + Sync {
     ///
     /// # Errors
     /// [`Code::Internal`], if the crypto module fails.
-    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<Wrapped, Refusal>;
+    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey>;
 
     /// Unwraps material that was bound to `aad`.
     ///
     /// # Errors
     /// [`Code::Internal`]: the material was changed, or its key-encryption key is not available.
-    fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<Zeroizing<Vec<u8>>, Refusal>;
+    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>>;
 
     /// Id of the key that wraps new material.
     fn active_id(&self) -> &str;
@@ -161,7 +161,7 @@ impl fmt::Debug for Kek {
 }
 
 impl Wrap for Kek {
-    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<Wrapped, Refusal> {
+    fn wrap(&self, aad: &[u8], material: &[u8]) -> Result<WrappedKey> {
         let fault = |_| Refusal::new(Code::Internal, "key store: cannot wrap");
         let (id, key) = self.0.first().ok_or_else(|| Refusal::new(Code::Internal, "key store: nothing wraps"))?;
         let mut nonce = [0_u8; NONCE_LEN];
@@ -174,15 +174,15 @@ impl Wrap for Kek {
             // The approved service, in which the module draws the nonce.
             let nonce = sealing.seal_in_place_append_tag(Aad::from(aad), &mut *sealed).map_err(fault)?;
             let bytes = [nonce.as_ref().as_slice(), sealed.as_slice()].concat();
-            return Ok(Wrapped { kek_id: id.clone(), bytes });
+            return Ok(WrappedKey { kek_id: id.clone(), bytes });
         }
         key.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut *sealed)
             .map_err(fault)?;
-        Ok(Wrapped { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
+        Ok(WrappedKey { kek_id: id.clone(), bytes: [nonce.as_slice(), sealed.as_slice()].concat() })
     }
 
-    fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+    fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<Zeroizing<Vec<u8>>> {
         let Some((_, key)) = self.0.iter().find(|(id, _)| *id == wrapped.kek_id) else {
             let text = format!("key store: wrapped under \"{}\", which is not among the keys", wrapped.kek_id);
             return Err(Refusal::new(Code::Internal, text));

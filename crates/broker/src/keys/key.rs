@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::document::{Bound, Stored, number};
+use super::document::{StoredVersion, VersionData};
 use super::form::Form;
-use super::seals::{Claimed, SEALS_MAX, Seals};
-use super::store::Shared;
-use super::{Algorithm, Wrapped};
-use crate::refusal::{Code, Refusal};
+use super::seals::{Claim, SEALS_MAX, Seals};
+use super::store::SharedStore;
+use super::{Algorithm, WrappedKey};
+use crate::{Code, Refusal, Result};
 
 /// State of a version, which permits its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +24,15 @@ pub struct Key {
     pub(super) id: String,
     pub(super) algorithm: Algorithm,
     pub(super) versions: Vec<Version>,
-    pub(super) store: Weak<Shared>,
+    pub(super) store: Weak<SharedStore>,
 }
 
 /// One version of a key.
 #[derive(Clone)]
 pub struct Version {
-    pub(super) number: u32,
-    pub(super) state: State,
-    pub(super) created_ms: u64,
-    pub(super) is_imported: bool,
+    pub(super) data: VersionData,
     /// Wrapped material as stored, for the next write of the file.
-    pub(super) wrapped: Arc<Wrapped>,
-    /// Reserved messages, which `wrapped` is bound to.
-    pub(super) reserved: u64,
+    pub(super) wrapped: Arc<WrappedKey>,
     pub(super) seals: Arc<Seals>,
     /// Parsed material, made at the first use.
     pub(super) form: Arc<OnceLock<Form>>,
@@ -56,7 +51,7 @@ impl Key {
 
     /// True if any of its versions was imported.
     pub fn is_imported(&self) -> bool {
-        self.versions.iter().any(|version| version.is_imported)
+        self.versions.iter().any(|version| version.data.is_imported)
     }
 
     /// All versions, the first one first.
@@ -68,8 +63,8 @@ impl Key {
     ///
     /// # Errors
     /// [`Code::FailedPrecondition`]: every version is disabled.
-    pub fn current(&self) -> Result<&Version, Refusal> {
-        let enabled = self.versions.iter().rev().find(|version| version.state == State::Enabled);
+    pub fn current(&self) -> Result<&Version> {
+        let enabled = self.versions.iter().rev().find(|version| version.data.state == State::Enabled);
         enabled.ok_or_else(|| Refusal::new(Code::FailedPrecondition, "key_id: every version of the key is disabled"))
     }
 
@@ -77,14 +72,14 @@ impl Key {
     ///
     /// # Errors
     /// [`Code::InvalidArgument`]: there is no such version; [`Code::FailedPrecondition`]: it is disabled.
-    pub fn version(&self, wanted: u32) -> Result<&Version, Refusal> {
+    pub fn version(&self, wanted: u32) -> Result<&Version> {
         if wanted == 0 {
             return self.current();
         }
         let index = usize::try_from(wanted).unwrap_or(usize::MAX) - 1;
         match self.versions.get(index) {
             None => Err(Refusal::invalid("key_version: the key has no such version")),
-            Some(version) if version.state == State::Disabled => {
+            Some(version) if version.data.state == State::Disabled => {
                 Err(Refusal::new(Code::FailedPrecondition, "key_version: it is disabled"))
             }
             Some(version) => Ok(version),
@@ -92,7 +87,7 @@ impl Key {
     }
 
     /// Rejects a key of another algorithm.
-    pub(crate) fn require(&self, wanted: Algorithm) -> Result<(), Refusal> {
+    pub(crate) fn require(&self, wanted: Algorithm) -> Result<()> {
         if self.algorithm == wanted {
             return Ok(());
         }
@@ -103,7 +98,7 @@ impl Key {
     ///
     /// # Errors
     /// [`Code::Internal`]; [`Code::FailedPrecondition`] if this build does not have the algorithm.
-    pub(crate) fn form<'a>(&self, version: &'a Version) -> Result<&'a Form, Refusal> {
+    pub(crate) fn form<'a>(&self, version: &'a Version) -> Result<&'a Form> {
         if let Some(form) = version.form.get() {
             return Ok(form);
         }
@@ -116,12 +111,12 @@ impl Key {
     ///
     /// # Errors
     /// [`Code::FailedPrecondition`]: it has encrypted 2^32 messages; [`Code::Internal`]: the disk cannot write.
-    pub(crate) fn claim_seals(&self, version: &Version, count: u64) -> Result<(), Refusal> {
+    pub(crate) fn claim_seals(&self, version: &Version, count: u64) -> Result<()> {
         loop {
             match version.seals.claim(count) {
-                Claimed::Granted => return Ok(()),
-                Claimed::Raise(raise) => self.store()?.reserve(&self.id, version.number, raise)?,
-                Claimed::Exhausted => {
+                Claim::Granted => return Ok(()),
+                Claim::Raise(raise) => self.store()?.reserve(&self.id, version.data.number, raise)?,
+                Claim::Exhausted => {
                     let text =
                         format!("key_id: its version has sealed {SEALS_MAX} messages with random nonces; rotate it");
                     return Err(Refusal::new(Code::FailedPrecondition, text));
@@ -134,17 +129,17 @@ impl Key {
     ///
     /// # Errors
     /// [`Code::InvalidArgument`]: a secret key, or no such version; [`Code::FailedPrecondition`].
-    pub fn public_key(&self, wanted: u32) -> Result<(u32, Vec<u8>), Refusal> {
+    pub fn public_key(&self, wanted: u32) -> Result<(u32, Vec<u8>)> {
         let version = match self.version(wanted) {
             Err(refusal) if refusal.code == Code::FailedPrecondition && wanted != 0 => {
                 self.versions.get(usize::try_from(wanted).unwrap_or(0) - 1).ok_or(refusal)?
             }
             found => found?,
         };
-        Ok((version.number, self.form(version)?.spki()?))
+        Ok((version.data.number, self.form(version)?.spki()?))
     }
 
-    fn store(&self) -> Result<Arc<Shared>, Refusal> {
+    fn store(&self) -> Result<Arc<SharedStore>> {
         self.store.upgrade().ok_or_else(|| Refusal::new(Code::Unavailable, "key store: it is closed"))
     }
 
@@ -153,59 +148,37 @@ impl Key {
         Key { id: self.id.clone(), algorithm: self.algorithm, versions, store: self.store.clone() }
     }
 
-    /// Data that a version's wrapping is bound to.
-    pub(super) fn bound<'a>(&'a self, version: &Version) -> Bound<'a> {
-        Bound {
-            id: &self.id,
-            algorithm: self.algorithm,
-            number: version.number,
-            state: version.state,
-            created_ms: version.created_ms,
-            is_imported: version.is_imported,
-            reserved: version.reserved,
-        }
+    /// Additional authenticated data of a version's wrapping.
+    pub(super) fn aad(&self, version: &Version) -> Vec<u8> {
+        version.data.aad(&self.id, self.algorithm)
     }
 }
 
 impl Version {
     /// Number of the version, from 1.
     pub fn number(&self) -> u32 {
-        self.number
+        self.data.number
     }
 
     /// State of the version: enabled or disabled.
     pub fn state(&self) -> State {
-        self.state
+        self.data.state
     }
 
     /// Time of generation or import, in Unix milliseconds.
     pub fn created_ms(&self) -> u64 {
-        self.created_ms
+        self.data.created_ms
     }
 
-    /// Converts a version of a file, at its index there.
-    pub(super) fn read(index: usize, stored: Stored) -> Version {
-        Version {
-            number: number(index),
-            state: stored.state,
-            created_ms: stored.created_ms,
-            is_imported: stored.is_imported,
-            wrapped: Arc::new(stored.wrapped),
-            reserved: stored.reserved,
-            seals: Arc::new(Seals::new(stored.reserved)),
-            form: Arc::default(),
-        }
+    /// Creates a version from its data and its wrapped material. All reserved messages count as used.
+    pub(super) fn new(StoredVersion { data, wrapped }: StoredVersion) -> Version {
+        let (wrapped, seals) = (Arc::new(wrapped), Arc::new(Seals::new(data.reserved)));
+        Version { data, wrapped, seals, form: Arc::default() }
     }
 
     /// Converts a version for its file.
-    pub(super) fn stored(&self) -> Stored {
-        Stored {
-            state: self.state,
-            created_ms: self.created_ms,
-            is_imported: self.is_imported,
-            reserved: self.reserved,
-            wrapped: Wrapped::clone(&self.wrapped),
-        }
+    pub(super) fn stored(&self) -> StoredVersion {
+        StoredVersion { data: self.data, wrapped: WrappedKey::clone(&self.wrapped) }
     }
 }
 
@@ -221,6 +194,9 @@ impl fmt::Debug for Key {
 
 impl fmt::Debug for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Version").field("number", &self.number).field("state", &self.state).finish_non_exhaustive()
+        f.debug_struct("Version")
+            .field("number", &self.data.number)
+            .field("state", &self.data.state)
+            .finish_non_exhaustive()
     }
 }

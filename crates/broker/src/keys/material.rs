@@ -19,7 +19,7 @@ use super::algorithm::secret_len;
 use super::form::Form;
 use super::{Algorithm, MATERIAL_LEN_MAX};
 use crate::profile::policy::Curve;
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Longest stored material, in bytes: an RSA key of 8192 bits has less than 5,000.
 const STORED_LEN_MAX: usize = 16 * 1024;
@@ -30,7 +30,7 @@ const SECRET_LENS: std::ops::RangeInclusive<usize> = 16..=1024;
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: keys of this size are not generated; [`Code::Internal`].
-pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>> {
     let failed = |_| Refusal::new(Code::Internal, "key store: cannot make a key");
     let made = |bytes: &[u8]| Ok(Zeroizing::new(bytes.to_vec()));
     match algorithm {
@@ -80,7 +80,7 @@ pub(crate) fn generate(algorithm: Algorithm) -> Result<Zeroizing<Vec<u8>>, Refus
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: the material is not a key of this algorithm.
-pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+pub(crate) fn import(algorithm: Algorithm, material: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
     if material.len() > MATERIAL_LEN_MAX {
         return Err(Refusal::invalid(format!("material: too large (max {MATERIAL_LEN_MAX})")));
     }

@@ -21,7 +21,7 @@ mod store;
 pub use algorithm::Algorithm;
 pub use folder::{Backend, Folder};
 pub use issuer::StoreIssuer;
-pub use kek::{Kek, Wrap, Wrapped};
+pub use kek::{Kek, Wrap, WrappedKey};
 pub use key::{Key, State, Version};
 pub use store::{Page, Store};
 

@@ -21,7 +21,7 @@ pub(crate) struct Seals {
 
 /// Result of a claim for messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Claimed {
+pub(crate) enum Claim {
     /// The messages may be encrypted.
     Granted,
     /// The disk must allow more first.
@@ -46,18 +46,18 @@ impl Seals {
     }
 
     /// Claims `count` messages; the total is at most [`SEALS_MAX`].
-    pub(crate) fn claim(&self, count: u64) -> Claimed {
+    pub(crate) fn claim(&self, count: u64) -> Claim {
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
             let next = used.saturating_add(count);
             if next > SEALS_MAX {
-                return Claimed::Exhausted;
+                return Claim::Exhausted;
             }
             if next > self.reserved.load(Ordering::Acquire) {
-                return Claimed::Raise(Raise { least: next, most: next.saturating_add(STEP).min(SEALS_MAX) });
+                return Claim::Raise(Raise { least: next, most: next.saturating_add(STEP).min(SEALS_MAX) });
             }
             match self.used.compare_exchange_weak(used, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Claimed::Granted,
+                Ok(_) => return Claim::Granted,
                 Err(now) => used = now,
             }
         }
@@ -86,21 +86,21 @@ mod tests {
     #[test]
     fn nothing_is_granted_that_the_disk_does_not_allow_for() {
         let seals = Seals::new(0);
-        assert_eq!(seals.claim(1), Claimed::Raise(Raise { least: 1, most: 1 + STEP }));
+        assert_eq!(seals.claim(1), Claim::Raise(Raise { least: 1, most: 1 + STEP }));
         seals.raised(3);
-        assert_eq!((seals.claim(2), seals.claim(1)), (Claimed::Granted, Claimed::Granted));
-        assert_eq!(seals.claim(1), Claimed::Raise(Raise { least: 4, most: 4 + STEP }));
+        assert_eq!((seals.claim(2), seals.claim(1)), (Claim::Granted, Claim::Granted));
+        assert_eq!(seals.claim(1), Claim::Raise(Raise { least: 4, most: 4 + STEP }));
         // A restart: all reserved messages count as used.
-        assert_eq!(Seals::new(3 + STEP).claim(1), Claimed::Raise(Raise { least: 4 + STEP, most: 4 + 2 * STEP }));
+        assert_eq!(Seals::new(3 + STEP).claim(1), Claim::Raise(Raise { least: 4 + STEP, most: 4 + 2 * STEP }));
     }
 
     #[test]
     fn the_last_message_of_a_version_is_the_last() {
         let seals = Seals::new(SEALS_MAX - 2);
-        assert_eq!(seals.claim(3), Claimed::Exhausted);
-        assert_eq!(seals.claim(2), Claimed::Raise(Raise { least: SEALS_MAX, most: SEALS_MAX }));
+        assert_eq!(seals.claim(3), Claim::Exhausted);
+        assert_eq!(seals.claim(2), Claim::Raise(Raise { least: SEALS_MAX, most: SEALS_MAX }));
         seals.raised(SEALS_MAX);
-        assert_eq!((seals.claim(2), seals.claim(1)), (Claimed::Granted, Claimed::Exhausted));
+        assert_eq!((seals.claim(2), seals.claim(1)), (Claim::Granted, Claim::Exhausted));
     }
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    while seals.claim(3) == Claimed::Granted {
+                    while seals.claim(3) == Claim::Granted {
                         granted.fetch_add(3, Ordering::Relaxed);
                     }
                 });

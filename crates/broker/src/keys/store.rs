@@ -9,23 +9,24 @@ use parking_lot::{Mutex, RwLock};
 use sealway_runtime::config::ConfigError;
 use zeroize::Zeroizing;
 
-use super::document::{Document, number};
+use super::document::{Document, StoredVersion, VersionData, number};
 use super::faults::Faults;
 use super::key::{State, Version};
-use super::seals::{Raise, Seals};
-use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, Wrapped, is_key_id, material};
-use crate::refusal::{Code, Refusal};
+use super::seals::Raise;
+use super::{Algorithm, Backend, Folder, KEYS_MAX, Key, LIST_MAX, VERSIONS_MAX, Wrap, is_key_id, material};
+use crate::service::work_of;
+use crate::{Code, Refusal, Result};
 
 /// Most versions of all keys on a page together, except for its first key.
 const LIST_VERSIONS_MAX: usize = 16 * 1024;
 
 /// All keys and their storage. Dropping it closes it: [`Store::close`].
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
 }
 
 /// State that the store shares with its keys.
-pub(super) struct Shared {
+pub(super) struct SharedStore {
     backend: Box<dyn Backend>,
     wrap: Box<dyn Wrap>,
     keys: RwLock<BTreeMap<String, Arc<Key>>>,
@@ -59,7 +60,7 @@ impl Store {
     /// [`ConfigError`], naming each invalid file: none is skipped.
     pub fn over(backend: impl Backend + 'static, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         let files = backend.load().map_err(|err| ConfigError(err.to_string()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedStore {
             backend: Box::new(backend),
             wrap: Box::new(kek),
             keys: RwLock::default(),
@@ -85,7 +86,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Code::NotFound`], or [`Code::InvalidArgument`] for an invalid id.
-    pub fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
+    pub fn get(&self, id: &str) -> Result<Arc<Key>> {
         self.shared.get(id)
     }
 
@@ -115,7 +116,7 @@ impl Store {
     /// # Errors
     /// [`Code::InvalidArgument`]; [`Code::AlreadyExists`]; [`Code::FailedPrecondition`]: the store is full, or this
     /// build does not have the algorithm; [`Code::Internal`]: the disk cannot write.
-    pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>, Refusal> {
+    pub fn generate(&self, id: &str, algorithm: Algorithm, now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
         let material = material::generate(algorithm)?;
         self.shared.add(id, algorithm, &material, false, now_ms)
@@ -125,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Store::generate`]; [`Code::InvalidArgument`] if the material is not a key of the algorithm.
-    pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
+    pub fn import(&self, id: &str, algorithm: Algorithm, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         self.shared.may_add(id)?;
         let material = material::import(algorithm, bytes)?;
         self.shared.add(id, algorithm, &material, true, now_ms)
@@ -136,7 +137,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::import`]; [`Code::NotFound`]; [`Code::FailedPrecondition`]: the key has the most versions
     /// allowed.
-    pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>, Refusal> {
+    pub fn rotate(&self, id: &str, bytes: &[u8], now_ms: u64) -> Result<Arc<Key>> {
         let algorithm = self.get(id)?.algorithm;
         let material =
             if bytes.is_empty() { material::generate(algorithm)? } else { material::import(algorithm, bytes)? };
@@ -155,7 +156,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Code::NotFound`]; [`Code::InvalidArgument`]: no such version; [`Code::Internal`]: the disk cannot write.
-    pub fn disable(&self, id: &str, version: u32) -> Result<Arc<Key>, Refusal> {
+    pub fn disable(&self, id: &str, version: u32) -> Result<Arc<Key>> {
         self.shared.set_state(id, version, State::Disabled)
     }
 
@@ -163,7 +164,7 @@ impl Store {
     ///
     /// # Errors
     /// Those of [`Store::disable`].
-    pub fn enable(&self, id: &str, version: u32) -> Result<Arc<Key>, Refusal> {
+    pub fn enable(&self, id: &str, version: u32) -> Result<Arc<Key>> {
         self.shared.set_state(id, version, State::Enabled)
     }
 
@@ -172,7 +173,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Code::Internal`]: the disk cannot write. Changes made until then stay.
-    pub fn rewrap(&self) -> Result<usize, Refusal> {
+    pub fn rewrap(&self) -> Result<usize> {
         let active_id = self.shared.wrap.active_id();
         let is_old = |version: &Version| version.wrapped.kek_id != active_id;
         let old = |key: &&Arc<Key>| key.versions.iter().any(is_old);
@@ -199,8 +200,8 @@ impl Store {
             let mut is_changed = false;
             for (version, before) in versions.iter_mut().zip(&key.versions) {
                 let used = version.seals.close();
-                if used < version.reserved {
-                    version.reserved = used;
+                if used < version.data.reserved {
+                    version.data.reserved = used;
                     is_changed |= self.shared.rebind(&key, before, version).is_ok();
                 }
             }
@@ -217,14 +218,14 @@ impl Drop for Store {
     }
 }
 
-impl Shared {
+impl SharedStore {
     /// Loads a key from its file; the error contains none of its text.
     fn read(self: &Arc<Self>, id: &str, bytes: &[u8]) -> Result<Key, String> {
         let document = Document::decode(bytes)?;
         if document.id != id {
             return Err("it is of another key".into());
         }
-        let versions = document.versions.into_iter().enumerate().map(|(index, stored)| Version::read(index, stored));
+        let versions = document.versions.into_iter().map(Version::new);
         let key = Key {
             id: document.id,
             algorithm: document.algorithm,
@@ -232,12 +233,12 @@ impl Shared {
             store: Arc::downgrade(self),
         };
         for version in &key.versions {
-            self.unwrap(&key, version).map_err(|why| format!("version {}: {why}", version.number))?;
+            self.unwrap(&key, version).map_err(|why| format!("version {}: {why}", version.data.number))?;
         }
         Ok(key)
     }
 
-    fn get(&self, id: &str) -> Result<Arc<Key>, Refusal> {
+    fn get(&self, id: &str) -> Result<Arc<Key>> {
         let found = self.keys.read().get(id).cloned();
         // The id is the caller's text: only a valid one appears in the error.
         found.ok_or_else(|| match is_key_id(id) {
@@ -246,7 +247,7 @@ impl Shared {
         })
     }
 
-    fn may_add(&self, id: &str) -> Result<(), Refusal> {
+    fn may_add(&self, id: &str) -> Result<()> {
         if !is_key_id(id) {
             return Err(Refusal::invalid("key_id: expected 1 to 64 letters, digits, '.', '_' or '-'"));
         }
@@ -260,7 +261,14 @@ impl Shared {
         Ok(())
     }
 
-    fn add(self: &Arc<Self>, id: &str, algorithm: Algorithm, material: &[u8], is_imported: bool, now_ms: u64) -> Made {
+    fn add(
+        self: &Arc<Self>,
+        id: &str,
+        algorithm: Algorithm,
+        material: &[u8],
+        is_imported: bool,
+        now_ms: u64,
+    ) -> Change {
         let _writing = self.writing.lock();
         self.may_add(id)?;
         let mut key = Key { id: id.to_owned(), algorithm, versions: Vec::new(), store: Arc::downgrade(self) };
@@ -269,54 +277,39 @@ impl Shared {
     }
 
     /// Creates a version at an index of a key.
-    fn version(
-        &self,
-        key: &Key,
-        index: usize,
-        material: &[u8],
-        is_imported: bool,
-        now_ms: u64,
-    ) -> Result<Version, Refusal> {
-        let unwrapped = Wrapped { kek_id: String::new(), bytes: Vec::new() };
-        let mut version = Version {
-            number: number(index),
-            state: State::Enabled,
-            created_ms: now_ms,
-            is_imported,
-            wrapped: Arc::new(unwrapped),
-            reserved: 0,
-            seals: Arc::new(Seals::new(0)),
-            form: Arc::default(),
-        };
-        version.wrapped = Arc::new(self.wrap.wrap(&key.bound(&version).aad(), material)?);
-        Ok(version)
+    fn version(&self, key: &Key, index: usize, material: &[u8], is_imported: bool, now_ms: u64) -> Result<Version> {
+        let (number, state, created_ms) = (number(index), State::Enabled, now_ms);
+        let data = VersionData { number, state, created_ms, is_imported, reserved: 0 };
+        let wrapped = self.wrap.wrap(&data.aad(&key.id, key.algorithm), material)?;
+        Ok(Version::new(StoredVersion { data, wrapped }))
     }
 
     /// Unwraps the material of a version.
-    pub(super) fn unwrap(&self, key: &Key, version: &Version) -> Result<Zeroizing<Vec<u8>>, Refusal> {
-        self.wrap.unwrap(&key.bound(version).aad(), &version.wrapped)
+    pub(super) fn unwrap(&self, key: &Key, version: &Version) -> Result<Zeroizing<Vec<u8>>> {
+        self.wrap.unwrap(&key.aad(version), &version.wrapped)
     }
 
     /// Rewraps a version's material, bound to its changed data.
-    fn rebind(&self, key: &Key, before: &Version, version: &mut Version) -> Result<(), Refusal> {
+    fn rebind(&self, key: &Key, before: &Version, version: &mut Version) -> Result<()> {
         let material = self.unwrap(key, before)?;
-        version.wrapped = Arc::new(self.wrap.wrap(&key.bound(version).aad(), &material)?);
+        version.wrapped = Arc::new(self.wrap.wrap(&key.aad(version), &material)?);
         Ok(())
     }
 
-    fn set_state(&self, id: &str, wanted: u32, state: State) -> Made {
+    fn set_state(&self, id: &str, wanted: u32, state: State) -> Change {
         let _writing = self.writing.lock();
         let key = self.get(id)?;
         if usize::try_from(wanted).unwrap_or(usize::MAX) > key.versions.len() {
             return Err(Refusal::invalid("version: the key has no such version"));
         }
         let mut versions = key.versions.clone();
-        let is_meant = |version: &Version| (wanted == 0 || version.number == wanted) && version.state != state;
+        let is_meant =
+            |version: &Version| (wanted == 0 || version.data.number == wanted) && version.data.state != state;
         if !versions.iter().any(is_meant) {
             return Ok(key);
         }
         for (version, before) in versions.iter_mut().zip(&key.versions).filter(|(_, before)| is_meant(before)) {
-            version.state = state;
+            version.data.state = state;
             self.rebind(&key, before, version)?;
         }
         self.replace(key.with(versions))
@@ -324,19 +317,15 @@ impl Shared {
 
     /// Records the reservation of messages for a version. It is the only write that an operation on data may wait for:
     /// other calls of this thread continue elsewhere.
-    pub(super) fn reserve(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
-        let handle = tokio::runtime::Handle::try_current();
-        if handle.is_ok_and(|handle| handle.runtime_flavor() == tokio::runtime::RuntimeFlavor::MultiThread) {
-            return tokio::task::block_in_place(|| self.reserve_here(id, number, raise));
-        }
-        self.reserve_here(id, number, raise)
+    pub(super) fn reserve(&self, id: &str, number: u32, raise: Raise) -> Result<()> {
+        work_of(u64::MAX, || self.reserve_here(id, number, raise))
     }
 
-    fn reserve_here(&self, id: &str, number: u32, raise: Raise) -> Result<(), Refusal> {
+    fn reserve_here(&self, id: &str, number: u32, raise: Raise) -> Result<()> {
         let _writing = self.writing.lock();
         let key = self.get(id)?;
         let mut versions = key.versions.clone();
-        let place = versions.iter_mut().zip(&key.versions).find(|(version, _)| version.number == number);
+        let place = versions.iter_mut().zip(&key.versions).find(|(version, _)| version.data.number == number);
         let Some((version, before)) = place else {
             return Err(Refusal::new(Code::Internal, "key store: a version is gone"));
         };
@@ -345,7 +334,7 @@ impl Shared {
         if seals.reserved() >= raise.least {
             return Ok(());
         }
-        version.reserved = raise.most;
+        version.data.reserved = raise.most;
         self.rebind(&key, before, version)?;
         self.replace(key.with(versions))?;
         seals.raised(raise.most);
@@ -353,7 +342,7 @@ impl Shared {
     }
 
     /// Writes a key to the disk, and then puts it in force.
-    fn replace(&self, key: Key) -> Made {
+    fn replace(&self, key: Key) -> Change {
         let versions = key.versions.iter().map(Version::stored).collect();
         let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
         self.backend.replace(&key.id, &document.encode()).map_err(|err| {
@@ -367,4 +356,4 @@ impl Shared {
 }
 
 /// Result of a change: the changed key.
-type Made = Result<Arc<Key>, Refusal>;
+type Change = Result<Arc<Key>>;

@@ -2,11 +2,11 @@
 
 use aws_lc_rs::hkdf::{self, KeyType, Salt};
 
-use super::encrypt::made;
+use super::encrypt::outputs_of;
 use super::{BATCH_LEN_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{DeriveAlgorithm, Profile};
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Parameters of one derivation.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ pub fn derive(
     key: &Key,
     key_version: u32,
     derivations: &[Derivation<'_>],
-) -> Result<Outputs<Vec<u8>>, Refusal> {
+) -> Result<Outputs<Vec<u8>>> {
     let algorithm = profile.derive.ok_or_else(|| not_in(profile, "Derive"))?;
     key.require(Algorithm::Derive(algorithm))?;
     check_batch("derivations", derivations.iter().map(|one| one.salt.len().saturating_add(one.info.len())))?;
@@ -70,5 +70,5 @@ pub fn derive(
         filled.map_err(|_| failed("Derive"))?;
         Ok(output)
     };
-    Ok(made(version, derivations.iter().map(one).collect::<Result<_, Refusal>>()?))
+    Ok(outputs_of(version, derivations.iter().map(one).collect::<Result<_>>()?))
 }

@@ -7,7 +7,7 @@ use super::{Outputs, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key, Version};
 use crate::operation::mechanism;
 use crate::profile::policy::{EncryptPolicy, Profile};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Length of a nonce, in bytes.
 pub const NONCE_LEN: usize = 12;
@@ -62,7 +62,7 @@ impl AsRef<[u8]> for Tag {
 
 /// Result of an encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedMessage {
     /// Version of the key; 0 for a key that is not of the store.
     pub key_version: u32,
     /// Nonce from the caller or the broker.
@@ -78,7 +78,7 @@ pub struct Sealed {
 /// # Errors
 /// [`Code::InvalidArgument`]: batch, key or nonce; [`Code::FailedPrecondition`]: not in the profile, the key is disabled, or
 /// has sealed all that it may; [`Code::Internal`].
-pub fn encrypt(profile: &Profile, key: &Key, plains: &[Plain<'_>]) -> Result<Vec<Sealed>, Refusal> {
+pub fn encrypt(profile: &Profile, key: &Key, plains: &[Plain<'_>]) -> Result<Vec<SealedMessage>> {
     let policy = profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))?;
     check_batch("plains", plains.iter().map(|plain| plain.plaintext.len().saturating_add(plain.aad.len())))?;
     seal_batch(&policy, key, plains, policy.tag_len)
@@ -90,7 +90,7 @@ pub(super) fn seal_batch(
     key: &Key,
     plains: &[Plain<'_>],
     tag_len: usize,
-) -> Result<Vec<Sealed>, Refusal> {
+) -> Result<Vec<SealedMessage>> {
     let version = key.current()?;
     let cipher = cipher_of(policy, key, version)?;
     if policy.is_nonce_callers {
@@ -113,7 +113,7 @@ pub(super) fn seal_random(
     plains: &[Plain<'_>],
     tag_len: usize,
     key_version: u32,
-) -> Result<Vec<Sealed>, Refusal> {
+) -> Result<Vec<SealedMessage>> {
     let mut nonces = vec![0; plains.len() * NONCE_LEN];
     rand::fill(&mut nonces).map_err(|_| failed("EncryptData"))?;
     let (nonces, _) = nonces.as_chunks::<NONCE_LEN>();
@@ -128,7 +128,7 @@ pub(super) fn seal_random(
 ///
 /// # Errors
 /// [`Code::InvalidArgument`]: batch or key; [`Code::FailedPrecondition`]: not in the profile; [`Code::Internal`].
-pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Vec<u8>, Refusal>>, Refusal> {
+pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Vec<u8>>>> {
     let policy = opening(profile, key, ciphers)?;
     Ok(ciphers.iter().map(|cipher| open_one(&policy, key, cipher)).collect())
 }
@@ -137,7 +137,7 @@ pub fn decrypt(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<V
 ///
 /// # Errors
 /// Those of [`decrypt`] and [`encrypt`]; [`Code::FailedPrecondition`] if the profile leaves nonces to the caller.
-pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<Sealed, Refusal>>, Refusal> {
+pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Vec<Result<SealedMessage>>> {
     let policy = opening(profile, key, ciphers)?;
     if policy.is_nonce_callers {
         let text =
@@ -157,14 +157,14 @@ pub fn rewrap(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<Ve
 }
 
 /// Checks a batch that is to be decrypted as a whole.
-fn opening(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<EncryptPolicy, Refusal> {
+fn opening(profile: &Profile, key: &Key, ciphers: &[Cipher<'_>]) -> Result<EncryptPolicy> {
     let policy = profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))?;
     check_batch("ciphers", ciphers.iter().map(|cipher| cipher.ciphertext.len().saturating_add(cipher.aad.len())))?;
     key.require(Algorithm::Encrypt(policy.algorithm))?;
     Ok(policy)
 }
 
-fn open_one(policy: &EncryptPolicy, key: &Key, cipher: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+fn open_one(policy: &EncryptPolicy, key: &Key, cipher: &Cipher<'_>) -> Result<Vec<u8>> {
     let version = key.version(cipher.key_version).map_err(|refusal| match refusal.code {
         Code::InvalidArgument => mechanism::does_not_open(),
         _ => refusal,
@@ -177,7 +177,7 @@ pub(super) fn cipher_of<'a>(
     policy: &EncryptPolicy,
     key: &Key,
     version: &'a Version,
-) -> Result<&'a crate::keys::Cipher, Refusal> {
+) -> Result<&'a crate::keys::Cipher> {
     key.require(Algorithm::Encrypt(policy.algorithm))?;
     match key.form(version)? {
         Form::Cipher(cipher) => Ok(cipher),
@@ -186,11 +186,11 @@ pub(super) fn cipher_of<'a>(
 }
 
 /// Checks a nonce of the caller.
-pub(super) fn caller_nonce(nonce: &[u8]) -> Result<[u8; NONCE_LEN], Refusal> {
+pub(super) fn caller_nonce(nonce: &[u8]) -> Result<[u8; NONCE_LEN]> {
     nonce.try_into().map_err(|_| Refusal::invalid(format!("nonce: expected {NONCE_LEN} bytes, got {}", nonce.len())))
 }
 
 /// Collects the outputs of one version.
-pub(super) fn made<T>(version: &Version, outputs: Vec<T>) -> Outputs<T> {
+pub(super) fn outputs_of<T>(version: &Version, outputs: Vec<T>) -> Outputs<T> {
     Outputs { key_version: version.number(), outputs }
 }

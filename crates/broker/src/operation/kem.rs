@@ -3,11 +3,11 @@
 use aws_lc_rs::kem::{Ciphertext, EncapsulationKey};
 use zeroize::Zeroizing;
 
-use super::encrypt::made;
+use super::encrypt::outputs_of;
 use super::{BATCH_MAX, Outputs, check_batch, failed, not_in};
 use crate::keys::{self, Algorithm, Form, Key};
 use crate::profile::policy::Profile;
-use crate::refusal::Refusal;
+use crate::{Refusal, Result};
 
 /// Length of a ciphertext, in bytes (FIPS 203 table 3).
 const CIPHERTEXT_LEN: usize = 1088;
@@ -22,14 +22,14 @@ pub enum Recipient<'a> {
 }
 
 /// A shared secret, with the ciphertext that carries it.
-pub struct Encapsulated {
+pub struct Encapsulation {
     /// Ciphertext to send to the recipient.
     pub ciphertext: Vec<u8>,
     /// Shared secret for the caller.
     pub shared_secret: Zeroizing<Vec<u8>>,
 }
 
-impl std::fmt::Debug for Encapsulated {
+impl std::fmt::Debug for Encapsulation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Encapsulated").finish_non_exhaustive()
     }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Encapsulated {
 /// # Errors
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): count, key or public key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, or the key is disabled.
-pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulated>, Refusal> {
+pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result<Outputs<Encapsulation>> {
     let algorithm = profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?;
     if !(1..=BATCH_MAX).contains(&count) {
         return Err(Refusal::invalid(format!("count: expected 1 to {BATCH_MAX}")));
@@ -55,7 +55,7 @@ pub fn encapsulate(profile: &Profile, to: Recipient<'_>, count: usize) -> Result
             key.require(Algorithm::Kem(algorithm))?;
             let version = key.current()?;
             let Form::Kem(_, public) = key.form(version)? else { return Err(failed("Encapsulate")) };
-            Ok(made(version, encapsulated(public, count)?))
+            Ok(outputs_of(version, encapsulated(public, count)?))
         }
     }
 }
@@ -70,7 +70,7 @@ pub fn decapsulate(
     key: &Key,
     key_version: u32,
     ciphertexts: &[&[u8]],
-) -> Result<Outputs<Zeroizing<Vec<u8>>>, Refusal> {
+) -> Result<Outputs<Zeroizing<Vec<u8>>>> {
     key.require(Algorithm::Kem(profile.kem.ok_or_else(|| not_in(profile, "Encapsulate"))?))?;
     check_batch("ciphertexts", ciphertexts.iter().map(|ciphertext| ciphertext.len()))?;
     if ciphertexts.iter().any(|ciphertext| ciphertext.len() != CIPHERTEXT_LEN) {
@@ -82,14 +82,14 @@ pub fn decapsulate(
         let shared = secret.decapsulate(Ciphertext::from(*ciphertext)).map_err(|_| failed("Decapsulate"))?;
         Ok(Zeroizing::new(shared.as_ref().to_vec()))
     };
-    Ok(made(version, ciphertexts.iter().map(one).collect::<Result<_, Refusal>>()?))
+    Ok(outputs_of(version, ciphertexts.iter().map(one).collect::<Result<_>>()?))
 }
 
-fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulated>, Refusal> {
+fn encapsulated(public: &EncapsulationKey, count: usize) -> Result<Vec<Encapsulation>> {
     let one = |_| {
         let (ciphertext, shared) = public.encapsulate().map_err(|_| failed("Encapsulate"))?;
         let shared_secret = Zeroizing::new(shared.as_ref().to_vec());
-        Ok(Encapsulated { ciphertext: ciphertext.as_ref().to_vec(), shared_secret })
+        Ok(Encapsulation { ciphertext: ciphertext.as_ref().to_vec(), shared_secret })
     };
     (0..count).map(one).collect()
 }

@@ -4,11 +4,11 @@ use aws_lc_rs::aead::{Aad, Nonce};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::encrypt::{Cipher, NONCE_LEN, Sealed, TAG_LEN, Tag};
+use super::encrypt::{Cipher, NONCE_LEN, SealedMessage, TAG_LEN, Tag};
 use super::failed;
 use crate::keys;
 use crate::profile::policy::EncryptAlgorithm;
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Error of every ciphertext that does not open, whatever the reason: a reason would help an attacker.
 pub(super) fn does_not_open() -> Refusal {
@@ -16,7 +16,7 @@ pub(super) fn does_not_open() -> Refusal {
 }
 
 /// Checks that the cipher supports tags of this length.
-fn check_tag_len(algorithm: EncryptAlgorithm, tag_len: usize) -> Result<(), Refusal> {
+fn check_tag_len(algorithm: EncryptAlgorithm, tag_len: usize) -> Result<()> {
     // GCM-SIV derives its key stream from the tag: a truncated tag cannot decrypt.
     let is_whole = algorithm == EncryptAlgorithm::Aes256GcmSiv;
     if !(12..=TAG_LEN).contains(&tag_len) || (is_whole && tag_len != TAG_LEN) {
@@ -33,11 +33,11 @@ pub(super) fn seal(
     plaintext: &[u8],
     tag_len: usize,
     key_version: u32,
-) -> Result<Sealed, Refusal> {
+) -> Result<SealedMessage> {
     check_tag_len(cipher.algorithm, tag_len)?;
     let mut ciphertext = plaintext.to_vec();
     let tag = tag_of(cipher, nonce, aad, &mut ciphertext).inspect_err(|_| ciphertext.zeroize())?;
-    Ok(Sealed { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
+    Ok(SealedMessage { key_version, nonce, ciphertext, tag: Tag::truncated(tag, tag_len) })
 }
 
 /// Encrypts with a nonce of the broker's choice: this one, or in a FIPS build the module's own.
@@ -48,7 +48,7 @@ pub(super) fn seal_drawn(
     plaintext: &[u8],
     tag_len: usize,
     key_version: u32,
-) -> Result<Sealed, Refusal> {
+) -> Result<SealedMessage> {
     #[cfg(feature = "fips")]
     if let Some(sealing) = &cipher.sealing {
         check_tag_len(cipher.algorithm, tag_len)?;
@@ -56,24 +56,24 @@ pub(super) fn seal_drawn(
         let sealed = sealing.seal_in_place_separate_tag(Aad::from(aad), &mut ciphertext);
         let (nonce, tag) = sealed.map_err(|_| failed("EncryptData")).inspect_err(|_| ciphertext.zeroize())?;
         let tag = tag.as_ref().try_into().map_err(|_| failed("EncryptData"))?;
-        return Ok(Sealed { key_version, nonce: *nonce.as_ref(), ciphertext, tag: Tag::truncated(tag, tag_len) });
+        return Ok(SealedMessage {
+            key_version,
+            nonce: *nonce.as_ref(),
+            ciphertext,
+            tag: Tag::truncated(tag, tag_len),
+        });
     }
     seal(cipher, nonce, aad, plaintext, tag_len, key_version)
 }
 
 /// Encrypts a text in place, and returns the whole tag.
-fn tag_of(
-    cipher: &keys::Cipher,
-    nonce: [u8; NONCE_LEN],
-    aad: &[u8],
-    text: &mut [u8],
-) -> Result<[u8; TAG_LEN], Refusal> {
+fn tag_of(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG_LEN]> {
     let sealed = cipher.key.seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text);
     sealed.ok().and_then(|tag| tag.as_ref().try_into().ok()).ok_or_else(|| failed("EncryptData"))
 }
 
 /// Decrypts a ciphertext with a tag of this length.
-pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -> Result<Vec<u8>, Refusal> {
+pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -> Result<Vec<u8>> {
     check_tag_len(cipher.algorithm, tag_len)?;
     let nonce: [u8; NONCE_LEN] = sealed.nonce.try_into().map_err(|_| does_not_open())?;
     if sealed.tag.len() != tag_len {
@@ -82,7 +82,7 @@ pub(super) fn open(cipher: &keys::Cipher, sealed: &Cipher<'_>, tag_len: usize) -
     if tag_len == TAG_LEN { open_whole(cipher, nonce, sealed) } else { open_truncated(cipher, nonce, sealed) }
 }
 
-fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>> {
     let mut text = Vec::with_capacity(sealed.ciphertext.len() + TAG_LEN);
     text.extend_from_slice(sealed.ciphertext);
     text.extend_from_slice(sealed.tag);
@@ -98,7 +98,7 @@ fn open_whole(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>
 
 /// Decrypts with a truncated tag, which the library does not support. These ciphers add a key stream of nonce and key,
 /// so that encrypting the ciphertext gives the plaintext, and encrypting the plaintext gives the expected tag.
-fn open_truncated(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+fn open_truncated(cipher: &keys::Cipher, nonce: [u8; NONCE_LEN], sealed: &Cipher<'_>) -> Result<Vec<u8>> {
     let mut text = Zeroizing::new(sealed.ciphertext.to_vec());
     tag_of(cipher, nonce, sealed.aad, &mut text)?;
     let mut again = Zeroizing::new(text.to_vec());

@@ -14,14 +14,14 @@ mod sign;
 
 use crate::keys::{Key, State, Version};
 use crate::profile::policy::Profile;
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 pub use derive::{Derivation, derive};
-pub use encrypt::{Cipher, NONCE_LEN, Plain, Sealed, TAG_LEN, Tag, decrypt, encrypt, rewrap};
-pub use kem::{Encapsulated, Recipient, decapsulate, encapsulate};
+pub use encrypt::{Cipher, NONCE_LEN, Plain, SealedMessage, TAG_LEN, Tag, decrypt, encrypt, rewrap};
+pub use kem::{Encapsulation, Recipient, decapsulate, encapsulate};
 pub use mac::{mac, verify_mac};
 pub use raw::{RawKey, Source, decrypt_one, encrypt_one};
-pub use sign::{Signed, sign, verify, verify_one};
+pub use sign::{SignedInput, sign, verify, verify_one};
 
 /// Most inputs of a batch.
 pub const BATCH_MAX: usize = 1024;
@@ -45,7 +45,7 @@ pub struct Outputs<T> {
 ///
 /// # Errors
 /// [`Code::FailedPrecondition`]: not in the profile; [`Code::InvalidArgument`]: beyond the bounds; [`Code::Internal`].
-pub fn random(profile: &Profile, length: usize, count: usize) -> Result<Vec<Vec<u8>>, Refusal> {
+pub fn random(profile: &Profile, length: usize, count: usize) -> Result<Vec<Vec<u8>>> {
     if !profile.random {
         return Err(not_in(profile, "Random"));
     }
@@ -63,7 +63,7 @@ pub fn random(profile: &Profile, length: usize, count: usize) -> Result<Vec<Vec<
 }
 
 /// Checks the number and total length of a batch's inputs.
-fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Result<(), Refusal> {
+pub(crate) fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Result<()> {
     let count = lens.len();
     if !(1..=BATCH_MAX).contains(&count) {
         return Err(Refusal::invalid(format!("{field}: expected 1 to {BATCH_MAX}, got {count}")));
@@ -75,7 +75,7 @@ fn check_batch(field: &str, lens: impl ExactSizeIterator<Item = usize>) -> Resul
 }
 
 /// Checks one message and its additional data, each by its own bound.
-fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
+fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<()> {
     check_batch(field, [text.len()].into_iter())?;
     if aad.len() > AAD_LEN_MAX {
         return Err(Refusal::invalid(format!("aad: too large (max {AAD_LEN_MAX})")));
@@ -84,7 +84,7 @@ fn check_one(field: &str, text: &[u8], aad: &[u8]) -> Result<(), Refusal> {
 }
 
 /// Versions to try if a wire does not name one: the newest enabled ones.
-fn tried(key: &Key) -> impl Iterator<Item = &Version> {
+fn candidates(key: &Key) -> impl Iterator<Item = &Version> {
     const TRIED_MAX: usize = 8;
     key.versions().iter().rev().filter(|version| version.state() == State::Enabled).take(TRIED_MAX)
 }

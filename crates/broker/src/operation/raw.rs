@@ -1,11 +1,11 @@
 //! Encryption on W4: one message, a key in the request or of the store, always tags of 16 bytes, and no version of a
 //! key.
 
-use super::encrypt::{Cipher, Plain, Sealed, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
-use super::{check_one, failed, mechanism, not_in, tried};
+use super::encrypt::{Cipher, Plain, SealedMessage, TAG_LEN, caller_nonce, cipher_of, seal_batch, seal_random};
+use super::{candidates, check_one, failed, mechanism, not_in};
 use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
-use crate::refusal::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Source of the key.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ impl std::fmt::Debug for RawKey<'_> {
 ///
 /// # Errors
 /// Those of [`super::encrypt`]; [`Code::InvalidArgument`]: the raw key does not have the cipher's length.
-pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<Sealed, Refusal> {
+pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> Result<SealedMessage> {
     let policy = policy_of(profile)?;
     check_one("plaintext", plain.plaintext, plain.aad)?;
     let sealed = match source {
@@ -57,7 +57,7 @@ pub fn encrypt_one(profile: &Profile, source: Source<'_>, plain: Plain<'_>) -> R
 /// # Errors
 /// [`Code::InvalidArgument`]: it does not open, or the raw key does not have the cipher's length;
 /// [`Code::FailedPrecondition`]: not in the profile, or every version of the key is disabled.
-pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -> Result<Vec<u8>, Refusal> {
+pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -> Result<Vec<u8>> {
     let policy = policy_of(profile)?;
     check_one("ciphertext", cipher.ciphertext, cipher.aad)?;
     let key = match source {
@@ -65,7 +65,7 @@ pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -
         Source::Key(key) => key,
     };
     key.current()?;
-    for version in tried(key) {
+    for version in candidates(key) {
         match mechanism::open(cipher_of(&policy, key, version)?, cipher, TAG_LEN) {
             Err(refusal) if refusal.code == Code::InvalidArgument => {}
             opened => return opened,
@@ -74,11 +74,11 @@ pub fn decrypt_one(profile: &Profile, source: Source<'_>, cipher: &Cipher<'_>) -
     Err(mechanism::does_not_open())
 }
 
-fn policy_of(profile: &Profile) -> Result<EncryptPolicy, Refusal> {
+fn policy_of(profile: &Profile) -> Result<EncryptPolicy> {
     profile.encrypt.ok_or_else(|| not_in(profile, "EncryptData"))
 }
 
-fn raw_cipher(policy: &EncryptPolicy, key: RawKey<'_>) -> Result<keys::Cipher, Refusal> {
+fn raw_cipher(policy: &EncryptPolicy, key: RawKey<'_>) -> Result<keys::Cipher> {
     keys::Cipher::new(policy.algorithm, key.0)
         .ok_or_else(|| Refusal::invalid("rawKey: its length is not that of the profile's cipher"))
 }

@@ -3,13 +3,13 @@
 #[cfg(not(feature = "fips"))]
 use aws_lc_rs::signature::ML_DSA_65;
 use aws_lc_rs::signature::{ED25519, KeyPair, UnparsedPublicKey};
-use sealway_awslc::{Hash, PublicKey, Scheme};
+use sealway_awslc::{PublicKey, Scheme};
 
-use super::encrypt::made;
-use super::{Outputs, check_batch, failed, not_in, tried};
+use super::encrypt::outputs_of;
+use super::{Outputs, candidates, check_batch, failed, not_in};
 use crate::keys::{Algorithm, Form, Key};
-use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
-use crate::refusal::Refusal;
+use crate::profile::policy::{Curve, Profile, SignAlgorithm};
+use crate::{Refusal, Result};
 
 mod fixed;
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod published;
 
 /// An input with its signature, or with a MAC's tag as the signature.
 #[derive(Clone, Copy, Debug)]
-pub struct Signed<'a> {
+pub struct SignedInput<'a> {
     /// Input that was signed.
     pub input: &'a [u8],
     /// Signature or tag of the input.
@@ -26,7 +26,7 @@ pub struct Signed<'a> {
     pub key_version: u32,
 }
 
-impl Signed<'_> {
+impl SignedInput<'_> {
     /// Length that counts for the batch, in bytes.
     pub(super) fn len(&self) -> usize {
         self.input.len().saturating_add(self.signature.len())
@@ -39,23 +39,23 @@ impl Signed<'_> {
 /// [`Code::InvalidArgument`](crate::Code::InvalidArgument): batch or key;
 /// [`Code::FailedPrecondition`](crate::Code::FailedPrecondition): not in the profile, the key is disabled, or this build
 /// has not the algorithm.
-pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>, Refusal> {
+pub fn sign(profile: &Profile, key: &Key, inputs: &[&[u8]]) -> Result<Outputs<Vec<u8>>> {
     let algorithm = check(profile, key)?;
     check_batch("inputs", inputs.iter().map(|input| input.len()))?;
     let version = key.current()?;
     let form = key.form(version)?;
     let signatures = inputs.iter().map(|input| sign_one(algorithm, form, input).ok_or_else(|| failed("SignData")));
-    Ok(made(version, signatures.collect::<Result<_, Refusal>>()?))
+    Ok(outputs_of(version, signatures.collect::<Result<_>>()?))
 }
 
 /// Verifies signatures, each under its version: 0 is the current one.
 ///
 /// # Errors
 /// Those of [`sign`]; the batch fails as a whole if one version does not exist or is disabled.
-pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec<bool>, Refusal> {
+pub fn verify(profile: &Profile, key: &Key, signed: &[SignedInput<'_>]) -> Result<Vec<bool>> {
     let algorithm = check(profile, key)?;
-    check_batch("signed", signed.iter().map(Signed::len))?;
-    let verify = |one: &Signed<'_>| {
+    check_batch("signed", signed.iter().map(SignedInput::len))?;
+    let verify = |one: &SignedInput<'_>| {
         let form = key.form(key.version(one.key_version)?)?;
         let public = public(form).ok_or_else(|| failed("VerifyData"))?;
         Ok(is_signed(algorithm, public, one.input, one.signature))
@@ -67,10 +67,10 @@ pub fn verify(profile: &Profile, key: &Key, signed: &[Signed<'_>]) -> Result<Vec
 ///
 /// # Errors
 /// Those of [`sign`], except for the batch.
-pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) -> Result<bool, Refusal> {
+pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) -> Result<bool> {
     let algorithm = check(profile, key)?;
     key.current()?;
-    for version in tried(key) {
+    for version in candidates(key) {
         let public = public(key.form(version)?).ok_or_else(|| failed("VerifyData"))?;
         if is_signed(algorithm, public, input, signature) {
             return Ok(true);
@@ -79,7 +79,7 @@ pub fn verify_one(profile: &Profile, key: &Key, input: &[u8], signature: &[u8]) 
     Ok(false)
 }
 
-fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm, Refusal> {
+fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm> {
     let algorithm = profile.sign.ok_or_else(|| not_in(profile, "SignData"))?;
     match (algorithm, key.algorithm()) {
         (SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_), Algorithm::Rsa(_)) => {}
@@ -92,14 +92,7 @@ fn check(profile: &Profile, key: &Key) -> Result<SignAlgorithm, Refusal> {
         (SignAlgorithm::Ed25519, _) => key.require(Algorithm::Ed25519)?,
         (SignAlgorithm::MlDsa65, _) => key.require(Algorithm::MlDsa65)?,
     }
-    let size = match key.algorithm() {
-        Algorithm::Rsa(bits) => Some(bits),
-        Algorithm::Ecdsa(Curve::P256) => Some(256),
-        Algorithm::Ecdsa(Curve::P384) => Some(384),
-        Algorithm::Ecdsa(Curve::P521) => Some(521),
-        _ => None,
-    };
-    if let (Some(allowed), Some(size)) = (profile.sign_key_size, size)
+    if let (Some(allowed), Some((_, size))) = (profile.sign_key_size, key.algorithm().size())
         && !(allowed.min..=allowed.max).contains(&size)
     {
         let text = format!("key_id: expected a key of {} to {} bits, got {size}", allowed.min, allowed.max);
@@ -167,26 +160,14 @@ fn is_signed(algorithm: SignAlgorithm, public: Public<'_>, input: &[u8], signatu
 /// Scheme of an algorithm of RSA or ECDSA; `None` for others.
 fn scheme(algorithm: SignAlgorithm) -> Option<Scheme> {
     match algorithm {
-        SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(digest(hash))),
-        SignAlgorithm::RsaPss(hash) => Some(Scheme::RsaPss(digest(hash))),
-        SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => Some(Scheme::Ecdsa(digest(hash))),
+        SignAlgorithm::RsaPkcs1(hash) => Some(Scheme::RsaPkcs1(hash.into())),
+        SignAlgorithm::RsaPss(hash) => Some(Scheme::RsaPss(hash.into())),
+        SignAlgorithm::EcdsaDer(_, hash) | SignAlgorithm::EcdsaRaw(_, hash) => Some(Scheme::Ecdsa(hash.into())),
         SignAlgorithm::Ed25519 | SignAlgorithm::MlDsa65 => None,
-    }
-}
-
-fn digest(hash: SignatureHash) -> Hash {
-    match hash {
-        SignatureHash::Sha256 => Hash::Sha256,
-        SignatureHash::Sha384 => Hash::Sha384,
-        SignatureHash::Sha512 => Hash::Sha512,
     }
 }
 
 /// Length of a number below the curve's order, in bytes.
 fn field_len(curve: Curve) -> usize {
-    match curve {
-        Curve::P256 => 32,
-        Curve::P384 => 48,
-        Curve::P521 => 66,
-    }
+    curve.bits().div_ceil(8) as usize
 }

@@ -9,6 +9,10 @@ use super::{Problem, Profile, Profiles, RequireFips};
 
 /// Operations of a cipher.
 const SEALING: [&str; 3] = ["EncryptData", "DecryptData", "Rewrap"];
+/// Operations of a signature.
+const SIGNING: [&str; 2] = ["SignData", "VerifyData"];
+/// Reason why a key constraint is not approved.
+const SMALL_RSA: &str = "RSA keys under 2048 bits are not approved";
 /// Length of a tag that is not truncated, in bytes.
 const WHOLE_TAG_LEN: usize = 16;
 /// Smallest approved RSA key, in bits.
@@ -42,22 +46,25 @@ impl Fault {
 /// docs/reference/broker.md); doubtful services are not approved. SHA-1 as an identifier of a key needs no approved
 /// service.
 pub fn unapproved(profile: &Profile) -> Vec<Fault> {
-    let mut found = profile.encrypt.map(unapproved_of).unwrap_or_default();
-    let mut add = |operation, key, why| found.push(Fault { operation, key, why, is_done_on_w4: false });
-    if profile.sign == Some(SignAlgorithm::Ed25519) {
-        for operation in ["SignData", "VerifyData"] {
-            add(operation, "API.SignData.SignAlg", "the library rules Ed25519 out where the module is to be approved");
-        }
+    let mut found = Vec::new();
+    if let Some(encrypt) = profile.encrypt {
+        add_unapproved_encryption(encrypt, &mut found);
     }
-    if profile.sign == Some(SignAlgorithm::MlDsa65) {
-        for operation in ["SignData", "VerifyData"] {
-            add(operation, "API.SignData.SignAlg", "ML-DSA is not in a validated module yet");
+    let algorithm = "API.SignData.SignAlg";
+    match profile.sign {
+        Some(SignAlgorithm::Ed25519) => {
+            let why = "the library rules Ed25519 out where the module is to be approved";
+            add(&mut found, &SIGNING, algorithm, why);
         }
-    }
-    if matches!(profile.sign, Some(SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_)))
-        && profile.sign_key_size.is_some_and(|size| allows_below(size, RSA_BITS_MIN))
-    {
-        add("SignData", "API.SignData.KeyConstraints", "RSA keys under 2048 bits are not approved");
+        Some(SignAlgorithm::MlDsa65) => {
+            add(&mut found, &SIGNING, algorithm, "ML-DSA is not in a validated module yet");
+        }
+        Some(SignAlgorithm::RsaPkcs1(_) | SignAlgorithm::RsaPss(_))
+            if profile.sign_key_size.is_some_and(|size| allows_below(size, RSA_BITS_MIN)) =>
+        {
+            add(&mut found, &SIGNING[..1], "API.SignData.KeyConstraints", SMALL_RSA);
+        }
+        _ => {}
     }
     if let Some(policy) = &profile.certificate {
         let sides = [
@@ -66,51 +73,42 @@ pub fn unapproved(profile: &Profile) -> Vec<Fault> {
         ];
         for (side, key) in sides {
             if side.rsa.is_some_and(|size| allows_below(size, RSA_BITS_MIN)) {
-                add("SignCertificate", key, "RSA keys under 2048 bits are not approved");
+                add(&mut found, &["SignCertificate"], key, SMALL_RSA);
             }
             if side.ecdsa.is_some_and(|size| allows_below(size, EC_BITS_MIN)) {
-                add("SignCertificate", key, "curves under 256 bits are not approved");
+                add(&mut found, &["SignCertificate"], key, "curves under 256 bits are not approved");
             }
         }
     }
     found
 }
 
-/// Returns the faults of encryption.
-fn unapproved_of(encrypt: EncryptPolicy) -> Vec<Fault> {
-    let mut found = Vec::new();
-    let mut add = |operation, key, why, is_done_on_w4| found.push(Fault { operation, key, why, is_done_on_w4 });
-    let why = match encrypt.algorithm {
-        EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes192Gcm | EncryptAlgorithm::Aes256Gcm => None,
-        EncryptAlgorithm::Aes256GcmSiv => Some("AES-GCM-SIV is not approved"),
-        EncryptAlgorithm::ChaCha20Poly1305 => Some("ChaCha20-Poly1305 is not approved"),
-    };
-    if let Some(why) = why {
-        for operation in SEALING {
-            add(operation, "API.EncryptData.EncryptAlg", why, false);
-        }
-        return found;
-    }
-    if encrypt.algorithm == EncryptAlgorithm::Aes192Gcm {
-        for operation in SEALING {
-            add(operation, "API.EncryptData.KeySize", "AES-192-GCM is not approved", false);
+/// Adds a fault for each of these operations.
+fn add(found: &mut Vec<Fault>, operations: &[&'static str], key: &'static str, why: &'static str) {
+    found.extend(operations.iter().map(|operation| Fault { operation, key, why, is_done_on_w4: false }));
+}
+
+/// Adds the faults of encryption.
+fn add_unapproved_encryption(encrypt: EncryptPolicy, found: &mut Vec<Fault>) {
+    let algorithm = "API.EncryptData.EncryptAlg";
+    match encrypt.algorithm {
+        EncryptAlgorithm::Aes128Gcm | EncryptAlgorithm::Aes256Gcm => {}
+        EncryptAlgorithm::Aes192Gcm => add(found, &SEALING, "API.EncryptData.KeySize", "AES-192-GCM is not approved"),
+        EncryptAlgorithm::Aes256GcmSiv => return add(found, &SEALING, algorithm, "AES-GCM-SIV is not approved"),
+        EncryptAlgorithm::ChaCha20Poly1305 => {
+            return add(found, &SEALING, algorithm, "ChaCha20-Poly1305 is not approved");
         }
     }
     if encrypt.is_nonce_callers {
-        for operation in ["EncryptData", "Rewrap"] {
-            let why = "sealing under a caller's nonce is not approved";
-            add(operation, "API.EncryptData.NonceStrategy", why, false);
-        }
+        let why = "sealing under a caller's nonce is not approved";
+        add(found, &["EncryptData", "Rewrap"], "API.EncryptData.NonceStrategy", why);
     }
     if encrypt.tag_len < WHOLE_TAG_LEN {
         // The module uses whole tags only: truncating a tag, and verifying it by encrypting again, is outside of its
         // indicator.
-        for operation in SEALING {
-            let why = "tags under 128 bits are not approved (those of W4 are whole)";
-            add(operation, "API.EncryptData.TagLength", why, true);
-        }
+        let (key, why) = ("API.EncryptData.TagLength", "tags under 128 bits are not approved (those of W4 are whole)");
+        found.extend(SEALING.map(|operation| Fault { operation, key, why, is_done_on_w4: true }));
     }
-    found
 }
 
 /// Checks if a process may use these profiles, with or without a FIPS module. The stricter of `required` and of the

@@ -129,7 +129,7 @@ impl Reload for Callers {
     const WHAT: &'static str = "callers";
 
     fn load(path: &Path, leniency: Leniency) -> Result<Callers, Vec<Problem>> {
-        Callers::load(path, leniency)
+        Callers::parse(&super::load::read(path)?, leniency)
     }
 
     fn warnings(&self) -> &[Problem] {

@@ -3,31 +3,18 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::live::Profiles;
 use super::problem::{Leniency, Problem};
+use crate::folders::folder_of;
 
 /// Longest file of profiles or callers, in bytes.
 const FILE_LEN_MAX: u64 = 1024 * 1024;
 /// Mode bits for writing by the group and by others.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// Name of the file in its folder.
-const FILE_NAME: &str = "Profiles.yaml";
-
-/// Returns the path of the profiles in the configured folder.
-///
-/// # Errors
-/// The folder's path is not absolute.
-pub fn file_in(folder: &Path) -> Result<PathBuf, Problem> {
-    if !folder.is_absolute() {
-        return Err(Problem::of_file(format!("{} is not an absolute path", folder.display())));
-    }
-    Ok(folder.join(FILE_NAME))
-}
-
 /// Loads and checks a file of profiles.
 ///
 /// # Errors
@@ -70,7 +57,7 @@ fn read_checked(path: &Path) -> Result<String, String> {
 fn open_below(path: &Path) -> Result<File, String> {
     let cannot = |err: rustix::io::Errno| format!("cannot be read: {err}");
     let Some(name) = path.file_name() else { return Err("is not a file's path".into()) };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let within = rustix::fs::openat(CWD, folder, flags | OFlags::DIRECTORY, Mode::empty()).map_err(cannot)?;
     #[cfg(target_os = "linux")]
@@ -145,7 +132,7 @@ mod tests {
             std::fs::set_permissions(file, Permissions::from_mode(0o644)).unwrap();
         }
         symlink("..2026", folder.join("..data")).unwrap();
-        let path = file_in(&folder).unwrap();
+        let path = folder.join("Profiles.yaml");
         symlink("..data/Profiles.yaml", &path).unwrap();
         assert!(load(&path, Leniency::Strict).is_ok());
         let within = File::open(&folder).unwrap();
@@ -156,7 +143,6 @@ mod tests {
             assert!(refusal(&path).contains("leads out of its folder"), "{target:?}");
             assert!(open_resolved(&within, &folder, &path).unwrap_err().contains("leads out of its folder"));
         }
-        assert!(file_in(Path::new("profiles")).is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) mod section;
 pub(crate) mod tree;
 
 pub use live::{Live, LiveFile, Profiles, Reload, RequireFips};
-pub use load::{file_in, load};
+pub use load::load;
 pub use policy::Profile;
 pub use problem::{Leniency, Problem, lines};
 pub use report::check;

@@ -7,18 +7,7 @@ use super::policy::{
 };
 use super::problem::Notes;
 use super::section::{At, Section};
-
-const HASHES: [(&str, HashAlgorithm); 9] = [
-    ("sha-256", HashAlgorithm::Sha256),
-    ("sha-384", HashAlgorithm::Sha384),
-    ("sha-512", HashAlgorithm::Sha512),
-    ("sha-512/256", HashAlgorithm::Sha512_256),
-    ("sha3-256", HashAlgorithm::Sha3_256),
-    ("sha3-384", HashAlgorithm::Sha3_384),
-    ("sha3-512", HashAlgorithm::Sha3_512),
-    ("shake-128", HashAlgorithm::Shake128),
-    ("shake-256", HashAlgorithm::Shake256),
-];
+use crate::hash::NAMES;
 
 pub(super) const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
     [("sha-256", SignatureHash::Sha256), ("sha-384", SignatureHash::Sha384), ("sha-512", SignatureHash::Sha512)];
@@ -26,7 +15,7 @@ pub(super) const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
 /// Resolves the section `API.HashData`.
 pub(super) fn hash(api: &Section<'_>, notes: &mut Notes) -> Option<HashAlgorithm> {
     let section = present(api, "HashData", &["HashAlg"], notes)?;
-    Some(section.required_name("HashAlg", &HASHES, "unsupported algorithm", notes)?.value)
+    Some(section.required_name("HashAlg", &NAMES, "unsupported algorithm", notes)?.value)
 }
 
 /// Returns a section with content. An empty one is warned of, as its operation is off.
@@ -199,19 +188,19 @@ fn format(family: Family, section: &Section<'_>, notes: &mut Notes) -> bool {
 
 /// Resolves `Curve`, or the one curve that `KeyConstraints` allow.
 fn curve(section: &Section<'_>, size: Option<SizeRange>, notes: &mut Notes) -> Option<Curve> {
-    let curves = [("P-256", (Curve::P256, 256)), ("P-384", (Curve::P384, 384)), ("P-521", (Curve::P521, 521))];
-    let within = |bits: u32| size.is_none_or(|size| size.min <= bits && bits <= size.max);
+    let curves = [("P-256", Curve::P256), ("P-384", Curve::P384), ("P-521", Curve::P521)];
+    let within = |curve: Curve| size.is_none_or(|size| (size.min..=size.max).contains(&curve.bits()));
     let path = section.path_of("Curve");
     if section.get("Curve").is_some() {
-        let At { line, value: (curve, bits) } = section.name("Curve", &curves, "unsupported curve", notes)?;
-        if !within(bits) {
-            notes.problem(line, path, format!("KeyConstraints do not allow keys of {bits} bits"));
+        let At { line, value: curve } = section.name("Curve", &curves, "unsupported curve", notes)?;
+        if !within(curve) {
+            notes.problem(line, path, format!("KeyConstraints do not allow keys of {} bits", curve.bits()));
         }
         return Some(curve);
     }
-    let mut left = curves.iter().filter(|(_, (_, bits))| within(*bits));
+    let mut left = curves.iter().filter(|(_, curve)| within(*curve));
     match (left.next(), left.next()) {
-        (Some((_, (curve, _))), None) => Some(*curve),
+        (Some((_, curve)), None) => Some(*curve),
         _ => {
             let text = "required, unless KeyConstraints leave one curve; one of P-256, P-384, P-521";
             notes.problem(section.line, path, text);

@@ -282,6 +282,17 @@ pub enum Curve {
     P521,
 }
 
+impl Curve {
+    /// Size of the curve's field, in bits.
+    pub fn bits(self) -> u32 {
+        match self {
+            Curve::P256 => 256,
+            Curve::P384 => 384,
+            Curve::P521 => 521,
+        }
+    }
+}
+
 /// Algorithm of `API.Mac`: HMAC (RFC 2104) over a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MacAlgorithm {

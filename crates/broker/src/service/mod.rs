@@ -14,7 +14,7 @@ use crate::callers::{Callers, Peer};
 use crate::keys::{Key, Store};
 use crate::profile::policy::{Deprecation, Profile};
 use crate::profile::{Live, LiveFile, Profiles};
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Text of a rejection for lack of memory, which is not the call's fault.
 pub(crate) const NO_ROOM: &str = "too much is under way in this broker; try again later";
@@ -95,7 +95,7 @@ impl Grant {
     ///
     /// # Errors
     /// 13: the query named none, a defect of the broker.
-    pub fn profile(&self) -> Result<&Profile, Refusal> {
+    pub fn profile(&self) -> Result<&Profile> {
         self.profile.as_deref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its profile"))
     }
 
@@ -103,7 +103,7 @@ impl Grant {
     ///
     /// # Errors
     /// 13: the query named none, a defect of the broker.
-    pub fn key(&self) -> Result<&Arc<Key>, Refusal> {
+    pub fn key(&self) -> Result<&Arc<Key>> {
         self.key.as_ref().ok_or_else(|| Refusal::new(Code::Internal, "an operation without its key"))
     }
 }
@@ -138,9 +138,9 @@ impl Service {
         &self,
         call: &Call,
         query: Query<'_>,
-        shape: Result<(), Refusal>,
-        work: impl FnOnce(&Grant) -> Result<Outcome<T>, Refusal> + Send,
-    ) -> Result<Outcome<T>, Refusal> {
+        shape: Result<()>,
+        work: impl FnOnce(&Grant) -> Result<Outcome<T>> + Send,
+    ) -> Result<Outcome<T>> {
         let span = call.begin(query.trace);
         let mut granted = span.in_scope(|| {
             let grant = self.grant(&call.peer, &query, shape)?;
@@ -185,7 +185,7 @@ impl Service {
     /// # Errors
     /// 3: the request or the profile; 5: the key; 7: the caller; 9: the module has not approved the operation; 14: the
     /// audit log.
-    pub fn grant(&self, peer: &Peer, query: &Query<'_>, shape: Result<(), Refusal>) -> Result<Grant, Refusal> {
+    pub fn grant(&self, peer: &Peer, query: &Query<'_>, shape: Result<()>) -> Result<Grant> {
         shape?;
         let profiles = self.profiles.current();
         self.with_callers(&profiles, |callers| callers.allows(peer, query.operation, query.profile, query.key))?;
@@ -214,7 +214,7 @@ impl Service {
     ///
     /// # Errors
     /// 9: no store is configured.
-    pub fn store(&self) -> Result<&Store, Refusal> {
+    pub fn store(&self) -> Result<&Store> {
         self.keys
             .as_ref()
             .ok_or_else(|| Refusal::new(Code::FailedPrecondition, "this broker has no key store (--keys)"))
@@ -224,12 +224,7 @@ impl Service {
     ///
     /// # Errors
     /// If the record cannot be written, the result is not returned.
-    pub async fn audit<T>(
-        &self,
-        peer: &Peer,
-        query: &Query<'_>,
-        outcome: &Result<Outcome<T>, Refusal>,
-    ) -> Result<(), Refusal> {
+    pub async fn audit<T>(&self, peer: &Peer, query: &Query<'_>, outcome: &Result<Outcome<T>>) -> Result<()> {
         let Some(audit) = &self.audit else { return Ok(()) };
         let entry = match outcome {
             Ok(outcome) => Entry {
@@ -246,7 +241,7 @@ impl Service {
     ///
     /// # Errors
     /// If the record cannot be written, the change is not made.
-    pub async fn intend(&self, peer: &Peer, query: &Query<'_>) -> Result<(), Refusal> {
+    pub async fn intend(&self, peer: &Peer, query: &Query<'_>) -> Result<()> {
         let Some(audit) = &self.audit else { return Ok(()) };
         audit.record(&Entry { is_intent: true, ..entry(peer, query) }).await
     }
@@ -285,12 +280,12 @@ fn entry<'a>(peer: &Peer, query: &Query<'a>) -> Entry<'a> {
     }
 }
 
-fn find(profiles: &Profiles, name: &str) -> Result<Arc<Profile>, Refusal> {
+fn find(profiles: &Profiles, name: &str) -> Result<Arc<Profile>> {
     let found = profiles.get(name).cloned();
     found.ok_or_else(|| Refusal::invalid(format!("could not retrieve profile, err: there is no profile: {name}")))
 }
 
-fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<(), Refusal> {
+fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<()> {
     match profile.unapproved.iter().find(|fault| fault.stops(query.operation, query.wire)) {
         None => Ok(()),
         Some(fault) => Err(Refusal::new(

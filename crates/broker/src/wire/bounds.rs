@@ -18,13 +18,12 @@ use tonic::body::Body;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic::codegen::StdError;
 use tonic_prost::{ProstCodec, ProstDecoder};
-use zeroize::Zeroizing;
 
-use crate::Refusal;
 use crate::call::Call;
 use crate::certificate::{Issuer, Request};
-use crate::operation::{AAD_LEN_MAX, BATCH_LEN_MAX, BATCH_MAX};
+use crate::operation::AAD_LEN_MAX;
 use crate::service::NO_ROOM;
+use crate::{Refusal, Result};
 
 /// Longest request, in bytes; a longer one gets 11.
 pub(super) const REQUEST_MAX: usize = 2 * 1024 * 1024;
@@ -64,22 +63,22 @@ const CRL_POINT_MAX: usize = 2048;
 const ID_MAX: usize = 128;
 
 /// Checks the length of a field that may be empty.
-pub(super) fn at_most(field: &str, len: usize, max: usize) -> Result<(), Refusal> {
+pub(super) fn at_most(field: &str, len: usize, max: usize) -> Result<()> {
     if len > max { Err(Refusal::invalid(format!("{field}: too large (max {max})"))) } else { Ok(()) }
 }
 
 /// Checks the length of a field that may not be empty.
-pub(super) fn required(field: &str, len: usize, max: usize) -> Result<(), Refusal> {
+pub(super) fn required(field: &str, len: usize, max: usize) -> Result<()> {
     if len == 0 { Err(Refusal::invalid(format!("{field}: required"))) } else { at_most(field, len, max) }
 }
 
 /// Checks the name of a profile.
-pub(super) fn profile(name: &str) -> Result<(), Refusal> {
+pub(super) fn profile(name: &str) -> Result<()> {
     required("profile", name.len(), PROFILE_MAX)
 }
 
 /// Checks `metadata.id`, and the trace context beside it.
-pub(super) fn metadata(id: &str, trace: Option<&TraceContext>) -> Result<(), Refusal> {
+pub(super) fn metadata(id: &str, trace: Option<&TraceContext>) -> Result<()> {
     printable("metadata.id", id)?;
     let Some(trace) = trace else { return Ok(()) };
     at_most("metadata.traceContext.traceId", trace.trace_id.len(), 32)?;
@@ -89,7 +88,7 @@ pub(super) fn metadata(id: &str, trace: Option<&TraceContext>) -> Result<(), Ref
     printable("metadata.traceContext.correlationId", &trace.correlation_id)
 }
 
-fn printable(field: &str, text: &str) -> Result<(), Refusal> {
+fn printable(field: &str, text: &str) -> Result<()> {
     at_most(field, text.len(), ID_MAX)?;
     if text.bytes().all(|byte| (0x20..=0x7e).contains(&byte)) {
         return Ok(());
@@ -98,25 +97,13 @@ fn printable(field: &str, text: &str) -> Result<(), Refusal> {
 }
 
 /// Checks the request of a digest.
-pub(super) fn hash(name: &str, input: &[u8]) -> Result<(), Refusal> {
+pub(super) fn hash(name: &str, input: &[u8]) -> Result<()> {
     profile(name)?;
     at_most("input", input.len(), INPUT_MAX)
 }
 
-/// Checks a batch of inputs: their number and total length, as in operations on keys.
-pub(super) fn batch(field: &str, inputs: &[Zeroizing<Vec<u8>>]) -> Result<(), Refusal> {
-    if !(1..=BATCH_MAX).contains(&inputs.len()) {
-        return Err(Refusal::invalid(format!("{field}: expected 1 to {BATCH_MAX}, got {}", inputs.len())));
-    }
-    let len = inputs.iter().map(|input| input.len()).fold(0, usize::saturating_add);
-    if len > BATCH_LEN_MAX {
-        return Err(Refusal::invalid(format!("{field}: too large (max {BATCH_LEN_MAX} bytes in all)")));
-    }
-    Ok(())
-}
-
 /// Checks the request of a certificate that carries the issuer's key.
-pub(super) fn certificate(name: &str, request: &Request<'_>) -> Result<(), Refusal> {
+pub(super) fn certificate(name: &str, request: &Request<'_>) -> Result<()> {
     profile(name)?;
     let key_len = match request.issuer {
         Issuer::Pem(pem) => pem.len(),
@@ -130,12 +117,12 @@ pub(super) fn certificate(name: &str, request: &Request<'_>) -> Result<(), Refus
 }
 
 /// Checks the subject that replaces the CSR's.
-pub(super) fn subject(subject: Option<&str>) -> Result<(), Refusal> {
+pub(super) fn subject(subject: Option<&str>) -> Result<()> {
     at_most("subject", subject.map_or(0, str::len), SUBJECT_MAX)
 }
 
 /// Checks URLs of certificate revocation lists.
-pub(super) fn crl_points(name: &str, points: &[String]) -> Result<(), Refusal> {
+pub(super) fn crl_points(name: &str, points: &[String]) -> Result<()> {
     at_most(name, points.len(), CRL_POINTS_MAX)?;
     for (index, point) in points.iter().enumerate() {
         let field = format!("{name}[{index}]");
@@ -358,7 +345,7 @@ mod tests {
     use crate::callers::{Peer, Shares};
     use crate::wire::Method;
 
-    fn text(result: Result<(), Refusal>) -> String {
+    fn text(result: Result<()>) -> String {
         result.unwrap_err().text
     }
 

@@ -3,9 +3,9 @@
 use tracing::Span;
 
 use super::Wires;
-use crate::Refusal;
+use crate::Result;
 use crate::call::Call;
-use crate::certificate::{self, Issued, Issuer, Request};
+use crate::certificate::{self, IssuedCertificate, Issuer, Request};
 use crate::keys::StoreIssuer;
 use crate::profile::policy::CertificatePolicy;
 use crate::service::{Grant, Outcome, Query, work_of};
@@ -15,9 +15,9 @@ pub(super) async fn issue(
     wires: &Wires,
     call: &Call,
     query: Query<'_>,
-    shape: Result<(), Refusal>,
+    shape: Result<()>,
     request: &Request<'_>,
-) -> Result<Outcome<Issued>, Refusal> {
+) -> Result<Outcome<IssuedCertificate>> {
     let key_len = match request.issuer {
         Issuer::Pem(pem) => pem.len(),
         Issuer::Key(_) => 0,
@@ -48,7 +48,7 @@ fn issue_by(
     policy: Option<&CertificatePolicy>,
     request: &Request<'_>,
     key_version: u32,
-) -> Result<Outcome<Issued>, Refusal> {
+) -> Result<Outcome<IssuedCertificate>> {
     let issued = match policy {
         Some(policy) => certificate::issue(policy, request)?,
         None => return Err(certificate::refuse(request)),

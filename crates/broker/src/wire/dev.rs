@@ -12,7 +12,7 @@ use super::open::{check_metadata_w1, trace_w1};
 use crate::benchmark::{self, Inputs};
 use crate::call::Call;
 use crate::service::{Outcome, Query, work_of};
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// State of the service, shared by its two paths.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Dev {
         Dev { inputs, calls: AtomicU64::new(0), running: Mutex::new(()) }
     }
 
-    fn of(wires: &Wires) -> Result<&Dev, Refusal> {
+    fn of(wires: &Wires) -> Result<&Dev> {
         wires.dev.as_ref().ok_or_else(|| Refusal::new(Code::Internal, "a service without its state"))
     }
 }
@@ -40,19 +40,15 @@ async fn run(
     call: &Call,
     operation: &'static str,
     metadata: Option<&MetadataW1>,
-    work: impl FnOnce() -> Result<String, Refusal> + Send,
-) -> Result<String, Refusal> {
+    work: impl FnOnce() -> Result<String> + Send,
+) -> Result<String> {
     let fits = check_metadata_w1(metadata);
     let query = Query { operation, wire: "w3", trace: trace_w1(metadata, &fits), ..Query::default() };
     let outcome = wires.service.run(call, query, fits, |_| Ok(Outcome::new(work()?, 0))).await?;
     Ok(outcome.value)
 }
 
-pub(super) async fn benchmark(
-    wires: &Wires,
-    call: &Call,
-    request: BenchmarkRequest,
-) -> Result<BenchmarkResponse, Refusal> {
+pub(super) async fn benchmark(wires: &Wires, call: &Call, request: BenchmarkRequest) -> Result<BenchmarkResponse> {
     let dev = Dev::of(wires)?;
     let metadata = request.metadata;
     let _turn = dev.running.lock().await;
@@ -69,7 +65,7 @@ pub(super) async fn fake_endpoint(
     wires: &Wires,
     call: &Call,
     request: FakeEndpointRequest,
-) -> Result<FakeEndpointResponse, Refusal> {
+) -> Result<FakeEndpointResponse> {
     let dev = Dev::of(wires)?;
     let metadata = request.metadata;
     let work = || {

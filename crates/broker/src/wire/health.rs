@@ -14,7 +14,7 @@ use tonic::Status;
 use super::Wires;
 use crate::call::Call;
 use crate::callers::Shares;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// Concurrent streams of `Watch`: each holds its call as long as its caller likes.
 const WATCHING_MAX: usize = 1024;
@@ -48,18 +48,14 @@ fn answer(serves: bool) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
-pub(super) async fn check(
-    wires: &Wires,
-    _: &Call,
-    request: HealthCheckRequest,
-) -> Result<HealthCheckResponse, Refusal> {
+pub(super) async fn check(wires: &Wires, _: &Call, request: HealthCheckRequest) -> Result<HealthCheckResponse> {
     if !wires.health.knows(&request.service) {
         return Err(Refusal::new(Code::NotFound, "unknown service"));
     }
     Ok(answer(*wires.health.serves.borrow()))
 }
 
-pub(super) async fn list(wires: &Wires, _: &Call, _: HealthListRequest) -> Result<HealthListResponse, Refusal> {
+pub(super) async fn list(wires: &Wires, _: &Call, _: HealthListRequest) -> Result<HealthListResponse> {
     let serves = *wires.health.serves.borrow();
     let names = wires.health.services.iter().copied().chain([""]);
     let statuses: BTreeMap<String, _> = names.map(|name| (name.to_owned(), answer(serves))).collect();
@@ -68,7 +64,7 @@ pub(super) async fn list(wires: &Wires, _: &Call, _: HealthListRequest) -> Resul
 
 type Watch = Pin<Box<dyn Stream<Item = Result<HealthCheckResponse, Status>> + Send>>;
 
-pub(super) async fn watch(wires: &Wires, call: &Call, request: HealthCheckRequest) -> Result<Watch, Refusal> {
+pub(super) async fn watch(wires: &Wires, call: &Call, request: HealthCheckRequest) -> Result<Watch> {
     let health = &wires.health;
     let place = health.watching.take(&call.peer, 1);
     let place =

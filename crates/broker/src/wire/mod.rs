@@ -25,7 +25,7 @@ use tonic::{Code, Request, Response, Status};
 
 use self::bounds::{ANSWER_MAX, BoundedCodec, CALL_LEN, REQUEST_MAX, RequestBody};
 use self::dev::Dev;
-use crate::Refusal;
+use crate::Result;
 use crate::benchmark::Inputs;
 use crate::call::Call;
 use crate::callers::{Peer, Shares};
@@ -251,19 +251,19 @@ impl Wires {
 /// Adapts a handler to tonic's service traits.
 struct Handler<H>(H);
 
-type Mapped<F, T> = Map<F, fn(Result<T, Refusal>) -> Result<Response<T>, Status>>;
+type GrpcFuture<F, T> = Map<F, fn(Result<T>) -> Result<Response<T>, Status>>;
 
-fn respond<T>(answer: Result<T, Refusal>) -> Result<Response<T>, Status> {
+fn respond<T>(answer: Result<T>) -> Result<Response<T>, Status> {
     answer.map(Response::new).map_err(Status::from)
 }
 
 impl<H, F, M, T> UnaryService<M> for Handler<H>
 where
     H: FnMut(M) -> F,
-    F: Future<Output = Result<T, Refusal>>,
+    F: Future<Output = Result<T>>,
 {
     type Response = T;
-    type Future = Mapped<F, T>;
+    type Future = GrpcFuture<F, T>;
 
     fn call(&mut self, request: Request<M>) -> Self::Future {
         self.0(request.into_inner()).map(respond)
@@ -273,12 +273,12 @@ where
 impl<H, F, M, S, T> ServerStreamingService<M> for Handler<H>
 where
     H: FnMut(M) -> F,
-    F: Future<Output = Result<S, Refusal>>,
+    F: Future<Output = Result<S>>,
     S: futures_util::Stream<Item = Result<T, Status>>,
 {
     type Response = T;
     type ResponseStream = S;
-    type Future = Mapped<F, S>;
+    type Future = GrpcFuture<F, S>;
 
     fn call(&mut self, request: Request<M>) -> Self::Future {
         self.0(request.into_inner()).map(respond)
@@ -299,7 +299,7 @@ where
     B::Error: Into<StdError> + Send + 'static,
     M: Message + Default + Send + 'static,
     T: Message + Send + 'static,
-    F: Future<Output = Result<T, Refusal>>,
+    F: Future<Output = Result<T>>,
 {
     grpc::<T, M>().unary(Handler(handler), request).await
 }
@@ -311,7 +311,7 @@ where
     M: Message + Default + Send + 'static,
     T: Message + Send + 'static,
     S: futures_util::Stream<Item = Result<T, Status>> + Send + 'static,
-    F: Future<Output = Result<S, Refusal>>,
+    F: Future<Output = Result<S>>,
 {
     grpc::<T, M>().server_streaming(Handler(handler), request).await
 }

@@ -11,7 +11,7 @@ use crate::certificate::{Bound, Flavour, Issuer, Request};
 use crate::hash::hex;
 use crate::profile::duration;
 use crate::service::Query;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 /// The original's text has this misspelling, and users search for it.
 const PROFILE: &str = "could not retrieve profile";
@@ -25,20 +25,20 @@ fn failure(refusal: Refusal) -> Refusal {
     Refusal::new(Code::Unknown, text)
 }
 
-fn check_metadata(metadata: Option<&Metadata>) -> Result<(), Refusal> {
+fn check_metadata(metadata: Option<&Metadata>) -> Result<()> {
     let Some(metadata) = metadata else { return Ok(()) };
     bounds::metadata(&metadata.id, None)?;
     bounds::at_most("metadata.createdAt", metadata.created_at.len(), bounds::CREATED_AT_MAX)
 }
 
-fn offset(field: &str, text: Option<&str>) -> Result<Bound, Refusal> {
+fn offset(field: &str, text: Option<&str>) -> Result<Bound> {
     let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(Bound::Profile) };
     bounds::at_most(field, text.len(), bounds::DURATION_MAX)?;
     let parsed = duration::parse(text);
     parsed.map(Bound::From).map_err(|err| Refusal::invalid(format!("error parsing request data: {field}: {err}")))
 }
 
-pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse, Refusal> {
+pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata(request.metadata.as_ref()));
     let query = Query::new("w0", "HashData", &request.profile, [input.len()]);
@@ -50,7 +50,7 @@ pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -
     })
 }
 
-pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse, Refusal> {
+pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse> {
     let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
     let not_before = offset("validNotBeforeOffset", request.valid_not_before_offset.as_deref());
     let not_after = offset("validNotAfterOffset", request.valid_not_after_offset.as_deref());

@@ -11,17 +11,17 @@ use sealway_broker::certificate::Flavour;
 use sealway_broker::profile::policy::{CertificatePolicy, KeyKind, KeyUsage, Purpose, SignatureHash, SkiHash};
 use serde_json::{Value, json};
 
-use crate::ground::{Asked, NOW, hours, policy};
+use crate::ground::{NOW, RequestParts, hours, policy};
 
 struct Case {
     name: &'static str,
-    asked: Asked,
+    asked: RequestParts,
     policy: CertificatePolicy,
 }
 
 fn cases() -> Vec<Case> {
     let urls = |list: &[&str]| list.iter().map(|url| (*url).to_owned()).collect::<Vec<_>>();
-    let case = |name, csr, ca, profile| Case { name, asked: Asked::new(csr, ca), policy: policy(profile) };
+    let case = |name, csr, ca, profile| Case { name, asked: RequestParts::new(csr, ca), policy: policy(profile) };
     let mut cases = vec![
         case("P-256 by P-384 with SHA-512", "p256", "p384", "Default"),
         case("RSA by RSA, the signature too", "rsa3072", "rsa4096", "KSA-MODERATE-2020"),

@@ -5,7 +5,7 @@ use rcgen::{
 };
 use sealway_broker::profile::policy::{CertificatePolicy, IssuerChecks};
 
-use crate::ground::{Asked, NOW, policy, read};
+use crate::ground::{NOW, RequestParts, policy, read};
 
 /// A certificate of the P-384 CA's key, from 2023 to 2033 by default.
 fn ca(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
@@ -20,7 +20,7 @@ fn ca(change: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
 
 /// Expects this error with the check on, and a certificate with the check off and all others on.
 fn hold(certificate: Vec<u8>, policy: &CertificatePolicy, text: &str, switch: impl FnOnce(&mut IssuerChecks)) {
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = certificate;
     assert_eq!(asked.refused(policy), format!("error while signing data: invalid CA certificate, err: {text}"));
     let mut lax = policy.clone();
@@ -30,7 +30,7 @@ fn hold(certificate: Vec<u8>, policy: &CertificatePolicy, text: &str, switch: im
 
 #[test]
 fn a_ca_as_it_should_be_issues() {
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = ca(|_| {});
     asked.issue(&policy("Default")).unwrap();
     // A certificate without KeyUsage may sign.
@@ -75,7 +75,7 @@ fn what_it_issues_does_not_outlive_it() {
     short.not_after.ns = (date_time_ymd(2027, 1, 1).unix_timestamp() - NOW) * 1_000_000_000;
     let mut longer = short.clone();
     longer.not_after.ns += 1_000_000_000;
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = certificate;
     asked.issue(&short).unwrap();
     asked.refused(&longer);
@@ -85,7 +85,7 @@ fn what_it_issues_does_not_outlive_it() {
 fn its_path_length_allows_what_it_issues() {
     let mut policy = policy("Default");
     let none_left = || ca(|params| params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)));
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = none_left();
     asked.issue(&policy).expect("no CA is issued");
     policy.is_ca = true;
@@ -105,7 +105,7 @@ fn its_own_signature_holds() {
     *der.last_mut().unwrap() ^= 1;
     let bad = pem_of(&der);
     // The valid certificate is remembered by now; the invalid one must not match it.
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = good;
     asked.issue(&policy("Default")).unwrap();
     let text = "its own signature does not hold: x509: ECDSA verification failure";
@@ -124,7 +124,7 @@ fn a_ca_that_another_one_has_signed_under_its_own_name_is_not_held_to_its_own_si
     let (_, pem) = x509_parser::pem::parse_x509_pem(&certificate).unwrap();
     let mut der = pem.contents;
     *der.last_mut().unwrap() ^= 1;
-    let mut asked = Asked::new("p521", "p384");
+    let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = pem_of(&der);
     let issued = asked.issue(&policy("Default")).unwrap();
     let (_, identifier) = crate::ground::extension(&issued.der, "2.5.29.35").unwrap();

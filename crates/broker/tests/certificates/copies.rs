@@ -2,7 +2,7 @@
 
 use sealway_broker::profile::policy::{KeyUsage, Purpose, SkiHash};
 
-use crate::ground::{Asked, extension, order, policy};
+use crate::ground::{RequestParts, extension, order, policy};
 
 const KU: &str = "2.5.29.15";
 const EKU: &str = "2.5.29.37";
@@ -15,7 +15,7 @@ const TLS_FEATURE: &str = "1.3.6.1.5.5.7.1.24";
 
 #[test]
 fn nothing_of_the_request_but_subject_and_key_is_copied_unless_the_profile_says_so() {
-    let der = Asked::new("san", "p384").issue(&policy("Default")).unwrap().der;
+    let der = RequestParts::new("san", "p384").issue(&policy("Default")).unwrap().der;
     assert_eq!(order(&der), [KU, EKU, AKI, BC, SKI]);
 }
 
@@ -24,7 +24,7 @@ fn alternative_names_and_listed_extensions_are_copied_where_the_profile_says_so(
     let mut policy = policy("Default");
     policy.copies_san = true;
     policy.copies_extensions = vec![TLS_FEATURE.to_owned(), "1.2.3.4".to_owned()];
-    let mut asked = Asked::new("san", "p384");
+    let mut asked = RequestParts::new("san", "p384");
     asked.crl_points = vec!["http://example.com/list.crl".to_owned()];
     let der = asked.issue(&policy).unwrap().der;
     assert_eq!(order(&der), [KU, EKU, AKI, SAN, CRL, BC, SKI, TLS_FEATURE]);
@@ -32,7 +32,7 @@ fn alternative_names_and_listed_extensions_are_copied_where_the_profile_says_so(
     assert_eq!(extension(&der, SAN), Some((false, names.to_vec())));
     assert_eq!(extension(&der, TLS_FEATURE), Some((false, b"\x30\x03\x02\x01\x05".to_vec())));
     // A request without them gets a certificate without them.
-    let der = Asked::new("p256", "p384").issue(&policy).unwrap().der;
+    let der = RequestParts::new("p256", "p384").issue(&policy).unwrap().der;
     assert_eq!(order(&der), [KU, EKU, AKI, BC, SKI]);
 }
 
@@ -41,7 +41,7 @@ fn what_the_profile_decides_cannot_be_copied_from_a_request() {
     // The request asks for a CA's BasicConstraints and keyCertSign.
     let mut policy = policy("Default");
     policy.copies_extensions = [BC, KU, EKU, SKI, AKI, SAN, CRL].map(str::to_owned).to_vec();
-    let der = Asked::new("san", "p384").issue(&policy).unwrap().der;
+    let der = RequestParts::new("san", "p384").issue(&policy).unwrap().der;
     assert_eq!(order(&der), [KU, EKU, AKI, BC, SKI]);
     assert_eq!(extension(&der, BC), Some((false, vec![0x30, 0])));
     assert_eq!(extension(&der, KU), Some((true, vec![3, 2, 5, 0xa0])));
@@ -52,7 +52,7 @@ fn key_usage_has_its_bits_in_their_places_and_none_is_no_extension() {
     let mut policy = policy("Default");
     let mut usage = |bits: u16| {
         policy.key_usage = KeyUsage(bits);
-        extension(&Asked::new("p256", "p384").issue(&policy).unwrap().der, KU)
+        extension(&RequestParts::new("p256", "p384").issue(&policy).unwrap().der, KU)
     };
     assert_eq!(usage(0), None);
     assert_eq!(usage(0b1), Some((true, vec![3, 2, 7, 0x80])));
@@ -71,18 +71,18 @@ fn purposes_keep_their_order_and_none_is_no_extension() {
         Purpose::EmailProtection,
         Purpose::TimeStamping,
     ];
-    let der = Asked::new("p256", "p384").issue(&policy).unwrap().der;
+    let der = RequestParts::new("p256", "p384").issue(&policy).unwrap().der;
     let value = extension(&der, EKU).unwrap().1;
     let last: Vec<u8> = value[2..].chunks(10).map(|oid| oid[9]).collect();
     assert_eq!(last, [9, 1, 3, 4, 8]);
     policy.purposes.clear();
-    assert!(extension(&Asked::new("p256", "p384").issue(&policy).unwrap().der, EKU).is_none());
+    assert!(extension(&RequestParts::new("p256", "p384").issue(&policy).unwrap().der, EKU).is_none());
 }
 
 #[test]
 fn the_key_identifier_is_the_left_of_the_digest_that_the_profile_names() {
     use aws_lc_rs::digest;
-    let request = Asked::new("p256", "p384");
+    let request = RequestParts::new("p256", "p384");
     for (ski, algorithm) in [
         (SkiHash::Sha1, &digest::SHA1_FOR_LEGACY_USE_ONLY),
         (SkiHash::Sha256, &digest::SHA256),
@@ -105,7 +105,7 @@ fn the_key_identifier_is_the_left_of_the_digest_that_the_profile_names() {
 fn serial_numbers_are_positive_short_and_never_the_same() {
     let (mut seen, mut highest) = (std::collections::HashSet::new(), 0);
     for _ in 0..200 {
-        let der = Asked::new("p256", "p384").issue(&policy("Default")).unwrap().der;
+        let der = RequestParts::new("p256", "p384").issue(&policy("Default")).unwrap().der;
         let (_, certificate) = x509_parser::parse_x509_certificate(&der).unwrap();
         let serial = certificate.raw_serial().to_vec();
         assert!(serial.len() <= 20 && serial[0] < 0x80, "{serial:?}");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use sealway_broker::certificate::{Bound, Flavour, Issued, Issuer, Request, issue};
+use sealway_broker::certificate::{Bound, Flavour, IssuedCertificate, Issuer, Request, issue};
 use sealway_broker::profile::policy::{CertificatePolicy, Offset};
 use sealway_broker::profile::{Leniency, Profiles};
 use sealway_broker::{Code, Refusal};
@@ -41,7 +41,7 @@ pub(crate) fn policy(name: &str) -> CertificatePolicy {
 
 /// A request as it comes over the wire, which tests modify.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct RequestParts {
     pub(crate) csr: Vec<u8>,
     pub(crate) ca_certificate: Vec<u8>,
     pub(crate) ca_key: Vec<u8>,
@@ -53,9 +53,9 @@ pub(crate) struct Asked {
     pub(crate) now_ms: u64,
 }
 
-impl Asked {
-    pub(crate) fn new(csr: &str, ca: &str) -> Asked {
-        Asked {
+impl RequestParts {
+    pub(crate) fn new(csr: &str, ca: &str) -> RequestParts {
+        RequestParts {
             csr: read(&format!("csr/{csr}.pem")),
             ca_certificate: read(&format!("ca/{ca}.pem")),
             ca_key: read(&format!("ca/{ca}-key.pem")),
@@ -82,7 +82,7 @@ impl Asked {
         }
     }
 
-    pub(crate) fn issue(&self, policy: &CertificatePolicy) -> Result<Issued, Refusal> {
+    pub(crate) fn issue(&self, policy: &CertificatePolicy) -> Result<IssuedCertificate, Refusal> {
         issue(policy, &self.request())
     }
 

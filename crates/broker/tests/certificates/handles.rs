@@ -5,7 +5,7 @@ use sealway_broker::certificate::{Issuer, IssuerKey, issue};
 use sealway_broker::profile::policy::{KeyKind, SignatureHash};
 use sealway_broker::{Code, Refusal};
 
-use crate::ground::{Asked, policy, read};
+use crate::ground::{RequestParts, policy, read};
 
 struct Handle {
     key: PrivateKey,
@@ -45,7 +45,7 @@ impl IssuerKey for Handle {
 
 #[test]
 fn a_handle_issues_a_certificate_that_the_ca_verifies() {
-    let (asked, handle) = (Asked::new("p256", "p521"), Handle::new("p521", 521));
+    let (asked, handle) = (RequestParts::new("p256", "p521"), Handle::new("p521", 521));
     let mut request = asked.request();
     request.issuer = Issuer::Key(&handle);
     let issued = issue(&policy("Default"), &request).unwrap();
@@ -55,7 +55,7 @@ fn a_handle_issues_a_certificate_that_the_ca_verifies() {
 
 #[test]
 fn a_handle_is_held_to_the_same_rules_and_its_own_refusal_is_passed_on() {
-    let asked = Asked::new("p256", "p521");
+    let asked = RequestParts::new("p256", "p521");
     let issued = |handle: &Handle| {
         let mut request = asked.request();
         request.issuer = Issuer::Key(handle);

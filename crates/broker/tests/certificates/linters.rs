@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::ground::{Asked, CAS, NOW, data, policy, read};
+use crate::ground::{CAS, NOW, RequestParts, data, policy, read};
 use crate::matrix;
 
 /// Path of a tool that scripts/setup-tests.sh installs in the repository's `.venv`.
@@ -63,7 +63,7 @@ fn certificates() -> Vec<Certificate> {
             pem: cell.pem,
         })
         .collect();
-    let mut asked = Asked::new("san", "p384");
+    let mut asked = RequestParts::new("san", "p384");
     asked.subject = Some("C=DE,ST=Berlin,L=Berlin,O=Zürich & Söhne,OU=x,CN=www.example.com");
     asked.crl_points = ["list1", "list2"].map(|name| format!("http://example.com/crls/{name}.crl")).to_vec();
     let mut copying = policy("Default");

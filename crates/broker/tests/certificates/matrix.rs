@@ -1,6 +1,6 @@
 //! The matrix: every profile x every CA x every request is issued, or rejected with the expected text.
 
-use crate::ground::{Asked, CAS, policy};
+use crate::ground::{CAS, RequestParts, policy};
 use sealway_broker::Code;
 use sealway_broker::profile::policy::{CertificatePolicy, KeyKind};
 
@@ -117,7 +117,7 @@ pub(crate) fn walk() -> Vec<Cell> {
         for ca in CAS {
             for facts in &REQUESTS {
                 let place = format!("{profile}, {ca}, {}", facts.0);
-                let outcome = Asked::new(facts.0, ca).issue(&policy);
+                let outcome = RequestParts::new(facts.0, ca).issue(&policy);
                 match (expected(&policy, facts, ca), outcome) {
                     (None, Ok(issued)) => {
                         let pem = issued.pem();

@@ -3,10 +3,10 @@
 use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour};
 
-use crate::ground::{Asked, NOW, extension, hours, order, policy};
+use crate::ground::{NOW, RequestParts, extension, hours, order, policy};
 
-fn asked(csr: &str) -> Asked {
-    Asked { wire: Flavour::W0, ..Asked::new(csr, "p384") }
+fn asked(csr: &str) -> RequestParts {
+    RequestParts { wire: Flavour::W0, ..RequestParts::new(csr, "p384") }
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn its_certificates_have_critical_basic_constraints_and_no_key_identifier() {
 #[test]
 fn everything_has_code_2_and_the_text_it_has_elsewhere() {
     for csr in ["p224", "ed25519", "secp256k1", "bad-p256"] {
-        let elsewhere = Asked::new(csr, "p384").issue(&policy("Default")).unwrap_err();
+        let elsewhere = RequestParts::new(csr, "p384").issue(&policy("Default")).unwrap_err();
         let here = asked(csr).issue(&policy("Default")).unwrap_err();
         assert_eq!((elsewhere.code, here.code), (Code::InvalidArgument, Code::Unknown));
         assert_eq!(here.text, elsewhere.text, "{csr}");

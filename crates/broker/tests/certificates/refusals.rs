@@ -4,12 +4,12 @@ use sealway_broker::Code;
 use sealway_broker::certificate::{Bound, Flavour, refuse};
 use sealway_broker::profile::policy::{KeyKind, SizeRange};
 
-use crate::ground::{Asked, NOW, hours, policy, read};
+use crate::ground::{NOW, RequestParts, hours, policy, read};
 
 const CSR: &str = "error parsing request data: could not ";
 
-fn asked() -> Asked {
-    Asked::new("p256", "p384")
+fn asked() -> RequestParts {
+    RequestParts::new("p256", "p384")
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn the_rules_are_looked_at_in_their_order() {
     (asked.csr, asked.ca_key, asked.ca_certificate) = (Vec::new(), Vec::new(), Vec::new());
     asked.not_after = Bound::At(u64::MAX);
     asked.subject = Some("x");
-    let told = |asked: &Asked, policy: &_, part: &str| {
+    let told = |asked: &RequestParts, policy: &_, part: &str| {
         let text = asked.refused(policy);
         assert!(text.contains(part), "{text}, not {part}");
     };

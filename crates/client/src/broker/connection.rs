@@ -14,6 +14,7 @@ use http_body_util::combinators::MapErr;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use sealway_proto::error;
 use tokio::net::UnixStream;
 use tonic::body::Body;
 use tonic::codegen::Service;
@@ -167,14 +168,7 @@ fn broke_off(err: hyper::Error) -> Broken {
 
 /// An error and its causes, in one line of up to 300 characters.
 fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
+    error::chain(err).chars().map(|c| if c.is_control() { ' ' } else { c }).take(300).collect()
 }
 
 impl Service<Request<Body>> for Line {

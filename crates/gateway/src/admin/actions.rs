@@ -7,7 +7,7 @@ use sealway_sessions::answer::v1_error;
 use serde_json::json;
 
 use super::{Dashboard, answer, decoded, not_allowed, nothing_here, parameter};
-use crate::server::Refused;
+use crate::server::OperationError;
 
 /// True if the first segment of a path belongs to an operation.
 pub(super) fn is_one(first: &str) -> bool {
@@ -113,11 +113,11 @@ fn accepted(value: serde_json::Value) -> Response<Body> {
 }
 
 /// Answers with the reason that an operation was rejected.
-pub(super) fn refuse(refused: &Refused) -> Response<Body> {
+pub(super) fn refuse(refused: &OperationError) -> Response<Body> {
     let status = match refused {
-        Refused::NoListener(_) => StatusCode::NOT_FOUND,
-        Refused::Already { .. } | Refused::Stopping => StatusCode::CONFLICT,
-        Refused::Failed(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        OperationError::NoListener(_) => StatusCode::NOT_FOUND,
+        OperationError::Already { .. } | OperationError::Stopping => StatusCode::CONFLICT,
+        OperationError::Failed(_) => StatusCode::UNPROCESSABLE_ENTITY,
     };
     v1_error(status, &refused.to_string())
 }

@@ -25,8 +25,8 @@ pub struct RawLimits {
     /// Connections at once for each address listened on; more get 503 and are closed. The admin listener has 64.
     connections_max: Number<usize, { HttpLimits::DEFAULT.connections_max as u64 }, 1, 1_000_000>,
     /// Connections at once of one client address on a listener; 0: no bound. If omitted, an address may hold any number
-    /// until three quarters of `connections_max` are taken; the rest is for addresses that hold less than a sixteenth.
-    /// Where one proxy carries all clients, set it to `connections_max`.
+    /// until three quarters of `connections_max` are taken; the rest is for addresses that hold less than a sixteenth. Set
+    /// it to `connections_max` behind a single proxy that carries all clients.
     connections_per_address_max: Within<usize, 0, 1_000_000>,
     /// Request line and headers together. Over it: 431, or 414 for the request line.
     header_bytes_max: Number<usize, { HttpLimits::DEFAULT.header_bytes_max as u64 }, 8192, { 1024 * 1024 }>,

@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 
 use super::OneOrMany;
 use crate::policy::TrustedProxies;
+use crate::upstream::UNIX_PATH_MAX;
 
 /// Prefix of an address on a Unix socket.
 const UNIX: &str = "unix:";
-/// Maximum length of a Unix socket's path, in bytes (the kernel's bound, without its final zero).
-const UNIX_PATH_MAX: usize = 107;
 
 /// An entry of `listeners:` as written.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -36,7 +35,7 @@ pub struct RawListener {
     trusted_proxies: Option<OneOrMany>,
     /// Allows another process to listen on the same address (`SO_REUSEPORT`), to take its place.
     reuse_port: Flag<false>,
-    /// What errors name instead of the path in the configuration: a flag.
+    /// Name of the setting in errors, instead of its path in the configuration: a flag.
     #[serde(skip)]
     setting: Option<String>,
 }
@@ -70,7 +69,7 @@ pub struct RawTls {
     /// Lowest version of TLS.
     /// - default: `"1.2"`
     min_version: Option<MinVersion>,
-    /// Where nobody could write a file with it.
+    /// Password of a process without a file for it.
     #[serde(skip)]
     password: Option<Secret>,
 }
@@ -172,7 +171,7 @@ impl Listener {
     /// proxies belong to the gateway.
     pub fn serves_as(&self, other: &Listener) -> bool {
         let bound_alike = self.name == other.name && self.place == other.place && self.reuse_port == other.reuse_port;
-        bound_alike && self.shows_what(other)
+        bound_alike && self.has_same_tls(other)
     }
 
     /// Formats an error of the listener's TLS files, with the setting that names them.
@@ -182,7 +181,7 @@ impl Listener {
     }
 
     /// True if both have the same TLS settings.
-    pub fn shows_what(&self, other: &Listener) -> bool {
+    pub fn has_same_tls(&self, other: &Listener) -> bool {
         // Compared as text: a secret in it is hidden, but a configuration that can be reloaded contains none.
         format!("{:?}", self.tls) == format!("{:?}", other.tls)
     }

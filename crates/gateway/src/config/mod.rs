@@ -29,12 +29,12 @@ pub use self::limits::{RawLimits, RequestLimits};
 pub use self::listeners::{Listener, Place, RawListener, RawTls};
 pub use self::routes::RawRoute;
 use self::routes::{CheckedAction, CheckedRoute};
+use self::upstreams::CheckedUpstream;
 pub use self::upstreams::RawUpstream;
-use self::upstreams::{CheckedTarget, CheckedUpstream};
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::route::{Action, Forward, ForwardPolicy, Route, Sealed};
+use crate::route::{Action, Forward, ForwardPolicy, Route, Sealing};
 use crate::upstream::{Target, Upstream};
 
 /// One text, or a list of texts.
@@ -51,10 +51,6 @@ impl OneOrMany {
         if matches!(value, Some(OneOrMany::Many(many)) if many.is_empty()) {
             problems.add(path, "an empty list; leave it out");
         }
-        Self::list(value)
-    }
-
-    fn list(value: Option<&Self>) -> Vec<String> {
         match value {
             None => Vec::new(),
             Some(OneOrMany::One(one)) => vec![one.clone()],
@@ -130,7 +126,7 @@ impl GatewayConfig {
     /// True if some route takes sealed requests.
     pub fn takes_sealed_requests(&self) -> bool {
         let is_sealed = |route: &CheckedRoute| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.sealed != Sealed::Off,
+            CheckedAction::Forward(_, policy) => policy.sealed != Sealing::Off,
             CheckedAction::Sessions | CheckedAction::Standalone(_) => false,
         };
         self.routes.iter().any(is_sealed)
@@ -179,9 +175,9 @@ impl GatewayConfig {
                     .map_err(|err| format!("upstreams.{name}.tls.{err}"))?;
                 settings.tls = Some(Arc::new(client));
             }
-            let target = match &upstream.target {
-                CheckedTarget::Servers(servers) => Target::Servers(servers.clone()),
-                CheckedTarget::Demo => Target::Demo(DemoService::new(provider, clock.clone())),
+            let target = match &upstream.servers {
+                Some(servers) => Target::Servers(servers.clone()),
+                None => Target::Demo(DemoService::new(provider, clock.clone())),
             };
             upstreams.insert(name, Arc::new(Upstream::new(target, settings)));
         }
@@ -199,8 +195,8 @@ impl GatewayConfig {
         });
         let trusted = self.listeners.iter().map(|listener| (listener.name.clone(), listener.trusted.clone())).collect();
         let routes = routes.collect();
-        let gateway = Gateway::new(authority, routes, self.cors.clone(), self.limits, trusted);
         let access_log = self.access_log.as_ref().map(CheckedAccessLog::open).transpose()?;
-        Ok(gateway.with_upstreams(upstreams.into_values().collect()).with_access_log(access_log))
+        let upstreams = upstreams.into_values().collect();
+        Ok(Gateway::new(authority, routes, upstreams, self.cors.clone(), self.limits, trusted, access_log))
     }
 }

@@ -65,7 +65,7 @@ struct RawTls {
     /// Name that a server's certificate must have.
     /// - default: the host in `servers`
     server_name: Option<String>,
-    /// Where nobody could write a file with it.
+    /// Password of a process without a file for it.
     #[serde(skip)]
     password: Option<Secret>,
 }
@@ -113,16 +113,11 @@ const CONNECTIONS_MAX: u64 = 100_000;
 /// Minimum number of uploads at once that an address may have by default, as far as the service takes so many.
 const UPLOADS_PER_ADDRESS_MIN: u64 = 16;
 
-#[derive(Clone, Debug)]
-pub(super) enum CheckedTarget {
-    Servers(Vec<ServerAddress>),
-    Demo,
-}
-
 /// An upstream after its checks.
 #[derive(Clone, Debug)]
 pub(super) struct CheckedUpstream {
-    pub(super) target: CheckedTarget,
+    /// Servers; `None` for the demo service.
+    pub(super) servers: Option<Vec<ServerAddress>>,
     pub(super) settings: UpstreamSettings,
     /// TLS files for servers that are reached over TLS.
     pub(super) tls: Option<ClientFiles>,
@@ -144,25 +139,19 @@ pub(super) fn resolve(
             health: upstream.health.as_ref().and_then(|health| resolve_health(&at, health, problems)),
             limits: resolve_limits(&at, upstream, problems),
         };
-        if let Some(target) = resolve_servers(&at, &upstream.servers, problems) {
-            let tls = resolve_tls(&at, upstream, &target, file, problems);
-            upstreams.insert(name.clone(), CheckedUpstream { target, settings, tls });
+        if upstream.servers.is_empty() || upstream.servers.len() > SERVERS_MAX {
+            let expected = "servers: http://HOST:PORT, https://HOST:PORT or unix:/PATH; or demo: alone";
+            problems.add(format!("{at}.servers"), format!("expected 1 to {SERVERS_MAX} {expected}"));
+            continue;
         }
+        let servers = (*upstream.servers != ["demo:"]).then(|| resolve_servers(&at, &upstream.servers, problems));
+        let tls = resolve_tls(&at, upstream, servers.as_deref().unwrap_or_default(), file, problems);
+        upstreams.insert(name.clone(), CheckedUpstream { servers, settings, tls });
     }
     upstreams
 }
 
-fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Option<CheckedTarget> {
-    if let [server] = servers
-        && server == "demo:"
-    {
-        return Some(CheckedTarget::Demo);
-    }
-    if servers.is_empty() || servers.len() > SERVERS_MAX {
-        let expected = "servers: http://HOST:PORT, https://HOST:PORT or unix:/PATH; or demo: alone";
-        problems.add(format!("{at}.servers"), format!("expected 1 to {SERVERS_MAX} {expected}"));
-        return None;
-    }
+fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Vec<ServerAddress> {
     let mut checked: Vec<ServerAddress> = Vec::new();
     for (index, server) in servers.iter().enumerate() {
         let path = format!("{at}.servers[{index}]");
@@ -175,19 +164,18 @@ fn resolve_servers(at: &str, servers: &[String], problems: &mut Problems) -> Opt
             checked.push(address);
         }
     }
-    Some(CheckedTarget::Servers(checked))
+    checked
 }
 
 /// Checks the TLS settings. By default servers are verified by the system's authorities.
 fn resolve_tls(
     at: &str,
     raw: &RawUpstream,
-    target: &CheckedTarget,
+    servers: &[ServerAddress],
     file: Option<&Path>,
     problems: &mut Problems,
 ) -> Option<ClientFiles> {
-    let is_tls = matches!(target, CheckedTarget::Servers(servers) if servers.iter().any(ServerAddress::is_tls));
-    if !is_tls {
+    if !servers.iter().any(ServerAddress::is_tls) {
         if raw.tls.is_some() {
             problems.add(format!("{at}.tls"), "no server of it is reached over https://");
         }

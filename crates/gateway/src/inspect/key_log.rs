@@ -22,11 +22,11 @@ const LOOK_LEN_MAX: u64 = 64 * 1024 * 1024;
 /// Secrets of sessions that were read so far.
 pub(super) struct KeyLog {
     file: PathBuf,
-    seen: Mutex<Seen>,
+    seen: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct LogState {
     secrets: HashMap<SessionId, SessionKey>,
     /// Session ids in the order of the file.
     order: VecDeque<SessionId>,
@@ -59,7 +59,7 @@ impl KeyLog {
         Ok(seen.secrets.get(id).cloned())
     }
 
-    fn read_on(&self, seen: &mut Seen) -> Result<(), String> {
+    fn read_on(&self, seen: &mut LogState) -> Result<(), String> {
         let failed = |err: std::io::Error| format!("cannot read the key log {}: {err}", self.file.display());
         // Opening a pipe would block until a writer opens it.
         match fs::metadata(&self.file) {
@@ -103,7 +103,7 @@ impl KeyLog {
     }
 }
 
-impl Seen {
+impl LogState {
     fn keep(&mut self, id: SessionId, secret: SessionKey) {
         if self.secrets.insert(id, secret).is_none() {
             self.order.push_back(id);

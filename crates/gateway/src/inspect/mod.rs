@@ -4,7 +4,7 @@
 //! It may not know an authority, a store, or a configuration of a service. The serving code does not use it.
 
 mod key_log;
-mod shown;
+mod output;
 mod tee;
 
 use std::convert::Infallible;
@@ -30,8 +30,8 @@ use sealway_runtime::shutdown::Shutdown;
 
 use crate::upstream::{ServerAddress, Target, Upstream, UpstreamLimits, UpstreamSettings};
 use key_log::KeyLog;
-use shown::{Out, Shown, plain};
-use tee::{Teed, Watch};
+use output::{MessageOutput, Out, plain};
+use tee::{TeeBody, Watch};
 
 /// Environment variable that must be `1`, as for a client that writes a key log.
 const ALLOWED: &str = "SEALWAY_KEY_LOG_ALLOWED";
@@ -144,7 +144,7 @@ struct Proxy {
 }
 
 /// A request whose secret is known, with the data that identifies its answer.
-struct Known {
+struct RequestContext {
     inspector: Inspector,
     method: String,
     target: String,
@@ -158,14 +158,14 @@ impl Proxy {
         let (mut parts, body) = request.into_parts();
         let (known, watch) = self.look(number, &parts).await;
         remove_hop_by_hop(&mut parts.headers);
-        let body = Teed::new(body, watch).boxed_unsync();
+        let body = TeeBody::new(body, watch).boxed_unsync();
         let answer = self.upstream.call(Request::from_parts(parts, body)).await;
-        let shown = Shown::new(self.out.clone(), format!("#{number} <"));
+        let shown = MessageOutput::new(self.out.clone(), format!("#{number} <"));
         match answer {
             Ok(mut answer) => {
                 let watch = look_at_answer(shown, known.as_ref(), &answer);
                 remove_hop_by_hop(answer.headers_mut());
-                answer.map(|body| Teed::new(body, watch).boxed_unsync())
+                answer.map(|body| TeeBody::new(body, watch).boxed_unsync())
             }
             Err(err) => {
                 shown.line(&format!("none: {err}"));
@@ -177,8 +177,8 @@ impl Proxy {
     }
 
     /// Inspects a request's head; returns what is needed to inspect its answer and its body.
-    async fn look(&self, number: u64, parts: &Parts) -> (Option<Known>, Option<Watch>) {
-        let shown = Shown::new(self.out.clone(), format!("#{number} >"));
+    async fn look(&self, number: u64, parts: &Parts) -> (Option<RequestContext>, Option<Watch>) {
+        let shown = MessageOutput::new(self.out.clone(), format!("#{number} >"));
         let target = parts.uri.path_and_query().map_or("/", |target| target.as_str());
         let line = RequestLine { method: parts.method.as_str(), target };
         let said = format!("{} {}", line.method, plain(target));
@@ -216,7 +216,7 @@ impl Proxy {
             }
         };
         let nonce = sealed.stamp_and_nonce().1.to_owned();
-        let known = Known { inspector, method: line.method.to_owned(), target: target.to_owned(), nonce };
+        let known = RequestContext { inspector, method: line.method.to_owned(), target: target.to_owned(), nonce };
         (Some(known), watch)
     }
 
@@ -229,7 +229,7 @@ impl Proxy {
 }
 
 /// Inspects an answer's head; returns what is needed to inspect its body.
-fn look_at_answer(shown: Shown, known: Option<&Known>, answer: &Response<Body>) -> Option<Watch> {
+fn look_at_answer(shown: MessageOutput, known: Option<&RequestContext>, answer: &Response<Body>) -> Option<Watch> {
     let (status, headers) = (answer.status().as_u16(), HttpHeaders(answer.headers()));
     if !answer.headers().contains_key(X_SEAL) {
         shown.line(&format!("{status}, not sealed with wire 3"));

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use sealway_proto::session::native::{FrameOpener, InnerHeaders, Read};
 
-use super::shown::Shown;
+use super::output::MessageOutput;
 
 /// Opens a copy of a stream and shows it. A frame that does not open is not shown.
 pub(super) struct Watch {
     opener: FrameOpener,
     frame: Vec<u8>,
     frames: u64,
-    shown: Shown,
+    shown: MessageOutput,
     state: State,
 }
 
@@ -28,7 +28,7 @@ enum State {
 }
 
 impl Watch {
-    pub(super) fn new(opener: FrameOpener, shown: Shown) -> Self {
+    pub(super) fn new(opener: FrameOpener, shown: MessageOutput) -> Self {
         Watch { opener, frame: Vec::new(), frames: 0, shown, state: State::Reading }
     }
 
@@ -84,18 +84,18 @@ impl Drop for Watch {
 }
 
 /// A body whose bytes are also passed to a watch.
-pub(super) struct Teed<B> {
+pub(super) struct TeeBody<B> {
     body: B,
     watch: Option<Watch>,
 }
 
-impl<B> Teed<B> {
+impl<B> TeeBody<B> {
     pub(super) fn new(body: B, watch: Option<Watch>) -> Self {
-        Teed { body, watch }
+        TeeBody { body, watch }
     }
 }
 
-impl<B> HttpBody for Teed<B>
+impl<B> HttpBody for TeeBody<B>
 where
     B: HttpBody<Data = Bytes> + Unpin,
     B::Error: Into<sealway_runtime::http::BodyError>,

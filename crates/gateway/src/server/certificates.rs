@@ -27,29 +27,29 @@ pub struct Certificate {
 /// TLS files of either side.
 #[derive(Clone)]
 enum Material {
-    Shown(Arc<tls::Server>),
-    Asked(Arc<tls::Client>),
+    Server(Arc<tls::Server>),
+    Client(Arc<tls::Client>),
 }
 
 impl Material {
     fn files_changed(&self) -> bool {
         match self {
-            Material::Shown(tls) => tls.files_changed(),
-            Material::Asked(tls) => tls.files_changed(),
+            Material::Server(tls) => tls.files_changed(),
+            Material::Client(tls) => tls.files_changed(),
         }
     }
 
     fn reload(&self) -> Result<bool, TlsError> {
         match self {
-            Material::Shown(tls) => tls.reload(),
-            Material::Asked(tls) => tls.reload(),
+            Material::Server(tls) => tls.reload(),
+            Material::Client(tls) => tls.reload(),
         }
     }
 
     fn certificates(&self) -> Vec<CertificateStatus> {
         match self {
-            Material::Shown(tls) => tls.certificates(),
-            Material::Asked(tls) => tls.certificates(),
+            Material::Server(tls) => tls.certificates(),
+            Material::Client(tls) => tls.certificates(),
         }
     }
 }
@@ -72,11 +72,11 @@ impl Server {
     fn materials(&self) -> Vec<(String, Material)> {
         let state = self.0.state.lock();
         let shown = state.listeners.iter().filter_map(|running| {
-            Some((format!("listener {}", running.name()), Material::Shown(running.tls.clone()?)))
+            Some((format!("listener {}", running.name()), Material::Server(running.tls.clone()?)))
         });
         let gateway = self.0.service.current();
         let asked = gateway.upstreams().iter().filter_map(|upstream| {
-            Some((format!("upstream {}", upstream.name()), Material::Asked(upstream.tls()?.clone())))
+            Some((format!("upstream {}", upstream.name()), Material::Client(upstream.tls()?.clone())))
         });
         shown.chain(asked).collect()
     }

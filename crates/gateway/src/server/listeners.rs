@@ -12,8 +12,8 @@ use sealway_runtime::tls;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::Refused;
-use super::sockets::{Held, Pool};
+use super::OperationError;
+use super::sockets::{HeldSocket, Pool};
 use crate::config::{GatewayConfig, Listener, Place};
 use crate::gateway::GatewayService;
 
@@ -22,11 +22,11 @@ const HANDSHAKES: Duration = Duration::from_millis(250);
 
 /// A listener with everything that it needs to serve: starting it cannot fail.
 #[derive(Debug)]
-pub(super) struct Planned {
+pub(super) struct ListenerPlan {
     pub(super) config: Listener,
     pub(super) limits: HttpLimits,
     tls: Option<Arc<tls::Server>>,
-    sockets: Vec<Held>,
+    sockets: Vec<HeldSocket>,
     to_accept: Vec<Socket>,
     /// Connections from before it was stopped, which may still be ending.
     connections: Option<Arc<Connections>>,
@@ -61,7 +61,7 @@ pub(super) struct Running {
     /// TLS files and settings, loaded.
     pub(super) tls: Option<Arc<tls::Server>>,
     /// Bound sockets; empty while it is stopped.
-    sockets: Vec<Held>,
+    sockets: Vec<HeldSocket>,
     pub(super) connections: Arc<Connections>,
     /// Ends accepting at once, without effect on the connections.
     accepting: CancellationToken,
@@ -71,28 +71,28 @@ pub(super) struct Running {
 
 /// Closes sockets, which stay open for tasks that still accept on them. A socket whose address another process shares
 /// is closed after its handshakes in progress have ended.
-pub(super) async fn close(held: Vec<Held>) {
-    if held.iter().any(Held::is_shared) {
-        held.iter().filter(|held| held.is_shared()).for_each(Held::turn_away);
+pub(super) async fn close(held: Vec<HeldSocket>) {
+    if held.iter().any(HeldSocket::is_shared) {
+        held.iter().filter(|held| held.is_shared()).for_each(HeldSocket::turn_away);
         tokio::time::sleep(HANDSHAKES).await;
     }
 }
 
 /// Sockets and TLS files that exist when listeners are planned.
 #[derive(Debug, Default)]
-pub(super) struct There {
-    listeners: Vec<(Listener, Vec<Held>, Option<Arc<tls::Server>>)>,
+pub(super) struct Inventory {
+    listeners: Vec<(Listener, Vec<HeldSocket>, Option<Arc<tls::Server>>)>,
 }
 
-impl There {
+impl Inventory {
     pub(super) fn of(running: &[Running]) -> Self {
         let there = |running: &Running| (running.config.clone(), running.sockets.clone(), running.tls.clone());
-        There { listeners: running.iter().map(there).collect() }
+        Inventory { listeners: running.iter().map(there).collect() }
     }
 
     fn material(&self, listener: &Listener, clock: &Arc<dyn Clock>) -> Result<Option<Arc<tls::Server>>, String> {
         let Some(files) = &listener.tls else { return Ok(None) };
-        let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.shows_what(listener);
+        let same = |(other, _, _): &&(Listener, _, _)| other.name == listener.name && other.has_same_tls(listener);
         if let Some((_, _, Some(tls))) = self.listeners.iter().find(same) {
             // The watch on files would be a second late. An error in the files fails the reload.
             tls.reload().map_err(|err| listener.tls_problem(&err))?;
@@ -108,13 +108,18 @@ impl There {
 ///
 /// # Errors
 /// A sentence that names address or file, and the setting. Nothing that was bound for this plan remains.
-pub(super) fn plan(config: &GatewayConfig, there: &There, clock: &Arc<dyn Clock>) -> Result<Vec<Planned>, String> {
+pub(super) fn plan(
+    config: &GatewayConfig,
+    there: &Inventory,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<ListenerPlan>, String> {
     let pool = Pool(there.listeners.iter().map(|(listener, held, _)| (listener, held.as_slice())).collect());
     let sockets: Vec<_> = config
         .listeners
         .iter()
         .map(|listener| {
-            let stopped = |(other, held, _): &(Listener, Vec<Held>, _)| other.name == listener.name && held.is_empty();
+            let stopped =
+                |(other, held, _): &(Listener, Vec<HeldSocket>, _)| other.name == listener.name && held.is_empty();
             if there.listeners.iter().any(stopped) { Ok(Vec::new()) } else { pool.sockets(listener) }
         })
         .collect::<Result<_, _>>()?;
@@ -123,21 +128,21 @@ pub(super) fn plan(config: &GatewayConfig, there: &There, clock: &Arc<dyn Clock>
     listeners
         .map(|(listener, sockets)| {
             let tls = there.material(listener, clock)?;
-            Planned::new(listener.clone(), config.http, tls, sockets)
+            ListenerPlan::new(listener.clone(), config.http, tls, sockets)
         })
         .collect()
 }
 
-impl Planned {
+impl ListenerPlan {
     fn new(
         config: Listener,
         limits: HttpLimits,
         tls: Option<Arc<tls::Server>>,
-        sockets: Vec<Held>,
+        sockets: Vec<HeldSocket>,
     ) -> Result<Self, String> {
-        let to_accept = sockets.iter().map(Held::to_accept).collect::<Result<_, _>>();
+        let to_accept = sockets.iter().map(HeldSocket::to_accept).collect::<Result<_, _>>();
         let to_accept = to_accept.map_err(|err| format!("{}: {err}", config.setting))?;
-        Ok(Planned { config, limits, tls, sockets, to_accept, connections: None })
+        Ok(ListenerPlan { config, limits, tls, sockets, to_accept, connections: None })
     }
 
     /// Binds a planned listener that has no sockets.
@@ -147,7 +152,7 @@ impl Planned {
     pub(super) fn bind(self) -> Result<Self, String> {
         let sockets = Pool::default().sockets(&self.config)?;
         let connections = self.connections;
-        Ok(Planned { connections, ..Planned::new(self.config, self.limits, self.tls, sockets)? })
+        Ok(ListenerPlan { connections, ..ListenerPlan::new(self.config, self.limits, self.tls, sockets)? })
     }
 
     /// Starts to serve. `shutdown` is the process's; the listener's connections get a child of it.
@@ -167,7 +172,7 @@ impl Planned {
         drain: Duration,
     ) -> Running {
         let same_sockets = old.sockets.iter().all(|held| self.sockets.iter().any(|other| held.is(other)));
-        if same_sockets && old.config.shows_what(&self.config) {
+        if same_sockets && old.config.has_same_tls(&self.config) {
             let running = self.serve(service, old.shutdown.clone(), old.connections.clone());
             old.accepting.cancel();
             return running;
@@ -199,7 +204,7 @@ impl Planned {
                 let _ = until.run_until_cancelled(serving).await;
             });
         }
-        let Planned { config, limits, tls, sockets, .. } = self;
+        let ListenerPlan { config, limits, tls, sockets, .. } = self;
         Running { config, limits, tls, sockets, connections, accepting, shutdown }
     }
 }
@@ -214,12 +219,12 @@ impl Running {
     }
 
     pub(super) fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.sockets.iter().filter_map(Held::address)
+        self.sockets.iter().filter_map(HeldSocket::address)
     }
 
     pub(super) fn status(&self) -> ListenerStatus {
         let addresses = if self.is_serving() {
-            self.sockets.iter().map(Held::place).collect()
+            self.sockets.iter().map(HeldSocket::place).collect()
         } else {
             match &self.config.place {
                 Place::Tcp(addresses) => addresses.iter().map(ToString::to_string).collect(),
@@ -244,17 +249,17 @@ impl Running {
     }
 
     /// Releases its sockets: they close when accepting on them ends.
-    pub(super) fn let_go(&mut self) -> Vec<Held> {
+    pub(super) fn let_go(&mut self) -> Vec<HeldSocket> {
         std::mem::take(&mut self.sockets)
     }
 
     /// Stops the listener; its connections have at most `drain` to end.
     ///
     /// # Errors
-    /// [`Refused::Already`].
-    pub(super) fn stop(&mut self, drain: Duration) -> Result<(), Refused> {
+    /// [`OperationError::Already`].
+    pub(super) fn stop(&mut self, drain: Duration) -> Result<(), OperationError> {
         if !self.is_serving() {
-            return Err(Refused::Already { name: self.name().to_owned(), state: "stopped" });
+            return Err(OperationError::Already { name: self.name().to_owned(), state: "stopped" });
         }
         let (held, shutdown) = (self.let_go(), self.shutdown.clone());
         tokio::spawn(async move {
@@ -279,12 +284,12 @@ impl Running {
     /// Returns a plan to start a stopped listener again.
     ///
     /// # Errors
-    /// [`Refused::Already`].
-    pub(super) fn planned_again(&self) -> Result<Planned, Refused> {
+    /// [`OperationError::Already`].
+    pub(super) fn planned_again(&self) -> Result<ListenerPlan, OperationError> {
         if self.is_serving() {
-            return Err(Refused::Already { name: self.name().to_owned(), state: "serving" });
+            return Err(OperationError::Already { name: self.name().to_owned(), state: "serving" });
         }
-        Ok(Planned {
+        Ok(ListenerPlan {
             config: self.config.clone(),
             limits: self.limits,
             tls: self.tls.clone(),
@@ -295,7 +300,7 @@ impl Running {
     }
 
     /// True if any of its sockets is also in `planned`.
-    pub(super) fn gives_to(&self, planned: &[Planned]) -> bool {
+    pub(super) fn gives_to(&self, planned: &[ListenerPlan]) -> bool {
         let theirs = || planned.iter().flat_map(|planned| &planned.sockets);
         self.sockets.iter().any(|held| theirs().any(|other| held.is(other)))
     }

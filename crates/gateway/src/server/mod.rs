@@ -23,15 +23,15 @@ use tokio_util::sync::CancellationToken;
 use crate::config::GatewayConfig;
 use crate::gateway::{Gateway, GatewayService};
 use crate::traffic::Traffic;
-use listeners::{Planned, Running, There};
+use listeners::{Inventory, ListenerPlan, Running};
 
 pub use certificates::Certificate;
 pub use listeners::ListenerStatus;
-pub use reload::{Fresh, Reloaded, Reloads, Reread};
+pub use reload::{Fresh, ReloadReport, Reloads, Reread};
 
 /// Reason that an operation was rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum OperationError {
     /// No listener has this name.
     #[error("no listener is named \"{0}\"")]
     NoListener(String),
@@ -53,15 +53,15 @@ pub enum Refused {
 
 /// Sockets and TLS files of a configuration, before anything is served.
 #[derive(Debug)]
-pub struct Bound(Vec<Planned>);
+pub struct BoundListeners(Vec<ListenerPlan>);
 
-impl Bound {
+impl BoundListeners {
     /// Binds every listener; releases all if one fails.
     ///
     /// # Errors
     /// A sentence that names the address or file, and its setting.
     pub fn bind(config: &GatewayConfig, clock: &Arc<dyn Clock>) -> Result<Self, String> {
-        listeners::plan(config, &There::default(), clock).map(Bound)
+        listeners::plan(config, &Inventory::default(), clock).map(BoundListeners)
     }
 }
 
@@ -113,7 +113,7 @@ impl Server {
     /// # Errors
     /// A sentence that names the setting and the file at fault.
     pub fn start(
-        bound: Bound,
+        bound: BoundListeners,
         config: &GatewayConfig,
         parts: Parts,
         reread: Reread,
@@ -207,8 +207,8 @@ impl Server {
     /// Stops one listener: it accepts nothing new, and its connections end as in a drain. The others continue.
     ///
     /// # Errors
-    /// [`Refused`].
-    pub fn stop_listener(&self, name: &str) -> Result<(), Refused> {
+    /// [`OperationError`].
+    pub fn stop_listener(&self, name: &str) -> Result<(), OperationError> {
         let _one = self.0.operation.lock();
         let mut state = self.0.state.lock();
         let drain = state.drain;
@@ -222,11 +222,11 @@ impl Server {
     /// Starts a listener that was stopped.
     ///
     /// # Errors
-    /// [`Refused`]; the address may have been taken meanwhile.
-    pub fn start_listener(&self, name: &str) -> Result<(), Refused> {
+    /// [`OperationError`]; the address may have been taken meanwhile.
+    pub fn start_listener(&self, name: &str) -> Result<(), OperationError> {
         let _one = self.0.operation.lock();
         let stopped = self.0.state.lock().running(name)?.planned_again()?;
-        let planned = stopped.bind().map_err(Refused::Failed)?;
+        let planned = stopped.bind().map_err(OperationError::Failed)?;
         let started = planned.start(&self.0.service, &self.0.shutdown);
         *self.0.state.lock().running(name)? = started;
         tracing::info!(listener = name, "the listener serves again");
@@ -236,8 +236,8 @@ impl Server {
     /// Returns the oldest `max` open connections of a listener.
     ///
     /// # Errors
-    /// [`Refused::NoListener`].
-    pub fn connections(&self, listener: &str, max: usize) -> Result<Vec<ConnectionInfo>, Refused> {
+    /// [`OperationError::NoListener`].
+    pub fn connections(&self, listener: &str, max: usize) -> Result<Vec<ConnectionInfo>, OperationError> {
         let connections = self.0.state.lock().running(listener)?.connections.clone();
         Ok(connections.list(max))
     }
@@ -245,8 +245,8 @@ impl Server {
     /// Ends a connection after its requests in flight. Returns false if no connection has this number.
     ///
     /// # Errors
-    /// [`Refused::NoListener`].
-    pub fn close_connection(&self, listener: &str, id: u64) -> Result<bool, Refused> {
+    /// [`OperationError::NoListener`].
+    pub fn close_connection(&self, listener: &str, id: u64) -> Result<bool, OperationError> {
         Ok(self.0.state.lock().running(listener)?.connections.close(id))
     }
 
@@ -276,12 +276,12 @@ impl Server {
 }
 
 impl State {
-    fn running(&mut self, name: &str) -> Result<&mut Running, Refused> {
+    fn running(&mut self, name: &str) -> Result<&mut Running, OperationError> {
         if self.is_stopping {
-            return Err(Refused::Stopping);
+            return Err(OperationError::Stopping);
         }
         let found = self.listeners.iter_mut().find(|running| running.name() == name);
-        found.ok_or_else(|| Refused::NoListener(name.to_owned()))
+        found.ok_or_else(|| OperationError::NoListener(name.to_owned()))
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::listeners::{self, Planned, Running, There};
-use super::{Refused, Server};
+use super::listeners::{self, Inventory, ListenerPlan, Running};
+use super::{OperationError, Server};
 use crate::config::GatewayConfig;
 
 /// A configuration that was read again.
@@ -28,7 +28,7 @@ pub type Reread = Box<dyn Fn() -> Result<Fresh, String> + Send + Sync>;
 
 /// Result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Reloaded {
+pub struct ReloadReport {
     /// Listeners that serve from now on.
     pub added: Vec<String>,
     /// Listeners whose connections end now.
@@ -60,15 +60,15 @@ impl Server {
     /// Reads the configuration again and applies it, as a whole or not at all.
     ///
     /// # Errors
-    /// [`Refused::Failed`] names the setting at fault; nothing has changed.
-    pub async fn reload(&self) -> Result<Reloaded, Refused> {
+    /// [`OperationError::Failed`] names the setting at fault; nothing has changed.
+    pub async fn reload(&self) -> Result<ReloadReport, OperationError> {
         let server = self.clone();
         // Blocking: files are read and keys unlocked.
         let done = tokio::task::spawn_blocking(move || server.reload_now()).await;
-        done.unwrap_or_else(|err| Err(Refused::Failed(format!("the reload broke off: {err}"))))
+        done.unwrap_or_else(|err| Err(OperationError::Failed(format!("the reload broke off: {err}"))))
     }
 
-    fn reload_now(&self) -> Result<Reloaded, Refused> {
+    fn reload_now(&self) -> Result<ReloadReport, OperationError> {
         let _one = self.0.operation.lock();
         let done = self.try_reload();
         let result = if done.is_ok() { "ok" } else { "failed" };
@@ -97,18 +97,19 @@ impl Server {
         done
     }
 
-    fn try_reload(&self) -> Result<Reloaded, Refused> {
-        let fresh = (self.0.reread)().map_err(Refused::Failed)?;
+    fn try_reload(&self) -> Result<ReloadReport, OperationError> {
+        let fresh = (self.0.reread)().map_err(OperationError::Failed)?;
         let config = fresh.config;
         // No other operation runs, so the plan stays valid until it is applied; but draining may begin.
-        let there = There::of(&self.0.state.lock().listeners);
-        let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(Refused::Failed)?;
-        let gateway = self.0.parts.gateway(&config).map_err(Refused::Failed)?;
+        let there = Inventory::of(&self.0.state.lock().listeners);
+        let planned = listeners::plan(&config, &there, &self.0.parts.clock).map_err(OperationError::Failed)?;
+        let gateway = self.0.parts.gateway(&config).map_err(OperationError::Failed)?;
         let mut state = self.0.state.lock();
         if state.is_stopping {
-            return Err(Refused::Stopping);
+            return Err(OperationError::Stopping);
         }
-        let mut done = Reloaded { needs_restart: fresh.needs_restart, warnings: fresh.warnings, ..Reloaded::default() };
+        let mut done =
+            ReloadReport { needs_restart: fresh.needs_restart, warnings: fresh.warnings, ..ReloadReport::default() };
         state.shown = Arc::new(fresh.shown);
         (state.drain, state.stop_delay) = (config.drain, config.stop_delay);
         let mut old = std::mem::take(&mut state.listeners);
@@ -136,7 +137,13 @@ impl Server {
         Ok(done)
     }
 
-    fn apply(&self, planned: Planned, running: Option<Running>, drain: Duration, done: &mut Reloaded) -> Running {
+    fn apply(
+        &self,
+        planned: ListenerPlan,
+        running: Option<Running>,
+        drain: Duration,
+        done: &mut ReloadReport,
+    ) -> Running {
         let name = planned.config.name.to_string();
         let Some(running) = running else {
             done.added.push(name);

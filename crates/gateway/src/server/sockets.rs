@@ -27,58 +27,58 @@ const NO_NEW_HANDSHAKE: [SockFilter; 5] = [
 
 /// A configured address: its port may be 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wanted {
+enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
-impl Wanted {
+impl Address {
     fn all(place: &Place) -> Vec<Self> {
         match place {
-            Place::Tcp(addresses) => addresses.iter().copied().map(Wanted::Tcp).collect(),
-            Place::Unix(path) => vec![Wanted::Unix(path.clone())],
+            Place::Tcp(addresses) => addresses.iter().copied().map(Address::Tcp).collect(),
+            Place::Unix(path) => vec![Address::Unix(path.clone())],
         }
     }
 
     /// True if it names one address; false for a free port.
     fn is_fixed(&self) -> bool {
-        !matches!(self, Wanted::Tcp(address) if address.port() == 0)
+        !matches!(self, Address::Tcp(address) if address.port() == 0)
     }
 }
 
 /// A bound socket. Clones are the same socket; it closes with the last clone and the last task that accepts on it.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
-    wanted: Wanted,
+pub(super) struct HeldSocket {
+    wanted: Address,
     reuse_port: bool,
-    socket: Arc<Bound>,
+    socket: Arc<BoundSocket>,
 }
 
 #[derive(Debug)]
-enum Bound {
+enum BoundSocket {
     Tcp(std::net::TcpListener),
     Unix(BoundUnix),
 }
 
-impl Held {
+impl HeldSocket {
     /// Returns the bound address; `None` for a Unix socket.
     pub(super) fn address(&self) -> Option<SocketAddr> {
         match &*self.socket {
-            Bound::Tcp(socket) => socket.local_addr().ok(),
-            Bound::Unix(_) => None,
+            BoundSocket::Tcp(socket) => socket.local_addr().ok(),
+            BoundSocket::Unix(_) => None,
         }
     }
 
     /// Returns the bound address in the form of the configuration.
     pub(super) fn place(&self) -> String {
         match &*self.socket {
-            Bound::Tcp(socket) => socket.local_addr().map(|address| address.to_string()).unwrap_or_default(),
-            Bound::Unix(socket) => format!("unix:{}", socket.path().display()),
+            BoundSocket::Tcp(socket) => socket.local_addr().map(|address| address.to_string()).unwrap_or_default(),
+            BoundSocket::Unix(socket) => format!("unix:{}", socket.path().display()),
         }
     }
 
     /// True if both are the same socket.
-    pub(super) fn is(&self, other: &Held) -> bool {
+    pub(super) fn is(&self, other: &HeldSocket) -> bool {
         Arc::ptr_eq(&self.socket, &other.socket)
     }
 
@@ -88,14 +88,14 @@ impl Held {
     /// The error of duplicating the descriptor, if the process has none left.
     pub(super) fn to_accept(&self) -> std::io::Result<Socket> {
         match &*self.socket {
-            Bound::Tcp(socket) => TcpListener::from_std(socket.try_clone()?).map(Socket::Tcp),
-            Bound::Unix(socket) => socket.to_accept().map(Socket::Unix),
+            BoundSocket::Tcp(socket) => TcpListener::from_std(socket.try_clone()?).map(Socket::Tcp),
+            BoundSocket::Unix(socket) => socket.to_accept().map(Socket::Unix),
         }
     }
 
     /// True if other processes may listen on the same address.
     pub(super) fn is_shared(&self) -> bool {
-        self.reuse_port && matches!(&*self.socket, Bound::Tcp(_))
+        self.reuse_port && matches!(&*self.socket, BoundSocket::Tcp(_))
     }
 
     /// Lets handshakes in progress end, and new ones fail: a client whose first packet is dropped retries after a
@@ -103,7 +103,7 @@ impl Held {
     /// accept and the socket's close would be reset.
     pub(super) fn turn_away(&self) {
         #[cfg(target_os = "linux")]
-        if let Bound::Tcp(socket) = &*self.socket
+        if let BoundSocket::Tcp(socket) = &*self.socket
             && let Err(err) = socket2::SockRef::from(socket).attach_filter(&NO_NEW_HANDSHAKE)
         {
             tracing::warn!(%err, "new connections cannot be turned away before the socket closes: some may be reset");
@@ -111,17 +111,17 @@ impl Held {
     }
 
     /// Binds the `wanted` addresses of a listener.
-    fn bind(listener: &Listener, wanted: &[Wanted]) -> Result<Vec<Self>, String> {
+    fn bind(listener: &Listener, wanted: &[Address]) -> Result<Vec<Self>, String> {
         let setting = &listener.setting;
         let mut addresses = Vec::new();
         let mut unix = Vec::new();
         for wanted in wanted {
             match wanted {
-                Wanted::Tcp(address) => addresses.push(*address),
-                Wanted::Unix(path) => {
+                Address::Tcp(address) => addresses.push(*address),
+                Address::Unix(path) => {
                     let socket = listener::bind_unix(path, setting, None).map_err(|err| err.to_string())?;
-                    let (wanted, socket) = (wanted.clone(), Arc::new(Bound::Unix(socket)));
-                    unix.push(Held { wanted, reuse_port: listener.reuse_port, socket });
+                    let (wanted, socket) = (wanted.clone(), Arc::new(BoundSocket::Unix(socket)));
+                    unix.push(HeldSocket { wanted, reuse_port: listener.reuse_port, socket });
                 }
             }
         }
@@ -129,8 +129,12 @@ impl Held {
         let hold = |socket: TcpListener| {
             let at = socket.local_addr()?;
             let fits = |wanted: &&SocketAddr| wanted.ip() == at.ip() && [0, at.port()].contains(&wanted.port());
-            let wanted = Wanted::Tcp(addresses.iter().find(fits).copied().unwrap_or(at));
-            Ok(Held { wanted, reuse_port: listener.reuse_port, socket: Arc::new(Bound::Tcp(socket.into_std()?)) })
+            let wanted = Address::Tcp(addresses.iter().find(fits).copied().unwrap_or(at));
+            Ok(HeldSocket {
+                wanted,
+                reuse_port: listener.reuse_port,
+                socket: Arc::new(BoundSocket::Tcp(socket.into_std()?)),
+            })
         };
         let held: std::io::Result<_> = bound.into_iter().map(hold).chain(unix.into_iter().map(Ok)).collect();
         held.map_err(|err| format!("{setting}: {err}"))
@@ -139,36 +143,36 @@ impl Held {
 
 /// Sockets that exist when listeners are planned.
 #[derive(Debug, Default)]
-pub(super) struct Pool<'a>(pub(super) Vec<(&'a Listener, &'a [Held])>);
+pub(super) struct Pool<'a>(pub(super) Vec<(&'a Listener, &'a [HeldSocket])>);
 
 impl Pool<'_> {
     /// Returns the sockets for `listener`: existing ones, from any listener, and newly bound ones for the rest.
     ///
     /// # Errors
     /// A sentence that names address and setting.
-    pub(super) fn sockets(&self, listener: &Listener) -> Result<Vec<Held>, String> {
+    pub(super) fn sockets(&self, listener: &Listener) -> Result<Vec<HeldSocket>, String> {
         let own = self.0.iter().find(|(other, held)| other.name == listener.name && !held.is_empty());
         let as_it_was = |other: &Listener| other.place == listener.place && other.reuse_port == listener.reuse_port;
         if let Some((_, held)) = own.filter(|(other, _)| as_it_was(other)) {
             return Ok(held.to_vec());
         }
-        let wanted = Wanted::all(&listener.place);
-        let there = |wanted: &Wanted| {
+        let wanted = Address::all(&listener.place);
+        let there = |wanted: &Address| {
             let mut all = self.0.iter().flat_map(|(_, held)| *held);
             all.find(|held| wanted.is_fixed() && held.wanted == *wanted).cloned()
         };
-        let found: Vec<Held> = wanted.iter().filter_map(there).collect();
+        let found: Vec<HeldSocket> = wanted.iter().filter_map(there).collect();
         if found.iter().any(|held| held.reuse_port != listener.reuse_port) {
             return Err(format!("{}: reuse_port of an address in use is changed by a restart alone", listener.setting));
         }
         if found.is_empty() {
-            return Held::bind(listener, &wanted);
+            return HeldSocket::bind(listener, &wanted);
         }
         let mut sockets = Vec::new();
         for wanted in wanted {
             match found.iter().find(|held| held.wanted == wanted) {
                 Some(held) => sockets.push(held.clone()),
-                None => sockets.extend(Held::bind(listener, &[wanted])?),
+                None => sockets.extend(HeldSocket::bind(listener, &[wanted])?),
             }
         }
         Ok(sockets)
@@ -190,7 +194,7 @@ mod tests {
         }
     }
 
-    fn port(held: &[Held]) -> u16 {
+    fn port(held: &[HeldSocket]) -> u16 {
         held[0].address().unwrap().port()
     }
 

@@ -9,7 +9,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::connect::Place;
 
 /// Maximum length of a Unix socket's path, in bytes (the kernel's bound, without its final zero).
-const UNIX_PATH_MAX: usize = 107;
+pub(crate) const UNIX_PATH_MAX: usize = 107;
 
 /// Address of a server of an upstream.
 #[derive(Clone, Debug)]

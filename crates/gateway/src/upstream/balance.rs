@@ -21,9 +21,9 @@ pub enum Balance {
 
 /// Servers that a request has already tried, by index.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tried(u64);
+pub(super) struct Attempts(u64);
 
-impl Tried {
+impl Attempts {
     pub(super) fn add(&mut self, index: usize) {
         self.0 |= 1 << (index % SERVERS_MAX);
     }
@@ -39,7 +39,7 @@ impl Tried {
 
 /// Picks a server. Servers that are down are skipped; if all are down, one is tried all the same, because the status
 /// may be out of date, and a refused connection is as fast as an error. `None` without servers.
-pub(super) fn pick(servers: &[Arc<Server>], balance: Balance, turn: &AtomicUsize, tried: Tried) -> Option<usize> {
+pub(super) fn pick(servers: &[Arc<Server>], balance: Balance, turn: &AtomicUsize, tried: Attempts) -> Option<usize> {
     if servers.len() <= 1 {
         return (!servers.is_empty()).then_some(0);
     }

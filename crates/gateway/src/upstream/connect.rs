@@ -34,13 +34,16 @@ pub(super) struct TlsSetup {
 }
 
 /// Reason for a missing connection.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum ConnectError {
     /// The connection failed, with the reason.
+    #[error("{0}")]
     Failed(String),
     /// The connection was not made in time.
+    #[error("no connection in time")]
     TimedOut,
     /// All permitted connections are in use.
+    #[error("all connections are in use")]
     Overloaded,
 }
 

@@ -12,9 +12,9 @@ use hyper::body::Body as HttpBody;
 use sealway_runtime::http::h1::{Fault, Framing, encode_request, response_has_no_body};
 use sealway_runtime::http::{Body, Interim, full};
 
-use super::balance::{Balance, Tried, pick};
+use super::balance::{Attempts, Balance, pick};
 use super::connect::ConnectError;
-use super::h1::{Connection, Exchange, Failed, response_of};
+use super::h1::{Connection, Exchange, ExchangeError, response_of};
 use super::h2::{Stream, Times};
 use super::pool::Slot;
 use super::sending::Sending;
@@ -95,7 +95,7 @@ impl Group {
     /// Sends a request to one of the servers.
     pub(super) async fn call(&self, request: Request<Body>) -> Result<Response<Body>, UpstreamError> {
         let mut request = Outgoing::new(request);
-        let mut tried = Tried::default();
+        let mut tried = Attempts::default();
         let mut is_fresh = false;
         loop {
             let Some(index) = pick(&self.servers, self.balance, &self.turn, tried) else {
@@ -117,7 +117,9 @@ impl Group {
             let (answer, is_reused) = self.exchange(link, server, in_flight, &mut request).await;
             match answer {
                 // The server had closed the connection before it read the request, or during it.
-                Err(Failed::Ended(_)) if is_reused && !is_fresh && request.may_be_sent_again() => is_fresh = true,
+                Err(ExchangeError::Ended(_)) if is_reused && !is_fresh && request.may_be_sent_again() => {
+                    is_fresh = true
+                }
                 answer => return Ok(answer?),
             }
         }
@@ -140,7 +142,7 @@ impl Group {
         server: &Server,
         in_flight: InFlight,
         request: &mut Outgoing,
-    ) -> (Result<Response<Body>, Failed>, bool) {
+    ) -> (Result<Response<Body>, ExchangeError>, bool) {
         match link {
             Link::H1(connection, slot) => {
                 let is_reused = connection.is_reused;
@@ -160,7 +162,7 @@ impl Group {
         server: &Server,
         in_flight: InFlight,
         request: &mut Outgoing,
-    ) -> Result<Response<Body>, Failed> {
+    ) -> Result<Response<Body>, ExchangeError> {
         if !request.keeps_host {
             request.headers.insert(header::HOST, server.address.host.clone());
         }
@@ -192,7 +194,7 @@ impl Group {
             let wanted = request.headers.get(header::UPGRADE).map_or(&b""[..], HeaderValue::as_bytes);
             let mut switched = headers.get_all(header::UPGRADE).iter();
             if !switched.next().is_some_and(|name| is_protocol(name, wanted)) || switched.next().is_some() {
-                return Err(Failed::Faulty(Fault::Malformed("a switch to a protocol that was not asked for")));
+                return Err(ExchangeError::Faulty(Fault::Malformed("a switch to a protocol that was not asked for")));
             }
             let mut response = response_of(head.status, headers, full(bytes::Bytes::new()));
             response.extensions_mut().insert(UpstreamIo::new(exchange.into_tunnel()));
@@ -209,7 +211,7 @@ impl Group {
         server: &Server,
         in_flight: InFlight,
         request: &mut Outgoing,
-    ) -> Result<Response<Body>, Failed> {
+    ) -> Result<Response<Body>, ExchangeError> {
         let mut headers = request.headers.clone();
         let host = headers.remove(header::HOST).filter(|_| request.keeps_host);
         for name in &NOT_OF_H2 {
@@ -220,7 +222,7 @@ impl Group {
         parts.scheme = Some(if server.address.is_tls() { Scheme::HTTPS } else { Scheme::HTTP });
         parts.authority = Some(authority.unwrap_or_else(|| server.address.authority.clone()));
         parts.path_and_query = Some(request.uri.path_and_query().cloned().unwrap_or(PathAndQuery::from_static("/")));
-        let uri = Uri::from_parts(parts).map_err(|err| Failed::CutOff(err.to_string()))?;
+        let uri = Uri::from_parts(parts).map_err(|err| ExchangeError::CutOff(err.to_string()))?;
         request.is_unsent = false;
         let had_body = request.body.is_some();
         let mut sent = Request::new(request.body.take());
@@ -279,13 +281,13 @@ impl From<ConnectError> for UpstreamError {
     }
 }
 
-impl From<Failed> for UpstreamError {
-    fn from(failed: Failed) -> Self {
+impl From<ExchangeError> for UpstreamError {
+    fn from(failed: ExchangeError) -> Self {
         match failed {
-            Failed::Ended(why) | Failed::CutOff(why) => UpstreamError::Unreachable(why),
-            Failed::Faulty(fault) => UpstreamError::Faulty(fault),
-            Failed::TooSlow => UpstreamError::TooSlow,
-            Failed::RequestBody(refusal) => UpstreamError::RequestBody(refusal),
+            ExchangeError::Ended(why) | ExchangeError::CutOff(why) => UpstreamError::Unreachable(why),
+            ExchangeError::Faulty(fault) => UpstreamError::Faulty(fault),
+            ExchangeError::TooSlow => UpstreamError::TooSlow,
+            ExchangeError::RequestBody(refusal) => UpstreamError::RequestBody(refusal),
         }
     }
 }

@@ -92,7 +92,7 @@ impl Connection {
 
 /// Reason for a missing answer.
 #[derive(Debug)]
-pub(super) enum Failed {
+pub(super) enum ExchangeError {
     /// The connection ended before a byte of an answer.
     Ended(String),
     /// The connection ended within an answer's head.
@@ -112,7 +112,7 @@ pub(super) struct Exchange {
     in_flight: InFlight,
     pub(super) sending: Sending,
     /// State of sending the request.
-    sent: Sent,
+    sent: SendState,
     method: Method,
     /// True if a 101 may come.
     wants_upgrade: bool,
@@ -123,7 +123,7 @@ pub(super) struct Exchange {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sent {
+enum SendState {
     NotYet,
     Whole,
     Broken,
@@ -138,7 +138,7 @@ impl Exchange {
         method: Method,
         wants_upgrade: bool,
     ) -> Self {
-        let sent = Sent::NotYet;
+        let sent = SendState::NotYet;
         Exchange {
             connection,
             slot,
@@ -160,7 +160,7 @@ impl Exchange {
         time: Duration,
         continue_ms: &AtomicU64,
         interim: Option<&Interim>,
-    ) -> Result<ResponseHead, Failed> {
+    ) -> Result<ResponseHead, ExchangeError> {
         let head = self.wait_for_head(time, Duration::from_millis(continue_ms.load(Ordering::Relaxed)), interim).await;
         if let Some(continues) = self.continues {
             continue_ms.store(if continues { CONTINUE_MS } else { CONTINUE_MS_NONE }, Ordering::Relaxed);
@@ -173,7 +173,7 @@ impl Exchange {
         time: Duration,
         held: Duration,
         interim: Option<&Interim>,
-    ) -> Result<ResponseHead, Failed> {
+    ) -> Result<ResponseHead, ExchangeError> {
         let first = if self.sending.is_held() { time.min(held) } else { time };
         let mut deadline = pin!(sleep(first));
         std::future::poll_fn(|cx| {
@@ -187,7 +187,7 @@ impl Exchange {
                     self.continues = Some(false);
                     self.sending.release();
                 } else if until <= Instant::now() {
-                    return Poll::Ready(Err(Failed::TooSlow));
+                    return Poll::Ready(Err(ExchangeError::TooSlow));
                 }
                 deadline.as_mut().reset(until);
             }
@@ -195,15 +195,19 @@ impl Exchange {
         .await
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>, interim: Option<&Interim>) -> Poll<Result<ResponseHead, Failed>> {
-        self.send(cx).map_err(Failed::RequestBody)?;
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        interim: Option<&Interim>,
+    ) -> Poll<Result<ResponseHead, ExchangeError>> {
+        self.send(cx).map_err(ExchangeError::RequestBody)?;
         loop {
             if !self.connection.read.is_empty() {
                 let parsed = parse_response(&mut self.connection.read, &self.method, HEAD);
-                match parsed.map_err(Failed::Faulty)? {
+                match parsed.map_err(ExchangeError::Faulty)? {
                     Some(head) if head.status.is_informational() && !self.is_switch(head.status) => {
                         self.pass_interim(head, interim)?;
-                        self.send(cx).map_err(Failed::RequestBody)?;
+                        self.send(cx).map_err(ExchangeError::RequestBody)?;
                         continue;
                     }
                     Some(head) => return Poll::Ready(Ok(head)),
@@ -218,23 +222,27 @@ impl Exchange {
                 }
                 Err(err) => err.to_string(),
             };
-            return Poll::Ready(Err(if self.has_heard { Failed::CutOff(why) } else { Failed::Ended(why) }));
+            return Poll::Ready(Err(if self.has_heard {
+                ExchangeError::CutOff(why)
+            } else {
+                ExchangeError::Ended(why)
+            }));
         }
     }
 
     /// True if the server switches the protocol, as requested.
     fn is_switch(&self, status: StatusCode) -> bool {
-        status == StatusCode::SWITCHING_PROTOCOLS && self.wants_upgrade && self.sent == Sent::Whole
+        status == StatusCode::SWITCHING_PROTOCOLS && self.wants_upgrade && self.sent == SendState::Whole
     }
 
-    fn pass_interim(&mut self, mut head: ResponseHead, interim: Option<&Interim>) -> Result<(), Failed> {
+    fn pass_interim(&mut self, mut head: ResponseHead, interim: Option<&Interim>) -> Result<(), ExchangeError> {
         self.interims += 1;
         if self.interims > INTERIM_MAX {
-            return Err(Failed::Faulty(Fault::Malformed("interim answers without end")));
+            return Err(ExchangeError::Faulty(Fault::Malformed("interim answers without end")));
         }
         match head.status {
             StatusCode::SWITCHING_PROTOCOLS => {
-                return Err(Failed::Faulty(Fault::Malformed("a switch of protocols that was not asked for")));
+                return Err(ExchangeError::Faulty(Fault::Malformed("a switch of protocols that was not asked for")));
             }
             // The client's own 100 is sent when its body is first read.
             StatusCode::CONTINUE => {
@@ -253,11 +261,11 @@ impl Exchange {
 
     /// Continues to send. A connection that takes no more may still deliver an answer, such as a 413.
     pub(super) fn send(&mut self, cx: &mut Context<'_>) -> Result<(), BodyRefusal> {
-        if self.sent == Sent::NotYet {
+        if self.sent == SendState::NotYet {
             match self.sending.poll(&mut self.connection.io, cx) {
                 Poll::Pending => {}
-                Poll::Ready(Ok(())) => self.sent = Sent::Whole,
-                Poll::Ready(Err(SendFault::Connection)) => self.sent = Sent::Broken,
+                Poll::Ready(Ok(())) => self.sent = SendState::Whole,
+                Poll::Ready(Err(SendFault::Connection)) => self.sent = SendState::Broken,
                 Poll::Ready(Err(SendFault::Body(refusal))) => return Err(refusal),
             }
         }
@@ -271,7 +279,7 @@ impl Exchange {
 
     /// Ends the exchange: another one may follow on the connection if nothing of this one is left on it.
     pub(super) fn end(mut self, keep_alive: bool) {
-        if keep_alive && self.sent == Sent::Whole && self.connection.read.is_empty() {
+        if keep_alive && self.sent == SendState::Whole && self.connection.read.is_empty() {
             self.connection.rest();
             self.slot.give_back(self.connection);
         }
@@ -279,13 +287,13 @@ impl Exchange {
 
     /// Rejects an answer whose first chunk came with the head and is malformed, while the client can still get an
     /// error.
-    pub(super) fn check_first_chunk(&self, head: &ResponseHead) -> Result<(), Failed> {
+    pub(super) fn check_first_chunk(&self, head: &ResponseHead) -> Result<(), ExchangeError> {
         if head.framing != Framing::Chunked {
             return Ok(());
         }
         let here = &self.connection.read[..self.connection.read.len().min(FIRST_CHUNK_LEN)];
         let first = Decoder::new(Framing::Chunked).decode(&mut BytesMut::from(here));
-        first.map(drop).map_err(Failed::Faulty)
+        first.map(drop).map_err(ExchangeError::Faulty)
     }
 
     /// Returns the body of the answer whose head came. `idle` is its maximum time without progress.
@@ -296,7 +304,7 @@ impl Exchange {
             return full(bytes::Bytes::new());
         }
         let here = self.connection.read.len() as u64;
-        if self.sent == Sent::Whole && decoder.left().is_some_and(|left| left <= here) {
+        if self.sent == SendState::Whole && decoder.left().is_some_and(|left| left <= here) {
             // The whole body of a short answer came with its head.
             if let Ok(ChunkStep::Data(data)) = decoder.decode(&mut self.connection.read) {
                 self.end(head.keep_alive);

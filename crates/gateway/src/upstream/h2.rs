@@ -12,10 +12,11 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
+use sealway_proto::error::chain;
 use sealway_runtime::http::{Body, BodyError, BodyRefusal, poll_whole};
 use tokio_rustls::rustls::ClientConfig;
 
-use super::h1::Failed;
+use super::h1::ExchangeError;
 use super::io::Io;
 use super::server::InFlight;
 use crate::body::{StreamLimits, bounded, refusal_behind};
@@ -32,7 +33,7 @@ const HEADERS_MAX: u32 = 64 * 1024;
 const PING: Duration = Duration::from_secs(20);
 
 struct Link {
-    sender: SendRequest<Watched>,
+    sender: SendRequest<ProgressBody>,
     streams: Arc<AtomicUsize>,
     material: Option<Arc<ClientConfig>>,
     used: Instant,
@@ -47,7 +48,7 @@ pub(super) struct Links {
 }
 
 /// Result of [`Links::pick`].
-pub(super) enum Picked {
+pub(super) enum Pick {
     Stream(Stream),
     /// Another connection may be opened.
     More,
@@ -56,7 +57,7 @@ pub(super) enum Picked {
 
 /// A place for one request on a connection.
 pub(super) struct Stream {
-    sender: SendRequest<Watched>,
+    sender: SendRequest<ProgressBody>,
     place: Place,
     /// True if the connection existed before: the server may have closed it meanwhile.
     pub(super) is_reused: bool,
@@ -80,19 +81,19 @@ impl Drop for Place {
 
 impl Links {
     /// Picks a place on the connection with the fewest requests among those made under `material`.
-    pub(super) fn pick(&self, material: Option<&Arc<ClientConfig>>, connections_max: usize) -> Picked {
+    pub(super) fn pick(&self, material: Option<&Arc<ClientConfig>>, connections_max: usize) -> Pick {
         let mut links = self.links.lock();
         // A connection that is not picked again ends with its last request.
         links.retain(|link| !link.sender.is_closed() && is_same(link.material.as_ref(), material));
         let count = links.len();
         let Some(link) = links.iter_mut().min_by_key(|link| link.streams.load(Ordering::Relaxed)) else {
-            return Picked::More;
+            return Pick::More;
         };
         if link.streams.load(Ordering::Relaxed) >= STREAMS_MAX {
-            return if count < CONNECTIONS_MAX.min(connections_max) { Picked::More } else { Picked::Full };
+            return if count < CONNECTIONS_MAX.min(connections_max) { Pick::More } else { Pick::Full };
         }
         link.used = Instant::now();
-        Picked::Stream(Stream { sender: link.sender.clone(), place: Place::on(&link.streams), is_reused: true })
+        Pick::Stream(Stream { sender: link.sender.clone(), place: Place::on(&link.streams), is_reused: true })
     }
 
     /// Starts HTTP/2 on a connection, and takes the first place on it.
@@ -182,12 +183,12 @@ impl Progress {
 
 /// A request's body whose progress is recorded while it is sent.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct ProgressBody {
     body: Option<Body>,
     progress: Arc<Progress>,
 }
 
-impl HttpBody for Watched {
+impl HttpBody for ProgressBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -216,13 +217,13 @@ impl HttpBody for Watched {
 }
 
 /// Body of an answer, which counts as a request in flight until it is over.
-struct Counted {
+struct InFlightBody {
     body: Incoming,
     _place: Place,
     _in_flight: InFlight,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for InFlightBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -255,9 +256,9 @@ impl Stream {
         request: Request<Option<Body>>,
         times: Times,
         in_flight: InFlight,
-    ) -> Result<Response<Body>, (Failed, Option<Option<Body>>)> {
+    ) -> Result<Response<Body>, (ExchangeError, Option<Option<Body>>)> {
         let progress = Arc::new(Progress::new());
-        let request = request.map(|body| Watched { body, progress: progress.clone() });
+        let request = request.map(|body| ProgressBody { body, progress: progress.clone() });
         let mut answer = std::pin::pin!(self.sender.try_send_request(request));
         let mut deadline = std::pin::pin!(tokio::time::sleep(times.response));
         let response = std::future::poll_fn(|cx| {
@@ -273,19 +274,19 @@ impl Stream {
                 deadline.as_mut().reset(until.into());
             }
         });
-        let Some(response) = response.await else { return Err((Failed::TooSlow, None)) };
+        let Some(response) = response.await else { return Err((ExchangeError::TooSlow, None)) };
         match response {
             Ok(response) => {
                 let limits = StreamLimits { len_max: u64::MAX, idle: times.idle, time: None, rate: None };
                 let (place, in_flight) = (self.place, in_flight);
-                Ok(response.map(|body| bounded(Counted { body, _place: place, _in_flight: in_flight }, limits)))
+                Ok(response.map(|body| bounded(InFlightBody { body, _place: place, _in_flight: in_flight }, limits)))
             }
             Err(mut err) => {
                 let unsent = err.take_message().map(|request| request.into_body().body);
                 let failed = match (progress.refusal(), refusal_behind(err.error())) {
-                    (Some(refusal), _) | (None, Some(refusal)) => Failed::RequestBody(refusal),
-                    (None, None) if is_unanswered(err.error()) => Failed::Ended(chain(err.error())),
-                    (None, None) => Failed::CutOff(chain(err.error())),
+                    (Some(refusal), _) | (None, Some(refusal)) => ExchangeError::RequestBody(refusal),
+                    (None, None) if is_unanswered(err.error()) => ExchangeError::Ended(chain(err.error())),
+                    (None, None) => ExchangeError::CutOff(chain(err.error())),
                 };
                 Err((failed, unsent))
             }
@@ -310,18 +311,6 @@ fn is_unanswered(err: &hyper::Error) -> bool {
         cause = err.source();
     }
     true
-}
-
-/// Formats an error and all its sources in one line.
-pub(super) fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }
 
 impl std::fmt::Debug for Links {

@@ -17,7 +17,6 @@ mod sending;
 mod server;
 mod tunnel;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +29,8 @@ use sealway_sessions::answer::{Form, Refusal, rejected};
 use tokio::task::AbortHandle;
 
 pub use self::address::ServerAddress;
+pub(crate) use self::address::UNIX_PATH_MAX;
 pub use self::balance::{Balance, SERVERS_MAX};
-use self::connect::ConnectError;
 use self::group::Group;
 pub use self::health::HealthSettings;
 use self::server::Server;
@@ -302,16 +301,6 @@ impl Drop for Upstream {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
-        }
-    }
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConnectError::Failed(why) => f.write_str(why),
-            ConnectError::TimedOut => f.write_str("no connection in time"),
-            ConnectError::Overloaded => f.write_str("all connections are in use"),
         }
     }
 }

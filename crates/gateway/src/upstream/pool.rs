@@ -30,7 +30,7 @@ struct State {
     /// Idle connections, the one used last at the end: the others stay unused until they are closed.
     idle: Vec<Idle>,
     in_use: usize,
-    waiting: VecDeque<oneshot::Sender<Granted>>,
+    waiting: VecDeque<oneshot::Sender<Lease>>,
 }
 
 /// The pool of connections to one server.
@@ -46,17 +46,17 @@ pub(super) struct Slot(Option<Arc<Pool>>);
 
 /// A slot, with an idle connection if there was one.
 #[derive(Debug)]
-pub(super) struct Granted {
+pub(super) struct Lease {
     pub(super) slot: Slot,
     pub(super) connection: Option<Connection>,
 }
 
 /// Result of [`Pool::take`].
 #[derive(Debug)]
-pub(super) enum Taken {
-    Now(Granted),
+pub(super) enum Acquisition {
+    Now(Lease),
     /// All are in use: the receiver gets the next one that is released.
-    Later(oneshot::Receiver<Granted>),
+    Later(oneshot::Receiver<Lease>),
     /// All are in use, and the queue is full.
     Full,
 }
@@ -68,7 +68,7 @@ impl Pool {
 
     /// Takes a slot, and the idle connection that was used last unless a `fresh` one is wanted: then idle connections
     /// stay, or one is closed if there would be more than `connections_max`.
-    pub(super) fn take(&self, fresh: bool) -> Taken {
+    pub(super) fn take(&self, fresh: bool) -> Acquisition {
         let mut closed = None;
         let mut state = self.state.lock();
         if state.in_use < self.limits.connections_max {
@@ -82,18 +82,18 @@ impl Pool {
             drop(closed);
             let connection = connection.filter(|idle| idle.since.elapsed() < self.limits.idle);
             let connection = connection.map(|idle| idle.connection);
-            return Taken::Now(Granted { slot: Slot(self.me.upgrade()), connection });
+            return Acquisition::Now(Lease { slot: Slot(self.me.upgrade()), connection });
         }
         if state.waiting.len() >= self.limits.queue_max {
             // Requests that gave up must not fill the queue.
             state.waiting.retain(|waiter| !waiter.is_closed());
         }
         if state.waiting.len() >= self.limits.queue_max {
-            return Taken::Full;
+            return Acquisition::Full;
         }
         let (sender, receiver) = oneshot::channel();
         state.waiting.push_back(sender);
-        Taken::Later(receiver)
+        Acquisition::Later(receiver)
     }
 
     /// Another idle connection, for a slot whose first had been closed by the server.
@@ -117,7 +117,7 @@ impl Pool {
                 return;
             };
             drop(state);
-            let granted = Granted { slot: Slot(self.me.upgrade()), connection: connection.take() };
+            let granted = Lease { slot: Slot(self.me.upgrade()), connection: connection.take() };
             match waiter.send(granted) {
                 Ok(()) => return,
                 Err(mut granted) => {

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use metrics::{Counter, Gauge, counter, gauge};
 use parking_lot::Mutex;
+use sealway_proto::error::chain;
 use sealway_runtime::tls::Client;
 
 use super::address::ServerAddress;
 use super::connect::{ConnectError, TlsSetup, connect};
 use super::h1::{CONTINUE_MS_FIRST, Connection};
-use super::h2::{Links, Picked, Stream, chain, is_same};
+use super::h2::{Links, Pick, Stream, is_same};
 use super::io::Io;
-use super::pool::{Granted, Pool, PoolLimits, Slot, Taken};
+use super::pool::{Acquisition, Lease, Pool, PoolLimits, Slot};
 use super::{Protocol, UpstreamLimits};
 
 /// Time for which a server is skipped after a failed connection, at first and at most. It doubles in between.
@@ -194,13 +195,13 @@ impl Server {
 
     /// Returns a connection for one request at a time.
     async fn own(&self, is_fresh: bool) -> Result<Link, ConnectError> {
-        let Granted { slot, mut connection } = match self.pool.take(is_fresh) {
-            Taken::Now(granted) => granted,
-            Taken::Later(granted) => {
+        let Lease { slot, mut connection } = match self.pool.take(is_fresh) {
+            Acquisition::Now(granted) => granted,
+            Acquisition::Later(granted) => {
                 let waited = tokio::time::timeout(self.connect_time(), granted).await;
                 waited.ok().and_then(Result::ok).ok_or(ConnectError::Overloaded)?
             }
-            Taken::Full => return Err(ConnectError::Overloaded),
+            Acquisition::Full => return Err(ConnectError::Overloaded),
         };
         let setup = self.tls_setup(false);
         let material = setup.as_ref().map(|setup| &setup.config);
@@ -221,14 +222,14 @@ impl Server {
         let material = setup.as_ref().map(|setup| setup.config.clone());
         let pick = || self.links.pick(material.as_ref(), self.limits.connections_max);
         match pick() {
-            Picked::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
-            Picked::Full => return Err(ConnectError::Overloaded),
+            Pick::Stream(stream) if !is_fresh => return Ok(Link::H2(stream)),
+            Pick::Full => return Err(ConnectError::Overloaded),
             _ => {}
         }
         let Ok(making) = tokio::time::timeout(self.connect_time(), self.links.making.lock()).await else {
             return Err(ConnectError::TimedOut);
         };
-        if !is_fresh && let Picked::Stream(stream) = pick() {
+        if !is_fresh && let Pick::Stream(stream) = pick() {
             return Ok(Link::H2(stream));
         }
         if self.protocol == Protocol::Auto && self.spoken.load(Ordering::Relaxed) == H1 {
@@ -250,7 +251,7 @@ impl Server {
         // The first connection is usable even though it was not made for HTTP/1.1 only.
         let material = self.tls_setup(false).map(|setup| setup.config);
         match self.pool.take(true) {
-            Taken::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
+            Acquisition::Now(granted) => Ok(Link::H1(Connection::new(io, material), granted.slot)),
             _ => self.own(is_fresh).await,
         }
     }

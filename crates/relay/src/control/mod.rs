@@ -11,8 +11,6 @@
 mod rendezvous;
 mod server;
 
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,13 +18,13 @@ use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use http::header::{ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use hyper::service::Service;
 use sealway_proto::relay::{Grant, Issuer};
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::share::Taker;
 use sealway_runtime::http::{Body, BodyRefusal, RequestBody, full, read_body};
 use serde_json::{Value, json};
 
+use crate::relay::now_s;
 use rendezvous::{NoGrant, Rendezvous, WAIT};
 pub use server::{ControlServer, ControlSettings};
 
@@ -136,10 +134,10 @@ impl Control {
     }
 
     fn now_s(&self) -> i64 {
-        i64::try_from(self.clock.now_ms() / 1000).unwrap_or(i64::MAX)
+        now_s(&*self.clock)
     }
 
-    async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
+    pub(crate) async fn answer(&self, request: Request<RequestBody>) -> Response<Body> {
         let (head, body) = request.into_parts();
         let method = match head.uri.path() {
             "/healthz" => Method::GET,
@@ -248,27 +246,12 @@ fn json_answer(status: StatusCode, text: String) -> Response<Body> {
     answer
 }
 
-/// A handle that the runtime can clone for each connection.
-#[derive(Clone)]
-pub(crate) struct Door(pub(crate) Arc<Control>);
-
-impl Service<Request<RequestBody>> for Door {
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
-
-    fn call(&self, request: Request<RequestBody>) -> Self::Future {
-        let control = self.0.clone();
-        Box::pin(async move { Ok(control.answer(request).await) })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_lines_and_let_in_whoever_shows_one() {
+    fn each_line_is_a_token_that_admits_its_holder() {
         let tokens = Tokens::parse("# people\n0123456789abcdef\n\n  fedcba9876543210  \n").unwrap();
         let shows = |value: &str| {
             let mut headers = HeaderMap::new();

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_connects_gets_the_other_end_of_the_newest_listener_once() {
+    async fn a_client_gets_the_other_end_of_the_newest_listener_once() {
         let (issuer, meeting) = (issuer(), Rendezvous::new(None));
         let _older = meeting.listen("db", None, &issuer, 100).unwrap();
         let newer = meeting.listen("db", None, &issuer, 110).unwrap();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_is_woken_and_what_is_over_is_not_given() {
+    async fn a_waiting_client_is_woken_and_gets_no_expired_grant() {
         let (issuer, meeting) = (Arc::new(issuer()), Arc::new(Rendezvous::new(None)));
         let _over = meeting.listen("db", None, &issuer, 100).unwrap();
         let waits: Vec<_> = (0..3)

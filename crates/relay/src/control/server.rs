@@ -1,9 +1,11 @@
 //! The control plane as a server: its settings, its listener, its end.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::service::service_fn;
 use sealway_proto::relay::Issuer;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::{Connections, HttpLimits, Listening, serve};
@@ -12,7 +14,7 @@ use sealway_runtime::shutdown::Shutdown;
 use sealway_runtime::tls;
 
 use super::rendezvous::WAIT;
-use super::{Control, Door, Tokens};
+use super::{Control, Tokens};
 use crate::server::{StartError, tls_error};
 
 /// Time that requests have after shutdown begins: those that wait for a listener are ended.
@@ -58,12 +60,16 @@ impl ControlServer {
         let sockets = listener::bind(&settings.listen, "--listen").map_err(|err| StartError::new(err.to_string()))?;
         let addresses = sockets.iter().filter_map(|socket| socket.local_addr().ok()).collect();
         let shutdown = Shutdown::new();
-        let door = Door(Arc::new(Control::new(settings.issuer, settings.tokens, settings.names_per_client_max, clock)));
+        let control = Arc::new(Control::new(settings.issuer, settings.tokens, settings.names_per_client_max, clock));
+        let service = service_fn(move |request| {
+            let control = control.clone();
+            async move { Ok::<_, Infallible>(control.answer(request).await) }
+        });
         let limits = HttpLimits { idle_timeout: WAIT * 2, ..HttpLimits::default() };
         let connections = Arc::new(Connections::new("control"));
         let listening = Arc::new(Listening { name: "control".into(), limits, tls, connections });
         for socket in sockets {
-            tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), door.clone(), shutdown.clone()));
+            tokio::spawn(serve(Socket::Tcp(socket), listening.clone(), service.clone(), shutdown.clone()));
         }
         Ok(ControlServer { addresses, shutdown })
     }

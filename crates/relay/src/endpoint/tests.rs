@@ -39,7 +39,7 @@ async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
     let (reader, writer) = of_client.into_split();
     let input = Input::attached(relay.settings.limits.message_bytes_max);
     let mut endpoint = Endpoint::new(&relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
-    endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admitted::There(of_node)))));
+    endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admission::There(of_node)))));
     endpoint.run(&shutdown);
     // The node keeps sending; the client neither reads nor closes.
     let sending = tokio::spawn(async move { while node.write_all(&[0x82, 2, 0, 0]).await.is_ok() {} });
@@ -57,7 +57,7 @@ fn placed(relay: &Arc<Relay>, stream: TcpStream, role: Role) -> Endpoint {
     let (reader, writer) = stream.into_split();
     let input = Input::attached(relay.settings.limits.message_bytes_max);
     let mut endpoint = Endpoint::new(relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
-    endpoint.take_place(&Asked {
+    endpoint.take_place(&AttachRequest {
         key: ChannelKey { tenant: Tenant([0; 8]), id: "a channel".into() },
         role,
         init_exp_s: i64::MAX,
@@ -85,6 +85,6 @@ async fn what_an_endpoint_said_before_it_took_nothing_more_still_arrives() {
     staying.run(&shutdown);
     let mut said = [0; 6];
     let heard = tokio::time::timeout(Duration::from_secs(60), stays.read_exact(&mut said)).await;
-    heard.expect("it is told something").unwrap();
+    heard.expect("an answer in time").unwrap();
     assert_eq!(&said, b"\x82\x04last");
 }

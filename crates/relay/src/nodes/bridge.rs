@@ -2,7 +2,7 @@
 //! bytes of its WebSocket pass unchanged, so that close codes, pings and back-pressure pass too. SPEC relay.md#bridge
 
 use std::cell::RefCell;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,13 +12,13 @@ use aws_lc_rs::hmac;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{Profile, Role};
 use sealway_runtime::shutdown::Shutdown;
-use serde_json::{Value, json};
+use serde_json::{Value, from_value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::Nodes;
-use crate::channel::{Asked, ChannelKey, Tenant};
+use crate::channel::{AttachRequest, ChannelKey, Tenant};
 use crate::conn::{Reader, Writer};
 use crate::endpoint;
 use crate::relay::Relay;
@@ -55,8 +55,13 @@ impl Nodes {
     }
 
     /// Connects to the node that has a channel, and announces the endpoint.
-    pub(crate) async fn cross(&self, address: &str, asked: &Asked, client: Option<IpAddr>) -> Option<TcpStream> {
-        let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, asked, client)).await;
+    pub(crate) async fn cross(
+        &self,
+        address: &str,
+        request: &AttachRequest,
+        client: Option<IpAddr>,
+    ) -> Option<TcpStream> {
+        let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, request, client)).await;
         match crossed {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(err)) => {
@@ -70,12 +75,17 @@ impl Nodes {
         }
     }
 
-    async fn hello(&self, address: &str, asked: &Asked, client: Option<IpAddr>) -> std::io::Result<TcpStream> {
+    async fn hello(
+        &self,
+        address: &str,
+        request: &AttachRequest,
+        client: Option<IpAddr>,
+    ) -> std::io::Result<TcpStream> {
         let mut stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let mut challenge = [0; CHALLENGE_LEN];
         stream.read_exact(&mut challenge).await?;
-        let hello = encode(asked, client);
+        let hello = encode(request, client);
         let tag = self.tag(ASKS, &[&challenge, &hello]);
         let len = u32::try_from(hello.len()).map_err(std::io::Error::other)?;
         stream.write_all(&[&len.to_be_bytes(), hello.as_slice(), tag.as_ref()].concat()).await?;
@@ -88,7 +98,7 @@ impl Nodes {
     }
 
     /// Authenticates a node, and returns its endpoint and the endpoint's address.
-    async fn welcome(&self, stream: &mut TcpStream) -> std::io::Result<(Asked, Option<IpAddr>)> {
+    async fn welcome(&self, stream: &mut TcpStream) -> std::io::Result<(AttachRequest, Option<IpAddr>)> {
         stream.set_nodelay(true)?;
         let mut challenge = [0; CHALLENGE_LEN];
         default_provider().fill_random(&mut challenge).map_err(std::io::Error::other)?;
@@ -127,7 +137,7 @@ pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: S
         tokio::spawn(async move {
             let Some(nodes) = &relay.nodes else { return };
             match tokio::time::timeout(HELLO_TIME, nodes.welcome(&mut stream)).await {
-                Ok(Ok((asked, client))) => endpoint::spawn_bridged(&relay, stream, asked, client, &shutdown),
+                Ok(Ok((request, client))) => endpoint::spawn_bridged(&relay, stream, request, client, &shutdown),
                 Ok(Err(err)) => tracing::warn!(%from, %err, "who came is no node of ours"),
                 Err(_) => tracing::warn!(%from, "who came as a node said too little"),
             }
@@ -136,46 +146,35 @@ pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: S
     }
 }
 
-/// Binds the address that a node listens on for others.
-pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
-    TcpListener::bind(address).await
-}
-
-fn encode(asked: &Asked, client: Option<IpAddr>) -> Vec<u8> {
+fn encode(request: &AttachRequest, client: Option<IpAddr>) -> Vec<u8> {
     let hello = json!({
-        "tenant": asked.key.tenant.0,
-        "channel_id": asked.key.id,
-        "role": asked.role.number(),
-        "init_exp": asked.init_exp_s,
-        "idle_s": asked.idle_s,
-        "eid": asked.eid,
-        "is_native": asked.profile == Profile::Native,
+        "tenant": request.key.tenant.0,
+        "channel_id": request.key.id,
+        "role": request.role.number(),
+        "init_exp": request.init_exp_s,
+        "idle_s": request.idle_s,
+        "eid": request.eid,
+        "is_native": request.profile == Profile::Native,
         "client": client.map(|client| client.to_string()),
     });
     hello.to_string().into_bytes()
 }
 
-fn decode(hello: &[u8]) -> Option<(Asked, Option<IpAddr>)> {
+fn decode(hello: &[u8]) -> Option<(AttachRequest, Option<IpAddr>)> {
     let hello: Value = serde_json::from_slice(hello).ok()?;
     let text = |name: &str| hello.get(name).and_then(Value::as_str);
-    let mut tenant = [0; 8];
-    let bytes = hello.get("tenant")?.as_array().filter(|bytes| bytes.len() == tenant.len())?;
-    for (to, from) in tenant.iter_mut().zip(bytes) {
-        *to = u8::try_from(from.as_u64()?).ok()?;
-    }
-    let idle_s = match hello.get("idle_s")? {
-        Value::Null => None,
-        idle => Some(u32::try_from(idle.as_u64()?).ok()?),
-    };
-    let asked = Asked {
-        key: ChannelKey { tenant: Tenant(tenant), id: text("channel_id")?.into() },
+    let request = AttachRequest {
+        key: ChannelKey {
+            tenant: Tenant(from_value(hello.get("tenant")?.clone()).ok()?),
+            id: text("channel_id")?.into(),
+        },
         role: Role::from_number(hello.get("role")?.as_u64()?)?,
         init_exp_s: hello.get("init_exp")?.as_i64()?,
-        idle_s,
+        idle_s: from_value(hello.get("idle_s")?.clone()).ok()?,
         eid: text("eid")?.into(),
         profile: if hello.get("is_native")?.as_bool()? { Profile::Native } else { Profile::V1 },
     };
-    Some((asked, text("client").and_then(|client| client.parse().ok())))
+    Some((request, text("client").and_then(|client| client.parse().ok())))
 }
 
 /// The boundaries of a server's frames, in bytes that pass by.

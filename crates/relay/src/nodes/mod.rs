@@ -23,6 +23,7 @@ use zeroize::Zeroizing;
 use crate::channel::ChannelKey;
 use crate::relay::Relay;
 use crate::replay::TokenKey;
+use crate::tick::ms;
 
 /// Longest time for an operation on Redis.
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -76,7 +77,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 /// The node that has a channel.
-pub(crate) enum Where {
+pub(crate) enum ChannelNode {
     Here,
     /// Another node, at this address.
     There(String),
@@ -126,7 +127,7 @@ impl Nodes {
             floor_s: AtomicI64::new(i64::MIN),
             admit: Script::new(ADMIT),
         };
-        nodes.begin(now_s).await.map_err(|err| format!("--redis-url: {server}: {}", err.kind_text()))?;
+        nodes.begin(now_s).await.map_err(|err| format!("--redis-url: {server}: {}", err.0))?;
         Ok(nodes)
     }
 
@@ -142,14 +143,14 @@ impl Nodes {
     }
 
     /// Returns a connection; [`Nodes::tell`] drops one that failed.
-    async fn link(&self) -> Result<MultiplexedConnection, Failed> {
+    async fn link(&self) -> Result<MultiplexedConnection, RedisFailure> {
         let mut link = self.link.lock().await;
         if let Some(connection) = &link.connection {
             return Ok(connection.clone());
         }
         if link.failed.is_some_and(|at| at.elapsed() < PAUSE) {
             // Tasks that have waited for the attempt of another do not each make one of their own, in a row.
-            return Err(Failed("it could not be reached just now"));
+            return Err(RedisFailure("it could not be reached just now"));
         }
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(DEADLINE)).set_response_timeout(Some(DEADLINE));
@@ -161,7 +162,7 @@ impl Nodes {
     }
 
     /// Drops a connection that failed.
-    async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, Failed> {
+    async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, RedisFailure> {
         if let Err(err) = &done {
             tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
             self.link.lock().await.connection = None;
@@ -170,9 +171,9 @@ impl Nodes {
     }
 
     /// Reads the epoch, or begins one: then tokens used before may be used again, and are rejected by their age.
-    async fn begin(&self, now_s: i64) -> Result<(), Failed> {
+    async fn begin(&self, now_s: i64) -> Result<(), RedisFailure> {
         let mut fresh = [0; 12];
-        default_provider().fill_random(&mut fresh).map_err(|_| Failed("the crypto module"))?;
+        default_provider().fill_random(&mut fresh).map_err(|_| RedisFailure("the crypto module"))?;
         let known = self.epoch.read().clone();
         // An issuer's clock may be ahead by the skew. At a start, which may be the first of all, an endpoint that must retry
         // later would wait for that long for nothing.
@@ -196,7 +197,7 @@ impl Nodes {
         self.say_here().await
     }
 
-    async fn say_here(&self) -> Result<(), Failed> {
+    async fn say_here(&self) -> Result<(), RedisFailure> {
         let mut link = self.link().await?;
         let mut set = redis::cmd("SET");
         set.arg(self.key("node", &self.id)).arg(&self.advertise).arg("PX").arg(ms(LEASE));
@@ -211,8 +212,8 @@ impl Nodes {
         claims: &Claims,
         channel: &ChannelKey,
         now_s: i64,
-    ) -> Result<Where, CloseCause> {
-        let unavailable = |Failed(_)| CloseCause::NodeUnavailable;
+    ) -> Result<ChannelNode, CloseCause> {
+        let unavailable = |RedisFailure(_)| CloseCause::NodeUnavailable;
         // Before the floor is read: a floor read later is not older than the epoch.
         let epoch = self.epoch.read().clone();
         if claims.iat <= self.floor_s.load(Ordering::Acquire) {
@@ -232,8 +233,8 @@ impl Nodes {
         let done = call.invoke_async::<(String, String)>(&mut link).await;
         let (what, address) = self.tell(done).await.map_err(unavailable)?;
         match what.as_str() {
-            "here" => Ok(Where::Here),
-            "there" => Ok(Where::There(address)),
+            "here" => Ok(ChannelNode::Here),
+            "there" => Ok(ChannelNode::There(address)),
             "replay" => Err(CloseCause::TokenReplay),
             _ => {
                 let _ = self.begin(now_s).await;
@@ -243,7 +244,7 @@ impl Nodes {
     }
 
     /// Announces that these channels are on this node.
-    async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), Failed> {
+    async fn say_places(&self, channels: &[ChannelKey]) -> Result<(), RedisFailure> {
         for batch in channels.chunks(BATCH) {
             let mut pipe = Pipeline::new();
             for channel in batch {
@@ -293,23 +294,13 @@ fn floor_of(epoch: &str) -> Option<i64> {
     epoch.rsplit_once('.').and_then(|(_, floor)| floor.parse().ok())
 }
 
-fn ms(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Redis is unavailable. The library's own message may contain a password, and is left out.
 #[derive(Clone, Copy, Debug)]
-struct Failed(&'static str);
+struct RedisFailure(&'static str);
 
-impl Failed {
-    fn kind_text(self) -> &'static str {
-        self.0
-    }
-}
-
-impl From<RedisError> for Failed {
+impl From<RedisError> for RedisFailure {
     fn from(err: RedisError) -> Self {
-        Failed(if err.is_connection_refusal() {
+        RedisFailure(if err.is_connection_refusal() {
             "the connection is refused"
         } else if err.is_timeout() {
             "no answer in time"

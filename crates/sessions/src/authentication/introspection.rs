@@ -17,6 +17,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use sealway_proto::crypto::Provider;
+use sealway_proto::error::chain;
 use sealway_runtime::config::{ConfigError, read_secret};
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
@@ -215,16 +216,4 @@ fn form_encoded(text: &str) -> Zeroizing<String> {
         }
     }
     out
-}
-
-/// Formats an error and all its sources in one line.
-fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }

@@ -1,58 +1,30 @@
 //! The fixed form of ECDSA signatures: r and s concatenated, each as long as the curve's field (IEEE P1363). Converts
 //! from and to the DER form of RFC 3279 section 2.2.3, which the library signs and verifies.
 
+use crate::certificate::der::{self, DerError, Reader};
+
 /// Converts a signature of the library to the fixed form.
-pub(super) fn from_der(der: &[u8], field_len: usize) -> Option<Vec<u8>> {
-    let (body, rest) = element(der, 0x30)?;
-    let (r, s) = element(body, 0x02)?;
-    let (s, after) = element(s, 0x02)?;
-    if !rest.is_empty() || !after.is_empty() {
-        return None;
-    }
+pub(super) fn from_der(signature: &[u8], field_len: usize) -> Option<Vec<u8>> {
+    let numbers = || -> Result<[&[u8]; 2], DerError> {
+        let mut whole = Reader::new(signature, "malformed signature");
+        let mut pair = whole.inside(der::SEQUENCE)?;
+        let numbers = [pair.element(der::INTEGER)?.value, pair.element(der::INTEGER)?.value];
+        pair.end().and_then(|()| whole.end()).map(|()| numbers)
+    };
     let mut fixed = vec![0; 2 * field_len];
-    let (left, right) = fixed.split_at_mut(field_len);
-    for (place, number) in [(left, r), (right, s)] {
+    for (place, number) in fixed.chunks_exact_mut(field_len).zip(numbers().ok()?) {
         let number = number.strip_prefix(&[0]).unwrap_or(number);
-        let start = field_len.checked_sub(number.len())?;
-        place[start..].copy_from_slice(number);
+        place[field_len.checked_sub(number.len())?..].copy_from_slice(number);
     }
     Some(fixed)
 }
 
 /// Converts a caller's signature to the DER form; `None` for another length.
 pub(super) fn to_der(fixed: &[u8], field_len: usize) -> Option<Vec<u8>> {
-    if fixed.len() != 2 * field_len {
-        return None;
-    }
-    let (r, s) = fixed.split_at(field_len);
-    let mut body = Vec::with_capacity(2 * field_len + 6);
-    for number in [r, s] {
-        // Minimal, with a leading zero if it would otherwise be negative.
-        let zeros = number.iter().take_while(|byte| **byte == 0).count().min(field_len - 1);
-        let number = &number[zeros..];
-        let pad = usize::from(number.first().is_some_and(|byte| byte & 0x80 != 0));
-        body.push(0x02);
-        body.push(u8::try_from(number.len() + pad).ok()?);
-        body.resize(body.len() + pad, 0);
-        body.extend_from_slice(number);
-    }
-    let mut der = vec![0x30];
-    if body.len() > 127 {
-        der.push(0x81);
-    }
-    der.push(u8::try_from(body.len()).ok()?);
-    der.extend_from_slice(&body);
-    Some(der)
-}
-
-/// Splits off a DER element of less than 256 bytes with this tag: its content, and the bytes after it.
-fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (len, rest) = match der {
-        [found, 0x81, len, rest @ ..] if *found == tag => (*len, rest),
-        [found, len, rest @ ..] if *found == tag && *len < 128 => (*len, rest),
-        _ => return None,
-    };
-    rest.split_at_checked(usize::from(len))
+    (fixed.len() == 2 * field_len).then(|| {
+        let (r, s) = fixed.split_at(field_len);
+        der::sequence(&[&der::unsigned(r), &der::unsigned(s)])
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::operation::{self, Cipher, Plain, RawKey, Source};
 use crate::profile::policy::{EncryptAlgorithm, Profile};
 use crate::service::{Grant, Outcome, Query};
 use crate::wire::{Wires, bounds};
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const ENCRYPTING: &str = "something went wrong while encrypting data: ";
 const DECRYPTING: &str = "something went wrong while decrypting data: ";
@@ -24,7 +24,7 @@ enum Key {
 }
 
 impl Key {
-    fn of(source: Option<KeySource>) -> Result<Key, Refusal> {
+    fn of(source: Option<KeySource>) -> Result<Key> {
         match source.and_then(|source| source.source) {
             None => Err(Refusal::invalid("keySource: required")),
             Some(key_source::Source::RawKey(bytes)) => {
@@ -44,7 +44,7 @@ impl Key {
         }
     }
 
-    fn source<'a>(&'a self, grant: &'a Grant) -> Result<Source<'a>, Refusal> {
+    fn source<'a>(&'a self, grant: &'a Grant) -> Result<Source<'a>> {
         Ok(match self {
             Key::Raw(bytes) => Source::Raw(RawKey(bytes)),
             Key::Id(_) => Source::Key(grant.key()?),
@@ -68,11 +68,11 @@ fn algorithm(profile: &Profile) -> &'static str {
     }
 }
 
-pub(in super::super) async fn encrypt_data(
+pub(crate) async fn encrypt_data(
     wires: &Wires,
     call: &Call,
     mut request: EncryptDataRequest,
-) -> Result<EncryptDataResponse, Refusal> {
+) -> Result<EncryptDataResponse> {
     let plaintext = Zeroizing::new(std::mem::take(&mut request.plaintext));
     let key = Key::of(request.key_source.take());
     let parameters = request.encrypt_metadata.take().unwrap_or_default();
@@ -111,11 +111,11 @@ pub(in super::super) async fn encrypt_data(
     })
 }
 
-pub(in super::super) async fn decrypt_data(
+pub(crate) async fn decrypt_data(
     wires: &Wires,
     call: &Call,
     mut request: DecryptDataRequest,
-) -> Result<DecryptDataResponse, Refusal> {
+) -> Result<DecryptDataResponse> {
     let key = Key::of(request.key_source.take());
     let parameters = request.decrypt_metadata.take().unwrap_or_default();
     let aad = parameters.aad.as_deref().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::certificate::{Bound, Flavour, Issuer, Request};
 use crate::hash::hex;
 use crate::profile::policy;
 use crate::service::Query;
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 const HASHING: &str = "something went wrong while hashing data: ";
 const SIGNING: &str = "something went wrong while signing certificate: ";
@@ -35,7 +35,7 @@ fn failed(doing: &str, refusal: Refusal) -> Refusal {
 }
 
 /// Rejects a method of the older wires if it is off.
-fn check_earlier(is_there: bool, method: &str) -> Result<(), Refusal> {
+fn check_earlier(is_there: bool, method: &str) -> Result<()> {
     let text = || format!("unknown method {method} for service CryptoBroker.CryptoGrpc");
     if is_there { Ok(()) } else { Err(Refusal::new(Code::Unimplemented, text())) }
 }
@@ -44,26 +44,26 @@ fn descriptor(profile: String, operation: &str, algorithm: String) -> Option<Cry
     Some(CryptoDescriptor { profile, operation: operation.to_owned(), algorithm })
 }
 
-fn check_metadata(metadata: Option<&Metadata>) -> Result<(), Refusal> {
+fn check_metadata(metadata: Option<&Metadata>) -> Result<()> {
     metadata.map_or(Ok(()), |metadata| bounds::metadata(&metadata.id, metadata.trace_context.as_ref()))
 }
 
-pub(super) fn check_metadata_w1(metadata: Option<&MetadataW1>) -> Result<(), Refusal> {
+pub(super) fn check_metadata_w1(metadata: Option<&MetadataW1>) -> Result<()> {
     let Some(metadata) = metadata else { return Ok(()) };
     bounds::metadata(&metadata.id, metadata.trace_context.as_ref())?;
     bounds::at_most("metadata.createdAt", metadata.created_at.len(), bounds::CREATED_AT_MAX)
 }
 
 /// Parent span in the message; none for a rejected message.
-fn trace<'a>(metadata: Option<&'a Metadata>, fits: &Result<(), Refusal>) -> Trace<'a> {
+fn trace<'a>(metadata: Option<&'a Metadata>, fits: &Result<()>) -> Trace<'a> {
     of_context(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
 }
 
-pub(super) fn trace_w1<'a>(metadata: Option<&'a MetadataW1>, fits: &Result<(), Refusal>) -> Trace<'a> {
+pub(super) fn trace_w1<'a>(metadata: Option<&'a MetadataW1>, fits: &Result<()>) -> Trace<'a> {
     of_context(metadata.and_then(|metadata| metadata.trace_context.as_ref()), fits)
 }
 
-fn of_context<'a>(context: Option<&'a TraceContext>, fits: &Result<(), Refusal>) -> Trace<'a> {
+fn of_context<'a>(context: Option<&'a TraceContext>, fits: &Result<()>) -> Trace<'a> {
     let Some(context) = context.filter(|_| fits.is_ok()) else { return Trace::default() };
     Trace { trace_id: &context.trace_id, span_id: &context.span_id, correlation: &context.correlation_id }
 }
@@ -81,11 +81,7 @@ fn deprecate(metadata: Option<Metadata>, profile: &str, deprecation: Option<poli
     Some(Metadata { deprecation: Some(deprecation), ..metadata.unwrap_or_default() })
 }
 
-pub(super) async fn hash_data(
-    wires: &Wires,
-    call: &Call,
-    mut request: HashDataRequest,
-) -> Result<HashDataResponse, Refusal> {
+pub(super) async fn hash_data(wires: &Wires, call: &Call, mut request: HashDataRequest) -> Result<HashDataResponse> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata(request.metadata.as_ref()));
     let trace = trace(request.metadata.as_ref(), &fits);
@@ -106,7 +102,7 @@ pub(super) async fn hash_data(
     })
 }
 
-pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse, Refusal> {
+pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse> {
     check_earlier(wires.has_earlier_wires, "Hash")?;
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let fits = bounds::hash(&request.profile, &input).and_then(|()| check_metadata_w1(request.metadata.as_ref()));
@@ -143,7 +139,7 @@ pub(super) async fn sign_certificate(
     wires: &Wires,
     call: &Call,
     mut request: SignCertificateRequest,
-) -> Result<SignCertificateResponse, Refusal> {
+) -> Result<SignCertificateResponse> {
     let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
     let certificate = certificate!(wires, request, key);
     let fits =
@@ -164,7 +160,7 @@ pub(super) async fn sign_certificate(
     })
 }
 
-pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse, Refusal> {
+pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse> {
     check_earlier(wires.has_earlier_wires, "Sign")?;
     let key = Zeroizing::new(std::mem::take(&mut request.ca_private_key));
     let certificate = certificate!(wires, request, key);
@@ -177,11 +173,7 @@ pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -
     Ok(SignResponse { signed_certificate: STANDARD.encode(&outcome.value.der), metadata: request.metadata })
 }
 
-pub(super) async fn benchmark(
-    wires: &Wires,
-    call: &Call,
-    request: BenchmarkRequest,
-) -> Result<BenchmarkResponse, Refusal> {
+pub(super) async fn benchmark(wires: &Wires, call: &Call, request: BenchmarkRequest) -> Result<BenchmarkResponse> {
     check_earlier(wires.has_earlier_wires && wires.dev.is_some(), "Benchmark")?;
     dev::benchmark(wires, call, request).await
 }
@@ -190,7 +182,7 @@ pub(super) async fn fake_endpoint(
     wires: &Wires,
     call: &Call,
     request: FakeEndpointRequest,
-) -> Result<FakeEndpointResponse, Refusal> {
+) -> Result<FakeEndpointResponse> {
     check_earlier(wires.has_earlier_wires && wires.dev.is_some(), "FakeEndpoint")?;
     dev::fake_endpoint(wires, call, request).await
 }

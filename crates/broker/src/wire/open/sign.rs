@@ -9,20 +9,20 @@ use zeroize::Zeroizing;
 
 use super::encrypt::failure;
 use super::{check_metadata, deprecate, descriptor, shape, trace};
-use crate::Refusal;
 use crate::call::Call;
 use crate::operation;
 use crate::profile::policy::{Profile, SignAlgorithm};
 use crate::service::{Grant, Outcome, Query, work_of};
 use crate::wire::v1::hash_name;
 use crate::wire::{Wires, bounds};
+use crate::{Refusal, Result};
 
 const SIGNING: &str = "something went wrong while signing data: ";
 const VERIFYING: &str = "something went wrong while verifying data: ";
 
 /// Returns the id of a key of the store: private keys do not cross the socket, and composite signatures are not
 /// supported.
-fn key_id(source: Option<SignKeySource>) -> Result<String, Refusal> {
+fn key_id(source: Option<SignKeySource>) -> Result<String> {
     match source.and_then(|source| source.source) {
         None => Err(Refusal::invalid("keySource: required")),
         Some(sign_key_source::Source::ComponentKeys(_)) => {
@@ -43,7 +43,7 @@ fn key_id(source: Option<SignKeySource>) -> Result<String, Refusal> {
 }
 
 /// Returns a supported signature encoding; PEM and CMS have numbers of their own and are not supported.
-fn format(number: i32) -> Result<SignatureFormat, Refusal> {
+fn format(number: i32) -> Result<SignatureFormat> {
     match SignatureFormat::try_from(number) {
         Ok(format @ (SignatureFormat::SignatureRaw | SignatureFormat::SignatureDer)) => Ok(format),
         _ => Err(Refusal::invalid(format!("signatureFormat: {number} is not supported; expected 0 (RAW) or 1 (DER)"))),
@@ -51,7 +51,7 @@ fn format(number: i32) -> Result<SignatureFormat, Refusal> {
 }
 
 /// Returns the profile with the request's signature encoding: the profile decides on everything else.
-fn encoded(profile: &Profile, number: i32) -> Result<Profile, Refusal> {
+fn encoded(profile: &Profile, number: i32) -> Result<Profile> {
     let is_der = format(number)? == SignatureFormat::SignatureDer;
     let sign = match profile.sign {
         Some(SignAlgorithm::EcdsaDer(curve, hash) | SignAlgorithm::EcdsaRaw(curve, hash)) => {
@@ -78,11 +78,7 @@ fn algorithm(profile: &Profile) -> String {
     }
 }
 
-pub(in super::super) async fn sign_data(
-    wires: &Wires,
-    call: &Call,
-    mut request: SignDataRequest,
-) -> Result<SignDataResponse, Refusal> {
+pub(crate) async fn sign_data(wires: &Wires, call: &Call, mut request: SignDataRequest) -> Result<SignDataResponse> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let key = key_id(request.key_source.take());
     let fits = bounds::profile(&request.profile)
@@ -109,11 +105,11 @@ pub(in super::super) async fn sign_data(
     })
 }
 
-pub(in super::super) async fn verify_data(
+pub(crate) async fn verify_data(
     wires: &Wires,
     call: &Call,
     mut request: VerifyDataRequest,
-) -> Result<VerifyDataResponse, Refusal> {
+) -> Result<VerifyDataResponse> {
     let input = Zeroizing::new(std::mem::take(&mut request.input));
     let key = key_id(request.key_source.take());
     let fits = bounds::profile(&request.profile)

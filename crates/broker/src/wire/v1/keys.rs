@@ -12,14 +12,14 @@ use crate::call::Call;
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX, Key, LIST_MAX, State, Store};
 use crate::service::{Grant, NO_ROOM, Outcome, Query, work_of};
 use crate::wire::{Wires, bounds};
-use crate::{Code, Refusal};
+use crate::{Code, Refusal, Result};
 
 fn query<'a>(call: &'a Call, operation: &'static str, key: Option<&'a str>) -> Query<'a> {
     Query { operation, wire: "v1", key, count: 1, trace: call.trace(), ..Query::default() }
 }
 
 /// Waits for a turn to generate a key.
-async fn turn(wires: &Wires) -> Result<SemaphorePermit<'_>, Refusal> {
+async fn turn(wires: &Wires) -> Result<SemaphorePermit<'_>> {
     wires.making.acquire().await.map_err(|_| Refusal::new(Code::Unavailable, "the broker stops"))
 }
 
@@ -29,8 +29,8 @@ async fn run<T: Send>(
     call: &Call,
     operation: &'static str,
     (key, bytes_in): (&str, usize),
-    work: impl FnOnce(&Store) -> Result<T, Refusal> + Send,
-) -> Result<T, Refusal> {
+    work: impl FnOnce(&Store) -> Result<T> + Send,
+) -> Result<T> {
     let shape = bounds::required("key_id", key.len(), KEY_ID_LEN_MAX);
     let work = |_: &Grant| {
         let store = wires.service.store()?;
@@ -40,7 +40,7 @@ async fn run<T: Send>(
     Ok(wires.service.run(call, query, shape, work).await?.value)
 }
 
-fn algorithm(name: &str) -> Result<Algorithm, Refusal> {
+fn algorithm(name: &str) -> Result<Algorithm> {
     Algorithm::parse(name).ok_or_else(|| {
         let names: Vec<_> = Algorithm::names().collect();
         Refusal::invalid(format!("algorithm: expected one of {}", names.join(", ")))
@@ -69,11 +69,7 @@ fn response(key: &Key) -> KeyResponse {
     KeyResponse { key: Some(message(key)) }
 }
 
-pub(in super::super) async fn generate(
-    wires: &Wires,
-    call: &Call,
-    request: GenerateRequest,
-) -> Result<KeyResponse, Refusal> {
+pub(crate) async fn generate(wires: &Wires, call: &Call, request: GenerateRequest) -> Result<KeyResponse> {
     let now = wires.service.now_ms();
     let _turn = turn(wires).await?;
     let work =
@@ -81,11 +77,7 @@ pub(in super::super) async fn generate(
     run(wires, call, "GenerateKey", (&request.key_id, 0), work).await
 }
 
-pub(in super::super) async fn import(
-    wires: &Wires,
-    call: &Call,
-    mut request: ImportRequest,
-) -> Result<KeyResponse, Refusal> {
+pub(crate) async fn import(wires: &Wires, call: &Call, mut request: ImportRequest) -> Result<KeyResponse> {
     let material = Zeroizing::new(std::mem::take(&mut request.material));
     let now = wires.service.now_ms();
     let work = |store: &Store| {
@@ -94,7 +86,7 @@ pub(in super::super) async fn import(
     run(wires, call, "ImportKey", (&request.key_id, material.len()), work).await
 }
 
-pub(in super::super) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Result<ListResponse, Refusal> {
+pub(crate) async fn list(wires: &Wires, call: &Call, request: ListRequest) -> Result<ListResponse> {
     let limit = usize::try_from(request.limit).ok().filter(|limit| (1..=LIST_MAX).contains(limit));
     let shape = bounds::at_most("after", request.after.len(), KEY_ID_LEN_MAX);
     let work = |_: &Grant| {
@@ -112,11 +104,7 @@ pub(in super::super) async fn list(wires: &Wires, call: &Call, request: ListRequ
     Ok(wires.service.run(call, query(call, "ListKeys", None), shape, work).await?.value)
 }
 
-pub(in super::super) async fn rotate(
-    wires: &Wires,
-    call: &Call,
-    mut request: RotateRequest,
-) -> Result<KeyResponse, Refusal> {
+pub(crate) async fn rotate(wires: &Wires, call: &Call, mut request: RotateRequest) -> Result<KeyResponse> {
     let material = Zeroizing::new(std::mem::take(&mut request.material));
     let now = wires.service.now_ms();
     let _turn = turn(wires).await?;
@@ -124,29 +112,17 @@ pub(in super::super) async fn rotate(
     run(wires, call, "RotateKey", (&request.key_id, material.len()), work).await
 }
 
-pub(in super::super) async fn disable(
-    wires: &Wires,
-    call: &Call,
-    request: DisableRequest,
-) -> Result<KeyResponse, Refusal> {
+pub(crate) async fn disable(wires: &Wires, call: &Call, request: DisableRequest) -> Result<KeyResponse> {
     let work = |store: &Store| store.disable(&request.key_id, request.version).map(|key| response(&key));
     run(wires, call, "DisableKey", (&request.key_id, 0), work).await
 }
 
-pub(in super::super) async fn enable(
-    wires: &Wires,
-    call: &Call,
-    request: EnableRequest,
-) -> Result<KeyResponse, Refusal> {
+pub(crate) async fn enable(wires: &Wires, call: &Call, request: EnableRequest) -> Result<KeyResponse> {
     let work = |store: &Store| store.enable(&request.key_id, request.version).map(|key| response(&key));
     run(wires, call, "EnableKey", (&request.key_id, 0), work).await
 }
 
-pub(in super::super) async fn public_key(
-    wires: &Wires,
-    call: &Call,
-    request: PublicKeyRequest,
-) -> Result<PublicKeyResponse, Refusal> {
+pub(crate) async fn public_key(wires: &Wires, call: &Call, request: PublicKeyRequest) -> Result<PublicKeyResponse> {
     let work = |store: &Store| store.get(&request.key_id)?.public_key(request.version);
     let (version, der) = run(wires, call, "PublicKey", (&request.key_id, 0), work).await?;
     Ok(PublicKeyResponse { version, der })

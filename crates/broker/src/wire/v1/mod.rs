@@ -13,14 +13,14 @@ use sealway_proto::broker::v1::{
 use zeroize::Zeroizing;
 
 use super::{Wires, bounds, certificate};
-use crate::Refusal;
 use crate::call::Call;
 use crate::certificate::{Bound, Flavour, Issuer, Request};
 use crate::keys::{Algorithm, KEY_ID_LEN_MAX};
 use crate::module::module;
-use crate::operation::{self, Outputs, Signed};
+use crate::operation::{self, Outputs, SignedInput};
 use crate::profile::policy::{Curve, Profile, SignAlgorithm, SignatureHash};
 use crate::service::{Grant, Outcome, Query, work_of};
+use crate::{Refusal, Result};
 
 /// Lower bound of the throughput of ciphers and MACs, in bytes per µs.
 const BYTES_A_US: u64 = 500;
@@ -40,9 +40,9 @@ async fn run<T: Send>(
     wires: &Wires,
     call: &Call,
     query: Query<'_>,
-    shape: Result<(), Refusal>,
-    work: impl FnOnce(&Profile, &Grant) -> Result<Outcome<T>, Refusal> + Send,
-) -> Result<(Option<Descriptor>, T), Refusal> {
+    shape: Result<()>,
+    work: impl FnOnce(&Profile, &Grant) -> Result<Outcome<T>> + Send,
+) -> Result<(Option<Descriptor>, T)> {
     let key_fits = query.key.map_or(Ok(()), |id| bounds::required("key_id", id.len(), KEY_ID_LEN_MAX));
     let shape = bounds::profile(query.profile.unwrap_or_default()).and(key_fits).and(shape);
     let work = |grant: &Grant| {
@@ -94,10 +94,11 @@ fn refused(refusal: Refusal) -> RefusalMessage {
     RefusalMessage { code: refusal.code.number().into(), message: refusal.text }
 }
 
-pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse, Refusal> {
+pub(super) async fn hash(wires: &Wires, call: &Call, mut request: HashRequest) -> Result<HashResponse> {
     let inputs = secrets(&mut request.inputs);
     let query = query(call, "HashData", &request.profile, None, inputs.iter().map(|input| input.len()));
-    let shape = bounds::profile(&request.profile).and_then(|()| bounds::batch("inputs", &inputs));
+    let shape = bounds::profile(&request.profile)
+        .and_then(|()| operation::check_batch("inputs", inputs.iter().map(|input| input.len())));
     let outcome = crate::hash::run(&wires.service, call, query, shape, &inputs).await?;
     Ok(HashResponse { descriptor: descriptor(&query, &outcome), digests: outcome.value })
 }
@@ -106,7 +107,7 @@ pub(super) async fn sign_certificate(
     wires: &Wires,
     call: &Call,
     request: SignCertificateRequest,
-) -> Result<SignCertificateResponse, Refusal> {
+) -> Result<SignCertificateResponse> {
     let bound = |field: &str, seconds: Option<i64>| {
         let bound = seconds.map_or(Ok(Bound::Profile), |seconds| u64::try_from(seconds).map(Bound::At));
         bound.map_err(|_| Refusal::invalid(format!("{field}: before 1970")))
@@ -137,7 +138,7 @@ pub(super) async fn sign_certificate(
     Ok(SignCertificateResponse { descriptor: descriptor(&query, &outcome), der: outcome.value.der })
 }
 
-pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse, Refusal> {
+pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -> Result<SignResponse> {
     let inputs = secrets(&mut request.inputs);
     let lens = inputs.iter().map(|input| input.len());
     let query = query(call, "SignData", &request.profile, Some(&request.key_id), lens);
@@ -149,7 +150,7 @@ pub(super) async fn sign(wires: &Wires, call: &Call, mut request: SignRequest) -
     Ok(SignResponse { descriptor, signatures })
 }
 
-pub(super) async fn mac(wires: &Wires, call: &Call, mut request: MacRequest) -> Result<MacResponse, Refusal> {
+pub(super) async fn mac(wires: &Wires, call: &Call, mut request: MacRequest) -> Result<MacResponse> {
     let inputs = secrets(&mut request.inputs);
     let query = query(call, "Mac", &request.profile, Some(&request.key_id), inputs.iter().map(|input| input.len()));
     let work = |profile: &Profile, grant: &Grant| {
@@ -161,7 +162,7 @@ pub(super) async fn mac(wires: &Wires, call: &Call, mut request: MacRequest) -> 
     Ok(MacResponse { descriptor, tags })
 }
 
-pub(super) async fn verify(wires: &Wires, call: &Call, mut request: VerifyRequest) -> Result<VerifyResponse, Refusal> {
+pub(super) async fn verify(wires: &Wires, call: &Call, mut request: VerifyRequest) -> Result<VerifyResponse> {
     let inputs = secrets(request.signed.iter_mut().map(|signed| &mut signed.input));
     let lens = inputs.iter().map(|input| input.len());
     let query = query(call, "VerifyData", &request.profile, Some(&request.key_id), lens);
@@ -174,11 +175,7 @@ pub(super) async fn verify(wires: &Wires, call: &Call, mut request: VerifyReques
     Ok(VerifyResponse { descriptor, valid })
 }
 
-pub(super) async fn verify_mac(
-    wires: &Wires,
-    call: &Call,
-    mut request: VerifyMacRequest,
-) -> Result<VerifyMacResponse, Refusal> {
+pub(super) async fn verify_mac(wires: &Wires, call: &Call, mut request: VerifyMacRequest) -> Result<VerifyMacResponse> {
     let inputs = secrets(request.signed.iter_mut().map(|signed| &mut signed.input));
     let lens = inputs.iter().map(|input| input.len());
     let query = query(call, "VerifyMac", &request.profile, Some(&request.key_id), lens);
@@ -192,16 +189,12 @@ pub(super) async fn verify_mac(
     Ok(VerifyMacResponse { descriptor, valid })
 }
 
-fn signed<'a>(inputs: &'a [Zeroizing<Vec<u8>>], batch: &'a [SignedMessage]) -> Vec<Signed<'a>> {
+fn signed<'a>(inputs: &'a [Zeroizing<Vec<u8>>], batch: &'a [SignedMessage]) -> Vec<SignedInput<'a>> {
     let batch = inputs.iter().zip(batch);
-    batch.map(|(input, one)| Signed { input, signature: &one.signature, key_version: one.key_version }).collect()
+    batch.map(|(input, one)| SignedInput { input, signature: &one.signature, key_version: one.key_version }).collect()
 }
 
-pub(super) async fn information(
-    wires: &Wires,
-    call: &Call,
-    _: InformationRequest,
-) -> Result<InformationResponse, Refusal> {
+pub(super) async fn information(wires: &Wires, call: &Call, _: InformationRequest) -> Result<InformationResponse> {
     let query = Query { operation: "Information", wire: "v1", trace: call.trace(), ..Query::default() };
     let work = |_: &Grant| {
         let profiles = wires.service.profiles.current();

@@ -6,14 +6,14 @@ use sealway_proto::broker::v1::{
 };
 
 use super::{query, refused, run, secrets};
-use crate::Refusal;
+use crate::Result;
 use crate::call::Call;
-use crate::operation::{self, Plain, Sealed};
+use crate::operation::{self, Plain, SealedMessage};
 use crate::profile::policy::Profile;
 use crate::service::{Grant, Outcome};
 use crate::wire::Wires;
 
-fn cipher(sealed: Sealed) -> Cipher {
+fn cipher(sealed: SealedMessage) -> Cipher {
     Cipher {
         key_version: sealed.key_version,
         nonce: sealed.nonce.to_vec(),
@@ -39,11 +39,7 @@ fn lens(ciphers: &[Cipher]) -> impl Iterator<Item = usize> {
     ciphers.iter().map(|cipher| cipher.ciphertext.len() + cipher.aad.len())
 }
 
-pub(in super::super) async fn encrypt(
-    wires: &Wires,
-    call: &Call,
-    mut request: EncryptRequest,
-) -> Result<EncryptResponse, Refusal> {
+pub(crate) async fn encrypt(wires: &Wires, call: &Call, mut request: EncryptRequest) -> Result<EncryptResponse> {
     let plaintexts = secrets(request.plains.iter_mut().map(|plain| &mut plain.plaintext));
     let plains = plaintexts.iter().zip(&request.plains);
     let plains: Vec<_> =
@@ -62,11 +58,7 @@ pub(in super::super) async fn encrypt(
     Ok(EncryptResponse { descriptor, ciphers })
 }
 
-pub(in super::super) async fn decrypt(
-    wires: &Wires,
-    call: &Call,
-    request: DecryptRequest,
-) -> Result<DecryptResponse, Refusal> {
+pub(crate) async fn decrypt(wires: &Wires, call: &Call, request: DecryptRequest) -> Result<DecryptResponse> {
     let query = query(call, "DecryptData", &request.profile, Some(&request.key_id), lens(&request.ciphers));
     let work = |profile: &Profile, grant: &Grant| {
         let key = grant.key()?;
@@ -75,18 +67,14 @@ pub(in super::super) async fn decrypt(
         Ok(Outcome { algorithm: key.algorithm().to_string(), ..Outcome::new(results, bytes_out) })
     };
     let (descriptor, results) = run(wires, call, query, Ok(()), work).await?;
-    let one = |result: Result<Vec<u8>, Refusal>| {
+    let one = |result: Result<Vec<u8>>| {
         let refusal = |refusal| opened::Result::Refusal(refused(refusal));
         Opened { result: Some(result.map_or_else(refusal, opened::Result::Plaintext)) }
     };
     Ok(DecryptResponse { descriptor, opened: results.into_iter().map(one).collect() })
 }
 
-pub(in super::super) async fn rewrap(
-    wires: &Wires,
-    call: &Call,
-    request: RewrapRequest,
-) -> Result<RewrapResponse, Refusal> {
+pub(crate) async fn rewrap(wires: &Wires, call: &Call, request: RewrapRequest) -> Result<RewrapResponse> {
     let query = query(call, "Rewrap", &request.profile, Some(&request.key_id), lens(&request.ciphers));
     let work = |profile: &Profile, grant: &Grant| {
         let key = grant.key()?;
@@ -96,7 +84,7 @@ pub(in super::super) async fn rewrap(
         Ok(Outcome { algorithm: key.algorithm().to_string(), key_version, ..Outcome::new(results, bytes_out) })
     };
     let (descriptor, results) = run(wires, call, query, Ok(()), work).await?;
-    let one = |result: Result<Sealed, Refusal>| {
+    let one = |result: Result<SealedMessage>| {
         let refusal = |refusal| rewrapped::Result::Refusal(refused(refusal));
         Rewrapped { result: Some(result.map_or_else(refusal, |sealed| rewrapped::Result::Cipher(cipher(sealed)))) }
     };

@@ -6,23 +6,19 @@ use sealway_proto::broker::v1::{
 };
 
 use super::{outcome, query, run};
-use crate::Refusal;
 use crate::call::Call;
 use crate::operation::{self, Derivation, Outputs, Recipient};
 use crate::profile::policy::Profile;
 use crate::service::{Grant, Query};
 use crate::wire::Wires;
+use crate::{Refusal, Result};
 
 /// Converts a number of a message; one beyond `usize` is beyond every bound.
 fn size(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-pub(in super::super) async fn derive(
-    wires: &Wires,
-    call: &Call,
-    request: DeriveRequest,
-) -> Result<DeriveResponse, Refusal> {
+pub(crate) async fn derive(wires: &Wires, call: &Call, request: DeriveRequest) -> Result<DeriveResponse> {
     let lens = request.derivations.iter().map(|one| one.salt.len() + one.info.len());
     let query = query(call, "Derive", &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {
@@ -37,11 +33,7 @@ pub(in super::super) async fn derive(
     Ok(DeriveResponse { descriptor, outputs })
 }
 
-pub(in super::super) async fn random(
-    wires: &Wires,
-    call: &Call,
-    request: RandomRequest,
-) -> Result<RandomResponse, Refusal> {
+pub(crate) async fn random(wires: &Wires, call: &Call, request: RandomRequest) -> Result<RandomResponse> {
     let count = size(request.count.max(1));
     let query = Query { count, ..query(call, "Random", &request.profile, None, []) };
     let work = |profile: &Profile, _: &Grant| {
@@ -52,11 +44,11 @@ pub(in super::super) async fn random(
     Ok(RandomResponse { descriptor, outputs })
 }
 
-pub(in super::super) async fn encapsulate(
+pub(crate) async fn encapsulate(
     wires: &Wires,
     call: &Call,
     request: EncapsulateRequest,
-) -> Result<EncapsulateResponse, Refusal> {
+) -> Result<EncapsulateResponse> {
     let count = size(request.count.max(1));
     let key = match &request.to {
         Some(To::KeyId(id)) => Some(id.as_str()),
@@ -80,11 +72,11 @@ pub(in super::super) async fn encapsulate(
     Ok(EncapsulateResponse { descriptor, encapsulated })
 }
 
-pub(in super::super) async fn decapsulate(
+pub(crate) async fn decapsulate(
     wires: &Wires,
     call: &Call,
     request: DecapsulateRequest,
-) -> Result<DecapsulateResponse, Refusal> {
+) -> Result<DecapsulateResponse> {
     let lens = request.ciphertexts.iter().map(Vec::len);
     let query = query(call, "Decapsulate", &request.profile, Some(&request.key_id), lens);
     let work = |profile: &Profile, grant: &Grant| {

@@ -17,6 +17,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use sealway_proto::error::chain;
 use sealway_runtime::config::ConfigError;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use zeroize::Zeroizing;
@@ -216,16 +217,4 @@ fn verified(
     let config = tls::client_config(ca, identity)?;
     let config = Arc::unwrap_or_clone(config);
     Ok(HttpsConnectorBuilder::new().with_tls_config(config).https_only().enable_http1().wrap_connector(connector))
-}
-
-/// Formats an error and all its sources in one line.
-fn chain(err: &dyn std::error::Error) -> String {
-    let mut text = err.to_string();
-    let mut cause = err.source();
-    while let Some(err) = cause {
-        text.push_str(": ");
-        text.push_str(&err.to_string());
-        cause = err.source();
-    }
-    text
 }

@@ -32,7 +32,7 @@ impl Out {
 }
 
 /// Output of one message.
-pub(super) struct Shown {
+pub(super) struct MessageOutput {
     out: Out,
     /// Prefix of each line.
     mark: String,
@@ -42,9 +42,9 @@ pub(super) struct Shown {
     rest: Vec<u8>,
 }
 
-impl Shown {
+impl MessageOutput {
     pub(super) fn new(out: Out, mark: String) -> Self {
-        Shown { out, mark, len: 0, rest: Vec::new() }
+        MessageOutput { out, mark, len: 0, rest: Vec::new() }
     }
 
     /// Writes a line about the message.
@@ -135,9 +135,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct Buffer(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for Buffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
@@ -149,8 +149,8 @@ mod tests {
     }
 
     fn shown(pieces: &[&[u8]]) -> String {
-        let kept = Kept::default();
-        let mut shown = Shown::new(Out::new(Box::new(kept.clone())), "#1 >".into());
+        let kept = Buffer::default();
+        let mut shown = MessageOutput::new(Out::new(Box::new(kept.clone())), "#1 >".into());
         for (at, piece) in pieces.iter().enumerate() {
             shown.body(piece, at + 1 == pieces.len());
         }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_no_text_is_shown_by_length_and_first_bytes() {
         assert!(shown(&[&[0xff; 100]]).starts_with(&format!("#1 > 100 bytes: {}…\n", "ff".repeat(32))));
-        assert!(shown(&[b"\x1b[2J"]).starts_with("#1 > 4 bytes: 1b5b324a\n"), "a terminal is told nothing");
+        assert!(shown(&[b"\x1b[2J"]).starts_with("#1 > 4 bytes: 1b5b324a\n"), "a terminal gets no control character");
         assert!(shown(&["\u{9b}2J".as_bytes()]).starts_with("#1 > 4 bytes: c29b324a\n"));
         assert!(shown(&[&"€".as_bytes()[..1]]).starts_with("#1 > 1 bytes: e2\n"), "an end that is none");
         assert_eq!(plain("a\x1b\u{202e}\r"), "a\\u{1b}\\u{202e}\\u{d}");
