@@ -80,7 +80,7 @@ async fn profiles_and_callers_are_read_anew_on_a_change_and_on_sighup_or_nothing
     replace(&profiles, &format!("{PROFILES}- {{Name: Sha256}}\n- {{Nmae: Other}}\n"));
     broker.signal(Signal::HUP).unwrap();
     let log = || std::fs::read_to_string(folder.path().join("broker.log")).unwrap();
-    let wants = ["duplicate profile name: Sha256", "did you mean Name?", "those that were loaded stay in force"];
+    let wants = ["duplicate profile name: Sha256", "did you mean Name?", "the loaded ones stay in use"];
     until("the log tells", async || wants.iter().all(|want| log().contains(want))).await;
     assert_eq!(hash(&client, "Sha256").await.unwrap(), 64);
     replace(&profiles, PROFILES);

@@ -131,8 +131,7 @@ fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_brok
         std::thread::sleep(Duration::from_millis(700));
         broker.start_again().unwrap();
         let mut gateway = late.join().unwrap();
-        let waited =
-            |line: &serde_json::Value| line.to_string().contains("waiting for the broker that wraps session keys");
+        let waited = |line: &serde_json::Value| line.to_string().contains("waiting for the broker of session keys");
         gateway.wait_for_log(0, waited).unwrap();
         assert!(works(gateway.address(), &WireSession::open(gateway.address(), Wire::V2, "/session/init").unwrap()));
     });

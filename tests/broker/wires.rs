@@ -382,7 +382,7 @@ fn what_is_in_flight_at_a_stop_is_answered() {
         std::thread::sleep(Duration::from_millis(10));
     }
     let log = broker.stop();
-    assert!(log.contains("what is in flight is answered") && !log.contains("dropped"), "{log}");
+    assert!(log.contains("answering the requests in flight") && !log.contains("dropped"), "{log}");
     let Output { status, stdout, .. } = bench.wait_with_output().unwrap();
     assert!(status.success() && String::from_utf8_lossy(&stdout).contains("avgTime"));
 }

@@ -182,7 +182,7 @@ fn a_root_signs_a_set_that_was_carried_to_it_and_the_service_takes_it_in_and_pub
 
     // Another key waits for the root's signature. Once it is signed, the older set cannot be imported.
     let said = says(&["generate", &file]);
-    assert!(said.contains("have it signed again"), "{said}");
+    assert!(said.contains("sign the set again"), "{said}");
     assert_eq!(condition(&says(&["list", &file]), &id_in(&said)), "unsigned");
     assert!(says(&["sign", &file, "--root", &root_file, "--expires-in", "90d"]).contains(&id_in(&said)));
     assert_eq!(condition(&says(&["list", &file]), &id_in(&said)), "live");

@@ -374,7 +374,7 @@ fn an_upstreams_failure_names_route_upstream_and_peer_and_a_clients_abort_is_no_
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut server = logged(gone, "");
     assert_eq!(Request::get("/").send(server.address()).unwrap().status, 502);
-    let line = server.wait_for_log(0, |line| line["message"] == "no answer from upstream").unwrap();
+    let line = server.wait_for_log(0, |line| line["message"] == "upstream did not answer").unwrap();
     assert_eq!(
         (&line["route"], &line["upstream"], &line["level"]),
         (&"routes[0]".into(), &"service".into(), &"WARN".into())

@@ -104,7 +104,7 @@ fn a_node_that_does_not_know_the_secret_is_not_bridged_to() {
     first.send(0x89, b"").unwrap();
     assert_eq!(first.got(), Got::Frame(0x8a, Vec::new()));
     assert_eq!(send(&stranger, &issuer, &claims[1]).got(), Got::Close(1013, "node unavailable".into()));
-    assert!(ours.log().contains("no node of ours"), "{}", ours.log());
+    assert!(ours.log().contains("from no known node"), "{}", ours.log());
 }
 
 #[test]

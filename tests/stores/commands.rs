@@ -133,10 +133,10 @@ fn a_key_is_rotated_while_gateways_serve_and_the_old_one_is_taken_out() {
     let id = said.split(' ').next().unwrap().to_owned();
     assert_eq!((count(&place, "kek-1"), count(&place, &id)), (before, 0));
     for server in &servers {
-        wait_until("it has read the file", || server.log().iter().any(|line| line.contains("key file read again")));
+        wait_until("it has read the file", || server.log().iter().any(|line| line.contains("key file reloaded")));
     }
     let said = says(&["kek", "rotate", "--config", &place.config(), "--to", &id]);
-    assert!(said.contains("wrapped anew"), "{said}");
+    assert!(said.contains("rewrapped"), "{said}");
     assert_eq!(count(&place, "kek-1"), 0);
     assert!(count(&place, &id) >= before);
     for (n, agreed) in agreed.iter().enumerate() {
@@ -148,7 +148,7 @@ fn a_key_is_rotated_while_gateways_serve_and_the_old_one_is_taken_out() {
             server
                 .log()
                 .iter()
-                .any(|line| line.contains("key file read again") && line.contains(&format!("\"active\":\"{id}\"")))
+                .any(|line| line.contains("key file reloaded") && line.contains(&format!("\"active\":\"{id}\"")))
         });
     }
     let said = says(&["kek", "rotate", "--config", &place.config()]);
@@ -177,10 +177,10 @@ fn the_embedded_stores_key_is_rotated_by_the_process_that_has_it_open() {
     let id = said.split(' ').next().unwrap().to_owned();
     let said = says(&["kek", "rotate", "--config", &place.config(), "--to", &id]);
     assert!(said.contains("is in use"), "{said}");
-    wait_until("it has", || server.log().iter().any(|line| line.contains("were wrapped anew")));
+    wait_until("it has", || server.log().iter().any(|line| line.contains("rewrapped")));
     assert!(server.stop().unwrap().success());
     let said = says(&["kek", "rotate", "--config", &place.config()]);
-    assert!(said.contains("0 sessions were wrapped anew"), "{said}");
+    assert!(said.contains("0 sessions rewrapped"), "{said}");
     take_out(&place.keys(), "kek-1");
     let server = place.serve();
     wait_until("the session is there", || agreed.seal(PURCHASE, ORDER).0.send(server.address()).unwrap().status == 200);

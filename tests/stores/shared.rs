@@ -249,7 +249,7 @@ fn with_the_fallback_to_memory_calls_go_on_without_redis_and_health_says_so() {
         assert_eq!(send(request).status, 429, "its session has had its share, and no replay is looked at");
     }
     redis.start_again_empty().unwrap();
-    wait_until("Redis is back", || ask(&gateway, "/ready").1["cache"] == "up");
+    wait_until("Redis is available again", || ask(&gateway, "/ready").1["cache"] == "up");
     for request in [&before, &during] {
         send(request).assert_error("a replay after the return", 400, "CRYPTO_ERROR");
     }

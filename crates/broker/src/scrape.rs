@@ -62,7 +62,7 @@ async fn accept(listener: TcpListener, render: Render, shutdown: Shutdown) {
                 });
             }
             Err(err) => {
-                tracing::warn!(%err, "a connection to the metrics could not be accepted");
+                tracing::warn!(%err, "accepting a connection to the metrics listener failed");
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }

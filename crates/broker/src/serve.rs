@@ -60,7 +60,7 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         runtime_telemetry::init_slog(&settings.log, &settings.service, &settings.exports).map_err(Failure::wrong)?;
     telemetry.probe();
     if let Err(err) = is_shut {
-        tracing::warn!(%err, "other processes of this user may look into this one's memory");
+        tracing::warn!(%err, "other processes of this user can read this process's memory");
     }
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
@@ -93,10 +93,10 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
         "serving"
     );
     let why = until_stopped(&mut signals, &service).await;
-    tracing::info!(why, "stopping: what is in flight is answered");
+    tracing::info!(why, "stopping: answering the requests in flight");
     let dropped = server.stop(DRAIN).await;
     if dropped > 0 {
-        tracing::warn!(dropped, "calls were dropped unanswered: they took too long");
+        tracing::warn!(dropped, "calls exceeded their deadline and were dropped");
     }
     // Closed explicitly, as tasks may still hold the service when this process ends.
     if let Some(keys) = &service.keys {
@@ -125,7 +125,7 @@ fn service(settings: &Settings) -> Result<Service, Failure> {
         .map_err(|text| Failure { code: module::EXIT_CODE, text })?;
     let check = move |profiles: &Profiles| {
         for problem in approval::problems(profiles).iter().filter(|_| is_fips) {
-            tracing::warn!(%problem, "off in this FIPS build");
+            tracing::warn!(%problem, "disabled in the FIPS build");
         }
         approval::check(profiles, demanded, is_fips)
     };
@@ -166,9 +166,9 @@ fn wrap_anew(service: &Arc<Service>) {
     tokio::task::spawn_blocking(move || match service.keys.as_ref().map(Store::rewrap) {
         None | Some(Ok(0)) => {}
         Some(Ok(keys)) => {
-            tracing::info!(keys, "keys were wrapped anew: the first key-encryption key alone is needed from now on");
+            tracing::info!(keys, "keys rewrapped: only the first key-encryption key is needed from now on");
         }
-        Some(Err(refusal)) => tracing::error!(%refusal, "not every key was wrapped anew; the next start tries again"),
+        Some(Err(refusal)) => tracing::error!(%refusal, "not all keys were rewrapped; the next start retries"),
     });
 }
 
@@ -195,7 +195,7 @@ async fn until_stopped(signals: &mut StopSignals, service: &Arc<Service>) -> &'s
             let _ = service.audit.as_ref().map(|audit| audit.reopen());
         };
         if tokio::task::spawn_blocking(reload).await.is_err() {
-            tracing::error!("reading files anew has failed");
+            tracing::error!("reloading files failed");
         }
     }
 }

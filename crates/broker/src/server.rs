@@ -117,7 +117,7 @@ async fn accept(listener: UnixListener, wires: Arc<Wires>, limits: Limits, shutd
                 });
             }
             Err(err) => {
-                tracing::warn!(%err, "a connection could not be accepted");
+                tracing::warn!(%err, "accepting a connection failed");
                 tokio::time::sleep(EXHAUSTED_PAUSE).await;
             }
         }
@@ -127,7 +127,7 @@ async fn accept(listener: UnixListener, wires: Arc<Wires>, limits: Limits, shutd
 /// Identifies the peer of a connection and reserves its place. `None`: the connection is closed.
 fn peer_of(stream: &UnixStream, shares: &Arc<Shares>) -> Option<(Peer, Share)> {
     let peer = Peer::of(stream)
-        .inspect_err(|err| tracing::warn!(%err, "a connection is closed: the kernel does not tell whose it is"))
+        .inspect_err(|err| tracing::warn!(%err, "connection closed: the kernel does not report the peer's credentials"))
         .ok()?;
     match shares.take(&peer, 1) {
         Ok(place) => Some((peer, place)),
@@ -160,7 +160,7 @@ async fn serve(mut stream: UnixStream, peer: Peer, wires: Arc<Wires>, limits: Li
     };
     let preface = match begun {
         Ok(preface) => preface,
-        Err(err) => return tracing::debug!(%err, peer.uid, peer.pid, "a connection did not begin"),
+        Err(err) => return tracing::debug!(%err, peer.uid, peer.pid, "a connection failed before its first request"),
     };
     let (input, output) = stream.into_split();
     let stream = tokio::io::join(Cursor::new(preface).chain(input), output);

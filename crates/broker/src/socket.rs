@@ -169,13 +169,13 @@ impl Link {
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_ours(path, to) => Ok(()),
             Err(err) if err.kind() == io::ErrorKind::AlreadyExists && is_dead_socket(path) => {
                 // Left by an ended server of v0.1, whose clients would find no server.
-                tracing::info!(link = %path.display(), "removing a socket that an older server left");
+                tracing::info!(link = %path.display(), "removing the socket of an earlier server");
                 std::fs::remove_file(path).and_then(|()| symlink(to, path))
             }
             made => made,
         };
         if let Err(err) = made {
-            tracing::warn!(link = %path.display(), %err, "clients of the wire W0 find no socket: the link is not made");
+            tracing::warn!(link = %path.display(), %err, "the link for clients of the wire W0 was not created");
             return None;
         }
         Some(Link { path: path.to_owned(), to: to.to_owned() })

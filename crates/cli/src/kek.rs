@@ -134,7 +134,7 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
         StoreUrl::File(path) => match config.open_embedded(default_provider(), &clock()).await {
             Ok(store) => {
                 let all = rewrap_all(&store).await?;
-                writeln!(out(), "{all} sessions were wrapped anew; all that live are under {first}")?;
+                writeln!(out(), "{all} sessions rewrapped; all that live are under {first}")?;
                 Ok(())
             }
             Err(err) if err.to_string().contains("another process uses it") => {
@@ -154,11 +154,10 @@ async fn rotate(file: &Path, to: Option<&str>) -> anyhow::Result<()> {
             let all = rewrap_all(store.as_ref()).await?;
             let left = left_over(&store, &first).await?;
             match left {
-                0 => writeln!(out(), "{all} sessions were wrapped anew; all that live are under {first}")?,
-                _ => writeln!(
-                    out(),
-                    "{all} sessions were wrapped anew; {left} that live are not under {first}: run this again"
-                )?,
+                0 => writeln!(out(), "{all} sessions rewrapped; all that live are under {first}")?,
+                _ => {
+                    writeln!(out(), "{all} sessions rewrapped; {left} that live are not under {first}: run this again")?
+                }
             }
             Ok(())
         }
@@ -197,7 +196,7 @@ async fn rewrap_all(store: &dyn Store) -> anyhow::Result<usize> {
             some => all += some,
         }
         if all % (20 * BATCH) == 0 {
-            writeln!(out(), "{all} sessions wrapped anew")?;
+            writeln!(out(), "{all} sessions rewrapped")?;
         }
     }
     Ok(all)

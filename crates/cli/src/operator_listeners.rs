@@ -151,7 +151,7 @@ impl MetricsListener {
                     if tls.files_changed()
                         && let Err(err) = tls.reload()
                     {
-                        tracing::error!("metrics.tls.{err}: the certificate that was loaded stays in force");
+                        tracing::error!("metrics.tls.{err}: the loaded certificate stays in use");
                     }
                 }
             });

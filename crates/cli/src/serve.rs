@@ -48,14 +48,14 @@ pub(crate) async fn run(args: args::Serve) -> anyhow::Result<()> {
     let why = until_stopped(&mut signals, &running.server).await;
     let delay = running.server.stop_delay();
     if !delay.is_zero() {
-        tracing::info!(why, ?delay, "stopping: /ready says so, and all is still served");
+        tracing::info!(why, ?delay, "stopping: /ready reports it; requests are still served");
         running.authority.announce_stop();
         tokio::select! {
             () = tokio::time::sleep(delay) => {}
             _ = signals.stopped() => {}
         }
     }
-    tracing::info!(why, "stopping: what is in flight is answered");
+    tracing::info!(why, "stopping: answering the requests in flight");
     running.stop().await;
     Ok(())
 }
@@ -158,7 +158,7 @@ impl Running {
     pub(crate) async fn stop(self) {
         let left = self.server.drain().await;
         if left > 0 {
-            tracing::warn!(left, "some connections were still busy and were closed");
+            tracing::warn!(left, "closed connections that were still busy");
         }
         tracing::info!("stopped");
     }

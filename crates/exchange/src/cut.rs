@@ -61,7 +61,7 @@ impl<S: Sessions> HttpBody for Cut<S> {
                 }
             }
             this.is_cut = true;
-            tracing::info!(session = %this.session.id(), "a stream was cut: its session is over");
+            tracing::info!(session = %this.session.id(), "a stream was closed: its session has ended");
             // The first fault counts.
             let _ = this.fault.set(Error::SessionExpired.into());
         }

@@ -129,7 +129,7 @@ fn write(waiting: &Receiver<String>, mut to: Box<dyn Write + Send>) {
         if let Err(err) = to.write_all(batch.as_bytes()).and_then(|()| to.flush()) {
             let lost = batch.lines().count() as u64;
             counter!("sealway_access_log_lost_total").increment(lost);
-            tracing::debug!(%err, lost, "the access log cannot be written");
+            tracing::debug!(%err, lost, "writing the access log failed");
         }
     }
 }

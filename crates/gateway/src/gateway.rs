@@ -166,7 +166,7 @@ impl Gateway {
             Selection::Disguised => {
                 if let Some(kept_back) = self.disguised.pass(Instant::now()) {
                     let peer = peer.map(|peer| peer.to_string());
-                    tracing::warn!(peer, kept_back, "refused: the path is another spelling of a sealed one");
+                    tracing::warn!(peer, kept_back, "request rejected: the path is another spelling of a sealed path");
                 }
                 discard(body).await;
                 (plain_error(StatusCode::BAD_REQUEST, "CRYPTO_ERROR"), &self.unrouted)

@@ -110,9 +110,9 @@ async fn carry(client: Box<dyn Raw>, server: impl AsyncRead + AsyncWrite + Unpin
     };
     tokio::select! {
         carried = carried => if let Err(err) = carried {
-            tracing::debug!(%err, "a tunnel broke off");
+            tracing::debug!(%err, "a tunnel was interrupted");
         },
-        () = idled => tracing::debug!("a tunnel stood still for too long"),
+        () = idled => tracing::debug!("a tunnel was idle for too long"),
     }
 }
 

@@ -82,10 +82,10 @@ impl Keys {
         *self.seen.lock() = stamp(&self.path);
         match read(&self.path, self.tenancy) {
             Ok(keys) => {
-                tracing::info!(kids = ?keys, "keys of issuers read again");
+                tracing::info!(kids = ?keys, "issuer keys reloaded");
                 self.keys.store(Arc::new(keys));
             }
-            Err(err) => tracing::error!(err, "keys of issuers not read again: those before stay in force"),
+            Err(err) => tracing::error!(err, "issuer keys not reloaded: the loaded ones stay in use"),
         }
     }
 

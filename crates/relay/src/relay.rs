@@ -147,7 +147,7 @@ impl Relay {
     pub(crate) fn judge(&self, message: &[u8]) -> Result<(AttachRequest, Claims), CloseCause> {
         let attach = Attach::parse(message).map_err(|_| CloseCause::InvalidAttach)?;
         let claims = verify(&attach.token, &self.keys.load(), &self.expected, self.now_s()).map_err(|err| {
-            tracing::debug!(code = err.code(), "a token is refused");
+            tracing::debug!(code = err.code(), "token rejected");
             CloseCause::InvalidToken
         })?;
         if claims.channel_id != attach.channel_id {

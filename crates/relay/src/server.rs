@@ -179,6 +179,6 @@ fn note(reloaded: Result<bool, tls::TlsError>) {
     match reloaded {
         Ok(true) => tracing::info!("certificates reloaded"),
         Ok(false) => {}
-        Err(err) => tracing::error!(%err, "certificates not reloaded: those that were loaded stay in force"),
+        Err(err) => tracing::error!(%err, "certificates not reloaded: the loaded ones stay in use"),
     }
 }

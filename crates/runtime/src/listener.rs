@@ -68,7 +68,7 @@ pub fn bind_shared(addresses: &[SocketAddr], setting: &str, reuse_port: bool) ->
             Err(err)
                 if index > 0 && matches!(err.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported) =>
             {
-                tracing::warn!(%address, "no such address on this machine; listening without it");
+                tracing::warn!(%address, "this machine does not have the address; listening without it");
             }
             Err(err) => return Err(explain(&err, address, setting)),
         }

@@ -309,7 +309,7 @@ impl Authority {
     /// Removes expired state, reads changed keys and updates gauges. To be called every few seconds.
     pub async fn maintain(&self) {
         if let Err(err) = self.store.sweep(self.now_ms()).await {
-            tracing::error!(%err, "expired sessions could not be purged");
+            tracing::error!(%err, "purging expired sessions failed");
         }
         self.rewrap().await;
         self.anonymous.sweep();
@@ -333,13 +333,13 @@ impl Authority {
                 Ok(0) => break,
                 Ok(some) => all += some,
                 Err(err) => {
-                    tracing::error!(%err, "stored session keys could not be wrapped anew");
+                    tracing::error!(%err, "rewrapping stored session keys failed");
                     break;
                 }
             }
         }
         if all > 0 {
-            tracing::info!(sessions = all, "stored session keys were wrapped anew");
+            tracing::info!(sessions = all, "stored session keys rewrapped");
         }
     }
 

@@ -105,7 +105,7 @@ impl Shares {
         self.addresses.sweep();
         if !self.is_full(now_ms) && self.is_told.swap(false, Ordering::Relaxed) {
             self.full.set(0.0);
-            tracing::info!("the nonce store has room again");
+            tracing::info!("the nonce store accepts nonces again");
         }
     }
 }

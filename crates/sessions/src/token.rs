@@ -63,10 +63,10 @@ impl TokenVerifier {
             Ok(keys) => {
                 // Set only now, so that a file that could not be read is tried again.
                 *known = now;
-                tracing::info!(keys = keys.len(), "token keys read again");
+                tracing::info!(keys = keys.len(), "token keys reloaded");
                 self.keys.store(keys.into());
             }
-            Err(err) => tracing::error!(%err, "token keys were not read again; the old ones stay"),
+            Err(err) => tracing::error!(%err, "token keys not reloaded; the loaded ones stay in use"),
         }
     }
 

@@ -248,7 +248,7 @@ async fn answer<E: Send>(
     let mut timing = ServerTiming::start();
     let mut response = match sealed {
         None => {
-            tracing::warn!("refused: the path is another spelling of a sealed one");
+            tracing::warn!("request rejected: the path is another spelling of a sealed path");
             discard(body).await;
             error_answer(ErrorAnswer::plain(400, "CRYPTO_ERROR"))
         }

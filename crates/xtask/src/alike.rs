@@ -13,7 +13,8 @@ const PAGE: &str = "docs/reference/sdks.md";
 const SOURCE: &str = "sdk/alike.toml";
 
 /// Lines of the page between which the generated text stands.
-const MARKS: [&str; 2] = ["<!-- Generated from sdk/alike.toml by `cargo xtask codegen`. -->", "<!-- End of the generated part. -->"];
+const MARKS: [&str; 2] =
+    ["<!-- Generated from sdk/alike.toml by `cargo xtask codegen`. -->", "<!-- End of the generated part. -->"];
 
 /// One SDK: its places in the sources.
 struct Sdk {
@@ -102,7 +103,8 @@ pub(crate) fn generate() -> anyhow::Result<(String, String)> {
     let (Some((before, _)), Some((_, behind))) = (before, behind) else {
         anyhow::bail!("{PAGE} lacks the marks {MARKS:?}");
     };
-    let text = [before, MARKS[0], "\n\n", &written(options, true)?, "\n", &written(errors, false)?, "\n", MARKS[1], behind];
+    let text =
+        [before, MARKS[0], "\n\n", &written(options, true)?, "\n", &written(errors, false)?, "\n", MARKS[1], behind];
     Ok((PAGE.to_owned(), text.concat()))
 }
 
@@ -116,7 +118,8 @@ fn compare(sdk: &Sdk, source: &str, rows: &[Value]) -> anyhow::Result<()> {
     let from = source.split_once(&format!("{first}\n")).with_context(|| format!("{path} has no line `{first}`"))?.1;
     let part = from.split_once(&format!("\n{last}\n")).with_context(|| format!("{path} has no line `{last}`"))?.0;
     let declared: BTreeSet<&str> = part.lines().filter_map(|line| option(sdk, line)).collect();
-    let mut listed: BTreeSet<&str> = rows.iter().filter_map(|row| name(row, sdk)).filter(|name| !name.starts_with('`')).collect();
+    let mut listed: BTreeSet<&str> =
+        rows.iter().filter_map(|row| name(row, sdk)).filter(|name| !name.starts_with('`')).collect();
     listed.extend(sdk.own);
     let unlisted: Vec<_> = declared.difference(&listed).collect();
     ensure!(unlisted.is_empty(), "{SOURCE} lacks {unlisted:?} of {path}");
@@ -146,7 +149,11 @@ fn setter(line: &str) -> Option<&str> {
 fn written(rows: &[Value], has_default: bool) -> anyhow::Result<String> {
     let titles: Vec<&str> = SDKS.iter().map(|sdk| sdk.title).collect();
     let default = if has_default { " default |" } else { "" };
-    let mut text = format!("| | {} |{default}\n| --- |{}\n", titles.join(" | "), " --- |".repeat(titles.len() + usize::from(has_default)));
+    let mut text = format!(
+        "| | {} |{default}\n| --- |{}\n",
+        titles.join(" | "),
+        " --- |".repeat(titles.len() + usize::from(has_default))
+    );
     for row in rows {
         let member = |key: &str| row.get(key).and_then(Value::as_str);
         let about = member("about").with_context(|| format!("{SOURCE}: a row without `about`: {row}"))?;
@@ -190,7 +197,11 @@ mod tests {
 
     #[test]
     fn setters_of_a_builder_are_its_options() {
-        let lines = ["    trust: Trust => trust;", "    pub fn authorization<F>(mut self, f: F) -> Self", "    pub fn build(self) -> X {"];
+        let lines = [
+            "    trust: Trust => trust;",
+            "    pub fn authorization<F>(mut self, f: F) -> Self",
+            "    pub fn build(self) -> X {",
+        ];
         let names: Vec<_> = lines.iter().filter_map(|line| option(&SDKS[4], line)).collect();
         assert_eq!(names, ["trust", "authorization"]);
     }

@@ -1,6 +1,6 @@
 //! `cargo xtask codegen` generates checked-in Rust from spec/*.proto. Messages and methods go into the crate proto, which has no
 //! I/O; clients and brokers are generic over them. It also writes the references of the configuration ([`crate::settings`]) and
-//! of errors ([`crate::errors`]).
+//! of errors ([`crate::errors`]), and the tables that compare the SDKs ([`crate::alike`]).
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{FieldDescriptorProto, FileDescriptorSet};
 
-use crate::{errors, settings, shell};
+use crate::{alike, errors, settings, shell};
 
 /// A wire: its file in spec/, its package, and the name of its modules.
 struct Wire {
@@ -35,7 +35,12 @@ const SECRET_STRINGS: &[&str] = &["caPrivateKey"];
 pub(crate) fn run(check: bool) -> anyhow::Result<()> {
     let scratch = shell::target_dir().join("codegen");
     let mut stale = Vec::new();
-    for (path, text) in generate(&scratch)?.into_iter().chain(settings::generate()?).chain(errors::generate()?) {
+    for (path, text) in generate(&scratch)?
+        .into_iter()
+        .chain(settings::generate()?)
+        .chain(errors::generate()?)
+        .chain([alike::generate()?])
+    {
         let file = shell::root().join(&path);
         if std::fs::read_to_string(&file).is_ok_and(|there| there == text) {
             continue;

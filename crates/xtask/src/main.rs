@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for a terminal: its output is its purpose")]
 
 mod advisories;
+mod alike;
 mod bench;
 mod check;
 mod codegen;

@@ -115,7 +115,7 @@ fn keys(ground: &Ground) {
     for relay in &fleet.relays {
         relay.signal(rustix::process::Signal::HUP).unwrap();
     }
-    until("a bad file is noticed", || fleet.relays[0].log().contains("those before stay in force"));
+    until("a bad file is noticed", || fleet.relays[0].log().contains("the loaded ones stay in use"));
     assert!(is_taken(&old), "it changes nothing");
     std::fs::write(&file, new.keyset()).unwrap();
     until("new keys are in force without a signal", || is_taken(&new));

@@ -136,10 +136,10 @@ impl Audit {
         let mut file = self.log.file.lock();
         let reopened = file.reopen();
         match &reopened {
-            Ok(true) => tracing::info!(file = %file.path.display(), "the audit log goes on in a new file"),
+            Ok(true) => tracing::info!(file = %file.path.display(), "the audit log continues in a new file"),
             Ok(false) => {}
             Err(err) => {
-                tracing::error!(file = %file.path.display(), %err, "the audit log stays in the file that was put aside")
+                tracing::error!(file = %file.path.display(), %err, "the audit log still writes to the rotated file")
             }
         }
         reopened
@@ -210,13 +210,13 @@ impl Log {
             Ok(()) => {
                 metrics::counter!("sealway_broker_audit_lines_total").increment(lines as u64);
                 if std::mem::take(&mut *is_failing) {
-                    tracing::info!("the audit log is written again");
+                    tracing::info!("writing the audit log succeeds again");
                 }
             }
             Err(err) => {
                 metrics::counter!("sealway_broker_audit_failures_total").increment(lines.max(1) as u64);
                 if !std::mem::replace(&mut *is_failing, true) {
-                    tracing::error!(%err, "the audit log cannot be written: every operation is refused until it can");
+                    tracing::error!(%err, "writing the audit log failed: all operations are rejected until it succeeds");
                 }
             }
         }

@@ -112,11 +112,11 @@ impl LogFile {
         };
         match gone_on() {
             Ok(log) => {
-                tracing::info!(before = %before.display(), "the audit log goes on from the file that was put aside");
+                tracing::info!(before = %before.display(), "the audit log continues the rotated file's chain");
                 Some(log)
             }
             Err(err) => {
-                tracing::warn!(before = %before.display(), %err, "the audit log cannot go on from the file that was put aside");
+                tracing::warn!(before = %before.display(), %err, "the audit log cannot continue the rotated file's chain");
                 None
             }
         }
@@ -158,7 +158,7 @@ impl LogFile {
             Event::Opened { pid, module, certificate }
         } else {
             let torn_sha256 = log.put_aside(torn_len)?;
-            tracing::warn!(file = %path.display(), torn_len, "the audit log's last line was not whole: it was put into .torn");
+            tracing::warn!(file = %path.display(), torn_len, "the audit log's last line was incomplete and was moved to a .torn file");
             Event::Recovered { pid, module, certificate, torn_bytes: torn_len, torn_sha256 }
         };
         log.append_durably(&[Members::of_event(&event)])?;
@@ -222,7 +222,7 @@ impl LogFile {
         self.refused = 0;
         // The chain holds without this line, which only shows that nothing was cut off after it.
         if let Err(err) = self.append_durably(&[Members::of_event(&Event::End { next: id })]) {
-            tracing::warn!(%err, "the audit log that was put aside has no closing line");
+            tracing::warn!(%err, "the rotated audit log has no closing line");
         }
         *self = new;
         Ok(true)

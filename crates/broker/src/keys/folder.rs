@@ -90,7 +90,7 @@ impl Folder {
             let entry = entry?;
             if entry.file_name().to_str().is_some_and(|name| name.ends_with(UNFINISHED)) {
                 std::fs::remove_file(entry.path()).map_err(|err| named(&entry.path(), &err))?;
-                tracing::warn!(file = %entry.path().display(), "removed what an interrupted write of a key left");
+                tracing::warn!(file = %entry.path().display(), "removed the partial file of an interrupted key write");
             }
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Backend for Folder {
             let Some(id) = name.to_str().and_then(|name| name.strip_suffix(SUFFIX)).filter(|id| is_key_id(id)) else {
                 strangers += usize::from(name != LOCK);
                 if name != LOCK && strangers <= STRANGERS_TOLD_MAX {
-                    tracing::warn!(file = %entry.path().display(), "not a key's file; it is left alone");
+                    tracing::warn!(file = %entry.path().display(), "not a key file: ignored");
                 }
                 continue;
             };
@@ -178,7 +178,7 @@ impl Backend for Folder {
             }
         }
         if strangers > STRANGERS_TOLD_MAX {
-            tracing::warn!(files = strangers, "not files of keys, in all; they are left alone");
+            tracing::warn!(files = strangers, "total of files that are not key files: ignored");
         }
         if faults.is_empty() { Ok(found) } else { Err(io::Error::other(faults.to_string())) }
     }

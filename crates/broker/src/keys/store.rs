@@ -206,7 +206,7 @@ impl Store {
                 }
             }
             if is_changed && let Err(refusal) = self.shared.replace(key.with(versions)) {
-                tracing::warn!(key = %key.id, %refusal, "what a key sealed is not written down; its reserve counts as used");
+                tracing::warn!(key = %key.id, %refusal, "recording a key's use failed; its reserve counts as used");
             }
         }
     }
@@ -346,7 +346,7 @@ impl SharedStore {
         let versions = key.versions.iter().map(Version::stored).collect();
         let document = Document { id: key.id.clone(), algorithm: key.algorithm, versions };
         self.backend.replace(&key.id, &document.encode()).map_err(|err| {
-            tracing::error!(key = %key.id, %err, "the key store cannot write");
+            tracing::error!(key = %key.id, %err, "writing the key store failed");
             Refusal::new(Code::Internal, format!("key store: not written: {err}"))
         })?;
         let key = Arc::new(key);

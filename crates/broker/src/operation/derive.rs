@@ -57,7 +57,8 @@ pub fn derive(
     // The module's approved service requires a salt and an info.
     #[cfg(feature = "fips")]
     if derivations.iter().any(|one| one.salt.is_empty() || one.info.is_empty()) {
-        let text = "derivations: without a salt or an info it is not an approved service, and off in this FIPS build";
+        let text =
+            "derivations: without a salt or an info it is not an approved service, and disabled in the FIPS build";
         return Err(Refusal::new(crate::Code::FailedPrecondition, text));
     }
     let version = key.version(key_version)?;

@@ -225,7 +225,7 @@ impl<T: Reload> LiveFile<T> {
             }
             Err(problems) => {
                 for problem in &problems {
-                    tracing::error!(file = %self.path.display(), %problem, "{} are not in order", T::WHAT);
+                    tracing::error!(file = %self.path.display(), %problem, "{} are invalid", T::WHAT);
                 }
                 tracing::error!(
                     problems = problems.len(),
@@ -248,7 +248,7 @@ impl<T: Reload> LiveFile<T> {
             }
             let live = Arc::clone(&self);
             if tokio::task::spawn_blocking(move || live.look()).await.is_err() {
-                tracing::error!("the watch on {} has failed: they are read on SIGHUP alone", T::WHAT);
+                tracing::error!("watching {} failed: they are read on SIGHUP only", T::WHAT);
                 return;
             }
         }

@@ -290,7 +290,7 @@ fn check_approved(profile: &Profile, query: &Query<'_>) -> Result<()> {
         None => Ok(()),
         Some(fault) => Err(Refusal::new(
             Code::FailedPrecondition,
-            format!("profile: {}: off in this FIPS build: {}: {}", profile.name, fault.key, fault.why),
+            format!("profile: {}: disabled in the FIPS build: {}: {}", profile.name, fault.key, fault.why),
         )),
     }
 }

@@ -77,7 +77,7 @@ fn what_the_module_has_not_approved_is_off_on_it_alone_and_by_operation() {
         let (code, text) = rejection(&fips, &OWNER, &query, Ok(()));
         assert_eq!(
             (code, text),
-            (Code::FailedPrecondition, format!("profile: {profile}: off in this FIPS build: {says}"))
+            (Code::FailedPrecondition, format!("profile: {profile}: disabled in the FIPS build: {says}"))
         );
         plain.grant(&OWNER, &query, Ok(())).unwrap();
     }

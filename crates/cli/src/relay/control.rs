@@ -86,7 +86,7 @@ pub(super) async fn run(args: ControlArgs) -> anyhow::Result<()> {
     // The reader of this line may have gone; the endpoints have not.
     let _ = writeln!(out(), "{}", serde_json::json!({ "listen": listen }));
     if is_open {
-        tracing::warn!("plain HTTP beyond loopback: tokens and keys can be read on the way; give --tls-cert");
+        tracing::warn!("plain HTTP beyond loopback exposes tokens and keys; set --tls-cert");
     }
     tracing::info!(listen, "serving");
     let why = signals.stopped().await;

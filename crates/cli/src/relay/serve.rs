@@ -235,7 +235,7 @@ pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
     // The reader of this line may have gone; the endpoints have not.
     let _ = writeln!(out(), "{line}");
     if is_open {
-        tracing::warn!("plain WebSockets beyond loopback: tokens can be read on the way; give --tls-cert");
+        tracing::warn!("plain WebSockets beyond loopback expose tokens; set --tls-cert");
     }
     tracing::info!(listen, version = env!("CARGO_PKG_VERSION"), "serving");
     let mut upkeep = tokio::time::interval(Duration::from_secs(10));
@@ -243,7 +243,7 @@ pub(super) async fn run(serve: Serve) -> anyhow::Result<()> {
         tokio::select! {
             (stops, why) = signals.next() => {
                 if stops {
-                    tracing::info!(why, "stopping: nobody new is let in");
+                    tracing::info!(why, "stopping: accepting no new connections");
                     break;
                 }
                 server.reload();

@@ -103,7 +103,7 @@ impl Dashboard {
         sealway_runtime::http::discard(body).await;
         let response = self.act(&method, &segments, query).await;
         let peer = parts.extensions.get::<Origin>().map(|origin| origin.peer.to_string());
-        tracing::info!(%method, path, status = response.status().as_u16(), peer, "asked for by the admin listener");
+        tracing::info!(%method, path, status = response.status().as_u16(), peer, "requested by the admin listener");
         response
     }
 }

@@ -93,7 +93,7 @@ impl Server {
             let server = self.clone();
             // Reading waits a little if a key does not fit its certificate yet.
             if tokio::task::spawn_blocking(move || server.look_at_files()).await.is_err() {
-                tracing::error!("the watch on certificate files has failed: they are read at a reload alone");
+                tracing::error!("watching certificate files failed: they are read on reload only");
                 return;
             }
         }
@@ -123,7 +123,7 @@ fn note(used_by: &str, reloaded: Result<bool, TlsError>) {
             "ok"
         }
         Err(err) => {
-            tracing::error!(used_by, %err, "certificates not reloaded: those that were loaded stay in force");
+            tracing::error!(used_by, %err, "certificates not reloaded: the loaded ones stay in use");
             "failed"
         }
     };

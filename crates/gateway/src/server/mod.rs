@@ -215,7 +215,7 @@ impl Server {
         let running = state.running(name)?;
         running.stop(drain)?;
         running.note_down();
-        tracing::info!(listener = name, "the listener is stopped: its connections end");
+        tracing::info!(listener = name, "listener stopped; its connections are closed");
         Ok(())
     }
 
@@ -229,7 +229,7 @@ impl Server {
         let planned = stopped.bind().map_err(OperationError::Failed)?;
         let started = planned.start(&self.0.service, &self.0.shutdown);
         *self.0.state.lock().running(name)? = started;
-        tracing::info!(listener = name, "the listener serves again");
+        tracing::info!(listener = name, "listener started");
         Ok(())
     }
 

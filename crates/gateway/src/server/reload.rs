@@ -92,7 +92,7 @@ impl Server {
                 }
                 tracing::info!(added = ?done.added, removed = ?done.removed, changed = ?done.changed, "configuration reloaded");
             }
-            Err(err) => tracing::error!(%err, "configuration not reloaded: everything is as it was"),
+            Err(err) => tracing::error!(%err, "configuration not reloaded: the current one stays in use"),
         }
         done
     }

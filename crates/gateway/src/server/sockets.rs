@@ -106,7 +106,7 @@ impl HeldSocket {
         if let BoundSocket::Tcp(socket) = &*self.socket
             && let Err(err) = socket2::SockRef::from(socket).attach_filter(&NO_NEW_HANDSHAKE)
         {
-            tracing::warn!(%err, "new connections cannot be turned away before the socket closes: some may be reset");
+            tracing::warn!(%err, "connections that arrive while the socket closes may be reset");
         }
     }
 

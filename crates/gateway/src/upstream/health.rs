@@ -89,13 +89,13 @@ fn note(server: &Server, run: &mut Run, verdict: Option<Result<(), String>>, set
         Some(Ok(())) => {
             *run = Run { good: run.good.saturating_add(1), bad: 0 };
             if run.good >= settings.healthy && server.set_healthy(true, None) {
-                tracing::info!(server = address, "an upstream server is well again");
+                tracing::info!(server = address, "upstream server healthy again");
             }
         }
         Some(Err(why)) => {
             *run = Run { good: 0, bad: run.bad.saturating_add(1) };
             if run.bad >= settings.unhealthy && server.set_healthy(false, Some(why.clone())) {
-                tracing::warn!(server = address, why, "an upstream server is taken out");
+                tracing::warn!(server = address, why, "upstream server removed from rotation");
             }
         }
     }

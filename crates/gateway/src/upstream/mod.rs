@@ -188,9 +188,9 @@ impl NoAnswer {
         let (status, why) = (self.status.as_u16(), &self.why);
         let peer = peer.map(|peer| peer.to_string()).unwrap_or_default();
         if self.is_clients {
-            tracing::debug!(route, upstream, peer, status, why, "a client did not send its request to the end");
+            tracing::debug!(route, upstream, peer, status, why, "a client ended its request early");
         } else {
-            tracing::warn!(route, upstream, peer, status, why, "no answer from upstream");
+            tracing::warn!(route, upstream, peer, status, why, "upstream did not answer");
         }
     }
 }

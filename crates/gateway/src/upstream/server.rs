@@ -268,7 +268,7 @@ impl Server {
                 }
                 if self.failures_in_row.swap(0, Ordering::Relaxed) > 0 {
                     self.down_until_ms.store(0, Ordering::Relaxed);
-                    tracing::info!(server = self.address.as_str(), "an upstream server can be reached again");
+                    tracing::info!(server = self.address.as_str(), "upstream server reachable again");
                 }
                 Ok(connected)
             }
@@ -287,7 +287,7 @@ impl Server {
         // The server may come back with another protocol.
         self.spoken.store(UNKNOWN, Ordering::Relaxed);
         if in_row == 0 {
-            tracing::warn!(server = self.address.as_str(), why, "an upstream server cannot be reached");
+            tracing::warn!(server = self.address.as_str(), why, "upstream server unreachable");
         }
         *self.last_error.lock() = Some(why);
         err

@@ -65,7 +65,7 @@ impl Nodes {
         match crossed {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(err)) => {
-                tracing::warn!(address, %err, "no way to the node of a channel");
+                tracing::warn!(address, %err, "no connection to a channel's node");
                 None
             }
             Err(_) => {
@@ -138,8 +138,8 @@ pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: S
             let Some(nodes) = &relay.nodes else { return };
             match tokio::time::timeout(HELLO_TIME, nodes.welcome(&mut stream)).await {
                 Ok(Ok((request, client))) => endpoint::spawn_bridged(&relay, stream, request, client, &shutdown),
-                Ok(Err(err)) => tracing::warn!(%from, %err, "who came is no node of ours"),
-                Err(_) => tracing::warn!(%from, "who came as a node said too little"),
+                Ok(Err(err)) => tracing::warn!(%from, %err, "a connection is from no known node"),
+                Err(_) => tracing::warn!(%from, "a node's registration is incomplete"),
             }
             drop(hello);
         });

@@ -164,7 +164,7 @@ impl Nodes {
     /// Drops a connection that failed.
     async fn tell<T>(&self, done: Result<T, RedisError>) -> Result<T, RedisFailure> {
         if let Err(err) = &done {
-            tracing::warn!(kind = ?err.kind(), "Redis does not do what it is asked");
+            tracing::warn!(kind = ?err.kind(), "a command to Redis failed");
             self.link.lock().await.connection = None;
         }
         Ok(done?)
@@ -185,7 +185,7 @@ impl Nodes {
         let asked = pipe.query_async::<(String,)>(&mut link).await;
         let (epoch,) = self.tell(asked).await?;
         if epoch == fresh || (!known.is_empty() && known != epoch) {
-            tracing::warn!("Redis has no memory of used tokens: those issued until now are refused");
+            tracing::warn!("Redis has no record of used tokens: tokens issued before now are rejected");
             self.floor_s.fetch_max(floor_s, Ordering::AcqRel);
         }
         if let Some(floor_s) = floor_of(&epoch) {

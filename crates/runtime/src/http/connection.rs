@@ -108,7 +108,7 @@ async fn outlived(
             () = sleep(wait) => {}
         }
         if let Err(why) = tls.still_valid(certificate) {
-            tracing::info!(peer = %setup.entry.peer, why, "the certificate of a client ended: so does its connection");
+            tracing::info!(peer = %setup.entry.peer, why, "closing a connection: the client's certificate has expired");
             setup.entry.stop.cancel();
             sleep(RECHECK_GRACE).await;
             return;

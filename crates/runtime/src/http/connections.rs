@@ -249,7 +249,7 @@ impl Connections {
         let (listener, reason) = (&self.listener, err.class());
         match err {
             AcceptError::NoCertificate | AcceptError::Certificate(_) => {
-                tracing::warn!(listener, %peer, reason, why = %err, kept_back, "refused a client at its handshake");
+                tracing::warn!(listener, %peer, reason, why = %err, kept_back, "client rejected in the TLS handshake");
             }
             _ => tracing::info!(listener, %peer, reason, why = %err, kept_back, "a handshake failed"),
         }
@@ -263,7 +263,7 @@ impl Connections {
         )
         .increment(1);
         if let Some(kept_back) = self.kept_back(&self.gates.requests) {
-            tracing::info!(listener, %peer, status, why, kept_back, "refused a request that is malformed or over a bound");
+            tracing::info!(listener, %peer, status, why, kept_back, "request rejected: malformed or over a bound");
         }
     }
 

@@ -39,14 +39,14 @@ impl<E> Delivery<E> {
                 ARRIVES => {}
                 AWAY => {
                     let lost = self.lost.swap(0, Ordering::Relaxed);
-                    tracing::info!(lost, "{what} reach where they go again");
+                    tracing::info!(lost, "exporting {what} succeeds again");
                 }
-                _ => tracing::info!("{what} reach where they go"),
+                _ => tracing::info!("exporting {what}"),
             },
             Err(err) => {
                 self.lost.fetch_add(len as u64, Ordering::Relaxed);
                 if before != AWAY {
-                    tracing::warn!(%err, "{what} do not reach where they go: calls go on without");
+                    tracing::warn!(%err, "exporting {what} failed: calls continue without them");
                 }
             }
         }

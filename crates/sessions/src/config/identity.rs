@@ -175,7 +175,7 @@ impl IdentityConfig {
         let mut file = KeyFile::default();
         let key = file.generate(provider, default_es256(), now_ms, now_ms.saturating_add(GENERATED_LIFE_MS), now_ms)?;
         file.create(path)?;
-        tracing::warn!(file = %path.display(), %key, "an identity key was made; keep the file: clients know the service by it");
+        tracing::warn!(file = %path.display(), %key, "identity key created; keep the file: clients identify the service by this key");
         Ok(())
     }
 }

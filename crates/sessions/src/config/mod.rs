@@ -291,7 +291,13 @@ impl SessionsConfig {
             Some(_) => "what stands in while Redis is away; before that Redis's memory is the bound",
             None => "sealed calls, and as many inits",
         };
-        tracing::info!(calls_per_sec, nonces_max, nonce_ttl_sec, bounds, "sustained load that nonces have room for");
+        tracing::info!(
+            calls_per_sec,
+            nonces_max,
+            nonce_ttl_sec,
+            bounds,
+            "sustained request rate that the nonce bound allows"
+        );
     }
 
     /// Opens the store, reads the secrets and puts the authority together.

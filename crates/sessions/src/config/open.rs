@@ -229,7 +229,7 @@ impl SessionsConfig {
     fn make_key_file(&self, provider: &'static dyn Provider, file: &Path) -> Result<(), ConfigError> {
         self.may_make_key_file(file)?;
         KeyRing::generate(provider, file)?;
-        tracing::warn!(file = %file.display(), "a key file was made; keep it apart from the store's backups");
+        tracing::warn!(file = %file.display(), "key file created; store it apart from the store's backups");
         Ok(())
     }
 }

@@ -199,7 +199,7 @@ fn warn_of_readers(path: &Path) {
     if let Ok(meta) = std::fs::metadata(path)
         && meta.permissions().mode() & 0o077 != 0
     {
-        tracing::warn!(file = %path.display(), "the key file can be read by others than its owner; chmod 600 it");
+        tracing::warn!(file = %path.display(), "other users can read the key file; chmod 600 it");
     }
 }
 

@@ -258,10 +258,10 @@ impl Identity {
                         *known = found;
                         self.state.store(Arc::new(state));
                         *self.told.lock() = false;
-                        tracing::info!(file = %path.display(), live = ?self.live_at(now_ms), "identity keys read again");
+                        tracing::info!(file = %path.display(), live = ?self.live_at(now_ms), "identity keys reloaded");
                         self.notice(now_ms);
                     }
-                    Err(err) => tracing::error!(%err, "the identity keys were not read again; the old ones stay"),
+                    Err(err) => tracing::error!(%err, "identity keys not reloaded; the loaded ones stay in use"),
                 }
             }
         }
@@ -304,12 +304,12 @@ impl Identity {
                     "the root's signature over the key set has expired: clients that pin the root refuse it"
                 );
             } else if set.expires_ms - now_ms < NOTICE_MS {
-                tracing::warn!(expires, "the root's signature over the key set expires soon; have it signed again");
+                tracing::warn!(expires, "the root's signature over the key set expires soon; sign the set again");
             }
         }
         let last = state.keys.iter().map(|live| live.key.not_after_ms).max().unwrap_or_default();
         if last > now_ms && last - now_ms < NOTICE_MS {
-            tracing::warn!(ends = iso8601(last), "the last identity key ends soon; generate one that follows it");
+            tracing::warn!(ends = iso8601(last), "the last identity key expires soon; generate its successor");
         }
     }
 }

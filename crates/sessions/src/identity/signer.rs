@@ -165,7 +165,7 @@ impl Signer for BrokerSigner {
                 Err(err) if err.is_passing() && begin.elapsed() < START_WAIT => {
                     if !is_told {
                         let broker = self.access.socket.display();
-                        tracing::warn!(%broker, %err, "waiting for the broker that signs with identity keys");
+                        tracing::warn!(%broker, %err, "waiting for the broker of identity keys");
                         is_told = true;
                     }
                     tokio::time::sleep(START_PAUSE).await;

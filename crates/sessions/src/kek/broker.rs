@@ -68,7 +68,7 @@ impl BrokerKeys {
                 Ok(_) => break,
                 Err(err) if err.is_passing() && begin.elapsed() < START_WAIT => {
                     if !is_told {
-                        tracing::warn!(broker = %keys.place(), %err, "waiting for the broker that wraps session keys");
+                        tracing::warn!(broker = %keys.place(), %err, "waiting for the broker of session keys");
                         is_told = true;
                     }
                     tokio::time::sleep(START_PAUSE).await;
@@ -165,7 +165,7 @@ impl KeyWrap for BrokerKeys {
                 is_newer
             }
             Err(err) => {
-                tracing::warn!(broker = %self.place(), %err, "the broker that wraps session keys does not answer");
+                tracing::warn!(broker = %self.place(), %err, "the broker for session keys does not answer");
                 false
             }
         }

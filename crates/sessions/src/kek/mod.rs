@@ -93,12 +93,12 @@ impl KeyRing {
             Ok((keys, version)) => {
                 *known = version;
                 let before = self.active_id();
-                tracing::info!(keys = keys.ids().count(), active = keys.ids().next(), "key file read again");
+                tracing::info!(keys = keys.ids().count(), active = keys.ids().next(), "key file reloaded");
                 self.keys.store(keys.into());
                 before != self.active_id()
             }
             Err(err) => {
-                tracing::error!(%err, "the key file was not read again; the old keys stay");
+                tracing::error!(%err, "key file not reloaded; the loaded keys stay in use");
                 false
             }
         }

@@ -121,7 +121,7 @@ impl Authority {
                 timing.lap(step.name())
             })?;
         let signature = key.sign(now_ms, &agreed.message()).await.map_err(|err| {
-            tracing::error!(%err, "an agreement could not be signed");
+            tracing::error!(%err, "signing a session agreement failed");
             Refusal::from(Error::Provider)
         })?;
         timing.lap("sign");

@@ -186,8 +186,7 @@ fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Don
             batch.push(next);
         }
         if database.is_none() {
-            database =
-                open(path).inspect_err(|err| tracing::error!(%err, "the embedded store cannot be opened again")).ok();
+            database = open(path).inspect_err(|err| tracing::error!(%err, "reopening the embedded store failed")).ok();
         }
         let result = match &database {
             Some(database) => apply(database, batch.iter().map(|(change, _)| change)),
@@ -209,7 +208,7 @@ fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Don
             }
         }
         if let Err(err) = &result {
-            tracing::error!(%err, "the embedded store cannot write");
+            tracing::error!(%err, "writing the embedded store failed");
         }
         state.up.store(result.is_ok(), Ordering::Relaxed);
         state.waiting.fetch_sub(batch.len(), Ordering::Relaxed);

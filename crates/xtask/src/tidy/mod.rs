@@ -20,7 +20,7 @@ use std::fmt;
 
 use anyhow::{Context, bail};
 
-use crate::{errors, settings, shell};
+use crate::{alike, errors, settings, shell};
 use files::Source;
 
 /// One breach of one rule.
@@ -47,12 +47,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Checks that the references of the configuration and of errors match their sources.
+/// Checks that the references of the configuration, of errors and of the SDKs match their sources.
 fn stale_references() -> anyhow::Result<Vec<Finding>> {
-    let stale = settings::generate()?
-        .into_iter()
-        .chain(errors::generate()?)
-        .filter(|(path, text)| !std::fs::read_to_string(shell::root().join(path)).is_ok_and(|there| there == *text));
+    let stale =
+        settings::generate()?.into_iter().chain(errors::generate()?).chain([alike::generate()?]).filter(
+            |(path, text)| !std::fs::read_to_string(shell::root().join(path)).is_ok_and(|there| there == *text),
+        );
     let message = "differs from its source: run `cargo xtask codegen`";
     Ok(stale.map(|(path, _)| Finding::new(path, message)).collect())
 }

@@ -49,7 +49,7 @@ pub(super) async fn restore(
     restore_ended(database, memory, now_ms)?;
     restore_nonces(database, memory, now_ms)?;
     if floor_ms > 0 {
-        tracing::info!(sessions = count, "sessions restored; requests stamped before this start are refused");
+        tracing::info!(sessions = count, "sessions restored; requests stamped before this start are rejected");
     }
     Ok(restored)
 }
@@ -158,7 +158,7 @@ async fn restore_page(
     others: &mut HashSet<SessionId>,
     entries: &[Entry],
 ) -> Result<usize, String> {
-    let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged; it is left out");
+    let left_out = |err: &RowError| tracing::error!(%err, "a stored session is damaged and is skipped");
     let parse = |(key, row): &Entry| parse_row(key, row).inspect_err(left_out).ok();
     let rows: Vec<Row> = entries.iter().filter_map(parse).collect();
     let under: Vec<(SessionId, String)> = rows.iter().map(|row| (row.facts.id, row.wrapped.kek_id.clone())).collect();

@@ -122,7 +122,7 @@ pub(super) async fn check(provider: &dyn Provider, client: &Client) -> Result<()
         return Err(Fault::Setup(format!("migration {number:04}_{name} is not applied; run `sealway migrate`")));
     }
     if !newer.is_empty() {
-        tracing::info!(?newer, "the database was migrated by a newer program; it fits this one too");
+        tracing::info!(?newer, "the database was migrated by a newer version; it is compatible");
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ impl Postgres {
                 return Err(OpenError(format!("{}: {fault}", watch.config.place())));
             }
             Err(fault) => {
-                tracing::error!(err = %fault, "{} is away; the store starts without it", watch.config.place());
+                tracing::error!(err = %fault, "{} is unavailable; the store starts without it", watch.config.place());
                 None
             }
         };

@@ -59,7 +59,7 @@ pub(super) async fn page(
 fn not_moved(id: &str, err: &RowError) {
     // For unauthenticated rows the row check logs the first and counts all.
     if !matches!(err, RowError::Row(RowFault::Unauthenticated(_))) {
-        tracing::error!(session = id, %err, "a session's key cannot be wrapped anew");
+        tracing::error!(session = id, %err, "rewrapping a session key failed");
     }
 }
 

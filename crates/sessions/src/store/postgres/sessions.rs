@@ -100,7 +100,7 @@ pub(super) async fn find(
         }
         Err(RowError::Row(RowFault::Unauthenticated(_))) => Ok(None),
         Err(err) => {
-            tracing::error!(session = %id, %err, "a stored session is damaged; it is treated as unknown");
+            tracing::error!(session = %id, %err, "a stored session is damaged and is treated as unknown");
             Ok(None)
         }
     }

@@ -134,7 +134,7 @@ impl Watch {
                     self.link.found(false);
                     self.link.forget_connections();
                     told = fault.to_string();
-                    tracing::error!(err = told, "{} went away", self.config.place());
+                    tracing::error!(err = told, "{} became unavailable", self.config.place());
                 }
                 None => match self.begin().await {
                     Ok(begun) => session = Some(begun),
@@ -142,7 +142,7 @@ impl Watch {
                         self.link.found(false);
                         let text = fault.to_string();
                         if text != told {
-                            tracing::error!(err = text, "{} cannot be used", self.config.place());
+                            tracing::error!(err = text, "{} is unusable", self.config.place());
                             told = text;
                         }
                         tokio::time::sleep(EVERY / 2).await;

@@ -188,7 +188,7 @@ impl Shared {
             }
         }
         let count = done.len();
-        tracing::info!(store = %self.config.name(), buckets = count, is_new, "Redis begins to keep nonces anew");
+        tracing::info!(store = %self.config.name(), buckets = count, is_new, "Redis starts a new epoch of nonces");
         Ok(done)
     }
 

@@ -225,7 +225,7 @@ impl Redis {
             Ok(first) => Some(first),
             Err(Trouble::Setting(what)) => return Err(OpenError(format!("{}: {what}", shared.config.name()))),
             Err(err) => {
-                tracing::warn!(store = %shared.config.name(), %err, "Redis is away; it is tried on");
+                tracing::warn!(store = %shared.config.name(), %err, "Redis is unavailable; connecting is retried");
                 None
             }
         };

@@ -25,7 +25,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             Err(err) => err,
         };
         if told.as_ref() != Some(&err) {
-            tracing::warn!(store = %shared.config.name(), %err, "revocations are not heard of");
+            tracing::warn!(store = %shared.config.name(), %err, "not receiving revocations");
             told = Some(err);
         }
         tokio::time::sleep(backoff).await;

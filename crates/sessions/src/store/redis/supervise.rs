@@ -85,7 +85,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
         let err = match started {
             Ok(started) => {
                 if told.take().is_some() {
-                    tracing::info!(store = %shared.config.name(), "Redis is back");
+                    tracing::info!(store = %shared.config.name(), "Redis is available again");
                 }
                 backoff = BACKOFF_MIN;
                 serve(&shared, started).await
@@ -94,7 +94,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
         };
         // Logged once for each kind of failure, not for each attempt.
         if told.as_ref() != Some(&err) {
-            tracing::warn!(store = %shared.config.name(), %err, "Redis is away");
+            tracing::warn!(store = %shared.config.name(), %err, "Redis is unavailable");
             told = Some(err);
         }
         tokio::time::sleep(backoff).await;
@@ -192,7 +192,7 @@ async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<()
         }
     }
     if lost > 0 {
-        tracing::warn!(store = %shared.config.name(), buckets = lost, "Redis has lost its memory, or its clock went back");
+        tracing::warn!(store = %shared.config.name(), buckets = lost, "Redis has lost its data, or its clock went back");
     }
     Ok(())
 }

@@ -118,13 +118,13 @@ impl Remote {
 
     fn heard(&self) {
         if !self.reachable.swap(true, Ordering::Relaxed) {
-            tracing::info!("the authority answers again");
+            tracing::info!("authority available again");
         }
     }
 
     fn lost(&self, what: &str) {
         if self.reachable.swap(false, Ordering::Relaxed) {
-            tracing::error!("the authority cannot be used: {what}");
+            tracing::error!("authority unusable: {what}");
         }
     }
 

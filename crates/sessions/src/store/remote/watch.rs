@@ -69,7 +69,7 @@ impl Remote {
         let before = self.seen.lock().replace(Seen { at: Instant::now(), state, skew_ms });
         let was_skewed = before.is_some_and(|before| before.skew_ms > SKEW_MS);
         if skew_ms > SKEW_MS && !was_skewed {
-            tracing::warn!(skew_ms, "the authority's clock is another; it refuses stamps outside its own window");
+            tracing::warn!(skew_ms, "the authority's clock differs; it rejects stamps outside its own window");
         }
     }
 }

@@ -87,9 +87,11 @@ impl Keys {
         match keys {
             Ok(keys) if known.contradicted_by(&keys).is_none() => self.read.lock().keys = Arc::new(keys),
             Ok(_) => {
-                tracing::error!("the key file was not read again: a key's id means another key; the old keys stay");
+                tracing::error!(
+                    "key file not reloaded: an id has another key than before; the loaded keys stay in use"
+                );
             }
-            Err(err) => tracing::error!(%err, "the key file was not read again; the old keys stay"),
+            Err(err) => tracing::error!(%err, "key file not reloaded; the loaded keys stay in use"),
         }
     }
 }
