@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-pub(crate) use calls::{call, client, code, pinned, post, trusted};
+pub(crate) use calls::{call, client, code, fixed, pinned, post, trusted};
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
