@@ -13,7 +13,7 @@ use sealway_client::channel::mint;
 use sealway_client::channel::rpc::{Handlers, Rpc};
 use sealway_client::channel::{self, Channel, Grant, Hello, Instance, Options as ChannelOptions};
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::{Claims, Expected, Keyset, verify};
+use sealway_proto::relay::{Claims, Keyset, Requirements, verify};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -214,7 +214,7 @@ fn token_check_ms(relay: &Relay) -> anyhow::Result<f64> {
     let now_s = Claims::read_unverified(&token).context("the token")?.iat;
     let own = procfs::cpu_s(std::process::id())?;
     for _ in 0..CHECKS {
-        std::hint::black_box(verify(&token, &keys, &Expected::default(), now_s).context("the token")?);
+        std::hint::black_box(verify(&token, &keys, &Requirements::default(), now_s).context("the token")?);
     }
     Ok((procfs::cpu_s(std::process::id())? - own) * 1e3 / CHECKS as f64)
 }
@@ -364,13 +364,13 @@ async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
 }
 
 /// The latency and rate of a series of calls.
-struct Called {
+struct Invocation {
     p50_us: f64,
     p99_us: f64,
     rate: f64,
 }
 
-async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
+async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Invocation> {
     let mut work = JoinSet::new();
     let begun = Instant::now();
     for _ in 0..at_once {
@@ -391,7 +391,7 @@ async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
     }
     let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
     let p50_us = median(&mut times);
-    Ok(Called { p50_us, p99_us: times[times.len() * 99 / 100], rate })
+    Ok(Invocation { p50_us, p99_us: times[times.len() * 99 / 100], rate })
 }
 
 /// Opens a channel whose server reads nothing, and writes until every stream is blocked.

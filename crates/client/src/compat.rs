@@ -19,7 +19,7 @@ use crate::Body;
 use crate::call::{AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Offer, Remedy, Trace, texts};
 use crate::clock::now_ms;
 use crate::error::{Error, ErrorKind, Stage, excerpt};
-use crate::message::{Message, Received, insert, outer};
+use crate::message::{AnswerHeaders, Message, insert, outer};
 
 /// Time before a session's end at which the client replaces it, in milliseconds.
 const RENEW_BEFORE_MS: u64 = 5000;
@@ -108,8 +108,14 @@ impl Pending<'_> {
         if !headers.contains_key(header::X_KID) {
             return Err(ErrorKind::Refused { status, body: excerpt(&body) }.into());
         }
-        let opened =
-            self.0.open(&Received(headers), status.as_u16(), body.into(), now_ms(), &ReplayPolicy::default(), laps);
+        let opened = self.0.open(
+            &AnswerHeaders(headers),
+            status.as_u16(),
+            body.into(),
+            now_ms(),
+            &ReplayPolicy::default(),
+            laps,
+        );
         let (buffer, range) = opened.map_err(ErrorKind::Untrusted)?.into_parts();
         Ok(Bytes::from(buffer).slice(range))
     }

@@ -24,9 +24,9 @@ impl std::fmt::Debug for Message {
 }
 
 /// Adapts an answer's headers to [`Headers`], as `sealway_proto` reads them.
-pub(crate) struct Received<'a>(pub(crate) &'a HeaderMap);
+pub(crate) struct AnswerHeaders<'a>(pub(crate) &'a HeaderMap);
 
-impl Headers for Received<'_> {
+impl Headers for AnswerHeaders<'_> {
     fn field(&self, name: &'static str) -> Field<'_> {
         let mut values = self.0.get_all(name).iter();
         match (values.next(), values.next()) {

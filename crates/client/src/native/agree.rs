@@ -7,7 +7,7 @@ use http::header::{HeaderMap, TRANSFER_ENCODING};
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use sealway_proto::session::Step;
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::problem::PROBLEM_LEN_MAX;
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
@@ -87,7 +87,7 @@ pub(crate) async fn end(calls: &Calls, session: &Session) -> Result<(), Error> {
 }
 
 /// Returns the signer's identity key if it is trusted. Fetches the service's key set if the decision needs it.
-async fn key(calls: &Calls, signer: Claimed) -> Result<PublicKey, Error> {
+async fn key(calls: &Calls, signer: SignerClaim) -> Result<PublicKey, Error> {
     match calls.keyring.key(&signer)? {
         Some(key) => Ok(key),
         None => {

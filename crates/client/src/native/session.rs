@@ -9,10 +9,10 @@ use http::{Method, StatusCode, Uri};
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::crypto::{agreement::default_agreement_provider, default_provider};
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::{
     self, ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, InitAnswer, InnerHeaders, KeyId, Problem,
-    Read, Refused, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
+    Read, RejectedRequest, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
 };
 use sealway_proto::wire::header::{SEALING, X_SEALED};
 use sealway_proto::wire::{SessionId, base64};
@@ -23,7 +23,7 @@ use super::trust::PublicKey;
 use crate::call::{Failure, Offer, Remedy};
 use crate::clock::SentAt;
 use crate::error::{Error, ErrorKind, Stage, excerpt};
-use crate::message::{Message, Received, insert, outer};
+use crate::message::{AnswerHeaders, Message, insert, outer};
 
 /// Path of the endpoint that agrees sessions.
 pub const INIT_PATH: &str = "/v3/sessions";
@@ -107,7 +107,7 @@ impl Agreement {
     ///
     /// # Errors
     /// [`ErrorKind::Problem`], [`ErrorKind::Refused`], [`ErrorKind::Untrusted`].
-    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<Claimed, Error> {
+    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<SignerClaim, Error> {
         if status != StatusCode::CREATED {
             return Err(plain(status, body).at(Stage::Agreement, &Uri::default()));
         }
@@ -271,7 +271,10 @@ impl Pending<'_> {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
-        Ok(self.answer.open(default_provider(), &Received(headers), status.as_u16()).map_err(ErrorKind::Untrusted)?)
+        Ok(self
+            .answer
+            .open(default_provider(), &AnswerHeaders(headers), status.as_u16())
+            .map_err(ErrorKind::Untrusted)?)
     }
 
     /// Converts an unsealed answer into a failure. Takes over the service's time if the service proves it.
@@ -297,7 +300,7 @@ impl Pending<'_> {
         };
         let may_repeat = remedy.zip(stamp.parse().ok()).is_some_and(|(remedy, stamp_ms)| {
             let (method, elapsed_ms) = (self.method.as_str(), self.sent.elapsed_ms());
-            sends_again(&problem, remedy == Remedy::Clock, &Refused { method, stamp_ms, elapsed_ms })
+            sends_again(&problem, remedy == Remedy::Clock, &RejectedRequest { method, stamp_ms, elapsed_ms })
         });
         Failure { err: plain(status, body).repeatable(may_repeat), remedy }
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::{InitAnswer, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use serde_json::Value;
@@ -133,11 +133,11 @@ impl TrustStore {
 pub struct Keyring {
     trust: Trust,
     origin: String,
-    held: Mutex<Held>,
+    held: Mutex<KeyState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct KeyState {
     /// Trusted keys with their ids.
     keys: Vec<(KeyId, PublicKey)>,
     /// Keys that the service published, which does not make them trusted.
@@ -160,7 +160,7 @@ impl Keyring {
     /// # Errors
     /// [`ErrorKind::Usage`] for too many pins or a malformed root, [`ErrorKind::Trust`] for a file that cannot be used.
     pub fn new(trust: Trust, origin: &str) -> Result<Self, Error> {
-        let mut held = Held::default();
+        let mut held = KeyState::default();
         match &trust {
             Trust::Pins(pins) if pins.len() > PINNED_KEYS_MAX => {
                 return Err(ErrorKind::Usage(format!("more than {PINNED_KEYS_MAX} keys are pinned")).into());
@@ -216,7 +216,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`ErrorKind::KeyUntrusted`] if no key set could make the key trusted.
-    pub fn key(&self, signer: &Claimed) -> Result<Option<PublicKey>, Error> {
+    pub fn key(&self, signer: &SignerClaim) -> Result<Option<PublicKey>, Error> {
         let (held, id) = (self.held(), &signer.key_id);
         let known = held.trusted(signer);
         let can_be_learnt = match &self.trust {
@@ -231,7 +231,7 @@ impl Keyring {
     ///
     /// # Errors
     /// [`ErrorKind::KeyUntrusted`] for another key, [`ErrorKind::Trust`] for a set that cannot be used.
-    pub fn look_up(&self, signer: &Claimed, set: &[u8]) -> Result<PublicKey, Error> {
+    pub fn look_up(&self, signer: &SignerClaim, set: &[u8]) -> Result<PublicKey, Error> {
         let set = read_set(set)?;
         self.take(&set)?;
         let (held, id) = (self.held(), &signer.key_id);
@@ -304,7 +304,7 @@ impl Keyring {
                 let theirs = line.map(|line| parse(file, &self.origin, line)).transpose()?;
                 match theirs {
                     Some((keys, _)) if find(&keys, &answer.key_id).is_none() && !self.held().is_met => {
-                        Err(self.untrusted(&answer.key_id, &Held { keys, ..Held::default() }))
+                        Err(self.untrusted(&answer.key_id, &KeyState { keys, ..KeyState::default() }))
                     }
                     theirs => Ok(Some(write(&new, root.or(theirs.and_then(|(_, root)| root))))),
                 }
@@ -350,7 +350,7 @@ impl Keyring {
         Ok(())
     }
 
-    fn untrusted(&self, id: &KeyId, held: &Held) -> Error {
+    fn untrusted(&self, id: &KeyId, held: &KeyState) -> Error {
         let ids = held.keys.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
         let way = match &self.trust {
             Trust::Pins(pins) if pins.is_empty() => {
@@ -390,13 +390,13 @@ impl Keyring {
         )
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, KeyState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
-    fn trusted(&self, signer: &Claimed) -> Option<PublicKey> {
+impl KeyState {
+    fn trusted(&self, signer: &SignerClaim) -> Option<PublicKey> {
         match &self.root_set {
             Some(set) => set.signer(&signer.key_id, signer.server_time_ms, now_ms()).map(|key| key.public_key),
             None => find(&self.keys, &signer.key_id),

@@ -50,9 +50,9 @@ struct Service {
     ttl_sec: Option<u32>,
 }
 
-struct Received(HeaderMap);
+struct RequestHeaders(HeaderMap);
 
-impl Headers for Received {
+impl Headers for RequestHeaders {
     fn field(&self, name: &'static str) -> Field<'_> {
         self.0.get(name).map_or(Field::Absent, |value| Field::Value(value.to_str().unwrap()))
     }
@@ -67,14 +67,14 @@ fn now_ms(headers: &HeaderMap) -> u64 {
 }
 
 /// An answer: status, headers and body.
-type Said = (u16, Vec<(&'static str, String)>, Vec<u8>);
+type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 impl Service {
     fn with(acts: &[Act]) -> Arc<Service> {
         Arc::new(Service { acts: Mutex::new(acts.iter().copied().collect()), ..Service::default() })
     }
 
-    fn init(&self, path: &str, headers: &Received, body: &[u8]) -> Said {
+    fn init(&self, path: &str, headers: &RequestHeaders, body: &[u8]) -> Answer {
         let family = match path {
             "/session/init/anon" => Family::Anonymous,
             "/v1/session/init" => Family::V1,
@@ -95,7 +95,7 @@ impl Service {
         (200, vec![("server-timing", timing.to_owned())], answer.encode().into())
     }
 
-    fn call(&self, path: &str, headers: &Received, body: Vec<u8>) -> Said {
+    fn call(&self, path: &str, headers: &RequestHeaders, body: Vec<u8>) -> Answer {
         let now = now_ms(&headers.0);
         let call = SealedCall::parse(headers, path, now, &ReplayPolicy::default()).unwrap();
         let id = *call.session_id().unwrap();
@@ -114,7 +114,7 @@ impl Service {
         let path = request.uri().path().to_owned();
         self.seen.lock().unwrap().push((path.clone(), request.headers().clone()));
         let act = self.acts.lock().unwrap().pop_front().unwrap_or(Act::Serve);
-        let headers = Received(request.headers().clone());
+        let headers = RequestHeaders(request.headers().clone());
         let body = request.into_body().collect().await.unwrap().to_bytes();
         if act == Act::Forget {
             self.sessions.lock().unwrap().clear();
@@ -365,7 +365,7 @@ async fn nothing_that_is_shown_has_a_key_or_a_token() {
         "{shown}"
     );
     assert!(!format!("{:?}", outgoing.headers).contains("the token"), "it is marked as sensitive");
-    let (status, _, body) = service.init("/session/init", &Received(outgoing.headers), &outgoing.body);
+    let (status, _, body) = service.init("/session/init", &RequestHeaders(outgoing.headers), &outgoing.body);
     let session = agreement.finish(StatusCode::from_u16(status).unwrap(), &body, &mut no_laps).unwrap();
     let id = session.id();
     assert_eq!(format!("{session:?}"), format!("Session(ClientSession {{ wire: V2, id: {id:?}, .. }})"));
