@@ -364,13 +364,13 @@ async fn round_trips(relay: &Relay) -> anyhow::Result<()> {
 }
 
 /// The latency and rate of a series of calls.
-struct Invocation {
+struct Called {
     p50_us: f64,
     p99_us: f64,
     rate: f64,
 }
 
-async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Invocation> {
+async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Called> {
     let mut work = JoinSet::new();
     let begun = Instant::now();
     for _ in 0..at_once {
@@ -391,7 +391,7 @@ async fn call(asking: &Arc<Rpc>, at_once: usize) -> anyhow::Result<Invocation> {
     }
     let rate = times.len() as f64 / begun.elapsed().as_secs_f64();
     let p50_us = median(&mut times);
-    Ok(Invocation { p50_us, p99_us: times[times.len() * 99 / 100], rate })
+    Ok(Called { p50_us, p99_us: times[times.len() * 99 / 100], rate })
 }
 
 /// Opens a channel whose server reads nothing, and writes until every stream is blocked.

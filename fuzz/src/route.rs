@@ -12,7 +12,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Matcher, Route, SealMode, find};
+use sealway_gateway::route::{Action, Asked, Forward, ForwardPolicy, Found, Matcher, Route, Sealed, find};
 use sealway_gateway::upstream::{ServerAddress, Target, Upstream, UpstreamSettings};
 use sealway_proto::routes::Pattern;
 
@@ -31,7 +31,7 @@ pub fn routes(data: &[u8]) {
     if !path.starts_with('/') || path.contains(['?', '#']) || !plainly_spelt {
         return;
     }
-    let (Some(required), Some(off)) = (route(sealed, SealMode::Required), route(plain, SealMode::Off)) else { return };
+    let (Some(required), Some(off)) = (route(sealed, Sealed::Required), route(plain, Sealed::Off)) else { return };
     let routes = [required, off];
     let found = find(&routes, Asked { listener: "listener", host: "host", path });
     if matches(sealed, path.as_bytes()) {
@@ -47,7 +47,7 @@ pub fn routes(data: &[u8]) {
 }
 
 /// Returns a route. `None` if its path has no canonical form.
-fn route(matcher: &str, sealed: SealMode) -> Option<Route> {
+fn route(matcher: &str, sealed: Sealed) -> Option<Route> {
     static UPSTREAM: OnceLock<Arc<Upstream>> = OnceLock::new();
     let upstream = UPSTREAM.get_or_init(|| {
         let address = ServerAddress::parse("http://127.0.0.1:1").expect("a server");

@@ -72,7 +72,7 @@ pub enum ErrorKind {
     Timeout {
         /// The URL of the call.
         url: String,
-        /// The configured bound.
+        /// The configured bound of the wait.
         after: Duration,
         /// Name of the bound in [`Builder`](crate::Builder).
         option: &'static str,

@@ -28,7 +28,7 @@ use crate::config::RequestLimits;
 use crate::cors::{Cors, is_preflight};
 use crate::forward;
 use crate::policy::TrustedProxies;
-use crate::route::{Action, Asked, Forward, Found, Route, SealMode, find};
+use crate::route::{Action, Asked, Forward, Found, Route, Sealed, find};
 use crate::sealed;
 use crate::standalone::Standalone;
 use crate::traffic::Traffic;
@@ -223,9 +223,9 @@ impl Gateway {
             tokio::time::sleep(route.delay).await;
         }
         let passes = |forward: &Forward| match forward.policy.sealed {
-            SealMode::Off => true,
-            SealMode::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
-            SealMode::Required => false,
+            Sealed::Off => true,
+            Sealed::Optional => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
+            Sealed::Required => false,
         };
         match &route.action {
             Action::Forward(forward) if passes(forward) => {

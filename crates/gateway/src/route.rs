@@ -19,7 +19,7 @@ pub(crate) const BODY_MAX_DEFAULT: u64 = 16 * 1024 * 1024 * 1024;
 /// Mode of sealing on a route.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SealMode {
+pub enum Sealed {
     /// Every request must be sealed.
     Required,
     /// Requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
@@ -29,28 +29,28 @@ pub enum SealMode {
     Off,
 }
 
-impl<'de> serde::Deserialize<'de> for SealMode {
+impl<'de> serde::Deserialize<'de> for Sealed {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
         impl serde::de::Visitor<'_> for Visitor {
-            type Value = SealMode;
+            type Value = Sealed;
 
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("required, optional or off")
             }
 
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<SealMode, E> {
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Sealed, E> {
                 match text {
-                    "required" => Ok(SealMode::Required),
-                    "optional" => Ok(SealMode::Optional),
-                    "off" | "false" => Ok(SealMode::Off),
+                    "required" => Ok(Sealed::Required),
+                    "optional" => Ok(Sealed::Optional),
+                    "off" | "false" => Ok(Sealed::Off),
                     _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
                 }
             }
 
             // Some YAML readers treat a bare `off` as a boolean.
-            fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<SealMode, E> {
-                if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(SealMode::Off) }
+            fn visit_bool<E: serde::de::Error>(self, on: bool) -> Result<Sealed, E> {
+                if on { Err(E::invalid_value(serde::de::Unexpected::Bool(on), &self)) } else { Ok(Sealed::Off) }
             }
         }
         deserializer.deserialize_any(Visitor)
@@ -83,7 +83,7 @@ pub struct Forward {
 #[derive(Clone, Debug)]
 pub struct ForwardPolicy {
     /// Mode of sealing on the route.
-    pub sealed: SealMode,
+    pub sealed: Sealed,
     /// Media type of the plaintext in a sealed request.
     pub content_type: HeaderValue,
     /// Maximum length of a sealed request's body, and of an answer that is sealed, in bytes.
@@ -134,7 +134,7 @@ impl ForwardPolicy {
 impl Default for ForwardPolicy {
     fn default() -> Self {
         ForwardPolicy {
-            sealed: SealMode::Off,
+            sealed: Sealed::Off,
             content_type: HeaderValue::from_static("application/json"),
             sealed_body_max: SEALED_BODY_MAX_DEFAULT,
             body_max: BODY_MAX_DEFAULT,
@@ -233,7 +233,7 @@ impl Route {
         match &self.action {
             Action::Sessions => INIT_V1_BODY_MAX,
             Action::Standalone(standalone) => standalone.body_max(),
-            Action::Forward(forward) if forward.policy.sealed == SealMode::Off => 0,
+            Action::Forward(forward) if forward.policy.sealed == Sealed::Off => 0,
             Action::Forward(forward) => forward.policy.sealed_body_max,
         }
     }
@@ -242,9 +242,9 @@ impl Route {
     fn mode(&self) -> routes::SealMode {
         match &self.action {
             Action::Forward(forward) => match forward.policy.sealed {
-                SealMode::Required => routes::SealMode::Required,
-                SealMode::Optional => routes::SealMode::Optional,
-                SealMode::Off => routes::SealMode::Off,
+                Sealed::Required => routes::SealMode::Required,
+                Sealed::Optional => routes::SealMode::Optional,
+                Sealed::Off => routes::SealMode::Off,
             },
             Action::Sessions | Action::Standalone(_) => routes::SealMode::Off,
         }
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
     use crate::upstream::{ServerAddress, Target, UpstreamSettings};
 
-    fn route(matcher: Matcher, sealed: SealMode) -> Route {
+    fn route(matcher: Matcher, sealed: Sealed) -> Route {
         let target = Target::Servers(vec![ServerAddress::parse("http://127.0.0.1:1").unwrap()]);
         let upstream = Arc::new(Upstream::new(target, UpstreamSettings::default()));
         let policy = ForwardPolicy { sealed, ..ForwardPolicy::default() };
@@ -315,7 +315,7 @@ mod tests {
                 None => Pattern::prefix(rule["prefix"].as_str().unwrap()),
             };
             let matcher = Matcher { patterns: vec![pattern.unwrap()], ..Matcher::default() };
-            route(matcher, SealMode::deserialize(&rule["sealed"]).unwrap())
+            route(matcher, Sealed::deserialize(&rule["sealed"]).unwrap())
         };
         let mut played = 0;
         for file in std::fs::read_dir(folder).unwrap() {
@@ -340,7 +340,7 @@ mod tests {
     async fn routes_of_other_listeners_and_hosts_seal_nothing_here() {
         let prefix = |path: &str| vec![Pattern::prefix(path).unwrap()];
         let elsewhere = Matcher { hosts: vec!["b".into()], patterns: prefix("/api/"), ..Matcher::default() };
-        let routes = [route(elsewhere, SealMode::Required), route(Matcher::default(), SealMode::Off)];
+        let routes = [route(elsewhere, Sealed::Required), route(Matcher::default(), Sealed::Off)];
         assert_eq!(decision(&find(&routes, asked("//api/x"))), "plain");
         assert_eq!(decision(&find(&routes, Asked { host: "b", ..asked("//api/x") })), "refused");
     }

@@ -1,5 +1,5 @@
-//! What a caller learns from an error: stage, code, host, remedy, and if the same request may be sent again. The bound
-//! of a whole call.
+//! Properties of errors: stage, code, host, remedy, and if the same request may be sent again. The bound of a whole
+//! call.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -34,7 +34,7 @@ use self::upstreams::{CheckedTarget, CheckedUpstream};
 use crate::cors::Cors;
 use crate::demo::DemoService;
 use crate::gateway::Gateway;
-use crate::route::{Action, Forward, ForwardPolicy, Route, SealMode};
+use crate::route::{Action, Forward, ForwardPolicy, Route, Sealed};
 use crate::upstream::{Target, Upstream};
 
 /// One text, or a list of texts.
@@ -130,7 +130,7 @@ impl GatewayConfig {
     /// True if some route takes sealed requests.
     pub fn takes_sealed_requests(&self) -> bool {
         let is_sealed = |route: &CheckedRoute| match &route.action {
-            CheckedAction::Forward(_, policy) => policy.sealed != SealMode::Off,
+            CheckedAction::Forward(_, policy) => policy.sealed != Sealed::Off,
             CheckedAction::Sessions | CheckedAction::Standalone(_) => false,
         };
         self.routes.iter().any(is_sealed)

@@ -15,7 +15,7 @@ use super::limits::BODY_RATE_MIN_MAX;
 use super::listeners::Listener;
 use super::{OneOrMany, RawUpstream};
 use crate::policy::{CertificateField, HeaderPolicy, HeaderRules};
-use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, SealMode};
+use crate::route::{BODY_MAX_DEFAULT, ForwardPolicy, Matcher, Sealed};
 use crate::standalone::Standalone;
 
 /// Maximum value of `sealed_body_max`, in bytes.
@@ -50,7 +50,7 @@ pub struct RawRoute {
     delay_ms: Number<u64, 0, 0, DELAY_MS_MAX>,
     /// `required`: every request is sealed. `optional`: requests with `X-Kid`, `X-Idempotency-Key` or `X-Seal` are sealed.
     /// `off`: requests pass as sent.
-    sealed: Option<SealMode>,
+    sealed: Option<Sealed>,
     /// `Content-Type` of a plaintext for the service.
     /// - default: `application/json`
     content_type: Option<String>,
@@ -288,7 +288,7 @@ fn resolve_forward(index: usize, raw: &RawRoute, problems: &mut Problems) -> For
         problems
             .add(format!("{at}.client_id_from"), "expected a name in the certificate, such as common_name, dns or uri");
     }
-    if raw.client_id_from.is_some() && raw.sealed.unwrap_or_default() == SealMode::Off {
+    if raw.client_id_from.is_some() && raw.sealed.unwrap_or_default() == Sealed::Off {
         problems.add(format!("{at}.client_id_from"), "a request that is not sealed has no client id");
     }
     ForwardPolicy {
