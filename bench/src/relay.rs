@@ -13,7 +13,7 @@ use sealway_client::channel::mint;
 use sealway_client::channel::rpc::{Handlers, Rpc};
 use sealway_client::channel::{self, Channel, Grant, Hello, Instance, Options as ChannelOptions};
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::{Claims, Expected, Keyset, verify};
+use sealway_proto::relay::{Claims, Keyset, Requirements, verify};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
@@ -214,7 +214,7 @@ fn token_check_ms(relay: &Relay) -> anyhow::Result<f64> {
     let now_s = Claims::read_unverified(&token).context("the token")?.iat;
     let own = procfs::cpu_s(std::process::id())?;
     for _ in 0..CHECKS {
-        std::hint::black_box(verify(&token, &keys, &Expected::default(), now_s).context("the token")?);
+        std::hint::black_box(verify(&token, &keys, &Requirements::default(), now_s).context("the token")?);
     }
     Ok((procfs::cpu_s(std::process::id())? - own) * 1e3 / CHECKS as f64)
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sealway_client::broker::open::{self, Open};
-use sealway_client::broker::{Client, Code, Options, Plain, Sealed};
+use sealway_client::broker::{Client, Code, Options, Plain, DecryptInput};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const WAIT: Duration = Duration::from_secs(60);
@@ -129,7 +129,7 @@ async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key
     client.generate_key("seals", "aes-256-gcm").await.unwrap();
     client.generate_key("signs", "ecdsa-p256").await.unwrap();
     let sealed = client.encrypt("Seal", "seals", &plain(b"a text")).await.unwrap().outputs.remove(0);
-    let whole = [Sealed { cipher: &sealed, aad: b"with it" }];
+    let whole = [DecryptInput { cipher: &sealed, aad: b"with it" }];
     let opened = client.decrypt("Seal", "seals", &whole).await.unwrap().outputs.remove(0).unwrap();
     assert_eq!(&*opened, b"a text");
     let signature = client.sign("Sign", "signs", &[b"a text"]).await.unwrap().outputs.remove(0);

@@ -6,8 +6,8 @@
 //! `data`, `ping`, `rekey`, `close`.
 
 use sealway_proto::channel::{
-    ChannelError, ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, Opened, Opener, Progress, Sealer,
-    Suite, looks_like_record,
+    ChannelError, ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, Opener, Progress, RecordContent,
+    Sealer, Suite, looks_like_record,
 };
 use sealway_proto::crypto::agreement::{AgreementProvider, Curve};
 use sealway_proto::crypto::no_security::NoSecurity;
@@ -161,7 +161,7 @@ pub fn records(data: &[u8]) {
                     assert!(!failed, "a record opens after the channel has failed");
                     assert!(is_own, "something else than the sender's next record opens");
                     assert_same(&content, plaintext, &opened);
-                    failed = matches!(opened, Opened::Closed(_));
+                    failed = matches!(opened, RecordContent::Closed(_));
                 }
                 Err(error) => {
                     assert!(failed || !is_own, "an honest record is refused: {error}");
@@ -173,12 +173,12 @@ pub fn records(data: &[u8]) {
     }
 }
 
-fn assert_same(sent: &Content, plaintext: &[u8], opened: &Opened<'_>) {
+fn assert_same(sent: &Content, plaintext: &[u8], opened: &RecordContent<'_>) {
     let same = match (sent, opened) {
-        (Content::Data, Opened::Data(data)) => *data == plaintext,
-        (Content::Ping(sent), Opened::Ping(number)) => sent == number,
-        (Content::Rekey, Opened::Rekeyed) => true,
-        (Content::Close(sent), Opened::Closed(why)) => sent == why,
+        (Content::Data, RecordContent::Data(data)) => *data == plaintext,
+        (Content::Ping(sent), RecordContent::Ping(number)) => sent == number,
+        (Content::Rekey, RecordContent::Rekeyed) => true,
+        (Content::Close(sent), RecordContent::Closed(why)) => sent == why,
         _ => false,
     };
     assert!(same, "{sent:?} opened as {opened:?}");

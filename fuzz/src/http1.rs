@@ -72,9 +72,9 @@ fn request(data: &[u8]) {
     }
 }
 
-type Seen<'a> = (&'a Method, String, &'a HeaderMap, Framing, bool, bool);
+type HeadView<'a> = (&'a Method, String, &'a HeaderMap, Framing, bool, bool);
 
-fn of_request(head: &RequestHead) -> Seen<'_> {
+fn of_request(head: &RequestHead) -> HeadView<'_> {
     let RequestHead { method, uri, headers, framing, keep_alive, expects_continue, .. } = head;
     (method, uri.to_string(), headers, *framing, *keep_alive, *expects_continue)
 }

@@ -64,7 +64,7 @@ fn party() -> &'static (ClientSession, Arc<Session>) {
 }
 
 /// A stream that a server opened: its inner headers and the plaintext of each frame.
-struct Opened {
+struct OpenStream {
     headers: InnerHeaders,
     /// Plaintexts of the frames; the first one without the inner headers.
     frames: Vec<Vec<u8>>,
@@ -95,7 +95,7 @@ pub fn wire3_open(data: &[u8]) {
     }
     frames.push(rest.to_vec());
     let line = RequestLine { method, target };
-    let honest_opened = Opened { headers: inner, frames };
+    let honest_opened = OpenStream { headers: inner, frames };
     let honest = seal(line, "application/octet-stream", stamp, nonce, &honest_opened);
     let mut sent = honest.clone();
     lines.for_each(|line| sent.edit(line));
@@ -126,7 +126,7 @@ fn is_nonce(nonce: &str) -> bool {
         && !nonce.to_ascii_lowercase().starts_with("r-")
 }
 
-fn seal(line: RequestLine<'_>, content_type: &str, stamp: &str, nonce: &str, what: &Opened) -> Message {
+fn seal(line: RequestLine<'_>, content_type: &str, stamp: &str, nonce: &str, what: &OpenStream) -> Message {
     let call = party().0.seal_as(&NoSecurity, line, content_type, stamp, nonce).expect("sealing does not fail");
     let (mut sealer, mut body) = (call.sealer, Vec::new());
     for (number, frame) in what.frames.iter().enumerate() {
@@ -143,7 +143,7 @@ fn seal(line: RequestLine<'_>, content_type: &str, stamp: &str, nonce: &str, wha
 }
 
 /// Opens a request whose body is cut into pieces in several ways, and checks that the outcome is the same.
-fn open(method: &str, sent: &Message, pieces: &[usize]) -> Option<Opened> {
+fn open(method: &str, sent: &Message, pieces: &[usize]) -> Option<OpenStream> {
     let line = RequestLine { method, target: &sent.path };
     let request = SealedRequest::parse(&sent.headers, line).ok()?;
     let whole = read(&request, sent, &[]);
@@ -152,7 +152,7 @@ fn open(method: &str, sent: &Message, pieces: &[usize]) -> Option<Opened> {
     whole
 }
 
-fn read(request: &SealedRequest<'_>, sent: &Message, pieces: &[usize]) -> Option<Opened> {
+fn read(request: &SealedRequest<'_>, sent: &Message, pieces: &[usize]) -> Option<OpenStream> {
     let opened = request.open(&NoSecurity, Arc::clone(&party().1), sent.now_ms, &ReplayPolicy::default());
     let (mut opener, opening) = opened.ok()?;
     let mut frames: Vec<Vec<u8>> = Vec::new();
@@ -173,7 +173,7 @@ fn read(request: &SealedRequest<'_>, sent: &Message, pieces: &[usize]) -> Option
     let first = std::mem::take(frames.first_mut()?);
     let (headers, first) = release(opening, first)?;
     *frames.first_mut()? = first;
-    Some(Opened { headers, frames })
+    Some(OpenStream { headers, frames })
 }
 
 /// Releases the first frame with its own reservation, and returns its inner headers and plaintext.

@@ -5,7 +5,7 @@ use sealway_proto::Error;
 use sealway_proto::crypto::signature::{
     ED25519_PUBLIC_LEN, ED25519_SEED_LEN, ED25519_SIGNATURE_LEN, Signatures, SigningKey, VerifyKey,
 };
-use sealway_proto::relay::{Attach, Expected, Grant, IssuerKey, Keyset, SKEW_S, looks_like_record, verify};
+use sealway_proto::relay::{Attach, Grant, IssuerKey, Keyset, Requirements, SKEW_S, looks_like_record, verify};
 
 const NOW_S: i64 = 1_700_000_000;
 
@@ -52,7 +52,7 @@ pub fn relay_attach(data: &[u8]) {
     assert!(!format!("{attach:?}").contains(&attach.endpoint_instance_id), "what is printed names the instance");
     let key = IssuerKey::from_seed("k1", &[1; 32], &Lax).expect("a name");
     let keys = Keyset::parse(key.keyset_text().as_bytes(), &Lax).expect("a keyset of our own");
-    let expected = Expected { aud: vec!["relay".into()], iss: vec![], lifetime_max_s: 600 };
+    let expected = Requirements { aud: vec!["relay".into()], iss: vec![], lifetime_max_s: 600 };
     if let Ok(claims) = verify(&attach.token, &keys, &expected, NOW_S) {
         assert_eq!((claims.kid.as_str(), claims.aud.as_str()), ("k1", "relay"));
         assert!(claims.iat <= NOW_S + SKEW_S && claims.exp >= NOW_S - SKEW_S && claims.exp <= claims.init_exp);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sealway_proto::Error;
 use sealway_proto::crypto::no_security::NoSecurity;
-use sealway_proto::session::{Fresh, Opened, SealBuffer, SealRandoms, SealedCall, Unreplayed};
+use sealway_proto::session::{Fresh, NonceGuard, PlainRequest, SealBuffer, SealRandoms, SealedCall};
 use sealway_proto::wire::header::{X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_IV, X_NONCE, X_TAG, X_TIMESTAMP};
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, Wire, base64};
 
@@ -55,12 +55,12 @@ fn run(wire: Wire, data: &[u8]) {
     check_opened(wire, party, &honest, &sent, opened, &policy);
 }
 
-fn open(call: SealedCall<'_>, party: &Party, sent: &Message) -> Result<Unreplayed<Opened>, Error> {
+fn open(call: SealedCall<'_>, party: &Party, sent: &Message) -> Result<NonceGuard<PlainRequest>, Error> {
     call.open(&NoSecurity, Arc::clone(&party.server), sent.body.clone(), &mut no_laps)
 }
 
 /// A claim of a request that no input produces.
-fn foreign_claim(party: &Party) -> Unreplayed<Opened> {
+fn foreign_claim(party: &Party) -> NonceGuard<PlainRequest> {
     let randoms = SealRandoms { iv: [1; 12], nonce: *b"\0another request" };
     let sealed = party.client.seal("/", SealBuffer::from(&[][..]), NOW_MS, &randoms, &mut no_laps);
     let (sealed, _) = sealed.expect("sealing does not fail");
@@ -83,7 +83,14 @@ fn parts(wire: Wire, message: &Message) -> (&str, &str, [u8; 12]) {
     }
 }
 
-fn check_opened(wire: Wire, party: &Party, honest: &Message, sent: &Message, opened: Opened, policy: &ReplayPolicy) {
+fn check_opened(
+    wire: Wire,
+    party: &Party,
+    honest: &Message,
+    sent: &Message,
+    opened: PlainRequest,
+    policy: &ReplayPolicy,
+) {
     let (stamp, nonce, iv) = parts(wire, sent);
     let lower = nonce.to_ascii_lowercase();
     assert!(!lower.starts_with("r-"), "a nonce of an answer opened as a request");

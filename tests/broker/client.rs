@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use sealway_client::broker::{
-    Client, Code, Derivation, Health, Options, Plain, Recipient, Sealed, Sent, Signed, TraceParent,
+    Client, Code, DecryptInput, Delivery, Derivation, Health, Options, Plain, Recipient, TraceParent, Verification,
 };
 use sealway_testkit::broker::Broker;
 
@@ -39,7 +39,7 @@ async fn a_key_is_made_listed_rotated_disabled_and_enabled() {
     let second = client.public_key("a", 0).await.unwrap();
     assert_eq!((first.version, second.version), (1, 2));
     assert_ne!(first.der, second.der);
-    let by = |key_version| Signed { input: b"text", signature: &signed.outputs[0], key_version };
+    let by = |key_version| Verification { input: b"text", signature: &signed.outputs[0], key_version };
     assert_eq!(client.verify("P256", "a", &[by(1), by(2), by(0)]).await.unwrap().outputs, [true, false, false]);
 
     client.disable_key("a", 1).await.unwrap();
@@ -49,7 +49,7 @@ async fn a_key_is_made_listed_rotated_disabled_and_enabled() {
     assert_eq!(states(client.enable_key("a", 1).await.unwrap()), [true, true]);
     assert_eq!(states(client.disable_key("a", 0).await.unwrap()), [false, false]);
     let err = client.sign("P256", "a", &["text"]).await.unwrap_err();
-    assert_eq!((err.code, err.sent), (Code::FailedPrecondition, Sent::Answered), "{err}");
+    assert_eq!((err.code, err.sent), (Code::FailedPrecondition, Delivery::Answered), "{err}");
     // An answered error is final: the client makes only one attempt.
     let err = client.generate_key("a", "ecdsa-p256").await.unwrap_err();
     assert_eq!((err.code, err.attempts), (Code::AlreadyExists, 1), "{err}");
@@ -62,7 +62,7 @@ async fn one_of_a_batch_that_does_not_open_is_refused_and_the_others_are_opened(
     let plain = |plaintext: &'static [u8]| Plain { plaintext, aad: b"aad", ..Plain::default() };
     let mut ciphers = client.encrypt("Seal", "k", &[plain(b"one"), plain(b"two"), plain(b"")]).await.unwrap().outputs;
     ciphers[1].tag[0] ^= 1;
-    let sealed: Vec<_> = ciphers.iter().map(|cipher| Sealed { cipher, aad: b"aad" }).collect();
+    let sealed: Vec<_> = ciphers.iter().map(|cipher| DecryptInput { cipher, aad: b"aad" }).collect();
     let opened = client.decrypt("Seal", "k", &sealed).await.unwrap().outputs;
     assert_eq!(&**opened[0].as_ref().unwrap(), b"one");
     assert_eq!(opened[1].as_ref().unwrap_err().code, Code::InvalidArgument);
@@ -75,7 +75,7 @@ async fn one_of_a_batch_that_does_not_open_is_refused_and_the_others_are_opened(
     assert!(rewrapped.outputs[1].is_err());
     let renewed = rewrapped.outputs[0].as_ref().unwrap();
     assert_eq!(renewed.key_version, 2);
-    let opened = client.decrypt("Seal", "k", &[Sealed { cipher: renewed, aad: b"other" }]).await.unwrap().outputs;
+    let opened = client.decrypt("Seal", "k", &[DecryptInput { cipher: renewed, aad: b"other" }]).await.unwrap().outputs;
     assert!(opened[0].is_err(), "what was authenticated beside it is another");
 }
 
@@ -95,7 +95,8 @@ async fn both_sides_of_a_secret_agree_and_a_mac_of_another_text_is_wrong() {
     }
     let tags = client.mac("Mac", "mac", &["one", "two"]).await.unwrap().outputs;
     let signed = [("one", 0), ("two", 1), ("one", 1)];
-    let signed = signed.map(|(input, tag)| Signed { input: input.as_bytes(), signature: &tags[tag], key_version: 1 });
+    let signed =
+        signed.map(|(input, tag)| Verification { input: input.as_bytes(), signature: &tags[tag], key_version: 1 });
     assert_eq!(client.verify_mac("Mac", "mac", &signed).await.unwrap().outputs, [true, true, false]);
     let one = |info| Derivation { info, length: 48, ..Derivation::default() };
     let derived = client.derive("Derive", "derive", 0, &[one(b"a"), one(b"a"), one(b"b")]).await.unwrap().outputs;
@@ -122,7 +123,7 @@ async fn refusals_have_the_broker_s_code_and_are_not_repeated() {
         (client.public_key("nobody", 0).await.unwrap_err(), Code::NotFound),
         (client.random("Seal", 8, 1).await.unwrap_err(), Code::FailedPrecondition),
     ] {
-        assert_eq!((err.sent, err.attempts), (Sent::Answered, 1), "{err}");
+        assert_eq!((err.sent, err.attempts), (Delivery::Answered, 1), "{err}");
         assert_eq!(err.code, code, "{err}");
     }
 }

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use sealway_client::broker::{Client, Options, Plain, Sealed};
+use sealway_client::broker::{Client, DecryptInput, Options, Plain};
 use sealway_testkit::broker::Broker;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ async fn a_clean_stop_writes_what_was_sealed_and_a_new_key_encryption_key_takes_
     std::fs::write(folder.join("store.kek"), format!("{NEW}\n")).unwrap();
     broker.start_again().unwrap();
     let client = Client::new(Options::new(broker.socket()));
-    let given: Vec<Sealed<'_>> = sealed.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect();
+    let given: Vec<DecryptInput<'_>> = sealed.iter().map(|cipher| DecryptInput { cipher, aad: b"" }).collect();
     for opened in client.decrypt("Seal", "seal", &given).await.unwrap().outputs {
         assert_eq!(opened.unwrap().as_ref(), b"kept");
     }
@@ -101,7 +101,7 @@ async fn without_its_key_encryption_key_or_with_a_broken_file_a_store_is_refused
     let broker = Broker::start(BINARY, copy).unwrap();
     let client = Client::new(Options::new(broker.socket()));
     let opened =
-        client.decrypt("Seal", "seal", &[Sealed { cipher: &cipher, aad: b"" }]).await.unwrap().outputs.remove(0);
+        client.decrypt("Seal", "seal", &[DecryptInput { cipher: &cipher, aad: b"" }]).await.unwrap().outputs.remove(0);
     assert_eq!(opened.unwrap().as_ref(), b"kept");
 }
 

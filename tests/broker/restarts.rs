@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use sealway_client::broker::{Client, Code, Options, Sent};
+use sealway_client::broker::{Client, Code, Delivery, Options};
 use sealway_testkit::broker::Broker;
 
 use crate::BINARY;
@@ -39,7 +39,7 @@ async fn work(client: Client, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
             Err(err) => {
                 assert!(matches!(err.code, Code::Unavailable | Code::DeadlineExceeded), "{err}");
                 assert!(err.is_passing() && !err.text.is_empty() && err.operation == "Hash", "{err}");
-                if err.sent == Sent::No {
+                if err.sent == Delivery::No {
                     seen.unsent.fetch_add(1, Ordering::Relaxed);
                 }
                 seen.failed.fetch_add(1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust};
+use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
 use sealway_load::plan::{Agree, Assertion, Plan, Protocol, SealedSessions, Stop, Text};
 use sealway_load::record::{Class, Phase};
 use sealway_testkit::daemon::free_port;
@@ -48,7 +48,7 @@ fn sealed(wire: u8, agree: Agree, init_path: &str, requests: u64) -> Plan {
         init_path: init_path.into(),
         client_id: "load-test".into(),
         token_file: None,
-        trust: Trust::FirstMet,
+        trust: Trust::FirstUse(TrustStore::Memory),
         suites: SUITES_DEFAULT.to_vec(),
     });
     if agree != Agree::InitOnly {
@@ -118,7 +118,7 @@ fn any_method_goes_on_wire_3_under_the_key_that_is_pinned_and_under_no_other() {
     assert_eq!((counts.sessions_agreed, counts.sessions_by_suite.p256), (20, 20));
     let mut plan = sealed(3, Agree::Reuse, "/v3/sessions", 4);
     let other = Pin::parse("00112233445566778899aabbccddeeff").unwrap();
-    plan.target.sealed.as_mut().unwrap().trust = Trust::Keys(vec![other]);
+    plan.target.sealed.as_mut().unwrap().trust = Trust::Pins(vec![other]);
     let (class, words) = fault(&run(plan));
     assert!(class == Class::Session && words.contains("key_retired"), "{class:?}: {words}");
 }
@@ -127,7 +127,7 @@ fn any_method_goes_on_wire_3_under_the_key_that_is_pinned_and_under_no_other() {
 fn an_init_that_is_refused_and_a_call_that_is_are_told_apart() {
     // Without a route for sessions, the gateway treats the init as a call that is not sealed.
     let (class, words) = fault(&run(sealed(2, Agree::Reuse, "/elsewhere", 8)));
-    assert!(class == Class::Session && words.contains("session refused: 400"), "{class:?}: {words}");
+    assert!(class == Class::Session && words.contains("refused: 400"), "{class:?}: {words}");
     let mut plan = sealed(1, Agree::PerConnection, "/session/init/anon", 8);
     plan.request.path = "/not-for-strangers".into();
     let (class, words) = fault(&run(plan));

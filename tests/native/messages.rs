@@ -1,7 +1,7 @@
 //! An attacker between client and gateway on wire 3: every change, swap, replay or reflection of a sealed request or its answer
 //! is rejected, and nothing of it reaches the service or the caller. `spec/session-3.md#sealed-requests`.
 
-use sealway_client::{Body, Client, Error, Trust};
+use sealway_client::{Body, Client, Error, Trust, TrustStore};
 use sealway_proto::session::native::{PendingAnswer, Suite};
 use sealway_proto::wire::base64;
 use sealway_testkit::native_client::{NativeSession, open};
@@ -248,7 +248,7 @@ async fn a_purchase_that_was_served_before_its_session_was_lost_is_not_bought_ag
     let held = Held::start(BINARY);
     for loss in [Loss::Restart, Loss::OtherProcess, Loss::Revocation] {
         let url = format!("http://{}/", held.middle.address);
-        let client = Client::builder(url).trust(Trust::FirstMet).connect().await.unwrap();
+        let client = Client::builder(url).trust(Trust::FirstUse(TrustStore::Memory)).connect().await.unwrap();
         let call = async |request: http::request::Builder, body: &'static [u8]| {
             client.send(request.body(Body::from(body)).unwrap()).await?.into_body().bytes().await
         };

@@ -10,7 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::BodyExt;
 use sealway_client::native::{INIT_PATH, public_key};
-use sealway_client::{Body, Client, Pin, Timings, Trace, Trust, Wire};
+use sealway_client::{Body, Client, Error, Pin, Timings, Trace, Trust, TrustStore, Wire};
 use sealway_runtime::config::read_secret;
 
 use crate::args::{Call, Family};
@@ -30,15 +30,19 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     if wire != Wire::Native {
         refuse_new(&args)?;
     }
-    let trust = if wire == Wire::Native { trust(&args)? } else { Trust::Keys(Vec::new()) };
+    let trust = if wire == Wire::Native { trust(&args)? } else { Trust::Pins(Vec::new()) };
     let init = init_path(args.init, wire)?;
     let mut settings = Client::builder(url.clone()).wire(wire).init_path(init).client_id(&args.client_id);
-    settings = settings.timeout(Duration::from_millis(args.timeout_ms)).trust(trust.clone());
+    // Answers without an end are shown as they come.
+    let (timeout, len_max) = (Duration::from_millis(args.timeout_ms), usize::try_from(DATA_LEN_MAX)?);
+    settings = settings.connect_timeout(timeout).head_timeout(timeout).total_timeout(None).trust(trust.clone());
+    settings = settings.answer_max_bytes(len_max).request_max_bytes(len_max);
     if let Some(sec) = args.ttl {
-        settings = settings.ttl_sec(sec);
+        settings = settings.ttl(Duration::from_secs(sec.into()));
     }
     if let Some(file) = &args.token_file {
-        settings = settings.token(read_secret(file)?);
+        let value = format!("Bearer {}", read_secret(file)?);
+        settings = settings.authorization(move || std::future::ready(Ok::<_, Error>(value.clone())));
     }
     if !args.suites.is_empty() {
         settings = settings.suites(args.suites.clone());
@@ -52,7 +56,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     }
     let client = settings.connect().await?;
     let session = client.session().await?;
-    if let (Some(met), Trust::FirstUse(file)) =
+    if let (Some(met), Trust::FirstUse(TrustStore::File(file))) =
         (session.agreed.as_ref().filter(|_| client.first_use().is_some()), &trust)
     {
         let host = url.authority().map_or("", |authority| authority.as_str());
@@ -205,7 +209,7 @@ fn refuse_new(args: &Call) -> anyhow::Result<()> {
 fn trust(args: &Call) -> anyhow::Result<Trust> {
     if !args.pins.is_empty() {
         let pins = args.pins.iter().map(|pin| Pin::parse(pin)).collect::<Result<_, _>>();
-        return Ok(Trust::Keys(pins.context("--pin")?));
+        return Ok(Trust::Pins(pins.context("--pin")?));
     }
     if let Some(root) = &args.root {
         let text = match File::open(root) {
@@ -219,9 +223,10 @@ fn trust(args: &Call) -> anyhow::Result<Trust> {
             Err(_) => root.clone(),
         };
         let key = public_key(text.trim()).context("--root: neither a file that can be read nor a key")?;
-        return Ok(Trust::Root { key: Box::new(key), state: state_file("roots") });
+        let store = state_file("roots").map_or(TrustStore::Memory, TrustStore::File);
+        return Ok(Trust::Root { key: Box::new(key), store });
     }
-    trust_file(args.trust_file.clone()).map(Trust::FirstUse)
+    Ok(Trust::FirstUse(TrustStore::File(trust_file(args.trust_file.clone())?)))
 }
 
 /// Returns the trust file: the given one, or the one in the user's state folder.

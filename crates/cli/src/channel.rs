@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use sealway_client::channel::forward::{self, Target, join};
-use sealway_client::channel::keep::{self, Connector, Happened, Listener};
+use sealway_client::channel::keep::{self, Connector, Event, Listener};
 use sealway_client::channel::reconnect::Backoff;
 use sealway_client::channel::{
     self, Channel, Control, Curve, Grants, Hello, Identity, Instance, Options, Role, attach,
@@ -215,7 +215,7 @@ async fn listen(args: Listen) -> anyhow::Result<()> {
     if args.source.grant.is_some() {
         let channel = once(&args.source, options).await?;
         tell(format_args!("sealway: a peer is there"));
-        let ended = forward::serve(&channel, &args.forward, |err| tell_of(Happened::Broken(err.clone()))).await;
+        let ended = forward::serve(&channel, &args.forward, |err| tell_of(Event::Broken(err.clone()))).await;
         return finished(ended);
     }
     let demo = if args.demo { Some(demo::Demo::start().await?) } else { None };
@@ -245,10 +245,10 @@ async fn cat(args: Cat) -> anyhow::Result<()> {
         Arc::new(once(&args.source, options).await?)
     } else if role == Role::Server {
         let mut listener = Listener::new(args.source.grants(role)?, options, Backoff::default())?;
-        Arc::new(listener.accept(|err, wait| tell_of(Happened::Retrying(err.clone(), wait))).await?)
+        Arc::new(listener.accept(|err, wait| tell_of(Event::Retrying(err.clone(), wait))).await?)
     } else {
         let connector = Connector::new(args.source.grants(role)?, options, Backoff::default())?;
-        connector.channel(|err, wait| tell_of(Happened::Retrying(err.clone(), wait))).await?
+        connector.channel(|err, wait| tell_of(Event::Retrying(err.clone(), wait))).await?
     };
     let stream = match channel.role() {
         Role::Client => channel.open(&Hello::new(CAT)?).await?,
@@ -290,12 +290,12 @@ fn key(args: &Key) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell_of(happened: Happened) {
+fn tell_of(happened: Event) {
     match happened {
-        Happened::Paired => tell(format_args!("sealway: a peer is there")),
-        Happened::Ended(err) => tell(format_args!("sealway: a channel is over: {err}")),
-        Happened::Retrying(err, wait) => tell(format_args!("sealway: {err}; trying again within {wait:?}")),
-        Happened::Broken(err) => tell(format_args!("sealway: {err}")),
+        Event::Paired => tell(format_args!("sealway: a peer is there")),
+        Event::Ended(err) => tell(format_args!("sealway: a channel is over: {err}")),
+        Event::Retrying(err, wait) => tell(format_args!("sealway: {err}; trying again within {wait:?}")),
+        Event::Broken(err) => tell(format_args!("sealway: {err}")),
     }
 }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow, bail};
 use http::Request;
 use sealway_client::native::INIT_PATH;
-use sealway_client::{Body, Builder, Client, Error, Pin, Trace, Trust};
+use sealway_client::{Body, Builder, Client, Pin, Trace, Trust};
 use sealway_proto::session::native::KeyId;
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_runtime::shutdown::StopSignals;
@@ -57,7 +57,7 @@ async fn tell_of(running: &Running, is_once: bool, signals: &mut StopSignals) ->
 }
 
 fn settings(base: &str, pin: KeyId) -> Builder {
-    Client::builder(base).client_id("sealway-demo").trust(Trust::Keys(vec![Pin::Id(pin)]))
+    Client::builder(base).client_id("sealway-demo").trust(Trust::Pins(vec![Pin::Id(pin)]))
 }
 
 async fn show(base: &str, key_id: KeyId) -> anyhow::Result<()> {
@@ -112,7 +112,7 @@ async fn show_another(base: &str, key_id: KeyId) -> anyhow::Result<()> {
     let other = if digits.starts_with('0') { digits.replacen('0', "1", 1) } else { format!("0{}", &digits[1..]) };
     let other = KeyId::parse(&other).map_err(|err| anyhow!(err))?;
     match settings(base, other).connect().await {
-        Err(Error::KeyUntrusted { .. } | Error::KeyRetired { .. }) => {
+        Err(err) if ["key_untrusted", "key_retired"].contains(&err.code()) => {
             writeln!(out(), "7. A client that pins another identity key refused to agree a session: it takes")?;
             writeln!(out(), "   this service for an impostor.")?;
             Ok(())

@@ -9,7 +9,7 @@ use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{Clock, SystemClock, iso8601};
 use sealway_sessions::identity::{
-    BrokerAccess, Condition, Document, KeyFile, Listed, Retired, Root, parse_root_public, parse_span, parse_time,
+    BrokerAccess, Condition, Document, KeyFile, KeyListing, Retirement, Root, parse_root_public, parse_span, parse_time,
 };
 
 use sealway_runtime::output::out;
@@ -160,7 +160,7 @@ async fn generate(asked: Generate, now_ms: u64) -> anyhow::Result<()> {
 
 fn list(path: &Path, now_ms: u64) -> anyhow::Result<()> {
     let file = read(path)?;
-    for Listed { key, condition, broker_key } in file.list(now_ms) {
+    for KeyListing { key, condition, broker_key } in file.list(now_ms) {
         let condition = match condition {
             Condition::Live => "live",
             Condition::Next => "next",
@@ -198,8 +198,8 @@ fn retire(path: &Path, key_id: &str, at: &str, force: bool, now_ms: u64) -> anyh
     let retired = file.retire(&id, at_ms, now_ms, force).context(path.display().to_string())?;
     file.replace(path)?;
     match retired {
-        Retired::At(at_ms) => writeln!(out(), "{id} signs until {}", iso8601(at_ms))?,
-        Retired::Removed => writeln!(out(), "{id} was not to be live yet and is in the file no more")?,
+        Retirement::At(at_ms) => writeln!(out(), "{id} signs until {}", iso8601(at_ms))?,
+        Retirement::Removed => writeln!(out(), "{id} was not to be live yet and is in the file no more")?,
     }
     tell_if_behind(&file, now_ms)
 }

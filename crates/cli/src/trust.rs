@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use http::Uri;
-use sealway_client::native::{forget_service, known_services, origin};
+use sealway_client::TrustStore;
+use sealway_client::native::origin;
 
 use crate::call::trust_file;
 use sealway_runtime::output::out;
@@ -34,7 +35,7 @@ pub(crate) struct TrustFile {
 pub(crate) fn run(action: TrustAction) -> anyhow::Result<()> {
     match action {
         TrustAction::List(TrustFile { trust_file: file }) => {
-            for service in known_services(&trust_file(file)?)? {
+            for service in TrustStore::File(trust_file(file)?).services()? {
                 let ids = service.key_ids.iter().map(ToString::to_string).collect::<Vec<_>>();
                 writeln!(out(), "{} {}", service.origin, ids.join(" "))?;
             }
@@ -46,7 +47,7 @@ pub(crate) fn run(action: TrustAction) -> anyhow::Result<()> {
             let named = url.filter(|url| url.scheme().is_some() && url.host().is_some()).map(|url| origin(&url));
             let named =
                 named.with_context(|| format!("URL: \"{service}\" is no URL, such as https://service.example"))?;
-            if !forget_service(&file, &named)? {
+            if !TrustStore::File(file.clone()).forget(&named)? {
                 bail!("{named} is not in {}; sealway trust list shows what is", file.display());
             }
             Ok(writeln!(out(), "{named} is forgotten")?)

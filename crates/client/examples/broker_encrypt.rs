@@ -2,7 +2,7 @@
 //! SOCKET PROFILE KEY TEXT…`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use sealway_client::broker::{Client, Options, Plain, Sealed};
+use sealway_client::broker::{Client, DecryptInput, Options, Plain};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sealed = broker.encrypt(profile, key, &plains).await?;
 
     // Additional authenticated data is not part of the ciphertext: the caller passes it again.
-    let to_open: Vec<_> = sealed.outputs.iter().map(|cipher| Sealed { cipher, aad }).collect();
+    let to_open: Vec<_> = sealed.outputs.iter().map(|cipher| DecryptInput { cipher, aad }).collect();
     for (text, opened) in texts.iter().zip(broker.decrypt(profile, key, &to_open).await?.outputs) {
         // Each ciphertext has its own result.
         let opened = opened?;

@@ -1,7 +1,7 @@
 //! A certificate by a key that never leaves the broker: `broker_sign_certificate SOCKET PROFILE KEY CA.pem CSR.pem OUT.der`.
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use sealway_client::broker::{CertificateRequest, Client, Options, Sent};
+use sealway_client::broker::{CertificateRequest, Client, Delivery, Options};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             Ok(())
         }
         // The broker rejected the request: the same request would fail again.
-        Err(err) if err.sent == Sent::Answered => Err(format!("refused: {}", err.text).into()),
+        Err(err) if err.sent == Delivery::Answered => Err(format!("refused: {}", err.text).into()),
         Err(err) => Err(err.into()),
     }
 }

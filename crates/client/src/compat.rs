@@ -10,7 +10,7 @@
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, Uri};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::session::{ClientInit, ClientSession, Laps, PendingAnswer, SealBuffer, SealRandoms, Step};
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire, header};
@@ -18,8 +18,8 @@ use sealway_proto::wire::{ReplayPolicy, SessionId, Wire, header};
 use crate::Body;
 use crate::call::{AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Offer, Remedy, Trace, texts};
 use crate::clock::now_ms;
-use crate::error::{Error, excerpt};
-use crate::message::{Message, Received, insert, outer};
+use crate::error::{Error, ErrorKind, Stage, excerpt};
+use crate::message::{AnswerHeaders, Message, insert, outer};
 
 /// Time before a session's end at which the client replaces it, in milliseconds.
 const RENEW_BEFORE_MS: u64 = 5000;
@@ -39,19 +39,19 @@ impl Agreement {
     /// Draws a key pair and makes the `POST` to send to `init_path`.
     ///
     /// # Errors
-    /// [`Error::Seal`], [`Error::Usage`].
+    /// [`ErrorKind::Seal`], [`ErrorKind::Usage`].
     pub fn begin(wire: Wire, init_path: &str, offer: &Offer, laps: Laps<'_>) -> Result<(Agreement, Message), Error> {
         let provider = default_provider();
-        let ephemeral = provider.p256_generate().map_err(Error::Seal)?;
+        let ephemeral = provider.p256_generate().map_err(ErrorKind::Seal)?;
         laps(Step::EcdhKeygen);
         let mut nonce = [0; 16];
-        provider.fill_random(&mut nonce).map_err(Error::Seal)?;
+        provider.fill_random(&mut nonce).map_err(ErrorKind::Seal)?;
         let anonymous = init_path.ends_with("/anon");
         let init = ClientInit::new(wire, anonymous, &offer.client_id, offer.ttl_sec, ephemeral, &nonce, now_ms());
-        let (init, message) = init.map_err(Error::Seal)?;
+        let (init, message) = init.map_err(ErrorKind::Seal)?;
         let mut headers = outer("application/json", &message.headers)?;
-        if let Some(token) = &offer.token {
-            insert(&mut headers, AUTHORIZATION.as_str(), &format!("Bearer {token}"))?;
+        if let Some(value) = &offer.authorization {
+            insert(&mut headers, AUTHORIZATION.as_str(), value)?;
         }
         Ok((Agreement(init), Message { headers, body: message.body.into(), aad: Vec::new() }))
     }
@@ -59,12 +59,13 @@ impl Agreement {
     /// Completes the agreement with the service's answer.
     ///
     /// # Errors
-    /// [`Error::InitRefused`] for a status other than 200, [`Error::Untrusted`] if the answer cannot be verified.
+    /// [`ErrorKind::Refused`] for a status other than 200, [`ErrorKind::Untrusted`] if the answer cannot be verified.
     pub fn finish(self, status: StatusCode, body: &[u8], laps: Laps<'_>) -> Result<Session, Error> {
         if status != StatusCode::OK {
-            return Err(Error::InitRefused { status, body: excerpt(body) });
+            let refused = Error::from(ErrorKind::Refused { status, body: excerpt(body) });
+            return Err(refused.at(Stage::Agreement, &Uri::default()));
         }
-        self.0.finish(default_provider(), body, now_ms(), laps).map(Session).map_err(Error::Untrusted)
+        Ok(self.0.finish(default_provider(), body, now_ms(), laps).map(Session).map_err(ErrorKind::Untrusted)?)
     }
 }
 
@@ -87,12 +88,12 @@ impl Session {
     /// Seals a request to this path. The query is not sealed.
     ///
     /// # Errors
-    /// [`Error::Seal`], [`Error::Usage`].
+    /// [`ErrorKind::Seal`], [`ErrorKind::Usage`].
     pub fn seal(&self, path_and_query: &str, body: &[u8], laps: Laps<'_>) -> Result<(Message, Pending<'_>), Error> {
-        let randoms = SealRandoms::draw(default_provider()).map_err(Error::Seal)?;
+        let randoms = SealRandoms::draw(default_provider()).map_err(ErrorKind::Seal)?;
         let path = path_and_query.split('?').next().unwrap_or_default();
         let sealed = self.0.seal(path, SealBuffer::from(body), now_ms(), &randoms, laps);
-        let (message, pending) = sealed.map_err(Error::Seal)?;
+        let (message, pending) = sealed.map_err(ErrorKind::Seal)?;
         let headers = outer(message.content_type, &message.headers)?;
         Ok((Message { headers, body: message.body.into(), aad: message.aad }, Pending(pending)))
     }
@@ -102,14 +103,20 @@ impl Pending<'_> {
     /// Opens the answer and returns its plaintext body.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the answer is not sealed, [`Error::Untrusted`] if it does not open.
+    /// [`ErrorKind::Refused`] if the answer is not sealed, [`ErrorKind::Untrusted`] if it does not open.
     pub fn open(&self, status: StatusCode, headers: &HeaderMap, body: Bytes, laps: Laps<'_>) -> Result<Bytes, Error> {
         if !headers.contains_key(header::X_KID) {
-            return Err(Error::Refused { status, body: excerpt(&body) });
+            return Err(ErrorKind::Refused { status, body: excerpt(&body) }.into());
         }
-        let opened =
-            self.0.open(&Received(headers), status.as_u16(), body.into(), now_ms(), &ReplayPolicy::default(), laps);
-        let (buffer, range) = opened.map_err(Error::Untrusted)?.into_parts();
+        let opened = self.0.open(
+            &AnswerHeaders(headers),
+            status.as_u16(),
+            body.into(),
+            now_ms(),
+            &ReplayPolicy::default(),
+            laps,
+        );
+        let (buffer, range) = opened.map_err(ErrorKind::Untrusted)?.into_parts();
         Ok(Bytes::from(buffer).slice(range))
     }
 }
@@ -123,9 +130,9 @@ impl std::fmt::Debug for Pending<'_> {
 /// Rejects a request that these wires cannot seal: another method than POST, or sealed headers.
 pub(crate) fn check(line: &Line<'_>) -> Result<(), Error> {
     if line.method != Method::POST {
-        return Err(Error::Usage(format!("wires 1 and 2 seal POST alone, not {}", line.method)));
+        return Err(ErrorKind::Usage(format!("wires 1 and 2 seal POST alone, not {}", line.method)).into());
     }
-    if line.headers.is_empty() { Ok(()) } else { Err(Error::Usage("wires 1 and 2 seal no headers".into())) }
+    if line.headers.is_empty() { Ok(()) } else { Err(ErrorKind::Usage("wires 1 and 2 seal no headers".into()).into()) }
 }
 
 /// Agrees a session over the connections of `calls`.
@@ -154,13 +161,13 @@ pub(crate) async fn call(
     let request_headers = texts(message.headers.iter().filter(|(name, _)| *name != CONTENT_TYPE));
     let request_aad = String::from_utf8_lossy(&message.aad).into_owned();
     meter.sent(message.body.len());
-    let len_max = calls.settings.body_max;
+    let len_max = calls.settings.answer_max_bytes;
     let answer = calls.service.whole(Method::POST, line.path, message.headers, message.body, len_max).await?;
     let (head, body) = answer.into_parts();
     meter.received(body.len());
     let opened = pending.open(head.status, &head.headers, body, &mut meter.laps()).map_err(|err| {
-        let is_unknown = matches!(err, Error::Refused { status: StatusCode::UNAUTHORIZED, .. });
-        Failure { remedy: is_unknown.then_some(Remedy::NewSession), may_retry: is_unknown, err }
+        let is_unknown = matches!(err.kind(), ErrorKind::Refused { status: StatusCode::UNAUTHORIZED, .. });
+        Failure { remedy: is_unknown.then_some(Remedy::NewSession), err: err.repeatable(is_unknown) }
     })?;
     meter.end();
     let mut response = Response::new(Body::from(opened));

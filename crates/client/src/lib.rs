@@ -20,14 +20,17 @@ mod error;
 mod message;
 #[cfg(feature = "sessions")]
 pub mod native;
+#[cfg(feature = "sessions")]
+mod remedies;
 #[cfg(any(feature = "sessions", feature = "channel"))]
 mod trust;
 
 #[cfg(feature = "sessions")]
 pub use {
     call::{Body, Builder, Client, Offer, SessionInfo, Timings, Trace},
-    error::Error,
+    error::{Error, ErrorKind, Stage},
     message::Message,
-    native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, Suite, Trust},
+    native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, Suite, Trust, TrustStore},
+    remedies::REMEDIES,
     sealway_proto::wire::Wire,
 };

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use sealway_proto::wire::{Field, Headers};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// A message to send: a session init in plain, or a sealed request.
 pub struct Message {
@@ -24,9 +24,9 @@ impl std::fmt::Debug for Message {
 }
 
 /// Adapts an answer's headers to [`Headers`], as `sealway_proto` reads them.
-pub(crate) struct Received<'a>(pub(crate) &'a HeaderMap);
+pub(crate) struct AnswerHeaders<'a>(pub(crate) &'a HeaderMap);
 
-impl Headers for Received<'_> {
+impl Headers for AnswerHeaders<'_> {
     fn field(&self, name: &'static str) -> Field<'_> {
         let mut values = self.0.get_all(name).iter();
         match (values.next(), values.next()) {
@@ -51,9 +51,9 @@ pub(crate) fn outer(content_type: &'static str, list: &[(&'static str, String)])
 
 pub(crate) fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), Error> {
     let name =
-        HeaderName::from_bytes(name.as_bytes()).map_err(|_| Error::Usage(format!("{name} is no header name")))?;
-    let mut text =
-        HeaderValue::from_str(value).map_err(|_| Error::Usage(format!("the value of {name} is no header value")))?;
+        HeaderName::from_bytes(name.as_bytes()).map_err(|_| ErrorKind::Usage(format!("{name} is no header name")))?;
+    let mut text = HeaderValue::from_str(value)
+        .map_err(|_| ErrorKind::Usage(format!("the value of {name} is no header value")))?;
     text.set_sensitive(name == AUTHORIZATION);
     headers.insert(name, text);
     Ok(())

@@ -25,7 +25,7 @@ pub(crate) type Fingerprint = [u8; 32];
 
 /// A sealed answer that is kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StoredAnswer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
@@ -41,7 +41,7 @@ pub struct KeptAnswers {
 #[derive(Debug, Default)]
 struct State {
     /// Channel on which each answer appears or has appeared.
-    answers: HashMap<Fingerprint, watch::Receiver<Option<Kept>>>,
+    answers: HashMap<Fingerprint, watch::Receiver<Option<StoredAnswer>>>,
     /// Requests in the order in which they arrived, and so in which they expire.
     order: VecDeque<(Instant, Fingerprint)>,
     bytes: usize,
@@ -50,7 +50,7 @@ struct State {
 /// A request in progress at the service. When dropped, it signals that there will be no answer to keep.
 pub(crate) struct Promise {
     fingerprint: Fingerprint,
-    sender: watch::Sender<Option<Kept>>,
+    sender: watch::Sender<Option<StoredAnswer>>,
 }
 
 impl KeptAnswers {
@@ -71,7 +71,7 @@ impl KeptAnswers {
     }
 
     /// Keeps the answer to a request, unless the request was forgotten meanwhile.
-    pub(crate) fn keep(&self, promise: &Promise, answer: Kept) {
+    pub(crate) fn keep(&self, promise: &Promise, answer: StoredAnswer) {
         let mut state = self.state.lock();
         if state.answers.contains_key(&promise.fingerprint) {
             state.bytes += answer.len();
@@ -80,7 +80,7 @@ impl KeptAnswers {
     }
 
     /// Returns the answer to a request that was received before; waits for an answer that is in progress.
-    pub(crate) async fn find(&self, fingerprint: &Fingerprint) -> Option<Kept> {
+    pub(crate) async fn find(&self, fingerprint: &Fingerprint) -> Option<StoredAnswer> {
         let mut receiver = {
             let mut state = self.state.lock();
             state.forget(Instant::now());
@@ -100,14 +100,14 @@ impl State {
                 break;
             }
             let receiver = self.answers.remove(fingerprint);
-            let len = receiver.map_or(0, |receiver| receiver.borrow().as_ref().map_or(0, Kept::len));
+            let len = receiver.map_or(0, |receiver| receiver.borrow().as_ref().map_or(0, StoredAnswer::len));
             self.bytes = self.bytes.saturating_sub(len);
             self.order.pop_front();
         }
     }
 }
 
-impl Kept {
+impl StoredAnswer {
     /// Returns the size of the answer, in bytes.
     fn len(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
@@ -129,8 +129,8 @@ mod tests {
 
     use super::*;
 
-    fn kept(len: usize) -> Kept {
-        Kept { status: StatusCode::OK, headers: HeaderMap::new(), body: vec![0; len].into() }
+    fn kept(len: usize) -> StoredAnswer {
+        StoredAnswer { status: StatusCode::OK, headers: HeaderMap::new(), body: vec![0; len].into() }
     }
 
     #[tokio::test(start_paused = true)]

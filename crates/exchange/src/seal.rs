@@ -30,7 +30,7 @@ pub(crate) struct Sealing {
 }
 
 /// State of a frame that is being filled.
-enum Gathered {
+enum FrameState {
     /// The frame is full, or there is no more data at present.
     Enough,
     /// The frame is the last one.
@@ -43,17 +43,17 @@ impl Sealing {
     }
 
     /// Fills the frame that begins at `at` with available bytes of the service.
-    fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<Gathered, BoxError>> {
+    fn gather(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, at: usize) -> Poll<Result<FrameState, BoxError>> {
         loop {
             let room = FRAME_LEN_MAX.saturating_sub(out.len() - at);
             let len = self.input.len().min(room);
             out.extend_from_slice(&self.input[..len]);
             self.input.advance(len);
             if !self.input.is_empty() {
-                return Poll::Ready(Ok(Gathered::Enough));
+                return Poll::Ready(Ok(FrameState::Enough));
             }
             if self.body.is_end_stream() {
-                return Poll::Ready(Ok(Gathered::End));
+                return Poll::Ready(Ok(FrameState::End));
             }
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
@@ -63,8 +63,8 @@ impl Sealing {
                     }
                 }
                 Poll::Ready(Some(Err(err))) => return Poll::Ready(Err(err)),
-                Poll::Ready(None) => return Poll::Ready(Ok(Gathered::End)),
-                Poll::Pending if out.len() > at => return Poll::Ready(Ok(Gathered::Enough)),
+                Poll::Ready(None) => return Poll::Ready(Ok(FrameState::End)),
+                Poll::Pending if out.len() > at => return Poll::Ready(Ok(FrameState::Enough)),
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -99,7 +99,7 @@ impl HttpBody for Sealing {
         };
         this.headers = None;
         this.is_flowing = out.len() - at > FRAME_LEN_MAX / 2;
-        this.is_done = matches!(gathered, Gathered::End);
+        this.is_done = matches!(gathered, FrameState::End);
         let sealed = this.sealer.seal(&mut out, begun, this.is_done);
         if let Err(err) = sealed {
             this.is_done = true;

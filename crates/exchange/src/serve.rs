@@ -26,7 +26,7 @@ use crate::body::{Body, Incoming, full, keeping};
 use crate::cut::Cut;
 use crate::error_answer;
 use crate::headers::{self, HttpHeaders};
-use crate::kept::{Kept, KeptAnswers, Promise};
+use crate::kept::{KeptAnswers, Promise, StoredAnswer};
 use crate::open::{Fault, Plain, Reader};
 use crate::seal::Sealing;
 use crate::sessions::{Sessions, admit, over};
@@ -97,11 +97,11 @@ where
 {
     let form = Form::of(wire_of(&HttpHeaders(&parts.headers)));
     let opened = match open(sessions, &rules, &parts, body, timing).await {
-        Ok(Opened::Fresh(opened)) => *opened,
-        Ok(Opened::Again(kept)) => return Ok(kept.response()),
+        Ok(OpenOutcome::Fresh(opened)) => *opened,
+        Ok(OpenOutcome::Again(kept)) => return Ok(kept.response()),
         Err(rejection) => return Ok(reject(&**sessions, &rejection, form, timing)),
     };
-    let Taken { inner, body, whole, fault, promise, reply } = opened;
+    let OpenRequest { inner, body, whole, fault, promise, reply } = opened;
     match &inner {
         Some(inner) => {
             headers::unseal_inner(&mut parts.headers, inner, rules.unsealed_headers, rules.trusts_origin);
@@ -117,26 +117,26 @@ where
         timing.lap("upstream");
         // The service saw a body that broke off.
         if let Some(refusal) = fault.get() {
-            return Err(Unsealed::Refused(refusal.clone()));
+            return Err(SealError::Refused(refusal.clone()));
         }
         let answer = answer.map_err(Failure::Service)?;
         seal(sessions, &rules, &reply, answer, is_head, timing).await
     };
     let sealed = if rules.ends_with_session {
         let sealed = unless_over(&**sessions, session, answered).await;
-        sealed.unwrap_or_else(|| Err(Unsealed::Refused(reply.session_ended())))
+        sealed.unwrap_or_else(|| Err(SealError::Refused(reply.session_ended())))
     } else {
         answered.await
     };
     // A stream that broke off is the client's fault, whatever the service answers.
     let sealed = match fault.get() {
-        Some(refusal) if sealed.is_err() => Err(Unsealed::Refused(refusal.clone())),
+        Some(refusal) if sealed.is_err() => Err(SealError::Refused(refusal.clone())),
         _ => sealed,
     };
     match sealed {
-        Ok(Sealed { answer, all }) => {
+        Ok(SealedAnswer { answer, all }) => {
             if let (Some(body), Some(promise), Some(kept)) = (all, &promise, rules.kept) {
-                kept.keep(promise, Kept { status: answer.status(), headers: answer.headers().clone(), body });
+                kept.keep(promise, StoredAnswer { status: answer.status(), headers: answer.headers().clone(), body });
             }
             // Bytes of a request that is held as a whole count until its answer, also made as a whole, has been sent.
             Ok(match whole {
@@ -144,13 +144,13 @@ where
                 None => answer,
             })
         }
-        Err(Unsealed::Refused(refusal)) => Ok(reject(&**sessions, &refusal.into(), form, timing)),
-        Err(Unsealed::Crypto(err)) => {
+        Err(SealError::Refused(refusal)) => Ok(reject(&**sessions, &refusal.into(), form, timing)),
+        Err(SealError::Crypto(err)) => {
             let rejection = Rejection::from(err);
             sessions.report(&rejection.refusal, "seal");
             Ok(error_answer(rejection.answer(form)))
         }
-        Err(Unsealed::Failure(failure)) => Err(failure),
+        Err(SealError::Failure(failure)) => Err(failure),
     }
 }
 
@@ -173,14 +173,14 @@ async fn unless_over<T>(sessions: &impl Sessions, session: &Session, work: impl 
 }
 
 /// Result of opening a request.
-enum Opened<B> {
+enum OpenOutcome<B> {
     /// The request goes to the service.
-    Fresh(Box<Taken<B>>),
+    Fresh(Box<OpenRequest<B>>),
     /// The request was received before, and this is its answer.
-    Again(Kept),
+    Again(StoredAnswer),
 }
 
-struct Taken<B> {
+struct OpenRequest<B> {
     /// Headers within the seal, if the wire seals headers.
     inner: Option<InnerHeaders>,
     /// Body of the request for the service.
@@ -201,7 +201,7 @@ async fn open<S: Sessions, B: Incoming>(
     parts: &Parts,
     body: B,
     timing: &mut ServerTiming,
-) -> Result<Opened<B>, Rejection> {
+) -> Result<OpenOutcome<B>, Rejection> {
     let headers = HttpHeaders(&parts.headers);
     let begun = begin(&**sessions, rules, &headers, parts, timing).await.and_then(|(opening, mut stream)| {
         let len_max = opening.body_max(rules.body);
@@ -228,7 +228,7 @@ async fn open<S: Sessions, B: Incoming>(
     // The deadline covers the whole piece, however regularly its bytes arrive.
     let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
     let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
-        // `X-Sealed` holds a whole stream, of one frame.
+        // `X-SealedAnswer` holds a whole stream, of one frame.
         Ok(Some(first)) if first.is_last || !is_in_header => first,
         Ok(_) => return Err(Error::StreamTruncated.into()),
         Err(refusal) => {
@@ -252,7 +252,7 @@ async fn open<S: Sessions, B: Incoming>(
         (Err(Refusal::Wire(Error::Replayed)), Some((kept, fingerprint))) => {
             drop(reader);
             let answer = kept.find(fingerprint).await;
-            return answer.map(Opened::Again).ok_or_else(|| Error::Replayed.into());
+            return answer.map(OpenOutcome::Again).ok_or_else(|| Error::Replayed.into());
         }
         (fresh, _) => fresh.map_err(unadmitted)?,
     };
@@ -272,7 +272,14 @@ async fn open<S: Sessions, B: Incoming>(
         }
     };
     let promise = kept.map(|(kept, fingerprint)| kept.begin(fingerprint));
-    Ok(Opened::Fresh(Box::new(Taken { inner: plain.inner, body, whole, fault, promise, reply: plain.reply })))
+    Ok(OpenOutcome::Fresh(Box::new(OpenRequest {
+        inner: plain.inner,
+        body,
+        whole,
+        fault,
+        promise,
+        reply: plain.reply,
+    })))
 }
 
 fn request_line(parts: &Parts) -> RequestLine<'_> {
@@ -299,28 +306,28 @@ async fn begin<'a>(
 }
 
 /// A sealed answer, with its body's bytes.
-struct Sealed {
+struct SealedAnswer {
     answer: Response<Body>,
     /// Bytes of the body, if all of it is available.
     all: Option<Bytes>,
 }
 
 /// Reason for a missing sealed answer.
-enum Unsealed<E> {
+enum SealError<E> {
     Refused(Refusal),
     Crypto(Error),
     Failure(Failure<E>),
 }
 
-impl<E> From<Failure<E>> for Unsealed<E> {
+impl<E> From<Failure<E>> for SealError<E> {
     fn from(failure: Failure<E>) -> Self {
-        Unsealed::Failure(failure)
+        SealError::Failure(failure)
     }
 }
 
-impl<E> From<Error> for Unsealed<E> {
+impl<E> From<Error> for SealError<E> {
     fn from(err: Error) -> Self {
-        Unsealed::Crypto(err)
+        SealError::Crypto(err)
     }
 }
 
@@ -333,14 +340,14 @@ async fn seal<S: Sessions, E>(
     answer: Response<Body>,
     is_head: bool,
     timing: &mut ServerTiming,
-) -> Result<Sealed, Unsealed<E>> {
+) -> Result<SealedAnswer, SealError<E>> {
     let (mut head, body) = answer.into_parts();
     let seal = reply.answer(head.status.as_u16(), is_head).map_err(Failure::unsealable)?;
     let (body, all) = match seal {
         AnswerSeal::Plain(error) => {
             // Read to its end, so that the connection to the service can be reused.
             collect(body, rules).await?;
-            return Ok(Sealed { answer: error_answer(error), all: None });
+            return Ok(SealedAnswer { answer: error_answer(error), all: None });
         }
         AnswerSeal::Whole(seal) => {
             let buffer = collect(body, rules).await?;
@@ -387,7 +394,7 @@ async fn seal<S: Sessions, E>(
     let mut answer = Response::new(body);
     *answer.status_mut() = head.status;
     *answer.headers_mut() = head.headers;
-    Ok(Sealed { answer, all })
+    Ok(SealedAnswer { answer, all })
 }
 
 /// Reads all of a short answer.

@@ -239,14 +239,14 @@ impl Route {
     }
 
     /// Returns the mode of sealing in terms of `spec/routes.md`.
-    fn mode(&self) -> routes::Sealed {
+    fn mode(&self) -> routes::SealMode {
         match &self.action {
             Action::Forward(forward) => match forward.policy.sealed {
-                Sealing::Required => routes::Sealed::Required,
-                Sealing::Optional => routes::Sealed::Optional,
-                Sealing::Off => routes::Sealed::Off,
+                Sealing::Required => routes::SealMode::Required,
+                Sealing::Optional => routes::SealMode::Optional,
+                Sealing::Off => routes::SealMode::Off,
             },
-            Action::Sessions | Action::Standalone(_) => routes::Sealed::Off,
+            Action::Sessions | Action::Standalone(_) => routes::SealMode::Off,
         }
     }
 }
@@ -299,9 +299,9 @@ mod tests {
             Selection::None => "sealed",
             Selection::Disguised => "refused",
             Selection::Route(_, route) => match route.mode() {
-                routes::Sealed::Required => "sealed",
-                routes::Sealed::Optional => "optional",
-                routes::Sealed::Off => "plain",
+                routes::SealMode::Required => "sealed",
+                routes::SealMode::Optional => "optional",
+                routes::SealMode::Off => "plain",
             },
         }
     }

@@ -26,203 +26,112 @@ pub enum Blame {
     Crypto,
 }
 
-/// An error of a session wire. It carries no secret and no decrypted bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A header that the wire needs is absent or empty.
-    #[error("header {0} is absent or empty")]
-    HeaderMissing(&'static str),
-    /// A header occurs more than once, is not visible ASCII, or breaks its own form.
-    #[error("header {0} is malformed or repeated")]
-    HeaderInvalid(&'static str),
-    /// `X-Idempotency-Key` is not of the form `timestamp.nonce`.
-    #[error("X-Idempotency-Key is not timestamp.nonce")]
-    IdempotencyKeyShape,
-    /// A nonce has a wrong length or alphabet.
-    #[error("nonce has a wrong length or alphabet")]
-    NonceInvalid,
-    /// A request carries a nonce of the kind that only answers carry: a peer returns an answer as a request.
-    #[error("nonce is reserved for answers")]
-    NonceReserved,
-    /// A timestamp is not a bounded run of decimal digits.
-    #[error("timestamp is not decimal digits")]
-    TimestampInvalid,
-    /// A timestamp is outside the window around the server's clock.
-    #[error("timestamp is outside the window")]
-    TimestampOutsideWindow,
-    /// `X-Kid` does not begin with `session:`.
-    #[error("X-Kid has no session: prefix")]
-    KidPrefix,
-    /// `X-Kid` contains no session id of the right form, or one that the store does not know.
-    #[error("session is unknown")]
-    SessionUnknown,
-    /// The session's lifetime is over.
-    #[error("session has expired")]
-    SessionExpired,
-    /// The session belongs to another client id.
-    #[error("session belongs to another client")]
-    ClientMismatch,
-    /// The session was agreed on another wire.
-    #[error("session belongs to another wire")]
-    WireMismatch,
-    /// A sealed body is shorter than an empty message.
-    #[error("sealed body is too short")]
-    BodyTooShort,
-    /// A body is longer than its bound.
-    #[error("body is over its bound")]
-    BodyTooLarge,
-    /// A sealed body or header is not the base64 that the wire asks for.
-    #[error("not canonical base64")]
-    Base64Invalid,
-    /// Wire 1: `X-AAD` differs from the value that the request itself gives.
-    #[error("X-AAD does not match the request")]
-    AadMismatch,
-    /// The tag does not verify: wrong key, changed bytes, or changed context.
-    #[error("message does not open")]
-    Unsealable,
-    /// The nonce was seen before.
-    #[error("nonce was seen before")]
-    Replayed,
-    /// A body is not JSON.
-    #[error("body is not JSON")]
-    JsonInvalid,
-    /// A member of a JSON body is absent or of a wrong type.
-    #[error("member {0} is absent or of a wrong type")]
-    FieldInvalid(&'static str),
-    /// A public key is not an uncompressed point of P-256.
-    #[error("public key is not an uncompressed P-256 point")]
-    PublicKeyInvalid,
-    /// An answer does not belong to its request.
-    #[error("answer does not belong to this request")]
-    AnswerMismatch,
-    /// A reservation was presented for another nonce than the one it was made for.
-    #[error("reservation belongs to another nonce")]
-    ReservationMismatch,
-    /// The suite of the share is not the first of the client's list that the server supports.
-    #[error("the server wants another suite")]
-    SuiteRequired,
-    /// The suite of an answer is not the first of the client's list that the server's list contains.
-    #[error("the answer's suite is not the one that both lists give")]
-    SuiteDowngraded,
-    /// None of the identity keys that the client pinned is live.
-    #[error("no pinned identity key is live")]
-    KeyRetired,
-    /// An answer is signed by a key that the client does not trust.
-    #[error("the identity key is not trusted")]
-    KeyUntrusted,
-    /// A signature is not of the expected key.
-    #[error("signature does not verify")]
-    SignatureInvalid,
-    /// The server's confirmation does not match the agreed keys.
-    #[error("the agreed keys are not confirmed")]
-    Unconfirmed,
-    /// A sealed stream ends without its last frame.
-    #[error("sealed stream ends without its last frame")]
-    StreamTruncated,
-    /// A frame has a wrong length, is empty and not the last, or follows the last one.
-    #[error("frame is malformed")]
-    FrameInvalid,
-    /// The headers within a seal are malformed, too many, or of a forbidden name.
-    #[error("inner headers are malformed")]
-    InnerHeadersInvalid,
-    /// The answer to a sealed request is not sealed.
-    #[error("answer is not sealed")]
-    Unsealed,
-    /// The client's policy denies it.
-    #[error("not allowed by policy")]
-    Policy,
-    /// The client did not prove its identity.
-    #[error("client is not authenticated")]
-    Unauthenticated,
-    /// The crypto module reported a failure.
-    #[error("crypto module failure")]
-    Provider,
+/// Declares an enum of errors, a row for each: its code, and its sentence, in which `{0}` is the payload.
+macro_rules! errors {
+    ($(#[$doc:meta])* pub enum $name:ident {
+        $($(#[$row_doc:meta])* $row:ident$(($payload:ty))? = $code:literal, $text:literal;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+        #[non_exhaustive]
+        pub enum $name {
+            $($(#[$row_doc])* #[error($text)] $row$(($payload))?,)*
+        }
+
+        impl $name {
+            /// One of each, for the tests that compare them with `spec/registry.toml`.
+            pub const ALL: &'static [$name] = &[$($name::$row$(({ const EMPTY: $payload = ""; EMPTY }))?),*];
+
+            /// The stable code, for logs and metrics.
+            pub fn code(&self) -> &'static str {
+                match self {
+                    $($name::$row { .. } => $code,)*
+                }
+            }
+        }
+    };
+}
+pub(crate) use errors;
+
+errors! {
+    /// An error of a session wire. It carries no secret and no decrypted bytes.
+    pub enum Error {
+        /// A header that the wire needs is absent or empty.
+        HeaderMissing(&'static str) = "header_missing", "header {0} is absent or empty";
+        /// A header occurs more than once, is not visible ASCII, or breaks its own form.
+        HeaderInvalid(&'static str) = "header_invalid", "header {0} is malformed or repeated";
+        /// `X-Idempotency-Key` is not of the form `timestamp.nonce`.
+        IdempotencyKeyShape = "idempotency_key_shape", "X-Idempotency-Key is not timestamp.nonce";
+        /// A nonce has a wrong length or alphabet.
+        NonceInvalid = "nonce_invalid", "nonce has a wrong length or alphabet";
+        /// A request carries a nonce of the kind that only answers carry: a peer returns an answer as a request.
+        NonceReserved = "nonce_reserved", "nonce is reserved for answers";
+        /// A timestamp is not a bounded run of decimal digits.
+        TimestampInvalid = "timestamp_invalid", "timestamp is not decimal digits";
+        /// A timestamp is outside the window around the server's clock.
+        TimestampOutsideWindow = "timestamp_outside_window", "timestamp is outside the window";
+        /// `X-Kid` does not begin with `session:`.
+        KidPrefix = "kid_prefix", "X-Kid has no session: prefix";
+        /// `X-Kid` contains no session id of the right form, or one that the store does not know.
+        SessionUnknown = "session_unknown", "session is unknown";
+        /// The session's lifetime is over.
+        SessionExpired = "session_expired", "session has expired";
+        /// The session belongs to another client id.
+        ClientMismatch = "client_mismatch", "session belongs to another client";
+        /// The session was agreed on another wire.
+        WireMismatch = "wire_mismatch", "session belongs to another wire";
+        /// A sealed body is shorter than an empty message.
+        BodyTooShort = "body_too_short", "sealed body is too short";
+        /// A body is longer than its bound.
+        BodyTooLarge = "body_too_large", "body is over its bound";
+        /// A sealed body or header is not the base64 that the wire asks for.
+        Base64Invalid = "base64_invalid", "not canonical base64";
+        /// Wire 1: `X-AAD` differs from the value that the request itself gives.
+        AadMismatch = "aad_mismatch", "X-AAD does not match the request";
+        /// The tag does not verify: wrong key, changed bytes, or changed context.
+        Unsealable = "unsealable", "message does not open";
+        /// The nonce was seen before.
+        Replayed = "replayed", "nonce was seen before";
+        /// A body is not JSON.
+        JsonInvalid = "json_invalid", "body is not JSON";
+        /// A member of a JSON body is absent or of a wrong type.
+        FieldInvalid(&'static str) = "field_invalid", "member {0} is absent or of a wrong type";
+        /// A public key is not an uncompressed point of P-256.
+        PublicKeyInvalid = "public_key_invalid", "public key is not an uncompressed P-256 point";
+        /// An answer does not belong to its request.
+        AnswerMismatch = "answer_mismatch", "answer does not belong to this request";
+        /// A reservation was presented for another nonce than the one it was made for.
+        ReservationMismatch = "reservation_mismatch", "reservation belongs to another nonce";
+        /// The suite of the share is not the first of the client's list that the server supports.
+        SuiteRequired = "suite_required", "the server wants another suite";
+        /// The suite of an answer is not the first of the client's list that the server's list contains.
+        SuiteDowngraded = "suite_downgraded", "the answer's suite is not the one that both lists give";
+        /// None of the identity keys that the client pinned is live.
+        KeyRetired = "key_retired", "no pinned identity key is live";
+        /// An answer is signed by a key that the client does not trust.
+        KeyUntrusted = "key_untrusted", "the identity key is not trusted";
+        /// A signature is not of the expected key.
+        SignatureInvalid = "signature_invalid", "signature does not verify";
+        /// The server's confirmation does not match the agreed keys.
+        Unconfirmed = "unconfirmed", "the agreed keys are not confirmed";
+        /// A sealed stream ends without its last frame.
+        StreamTruncated = "stream_truncated", "sealed stream ends without its last frame";
+        /// A frame has a wrong length, is empty and not the last, or follows the last one.
+        FrameInvalid = "frame_invalid", "frame is malformed";
+        /// The headers within a seal are malformed, too many, or of a forbidden name.
+        InnerHeadersInvalid = "inner_headers_invalid", "inner headers are malformed";
+        /// The answer to a sealed request is not sealed.
+        Unsealed = "unsealed", "answer is not sealed";
+        /// The client's policy denies it.
+        Policy = "policy", "not allowed by policy";
+        /// The client did not prove its identity.
+        Unauthenticated = "unauthenticated", "client is not authenticated";
+        /// The crypto module reported a failure.
+        Provider = "provider", "crypto module failure";
+    }
 }
 
 impl Error {
-    /// Every code that [`Error::code`] can return, for the test that compares them with `spec/registry.toml`.
-    pub const CODES: &'static [&'static str] = &[
-        "header_missing",
-        "header_invalid",
-        "idempotency_key_shape",
-        "nonce_invalid",
-        "nonce_reserved",
-        "timestamp_invalid",
-        "timestamp_outside_window",
-        "kid_prefix",
-        "session_unknown",
-        "session_expired",
-        "client_mismatch",
-        "wire_mismatch",
-        "body_too_short",
-        "body_too_large",
-        "base64_invalid",
-        "aad_mismatch",
-        "unsealable",
-        "replayed",
-        "json_invalid",
-        "field_invalid",
-        "public_key_invalid",
-        "answer_mismatch",
-        "reservation_mismatch",
-        "suite_required",
-        "suite_downgraded",
-        "key_retired",
-        "key_untrusted",
-        "signature_invalid",
-        "unconfirmed",
-        "stream_truncated",
-        "frame_invalid",
-        "inner_headers_invalid",
-        "unsealed",
-        "policy",
-        "unauthenticated",
-        "provider",
-    ];
-
-    /// The stable code, for logs and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Error::HeaderMissing(_) => "header_missing",
-            Error::HeaderInvalid(_) => "header_invalid",
-            Error::IdempotencyKeyShape => "idempotency_key_shape",
-            Error::NonceInvalid => "nonce_invalid",
-            Error::NonceReserved => "nonce_reserved",
-            Error::TimestampInvalid => "timestamp_invalid",
-            Error::TimestampOutsideWindow => "timestamp_outside_window",
-            Error::KidPrefix => "kid_prefix",
-            Error::SessionUnknown => "session_unknown",
-            Error::SessionExpired => "session_expired",
-            Error::ClientMismatch => "client_mismatch",
-            Error::WireMismatch => "wire_mismatch",
-            Error::BodyTooShort => "body_too_short",
-            Error::BodyTooLarge => "body_too_large",
-            Error::Base64Invalid => "base64_invalid",
-            Error::AadMismatch => "aad_mismatch",
-            Error::Unsealable => "unsealable",
-            Error::Replayed => "replayed",
-            Error::JsonInvalid => "json_invalid",
-            Error::FieldInvalid(_) => "field_invalid",
-            Error::PublicKeyInvalid => "public_key_invalid",
-            Error::AnswerMismatch => "answer_mismatch",
-            Error::ReservationMismatch => "reservation_mismatch",
-            Error::SuiteRequired => "suite_required",
-            Error::SuiteDowngraded => "suite_downgraded",
-            Error::KeyRetired => "key_retired",
-            Error::KeyUntrusted => "key_untrusted",
-            Error::SignatureInvalid => "signature_invalid",
-            Error::Unconfirmed => "unconfirmed",
-            Error::StreamTruncated => "stream_truncated",
-            Error::FrameInvalid => "frame_invalid",
-            Error::InnerHeadersInvalid => "inner_headers_invalid",
-            Error::Unsealed => "unsealed",
-            Error::Policy => "policy",
-            Error::Unauthenticated => "unauthenticated",
-            Error::Provider => "provider",
-        }
-    }
-
     /// Returns the answer of `/session/init` and sealed calls of wires 1 and 2: the status, and the word under `error`. All
     /// failures to open share one word: no peer learns how far its message came.
     // SPEC session.md#open

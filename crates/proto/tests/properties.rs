@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use sealway_proto::Error;
 use sealway_proto::crypto::{Provider, default_provider};
 use sealway_proto::session::{
-    ClaimKey, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, Opened, SealBuffer, SealRandoms,
-    SealedCall, SealedMessage, Session, TtlPolicy, Unreplayed,
+    ClaimKey, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, NonceGuard, PlainRequest,
+    SealBuffer, SealRandoms, SealedCall, SealedMessage, Session, TtlPolicy,
 };
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
@@ -71,12 +71,12 @@ fn agree(Kind(wire, family): Kind, client_id: &str) -> (ClientSession, Arc<Sessi
     (client, Arc::new(session))
 }
 
-fn release<T>(unreplayed: Unreplayed<T>) -> T {
+fn release<T>(unreplayed: NonceGuard<T>) -> T {
     let fresh = Fresh::reserved(unreplayed.claim());
     unreplayed.release(fresh).unwrap()
 }
 
-fn open(session: &Arc<Session>, headers: &HeaderList, body: &[u8]) -> Result<Unreplayed<Opened>, Error> {
+fn open(session: &Arc<Session>, headers: &HeaderList, body: &[u8]) -> Result<NonceGuard<PlainRequest>, Error> {
     let call = SealedCall::parse(headers, PATH, NOW, &ReplayPolicy::default())?;
     call.open(provider(), session.clone(), body.to_vec(), &mut |_| ())
 }

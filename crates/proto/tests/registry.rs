@@ -72,8 +72,8 @@ fn set<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
 
 #[test]
 fn the_registry_lists_every_code_and_no_other() {
-    let codes = set(Error::CODES.iter().copied());
-    assert_eq!(codes.len(), Error::CODES.len(), "a code twice");
+    let codes = set(Error::ALL.iter().map(Error::code));
+    assert_eq!(codes.len(), Error::ALL.len(), "a code twice");
     assert_eq!(set(ALL.iter().map(Error::code)), codes);
     assert_eq!(set(registry("errors").keys().map(String::as_str)), codes);
 }

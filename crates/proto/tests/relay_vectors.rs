@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use sealway_proto::crypto::signature::default_signatures;
-use sealway_proto::relay::{Claims, Expected, IssuerKey, Keyset, TokenForm, verify};
+use sealway_proto::relay::{Claims, IssuerKey, Keyset, Requirements, TokenForm, verify};
 use serde_json::Value;
 
 #[test]
@@ -38,7 +38,7 @@ fn tokens_come_out_byte_for_byte_and_verify() {
         assert_eq!(claims.sign(&key), scenario["token"], "{}", path.display());
         let keys = Keyset::parse(key.keyset_text().as_bytes(), default_signatures()).unwrap();
         let token = scenario["token"].as_str().unwrap();
-        assert_eq!(verify(token, &keys, &Expected::default(), claims.iat).unwrap(), claims);
+        assert_eq!(verify(token, &keys, &Requirements::default(), claims.iat).unwrap(), claims);
         ran += 1;
     }
     assert!(ran > 1, "one of each form");

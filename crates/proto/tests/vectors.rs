@@ -12,8 +12,8 @@ use std::sync::Arc;
 use sealway_proto::Error;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::{
-    Claim, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, Opened, PendingAnswer, SealBuffer,
-    SealRandoms, SealedCall, SealedMessage, Session, SessionKey, SessionRecord, TtlPolicy, Unreplayed,
+    Claim, ClientInit, ClientSession, Family, Fresh, InitCall, InitRandoms, Laps, NonceGuard, PendingAnswer,
+    PlainRequest, SealBuffer, SealRandoms, SealedCall, SealedMessage, Session, SessionKey, SessionRecord, TtlPolicy,
 };
 use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use sealway_testkit::native_vectors::load_native;
@@ -100,7 +100,7 @@ fn assert_same_claim(claim: &Claim, want: &vectors::Claim) {
     assert_eq!(claim.is_stamped_ahead(), want.stamp_ms > claim.now_ms());
 }
 
-fn release<T>(unreplayed: Unreplayed<T>) -> T {
+fn release<T>(unreplayed: NonceGuard<T>) -> T {
     let fresh = Fresh::reserved(unreplayed.claim());
     unreplayed.release(fresh).unwrap()
 }
@@ -112,7 +112,7 @@ fn open_request(
     session: &vectors::Session,
     now_ms: u64,
     window_ms: u64,
-) -> Result<Unreplayed<Opened>, Error> {
+) -> Result<NonceGuard<PlainRequest>, Error> {
     let call = SealedCall::parse(headers, path, now_ms, &policy(window_ms))?;
     call.session_id()?;
     call.open(provider(), server_session(session), body.to_vec(), &mut |_| ())
@@ -307,6 +307,6 @@ fn every_code_that_bytes_alone_can_cause_has_a_vector() {
     let (all, all_native) = (vectors::load_session().unwrap(), load_native().unwrap());
     let of_native = all_native.iter().filter_map(|vector| vector.scenario.code());
     let seen: BTreeSet<&str> = all.iter().filter_map(|vector| code(&vector.scenario)).chain(of_native).collect();
-    let want: BTreeSet<&str> = Error::CODES.iter().copied().filter(|code| !elsewhere.contains(code)).collect();
+    let want: BTreeSet<&str> = Error::ALL.iter().map(Error::code).filter(|code| !elsewhere.contains(code)).collect();
     assert_eq!(seen, want);
 }

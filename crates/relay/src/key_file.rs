@@ -59,7 +59,7 @@ pub fn make_keys(kid: &str, binding: &Binding, key_file: &Path, keyset_file: &Pa
 
 #[cfg(test)]
 mod tests {
-    use sealway_proto::relay::{Expected, Grant, Issuer, Keyset, Minting, verify};
+    use sealway_proto::relay::{Grant, Issuer, Keyset, Minting, Requirements, verify};
 
     use super::*;
 
@@ -73,7 +73,7 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&key_file).unwrap().permissions());
         assert_eq!(mode & 0o777, 0o600);
         let keys = Keyset::parse(&fs::read(&keyset_file).unwrap(), default_signatures()).unwrap();
-        let expected = Expected { aud: vec!["a".into()], iss: vec!["i".into()], lifetime_max_s: 120 };
+        let expected = Requirements { aud: vec!["a".into()], iss: vec!["i".into()], lifetime_max_s: 120 };
         for minting in [Minting::native("ws://r/ws", "a", "i"), Minting::flowersec_v1("ws://r/ws", "a", "i")] {
             let is_native = minting.suites != [1];
             let issuer = Issuer::new(read_issuer_key(&key_file).unwrap(), minting, default_provider()).unwrap();

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use sealway_proto::relay::{Attach, Claims, CloseCause, Expected, verify};
+use sealway_proto::relay::{Attach, Claims, CloseCause, Requirements, verify};
 use sealway_runtime::clock::Clock;
 
 use crate::budget::Budget;
@@ -98,7 +98,7 @@ pub(crate) struct Relay {
     pub(crate) nodes: Option<Nodes>,
     pub(crate) is_draining: AtomicBool,
     pub(crate) shows_metrics: AtomicBool,
-    expected: Expected,
+    expected: Requirements,
     started: Instant,
 }
 
@@ -111,7 +111,7 @@ impl Relay {
             conns: Conns::new(),
             replays: Replays::new(limits.replays_max),
             measures: Measures::new(settings.metrics_compat),
-            expected: Expected {
+            expected: Requirements {
                 aud: settings.aud.clone(),
                 iss: settings.iss.clone(),
                 lifetime_max_s: limits.token_lifetime_max_s,

@@ -20,7 +20,7 @@ use sealway_runtime::http::share::network;
 use tracing::Instrument;
 
 use crate::answer::{Refusal, report};
-use crate::authentication::{Authentication, Presented};
+use crate::authentication::{Authentication, AuthenticationOutcome};
 use crate::identity::Identity;
 use crate::limit::PerMinute;
 use crate::native::Wire3Policy;
@@ -212,7 +212,7 @@ impl Authority {
             Family::V1 => Wire::V2,
         })?;
         let parsed = InitCall::parse(self.provider, family, &HttpHeaders(headers), body, now_ms, &self.policy.replay)?;
-        let Presented { accepted, who } = self.authenticate(family, headers).await?;
+        let AuthenticationOutcome { accepted, who } = self.authenticate(family, headers).await?;
         let fresh = self.reserve_for(Holder::Address(peer), parsed.claim()).await?;
         let call = parsed.release(fresh)?;
         timing.lap("replay-protection");

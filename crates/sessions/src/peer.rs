@@ -20,7 +20,7 @@ use crate::answer::{Form, Refusal, busy, json, method_not_allowed, plain_error, 
 use crate::authority::Authority;
 use crate::endpoint::bearer_is;
 use crate::store::remote::message::{
-    MESSAGE_LEN_MAX, Malformed, PassedClaim, State, decode_session, encode_session, hex,
+    MESSAGE_LEN_MAX, MessageError, PassedClaim, State, decode_session, encode_session, hex,
 };
 use crate::store::remote::{NONCES, SESSIONS, STATE};
 
@@ -81,7 +81,7 @@ where
         (NONCES, _) if method == Method::POST => reserve(authority, &body).await,
         (NONCES, _) => return method_not_allowed("POST", Form::Plain),
         (_, Some(id)) => match (SessionId::parse(id), method) {
-            (Err(_), _) => Err(Malformed("id: expected S- or A- and 32 of 0-9a-f".into()).into()),
+            (Err(_), _) => Err(MessageError("id: expected S- or A- and 32 of 0-9a-f".into()).into()),
             (Ok(id), &Method::PUT) => put(authority, &id, &body).await,
             (Ok(id), &Method::GET) => get(authority, &id).await,
             (Ok(id), &Method::DELETE) => delete(authority, &id).await,
@@ -94,12 +94,12 @@ where
 
 /// Reason for an error response.
 enum Failure {
-    Malformed(Malformed),
+    Malformed(MessageError),
     Refused(Refusal),
 }
 
-impl From<Malformed> for Failure {
-    fn from(err: Malformed) -> Self {
+impl From<MessageError> for Failure {
+    fn from(err: MessageError) -> Self {
         Failure::Malformed(err)
     }
 }
@@ -113,7 +113,7 @@ impl From<Refusal> for Failure {
 impl Failure {
     fn answer(self) -> Response<Body> {
         let refusal = match self {
-            Failure::Malformed(Malformed(message)) => return bad(&message),
+            Failure::Malformed(MessageError(message)) => return bad(&message),
             Failure::Refused(refusal) => refusal,
         };
         report(&refusal, "authority");
@@ -150,7 +150,7 @@ fn state(authority: &Authority) -> Response<Body> {
 async fn put(authority: &Authority, id: &SessionId, body: &[u8]) -> Result<Response<Body>, Failure> {
     let record = decode_session(body)?;
     if record.id != *id {
-        return Err(Malformed("id: is not the path's".into()).into());
+        return Err(MessageError("id: is not the path's".into()).into());
     }
     check_times(authority, &record)?;
     let session = Session::new(authority.provider(), record).map_err(Refusal::from)?;
@@ -160,14 +160,14 @@ async fn put(authority: &Authority, id: &SessionId, body: &[u8]) -> Result<Respo
 
 /// Rejects a session whose times show that the API side's clock is far off: one that is over, or one that would stay
 /// too long.
-fn check_times(authority: &Authority, record: &SessionRecord) -> Result<(), Malformed> {
+fn check_times(authority: &Authority, record: &SessionRecord) -> Result<(), MessageError> {
     let now_ms = authority.now_ms();
     if record.expires_ms <= now_ms {
-        return Err(Malformed("expires_ms: is over by the authority's clock".into()));
+        return Err(MessageError("expires_ms: is over by the authority's clock".into()));
     }
     let longest_ms = u64::from(TTL_SEC_CONFIG_MAX) * 1000 + authority.policy.replay.window_ms();
     if record.expires_ms - now_ms > longest_ms {
-        return Err(Malformed("expires_ms: is more than 30 days ahead by the authority's clock".into()));
+        return Err(MessageError("expires_ms: is more than 30 days ahead by the authority's clock".into()));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use sealway_proto::Error;
 use sealway_proto::session::Auth;
 use sealway_proto::wire::SessionId;
 use sealway_sessions::authentication::{
-    Asked, Authentication, ClaimNames, Introspection, IntrospectionConfig, Recognised,
+    Authentication, ClaimNames, ClientIdentity, InitCredentials, Introspection, IntrospectionConfig,
 };
 use sealway_sessions::{Policy, Refusal};
 use sealway_testkit::store_contract::claims::START_MS;
@@ -82,10 +82,10 @@ impl Endpoint {
 }
 
 /// Authenticates as an init of wire 3 with this `Authorization`.
-async fn recognise(desk: &Desk, authorization: &str) -> Result<Recognised, Refusal> {
+async fn recognise(desk: &Desk, authorization: &str) -> Result<ClientIdentity, Refusal> {
     let request = Request::post("/v3/sessions").header("authorization", authorization).body(()).unwrap();
     let (parts, ()) = request.into_parts();
-    desk.authority.recognise(&Asked::of(&parts, None, [0; 32], desk.authority_now_ms())).await
+    desk.authority.recognise(&InitCredentials::of(&parts, None, [0; 32], desk.authority_now_ms())).await
 }
 
 impl Desk {
@@ -243,5 +243,5 @@ async fn where_somebody_has_to_be_recognised_nobody_gets_no_session() {
     recognise(&desk, "Bearer t").await.unwrap();
     // Without token verification `Authorization` belongs to the application.
     let open = Desk::new(Policy::default());
-    assert_eq!(recognise(&open, "Basic x").await, Ok(Recognised::default()));
+    assert_eq!(recognise(&open, "Basic x").await, Ok(ClientIdentity::default()));
 }

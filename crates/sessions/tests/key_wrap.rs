@@ -13,7 +13,7 @@ use sealway_proto::session::SessionKey;
 use sealway_runtime::clock::ManualClock;
 use sealway_runtime::config::Problems;
 use sealway_sessions::config::{RawSessions, resolve};
-use sealway_sessions::kek::{KeyRing, KeyWrap, UnwrapError, WRAP_MAX, WrapError, Wrapped};
+use sealway_sessions::kek::{KeyRing, KeyWrap, UnwrapError, WRAP_MAX, WrapError, WrappedKey};
 use sealway_sessions::store::{Embedded, MemoryLimits, Store, StoreError};
 use sealway_testkit::store_contract::claims::{START_MS, agree, provider};
 
@@ -46,14 +46,14 @@ impl Beside {
 
 #[async_trait]
 impl KeyWrap for Beside {
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError> {
         match self.answer(keys.len()).await {
             true => self.ring.wrap_all(keys).await,
             false => Err(WrapError("the broker is away".into())),
         }
     }
 
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>> {
         match self.answer(wrapped.len()).await {
             true => self.ring.unwrap_all(wrapped).await,
             false => wrapped.iter().map(|_| Err(UnwrapError::Unavailable("it is away".into()))).collect(),

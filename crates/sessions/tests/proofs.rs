@@ -13,7 +13,9 @@ use http::Request;
 use sealway_proto::session::Auth;
 use sealway_runtime::http::{FromTrustedProxy, Origin, Peer};
 use sealway_runtime::tls::{CertificateField, PeerCertificate};
-use sealway_sessions::authentication::{Asked, Authentication, Introspection, IntrospectionConfig, Recognised};
+use sealway_sessions::authentication::{
+    Authentication, ClientIdentity, InitCredentials, Introspection, IntrospectionConfig,
+};
 use sealway_sessions::{Policy, Refusal};
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::store_contract::claims::{START_MS, provider};
@@ -112,14 +114,14 @@ impl Bound {
         Bound { desk: Desk::new(Policy { authentication, ..Policy::default() }), _endpoint: endpoint }
     }
 
-    async fn ask(&self, authorization: &str, proof: Option<&str>) -> Result<Recognised, Refusal> {
+    async fn ask(&self, authorization: &str, proof: Option<&str>) -> Result<ClientIdentity, Refusal> {
         let request =
             Request::post("/v3/sessions").header("host", "internal:8080").header("authorization", authorization);
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        self.desk.authority.recognise(&Asked::of(&parts, proof, INIT_HASH, START_MS)).await
+        self.desk.authority.recognise(&InitCredentials::of(&parts, proof, INIT_HASH, START_MS)).await
     }
 
-    async fn dpop(&self, proof: &str) -> Result<Recognised, Refusal> {
+    async fn dpop(&self, proof: &str) -> Result<ClientIdentity, Refusal> {
         self.ask(&format!("DPoP {TOKEN}"), Some(proof)).await
     }
 }
@@ -257,7 +259,7 @@ async fn a_connections_certificate_names_the_client_and_behind_a_trusted_proxy_t
         if trusted {
             parts.extensions.insert(FromTrustedProxy);
         }
-        desk.authority.recognise(&Asked::of(&parts, None, INIT_HASH, now_ms)).await
+        desk.authority.recognise(&InitCredentials::of(&parts, None, INIT_HASH, now_ms)).await
     };
     let value = format!(":{text}:");
     let who = ask(true, false, &[], now_ms).await.unwrap();
@@ -265,7 +267,7 @@ async fn a_connections_certificate_names_the_client_and_behind_a_trusted_proxy_t
     assert!(who.ttl_max_sec.is_some());
     assert_eq!(ask(false, true, &[&value], now_ms).await.unwrap(), who);
     // A header from an untrusted peer, and a proxy's own certificate, identify no client.
-    let nobody = Ok(Recognised::default());
+    let nobody = Ok(ClientIdentity::default());
     assert_eq!(ask(false, false, &[&value], now_ms).await, nobody);
     assert_eq!(ask(true, true, &[], now_ms).await, nobody);
     assert_eq!(ask(false, false, &[], now_ms).await, nobody);

@@ -175,7 +175,7 @@ async fn what_was_revoked_stays_revoked_when_redis_has_lost_it() {
     until_down(&store).await;
     until_up(&store).await;
     store.save(&session).await.unwrap();
-    assert!(matches!(store.find(session.id()).await, Ok(sealway_sessions::store::redis::Found::Revoked)));
+    assert!(matches!(store.find(session.id()).await, Ok(sealway_sessions::store::redis::Lookup::Revoked)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_down, until_up};
-use sealway_sessions::store::redis::{Found, TlsFiles};
+use sealway_sessions::store::redis::{Lookup, TlsFiles};
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{agree, provider};
@@ -143,14 +143,14 @@ async fn a_revocation_reaches_every_process_within_a_second_and_outlives_late_wr
     let session = agree(Some("web"), 600, now()).server;
     let id = *session.id();
     one.save_later(session.clone());
-    until("written behind", Duration::from_secs(1), async || matches!(one.find(&id).await, Ok(Found::Session(_))))
+    until("written behind", Duration::from_secs(1), async || matches!(one.find(&id).await, Ok(Lookup::Session(_))))
         .await;
     assert!(Store::get(other.as_ref(), &id).await.unwrap().is_some());
     assert!(cache.get(&id).is_some());
     one.revoke(&id, session.record().expires_ms).await.unwrap();
     until("the revocation", Duration::from_secs(1), async || cache.get(&id).is_none()).await;
     other.save(&session).await.unwrap();
-    assert!(matches!(other.find(&id).await, Ok(Found::Revoked)));
+    assert!(matches!(other.find(&id).await, Ok(Lookup::Revoked)));
     assert!(Store::get(other.as_ref(), &id).await.unwrap().is_none());
 }
 
@@ -177,7 +177,7 @@ async fn a_session_under_an_unknown_key_is_absent_for_who_has_another_source() {
     let session = agree(Some("web"), 600, now()).server;
     one.open().await.save(&session).await.unwrap();
     let stranger = other.open().await;
-    assert!(matches!(stranger.find(session.id()).await, Ok(Found::Absent)));
+    assert!(matches!(stranger.find(session.id()).await, Ok(Lookup::Absent)));
     assert!(Store::get(stranger.as_ref(), session.id()).await.is_err(), "Redis alone has nobody else to ask");
 }
 

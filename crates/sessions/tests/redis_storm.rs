@@ -22,7 +22,7 @@ fn draw(end: usize) -> usize {
 }
 
 #[derive(Default)]
-struct Sent {
+struct Traffic {
     /// Nonces that were sent, each with its stamp.
     nonces: Mutex<Vec<(String, u64)>>,
     granted: Mutex<HashMap<String, Vec<String>>>,
@@ -30,7 +30,7 @@ struct Sent {
     is_over: AtomicBool,
 }
 
-async fn send(sent: &Sent, processes: &[Mutex<Arc<Redis>>]) {
+async fn send(sent: &Traffic, processes: &[Mutex<Arc<Redis>>]) {
     while !sent.is_over.load(Ordering::SeqCst) {
         let known = {
             let nonces = sent.nonces.lock().unwrap();
@@ -101,7 +101,7 @@ async fn in_a_storm_of_faults_no_nonce_is_granted_twice() {
     for _ in 0..3 {
         processes.push(Mutex::new(desk.open().await));
     }
-    let (processes, sent) = (Arc::new(processes), Arc::new(Sent::default()));
+    let (processes, sent) = (Arc::new(processes), Arc::new(Traffic::default()));
     let senders: Vec<_> = (0..8)
         .map(|_| {
             let (processes, sent) = (processes.clone(), sent.clone());

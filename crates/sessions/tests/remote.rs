@@ -18,19 +18,19 @@ use sealway_testkit::store_contract::claims::{START_MS, agree, init, provider};
 use sealway_testkit::store_contract::{Fixture, race};
 
 /// Makes stores, each with its own authority.
-struct Asked {
+struct RemoteFixture {
     far: Mutex<Option<Far>>,
     now_ms: AtomicU64,
     file: Option<tempfile::TempDir>,
 }
 
-impl Asked {
+impl RemoteFixture {
     fn new(file: Option<tempfile::TempDir>) -> Self {
-        Asked { far: Mutex::new(None), now_ms: AtomicU64::new(START_MS), file }
+        RemoteFixture { far: Mutex::new(None), now_ms: AtomicU64::new(START_MS), file }
     }
 }
 
-impl Fixture for Asked {
+impl Fixture for RemoteFixture {
     async fn make(&self, limits: MemoryLimits) -> Arc<dyn Store> {
         let store: Arc<dyn Store> = match &self.file {
             None => Arc::new(Memory::new(limits)),
@@ -66,7 +66,7 @@ impl Fixture for Asked {
 }
 
 // Two rules count the sessions that a sweep removes, but the authority sweeps: equivalent tests are below.
-store_contract!(remote, Asked::new(None);
+store_contract!(remote, RemoteFixture::new(None);
     a_session_that_was_put_is_got_with_the_same_record_and_key
     a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
     an_unknown_session_is_none
@@ -82,7 +82,7 @@ store_contract!(remote, Asked::new(None);
     filling_the_init_side_leaves_the_sealed_side_open
     concurrent_puts_do_not_pass_the_bound
 );
-store_contract!(remote_of_embedded, Asked::new(Some(tempfile::tempdir().unwrap()));
+store_contract!(remote_of_embedded, RemoteFixture::new(Some(tempfile::tempdir().unwrap()));
     a_session_that_was_put_is_got_with_the_same_record_and_key
     a_session_keeps_its_wire_its_tenant_and_how_its_client_was_recognised
     of_64_equal_claims_of_a_call_exactly_one_wins

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use sealway_proto::crypto::default_provider;
-use sealway_tower::{Authority, Clock, Routes, SealLayer, Sealed, Settings, SystemClock};
+use sealway_tower::{Authority, Clock, Routes, SealLayer, SealMode, Settings, SystemClock};
 use serde_json::{Number, Value, json};
 use tokio::net::TcpListener;
 
@@ -78,7 +78,7 @@ fn environment() -> Result<(u16, Authority), String> {
 }
 
 async fn serve(port: u16, authority: Authority) -> std::io::Result<()> {
-    let routes = Routes::all(Sealed::Required).exact("/health", Sealed::Off).map_err(std::io::Error::other)?;
+    let routes = Routes::all(SealMode::Required).exact("/health", SealMode::Off).map_err(std::io::Error::other)?;
     let layer = SealLayer::new(Arc::new(authority), Settings { routes, ..Settings::default() });
     let app = Router::new().route("/transaction/purchase", post(purchase)).route("/health", get(health)).layer(layer);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;

@@ -21,7 +21,7 @@ pub(crate) struct Flow {
 
 /// A body within time limits: if one is exceeded, it ends with a [`BodyFault`], never short. The reader bounds its
 /// length.
-pub(crate) struct Bounded {
+pub(crate) struct TimedBody {
     inner: Body,
     flow: Flow,
     end: Option<Instant>,
@@ -29,13 +29,13 @@ pub(crate) struct Bounded {
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Bounded {
+impl TimedBody {
     pub(crate) fn new(inner: Body, flow: Flow) -> Self {
-        Bounded { inner, flow, end: None, deadline: None }
+        TimedBody { inner, flow, end: None, deadline: None }
     }
 }
 
-impl HttpBody for Bounded {
+impl HttpBody for TimedBody {
     type Data = Bytes;
     type Error = BodyFault;
 
@@ -67,7 +67,7 @@ impl HttpBody for Bounded {
     }
 }
 
-impl Incoming for Bounded {
+impl Incoming for TimedBody {
     fn fault(error: &BodyFault) -> BodyFault {
         *error
     }

@@ -23,9 +23,9 @@ use sealway_proto::wire::{ReplayPolicy, SessionId, Wire};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::body::{Bounded, Flow};
+use crate::body::{Flow, TimedBody};
 use crate::clock::{Clock, SystemClock};
-use crate::routes::{Routes, Sealed};
+use crate::routes::{Routes, SealMode};
 use crate::store::{ReserveError, Store, StoreError};
 
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -93,13 +93,13 @@ impl Default for Settings {
 }
 
 /// State shared by all requests.
-struct Shared {
+struct Inner {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     settings: Settings,
 }
 
-impl Sessions for Shared {
+impl Sessions for Inner {
     fn provider(&self) -> &'static dyn AgreementProvider {
         self.settings.provider
     }
@@ -157,7 +157,7 @@ impl From<ReserveError> for Refusal {
 /// Opens sealed requests in front of a service, and seals its answers. Clones share all state.
 #[derive(Clone)]
 pub struct SealLayer {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
 impl SealLayer {
@@ -168,7 +168,7 @@ impl SealLayer {
 
     /// Creates a layer as [`SealLayer::new`] does, with another clock.
     pub fn with_clock(store: Arc<dyn Store>, settings: Settings, clock: Arc<dyn Clock>) -> Self {
-        SealLayer { shared: Arc::new(Shared { store, clock, settings }) }
+        SealLayer { shared: Arc::new(Inner { store, clock, settings }) }
     }
 }
 
@@ -184,7 +184,7 @@ impl<S> Layer<S> for SealLayer {
 #[derive(Clone)]
 pub struct SealService<S> {
     inner: S,
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
 }
 
 impl<S, B, R> Service<Request<B>> for SealService<S>
@@ -229,16 +229,16 @@ trait Behind<E>: FnOnce(Request<Body>) -> Answering<E> + Send {}
 impl<E, F: FnOnce(Request<Body>) -> Answering<E> + Send> Behind<E> for F {}
 
 async fn answer<E: Send>(
-    shared: &Arc<Shared>,
+    shared: &Arc<Inner>,
     request: Request<Body>,
     service: impl Behind<E>,
 ) -> Result<Response<Body>, E> {
     let (mut parts, body) = request.into_parts();
     let sealed = shared.settings.routes.find(parts.uri.path());
     let passes = match sealed {
-        Some(Sealed::Off) => true,
-        Some(Sealed::Optional) => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
-        Some(Sealed::Required) | None => false,
+        Some(SealMode::Off) => true,
+        Some(SealMode::Optional) => parts.method != Method::OPTIONS && !looks_sealed(&HttpHeaders(&parts.headers)),
+        Some(SealMode::Required) | None => false,
     };
     if passes {
         // Identity headers come from the layer only, on every path.
@@ -262,7 +262,7 @@ async fn answer<E: Send>(
 
 /// Answers a request on a path where nothing passes unsealed.
 async fn sealed_only<E: Send>(
-    shared: &Arc<Shared>,
+    shared: &Arc<Inner>,
     parts: Parts,
     body: Body,
     service: impl Behind<E>,
@@ -297,7 +297,7 @@ async fn sealed_only<E: Send>(
         kept: None,
         ends_with_session: true,
     };
-    let body = Bounded::new(body, Flow { idle: settings.body_idle, time: settings.body_time });
+    let body = TimedBody::new(body, Flow { idle: settings.body_idle, time: settings.body_time });
     let inside = |mut request: Request<Body>| {
         if let Some(session) = request.extensions_mut().remove::<Arc<Session>>() {
             request.headers_mut().extend(identity_headers(session.record()));
@@ -320,7 +320,7 @@ async fn sealed_only<E: Send>(
 
 impl std::fmt::Debug for SealLayer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Shared { store, settings, .. } = &*self.shared;
+        let Inner { store, settings, .. } = &*self.shared;
         f.debug_struct("SealLayer").field("store", store).field("settings", settings).finish_non_exhaustive()
     }
 }

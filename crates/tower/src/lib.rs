@@ -5,11 +5,11 @@
 //! # async fn f() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
 //!
-//! use sealway_tower::{Authority, Routes, SealLayer, Sealed, Settings};
+//! use sealway_tower::{Authority, Routes, SealLayer, SealMode, Settings};
 //!
 //! let secret = std::fs::read_to_string("authority.secret")?;
 //! let store = Arc::new(Authority::new("http://localhost:3000", secret.trim())?);
-//! let routes = Routes::all(Sealed::Required).exact("/health", Sealed::Off)?;
+//! let routes = Routes::all(SealMode::Required).exact("/health", SealMode::Off)?;
 //! let app = axum::Router::new()
 //!     .route("/health", axum::routing::get(|| async { "well" }))
 //!     .route("/echo", axum::routing::post(|body: String| async { body }))
@@ -35,7 +35,7 @@ pub mod store;
 
 pub use clock::{Clock, SystemClock};
 pub use layer::{SealLayer, SealService, Settings};
-pub use routes::{RouteInvalid, Routes, Sealed};
+pub use routes::{RouteInvalid, Routes, SealMode};
 pub use sealway_exchange::body::{Body, BoxError};
 #[cfg(feature = "authority")]
 pub use store::Authority;

@@ -1,14 +1,14 @@
 //! Choice of the requests that are sealed: `spec/routes.md`, with rules for paths only.
 
-pub use sealway_proto::routes::Sealed;
+pub use sealway_proto::routes::SealMode;
 use sealway_proto::routes::{Decision, Pattern, PatternInvalid, decide};
 
 /// The rules, in the order of the calls: the first one that matches a path decides. Paths are compared byte for byte,
 /// as sent and without their query.
 #[derive(Clone, Debug)]
 pub struct Routes {
-    rules: Vec<(Pattern, Sealed)>,
-    all: Sealed,
+    rules: Vec<(Pattern, SealMode)>,
+    all: SealMode,
 }
 
 /// A rule that is rejected.
@@ -29,14 +29,14 @@ pub enum RouteInvalid {
 
 impl Default for Routes {
     fn default() -> Self {
-        Routes::all(Sealed::Required)
+        Routes::all(SealMode::Required)
     }
 }
 
 impl Routes {
     /// Sets the mode of every path that no rule matches. Leave it at `Required` if possible, so that forgotten paths
     /// are sealed.
-    pub fn all(sealed: Sealed) -> Self {
+    pub fn all(sealed: SealMode) -> Self {
         Routes { rules: Vec::new(), all: sealed }
     }
 
@@ -45,7 +45,7 @@ impl Routes {
     /// # Errors
     ///
     /// The path has no canonical form, or an earlier rule matches it.
-    pub fn exact(self, path: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
+    pub fn exact(self, path: impl Into<String>, sealed: SealMode) -> Result<Self, RouteInvalid> {
         self.with(Pattern::exact(path)?, sealed)
     }
 
@@ -54,11 +54,11 @@ impl Routes {
     /// # Errors
     ///
     /// The prefix has no canonical form, or an earlier rule matches all its paths: put the narrower rule first.
-    pub fn prefix(self, prefix: impl Into<String>, sealed: Sealed) -> Result<Self, RouteInvalid> {
+    pub fn prefix(self, prefix: impl Into<String>, sealed: SealMode) -> Result<Self, RouteInvalid> {
         self.with(Pattern::prefix(prefix)?, sealed)
     }
 
-    fn with(mut self, pattern: Pattern, sealed: Sealed) -> Result<Self, RouteInvalid> {
+    fn with(mut self, pattern: Pattern, sealed: SealMode) -> Result<Self, RouteInvalid> {
         if let Some((earlier, _)) = self.rules.iter().find(|(earlier, _)| earlier.covers(&pattern)) {
             let (path, earlier) = (pattern.path().into(), earlier.path().into());
             return Err(RouteInvalid::Unreachable { path, earlier });
@@ -68,15 +68,15 @@ impl Routes {
     }
 
     /// Returns the mode of a path; `None` for another spelling of a path that must be sealed.
-    pub(crate) fn find(&self, path: &str) -> Option<Sealed> {
+    pub(crate) fn find(&self, path: &str) -> Option<SealMode> {
         let rules = self.rules.iter().map(|(pattern, sealed)| (pattern, *sealed, ()));
         const ANY: &Pattern = &Pattern::ANY;
         // The rest is sealed without a rule.
-        let all = (self.all != Sealed::Required).then_some((ANY, self.all, ()));
+        let all = (self.all != SealMode::Required).then_some((ANY, self.all, ()));
         match decide(rules.chain(all), path) {
-            Decision::Sealed(_) => Some(Sealed::Required),
-            Decision::Optional(()) => Some(Sealed::Optional),
-            Decision::Plain(()) => Some(Sealed::Off),
+            Decision::Sealed(_) => Some(SealMode::Required),
+            Decision::Optional(()) => Some(SealMode::Optional),
+            Decision::Plain(()) => Some(SealMode::Off),
             Decision::Refused => None,
         }
     }
@@ -99,9 +99,9 @@ mod tests {
 
     fn with(routes: Routes, rule: &Value) -> Result<Routes, RouteInvalid> {
         let sealed = match rule["sealed"].as_str().unwrap() {
-            "required" => Sealed::Required,
-            "optional" => Sealed::Optional,
-            _ => Sealed::Off,
+            "required" => SealMode::Required,
+            "optional" => SealMode::Optional,
+            _ => SealMode::Off,
         };
         match rule["exact"].as_str() {
             Some(path) => routes.exact(path, sealed),
@@ -117,9 +117,9 @@ mod tests {
             for case in vector["cases"].as_array().unwrap() {
                 let target = case["target"].as_str().unwrap();
                 let decision = match routes.find(target.split('?').next().unwrap()) {
-                    Some(Sealed::Required) => "sealed",
-                    Some(Sealed::Optional) => "optional",
-                    Some(Sealed::Off) => "plain",
+                    Some(SealMode::Required) => "sealed",
+                    Some(SealMode::Optional) => "optional",
+                    Some(SealMode::Off) => "plain",
                     None => "refused",
                 };
                 assert_eq!(decision, case["decision"], "{}: {target}", vector["name"]);
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn the_rest_is_plain_where_it_is_said_to_be() {
-        let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).unwrap();
-        assert_eq!(routes.find("/other"), Some(Sealed::Off));
+        let routes = Routes::all(SealMode::Off).exact("/pay", SealMode::Required).unwrap();
+        assert_eq!(routes.find("/other"), Some(SealMode::Off));
         assert_eq!(routes.find("/PAY"), None);
-        assert_eq!(Routes::all(Sealed::Off).find("//a"), Some(Sealed::Off));
+        assert_eq!(Routes::all(SealMode::Off).find("//a"), Some(SealMode::Off));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method, Request, Response, Uri};
-use sealway_client::{Body, Builder, Client, Error, Pin, Suite, Trust, Wire};
+use sealway_client::{Body, Builder, Client, Error, Pin, Suite, Trust, TrustStore, Wire};
 
 /// Body of the purchase, as JSON.
 pub(crate) const BODY: &str = r#"{"schemeCode":"AEF","amount":5000}"#;
@@ -56,7 +56,7 @@ impl Setup {
         let wire = wire.ok_or("SEALWAY_WIRE: expected 1, 2 or 3")?;
         let pins = variable("SEALWAY_PINS").map(|pins| pins.split(',').map(|pin| Pin::parse(pin.trim())).collect());
         let trust = match pins {
-            Some(Ok(pins)) => Trust::Keys(pins),
+            Some(Ok(pins)) => Trust::Pins(pins),
             Some(Err(err)) => return Err(format!("SEALWAY_PINS: {err}")),
             None => {
                 if wire == Wire::Native {
@@ -64,12 +64,12 @@ impl Setup {
                         "SEALWAY_PINS is not set: WHOEVER ANSWERS FIRST IS TRUSTED. Pin the service's keys before you rely on it.",
                     );
                 }
-                Trust::FirstMet
+                Trust::FirstUse(TrustStore::Memory)
             }
         };
         // The client's default leaves out P-256 alone; a demo accepts the service's suites.
-        let settings = Client::builder(server_url.clone()).session_url(session_url.clone()).wire(wire).trust(trust);
-        let settings = settings.suites(Suite::ALL).timeout(Duration::from_secs(10));
+        let settings = Client::builder(server_url.clone()).authority_url(session_url.clone()).wire(wire).trust(trust);
+        let settings = settings.suites(Suite::ALL).total_timeout(Duration::from_secs(10));
         let settings = settings.client_id(variable("SEALWAY_CLIENT_ID").unwrap_or_else(|| "sealway-rust".into()));
         Ok((Setup { session_url, server_url, wire, is_json, settings }, arguments))
     }

@@ -15,9 +15,9 @@ use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::breaker::{Breaker, BreakerOptions, BreakerState, Pass};
-use super::connection::{Broken, Connection, origin};
+use super::connection::{Connection, ConnectionError, origin};
 use super::deadline::Deadline;
-use super::error::{Code, Error, Sent};
+use super::error::{Code, Delivery, Error};
 use super::retry::{Repeat, RetryOptions};
 use super::trace::TraceParent;
 
@@ -62,12 +62,12 @@ impl Options {
 /// A client of one broker. Clones share its connection, its breaker and its bounds.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
+    shared: Arc<Core>,
     deadline: Duration,
     trace: Option<TraceParent>,
 }
 
-struct Shared {
+struct Core {
     connection: Connection,
     breaker: Option<Breaker>,
     retry: RetryOptions,
@@ -89,7 +89,7 @@ struct Course {
 struct Failure {
     code: Code,
     text: String,
-    sent: Sent,
+    sent: Delivery,
 }
 
 impl Client {
@@ -97,7 +97,7 @@ impl Client {
     pub fn new(options: Options) -> Self {
         let turns = options.in_flight_max.clamp(1, Semaphore::MAX_PERMITS / 2);
         let waiting = options.waiting_max.min(Semaphore::MAX_PERMITS / 2);
-        let shared = Shared {
+        let shared = Core {
             connection: Connection::new(options.socket, options.broker_uid),
             breaker: options.breaker.map(Breaker::new),
             retry: options.retry,
@@ -169,11 +169,11 @@ impl Client {
         let (len, max) = (request.encoded_len(), self.shared.message_len_max);
         if len > max {
             let text = format!("a message of {len} bytes, of at most {max}");
-            return Err(fails(Failure { code: Code::OutOfRange, text, sent: Sent::No }, 0));
+            return Err(fails(Failure { code: Code::OutOfRange, text, sent: Delivery::No }, 0));
         }
         let Ok(_place) = self.shared.places.try_acquire() else {
             let text = "too many calls wait already".to_owned();
-            return Err(fails(Failure { code: Code::ResourceExhausted, text, sent: Sent::No }, 0));
+            return Err(fails(Failure { code: Code::ResourceExhausted, text, sent: Delivery::No }, 0));
         };
         let deadline = Deadline::after(self.deadline);
         let mut course = Course::default();
@@ -251,14 +251,14 @@ impl Client {
             }
             Err(status) => {
                 let failure = Failure::from(status);
-                course.is_sent = was_sent || failure.sent != Sent::No;
+                course.is_sent = was_sent || failure.sent != Delivery::No;
                 Err(judged(pass, failure))
             }
         }
     }
 
     async fn turn(&self) -> Result<SemaphorePermit<'_>, Failure> {
-        let closed = |_| Failure { code: Code::Internal, text: "the client has ended".into(), sent: Sent::No };
+        let closed = |_| Failure { code: Code::Internal, text: "the client has ended".into(), sent: Delivery::No };
         self.shared.turns.acquire().await.map_err(closed)
     }
 
@@ -267,7 +267,7 @@ impl Client {
         breaker.pass(Instant::now()).map(Some).map_err(|wait| Failure {
             code: Code::Unavailable,
             text: format!("the circuit breaker is open, for {} ms yet", wait.as_millis()),
-            sent: Sent::No,
+            sent: Delivery::No,
         })
     }
 }
@@ -291,7 +291,7 @@ impl Course {
             text.push_str("; before that: ");
             text.push_str(&last.text);
         }
-        let sent = if self.is_sent { Sent::Perhaps } else { Sent::No };
+        let sent = if self.is_sent { Delivery::Perhaps } else { Delivery::No };
         Failure { code: Code::DeadlineExceeded, text, sent }
     }
 }
@@ -299,26 +299,26 @@ impl Course {
 impl Failure {
     /// Makes this failure the call's result: an earlier attempt may have been executed though the last was not sent.
     fn of(self, course: &Course) -> Self {
-        let sent = if self.sent == Sent::No && course.is_sent { Sent::Perhaps } else { self.sent };
+        let sent = if self.sent == Delivery::No && course.is_sent { Delivery::Perhaps } else { self.sent };
         Failure { sent, ..self }
     }
 }
 
-impl From<&Broken> for Failure {
-    fn from(broken: &Broken) -> Self {
-        let sent = if broken.is_unsent { Sent::No } else { Sent::Perhaps };
+impl From<&ConnectionError> for Failure {
+    fn from(broken: &ConnectionError) -> Self {
+        let sent = if broken.is_unsent { Delivery::No } else { Delivery::Perhaps };
         Failure { code: Code::Unavailable, text: broken.text.clone(), sent }
     }
 }
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        let broken = std::error::Error::source(&status).and_then(|source| source.downcast_ref::<Broken>());
+        let broken = std::error::Error::source(&status).and_then(|source| source.downcast_ref::<ConnectionError>());
         if let Some(broken) = broken {
             return Failure::from(broken);
         }
         let text = status.message().chars().map(|c| if c.is_control() { ' ' } else { c }).take(1000).collect();
-        Failure { code: status.code(), text, sent: Sent::Answered }
+        Failure { code: status.code(), text, sent: Delivery::Answered }
     }
 }
 

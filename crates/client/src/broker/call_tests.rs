@@ -29,17 +29,17 @@ enum Act {
     Break,
 }
 
-struct Scripted {
+struct ScriptedBroker {
     folder: tempfile::TempDir,
     seen: Arc<Mutex<Vec<HeaderMap>>>,
     accepting: Mutex<Option<AbortHandle>>,
     acts: Arc<Mutex<VecDeque<Act>>>,
 }
 
-impl Scripted {
+impl ScriptedBroker {
     /// Starts a broker that reacts by this list, and then answers every call.
     fn new(acts: &[Act]) -> Self {
-        let scripted = Scripted {
+        let scripted = ScriptedBroker {
             folder: tempfile::tempdir().unwrap(),
             seen: Arc::default(),
             accepting: Mutex::default(),
@@ -121,7 +121,7 @@ fn options(socket: &Path) -> Options {
 
 #[tokio::test]
 async fn a_call_tells_its_deadline_and_its_trace() {
-    let broker = Scripted::new(&[]);
+    let broker = ScriptedBroker::new(&[]);
     let parent = TraceParent::new(1, 2, true).unwrap();
     let client = Client::new(options(&broker.socket())).within(Duration::from_secs(3)).traced(parent);
     client.information().await.unwrap();
@@ -134,59 +134,59 @@ async fn a_call_tells_its_deadline_and_its_trace() {
 
 #[tokio::test]
 async fn what_is_unavailable_is_tried_again_and_other_refusals_are_not() {
-    let broker = Scripted::new(&[Act::Refuse(14), Act::Break, Act::Answer, Act::Refuse(3), Act::Refuse(8)]);
+    let broker = ScriptedBroker::new(&[Act::Refuse(14), Act::Break, Act::Answer, Act::Refuse(3), Act::Refuse(8)]);
     let client = Client::new(options(&broker.socket()));
     client.information().await.unwrap();
     assert_eq!(broker.calls(), 3);
     for code in [Code::InvalidArgument, Code::ResourceExhausted] {
         let err = client.information().await.unwrap_err();
-        assert_eq!((err.code, err.sent, err.attempts, err.text.as_str()), (code, Sent::Answered, 1, "told so"));
+        assert_eq!((err.code, err.sent, err.attempts, err.text.as_str()), (code, Delivery::Answered, 1, "told so"));
     }
     assert_eq!(broker.calls(), 5);
 }
 
 #[tokio::test]
 async fn attempts_have_an_end_and_the_error_says_how_many_there_were() {
-    let broker = Scripted::new(&[Act::Refuse(14); 10]);
+    let broker = ScriptedBroker::new(&[Act::Refuse(14); 10]);
     let client = Client::new(options(&broker.socket()));
     let err = client.information().await.unwrap_err();
-    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::Answered, 3));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Delivery::Answered, 3));
     assert!(err.is_passing() && err.to_string().starts_with("Information: told so"), "{err}");
     assert_eq!(broker.calls(), 3);
 }
 
 #[tokio::test]
 async fn what_changes_the_store_is_repeated_only_where_it_was_surely_not_sent() {
-    let broker = Scripted::new(&[Act::Break]);
+    let broker = ScriptedBroker::new(&[Act::Break]);
     let client = Client::new(options(&broker.socket()));
     let err = client.generate_key("k", "aes-256-gcm").await.unwrap_err();
-    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::Perhaps, 1));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Delivery::Perhaps, 1));
     assert_eq!(broker.calls(), 1);
     broker.leave();
     // A new client finds no listener, so nothing was sent for certain.
     let err = Client::new(options(&broker.socket())).rotate_key("k", b"").await.unwrap_err();
-    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::No, 3));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Delivery::No, 3));
 }
 
 #[tokio::test]
 async fn a_broker_that_says_nothing_is_left_at_the_deadline() {
-    let broker = Scripted::new(&[Act::Stall]);
+    let broker = ScriptedBroker::new(&[Act::Stall]);
     let client = Client::new(options(&broker.socket())).within(Duration::from_millis(50));
     let err = client.information().await.unwrap_err();
-    assert_eq!((err.code, err.sent, err.attempts), (Code::DeadlineExceeded, Sent::Perhaps, 1));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::DeadlineExceeded, Delivery::Perhaps, 1));
     assert_eq!(err.text, "no answer within 50 ms");
 }
 
 #[tokio::test]
 async fn a_client_connects_again_when_the_socket_is_back() {
-    let broker = Scripted::new(&[Act::Answer, Act::Break]);
+    let broker = ScriptedBroker::new(&[Act::Answer, Act::Break]);
     let client = Client::new(options(&broker.socket()));
     client.information().await.unwrap();
     broker.leave();
     let err = client.information().await.unwrap_err();
-    assert_eq!((err.code, err.sent), (Code::Unavailable, Sent::Perhaps), "{err}");
+    assert_eq!((err.code, err.sent), (Code::Unavailable, Delivery::Perhaps), "{err}");
     let err = client.information().await.unwrap_err();
-    assert_eq!((err.code, err.sent), (Code::Unavailable, Sent::No), "{err}");
+    assert_eq!((err.code, err.sent), (Code::Unavailable, Delivery::No), "{err}");
     broker.listen();
     client.information().await.unwrap();
 }
@@ -195,12 +195,12 @@ async fn a_client_connects_again_when_the_socket_is_back() {
 async fn an_open_breaker_fails_at_once_and_a_probe_closes_it() {
     let folder = tempfile::tempdir().unwrap();
     let breaker = BreakerOptions { failures: 3, open_for: Duration::from_millis(100), probes: 1 };
-    let broker = Scripted::new(&[]);
+    let broker = ScriptedBroker::new(&[]);
     let client = Client::new(Options { breaker: Some(breaker), ..options(&folder.path().join("socket")) });
     assert_eq!(client.information().await.unwrap_err().attempts, 3);
     assert_eq!(client.breaker_state(), BreakerState::Open);
     let (before, err) = (Instant::now(), client.information().await.unwrap_err());
-    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Sent::No, 0));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::Unavailable, Delivery::No, 0));
     assert!(err.text.contains("circuit breaker") && before.elapsed() < Duration::from_millis(90), "{err}");
     std::os::unix::fs::symlink(broker.socket(), folder.path().join("socket")).unwrap();
     tokio::time::sleep(Duration::from_millis(110)).await;
@@ -211,28 +211,28 @@ async fn an_open_breaker_fails_at_once_and_a_probe_closes_it() {
 
 #[tokio::test]
 async fn calls_beyond_the_bounds_fail_here() {
-    let broker = Scripted::new(&[Act::Stall]);
+    let broker = ScriptedBroker::new(&[Act::Stall]);
     let bounds = Options { in_flight_max: 1, waiting_max: 1, message_len_max: 1000, ..options(&broker.socket()) };
     let client = Client::new(bounds).within(Duration::from_millis(300));
     let hasty = client.within(Duration::from_millis(100));
     let err = client.hash("p", &[[0; 1000]]).await.unwrap_err();
-    assert_eq!((err.code, err.sent, err.attempts), (Code::OutOfRange, Sent::No, 0));
+    assert_eq!((err.code, err.sent, err.attempts), (Code::OutOfRange, Delivery::No, 0));
     let (first, second, third) = tokio::join!(client.information(), hasty.information(), client.information());
     assert_eq!(first.unwrap_err().code, Code::DeadlineExceeded);
     // The call waited behind the first one until its deadline.
     let second = second.unwrap_err();
-    assert_eq!((second.code, second.sent, second.attempts), (Code::DeadlineExceeded, Sent::No, 0));
+    assert_eq!((second.code, second.sent, second.attempts), (Code::DeadlineExceeded, Delivery::No, 0));
     let third = third.unwrap_err();
     assert_eq!((third.code, third.text.as_str()), (Code::ResourceExhausted, "too many calls wait already"));
 }
 
 #[tokio::test]
 async fn a_stranger_at_the_socket_is_sent_nothing() {
-    let broker = Scripted::new(&[]);
+    let broker = ScriptedBroker::new(&[]);
     let me = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(broker.socket()).unwrap());
     let client = |uid| Client::new(Options { broker_uid: Some(uid), ..options(&broker.socket()) });
     let err = client(me + 1).information().await.unwrap_err();
-    assert_eq!((err.code, err.sent), (Code::Unavailable, Sent::No));
+    assert_eq!((err.code, err.sent), (Code::Unavailable, Delivery::No));
     assert!(err.text.contains(&format!("user {me}'s")), "{err}");
     assert_eq!(broker.calls(), 0);
     client(me).information().await.unwrap();
@@ -240,7 +240,7 @@ async fn a_stranger_at_the_socket_is_sent_nothing() {
 
 #[tokio::test]
 async fn an_answer_of_another_length_than_the_batch_is_refused() {
-    let broker = Scripted::new(&[]);
+    let broker = ScriptedBroker::new(&[]);
     let err = Client::new(options(&broker.socket())).hash("p", &["a", "b"]).await.unwrap_err();
     assert_eq!((err.code, err.text.as_str()), (Code::Internal, "0 answers to 2 inputs"));
 }

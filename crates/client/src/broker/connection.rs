@@ -19,7 +19,7 @@ use tokio::net::UnixStream;
 use tonic::body::Body;
 use tonic::codegen::Service;
 
-use super::traffic::{Counted, Traffic};
+use super::traffic::{CountingStream, Traffic};
 
 /// Flow-control windows: bytes that the broker may send ahead on one stream, and on all streams.
 const STREAM_WINDOW: u32 = 1024 * 1024;
@@ -29,25 +29,25 @@ const HEADERS_LEN_MAX: u32 = 16 * 1024;
 
 /// Failure of the connection, as opposed to an error that the broker answered.
 #[derive(Clone, Debug)]
-pub(crate) struct Broken {
+pub(crate) struct ConnectionError {
     pub(crate) text: String,
     /// True if no byte of the call was sent.
     pub(crate) is_unsent: bool,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for ConnectionError {}
 
 /// A connection; its clones share it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Shared>);
+pub(crate) struct Connection(Arc<State>);
 
-struct Shared {
+struct State {
     socket: PathBuf,
     /// User id that the broker must run as, if configured.
     uid: Option<u32>,
@@ -59,7 +59,7 @@ struct Shared {
 
 impl Connection {
     pub(crate) fn new(socket: PathBuf, uid: Option<u32>) -> Self {
-        Connection(Arc::new(Shared {
+        Connection(Arc::new(State {
             socket,
             uid,
             line: Mutex::new(None),
@@ -87,8 +87,8 @@ impl Connection {
     /// Returns the open connection, or opens one.
     ///
     /// # Errors
-    /// [`Broken`] if it cannot be opened; nothing was sent then.
-    pub(crate) async fn line(&self) -> Result<Line, Broken> {
+    /// [`ConnectionError`] if it cannot be opened; nothing was sent then.
+    pub(crate) async fn line(&self) -> Result<Line, ConnectionError> {
         if let Some(line) = self.standing() {
             return Ok(line);
         }
@@ -96,7 +96,7 @@ impl Connection {
         if let Some(line) = self.standing() {
             return Ok(line);
         }
-        let sender = self.0.open().await.map_err(|text| Broken { text, is_unsent: true })?;
+        let sender = self.0.open().await.map_err(|text| ConnectionError { text, is_unsent: true })?;
         *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender.clone());
         Ok(Line { sender, shared: self.0.clone() })
     }
@@ -106,19 +106,19 @@ impl Connection {
 #[derive(Clone)]
 pub(crate) struct Line {
     sender: SendRequest<Body>,
-    shared: Arc<Shared>,
+    shared: Arc<State>,
 }
 
 impl Line {
-    async fn send(mut self, request: Request<Body>) -> Result<Answer, Broken> {
+    async fn send(mut self, request: Request<Body>) -> Result<Answer, ConnectionError> {
         if let Err(err) = self.sender.ready().await {
-            return Err(Broken { text: self.shared.told(&err), is_unsent: true });
+            return Err(ConnectionError { text: self.shared.told(&err), is_unsent: true });
         }
         match self.sender.try_send_request(request).await {
-            Ok(answer) => Ok(answer.map(|body| body.map_err(broke_off as fn(hyper::Error) -> Broken))),
+            Ok(answer) => Ok(answer.map(|body| body.map_err(broke_off as fn(hyper::Error) -> ConnectionError))),
             Err(mut err) => {
                 let is_unsent = err.take_message().is_some();
-                Err(Broken { text: self.shared.told(err.error()), is_unsent })
+                Err(ConnectionError { text: self.shared.told(err.error()), is_unsent })
             }
         }
     }
@@ -129,7 +129,7 @@ pub(crate) fn origin() -> Uri {
     Uri::from_static("http://broker")
 }
 
-impl Shared {
+impl State {
     async fn open(&self) -> Result<SendRequest<Body>, String> {
         let stream = UnixStream::connect(&self.socket)
             .await
@@ -146,7 +146,7 @@ impl Shared {
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_header_list_size(HEADERS_LEN_MAX)
-            .handshake(TokioIo::new(Counted::new(stream, self.traffic.clone())))
+            .handshake(TokioIo::new(CountingStream::new(stream, self.traffic.clone())))
             .await
             .map_err(|err| self.told(&err))?;
         // The calls on the connection report its end.
@@ -159,11 +159,11 @@ impl Shared {
     }
 }
 
-/// Answer whose body fails with [`Broken`].
-pub(crate) type Answer = Response<MapErr<Incoming, fn(hyper::Error) -> Broken>>;
+/// Answer whose body fails with [`ConnectionError`].
+pub(crate) type Answer = Response<MapErr<Incoming, fn(hyper::Error) -> ConnectionError>>;
 
-fn broke_off(err: hyper::Error) -> Broken {
-    Broken { text: format!("the answer broke off: {}", chain(&err)), is_unsent: false }
+fn broke_off(err: hyper::Error) -> ConnectionError {
+    ConnectionError { text: format!("the answer broke off: {}", chain(&err)), is_unsent: false }
 }
 
 /// An error and its causes, in one line of up to 300 characters.
@@ -173,10 +173,10 @@ fn chain(err: &dyn std::error::Error) -> String {
 
 impl Service<Request<Body>> for Line {
     type Response = Answer;
-    type Error = Broken;
-    type Future = Pin<Box<dyn Future<Output = Result<Answer, Broken>> + Send>>;
+    type Error = ConnectionError;
+    type Future = Pin<Box<dyn Future<Output = Result<Answer, ConnectionError>> + Send>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionError>> {
         Poll::Ready(Ok(()))
     }
 

@@ -11,12 +11,12 @@ pub use tonic::Code;
 pub struct Error {
     /// Name of the method, such as `Hash`.
     pub operation: &'static str,
-    /// Kind of the failure: the broker's code for [`Sent::Answered`], else the client's own.
+    /// Kind of the failure: the broker's code for [`Delivery::Answered`], else the client's own.
     pub code: Code,
     /// The reason, in one line, without keys and inputs.
     pub text: String,
     /// Progress of the call: not sent, perhaps executed, or answered.
-    pub sent: Sent,
+    pub sent: Delivery,
     /// Attempts made; 0 if the client itself rejected the call.
     pub attempts: u32,
 }
@@ -30,7 +30,7 @@ impl Error {
 
 /// Progress of a failed call, which decides if a retry is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum Delivery {
     /// Certainly not sent: nothing was executed.
     No,
     /// Sent without an answer: executed or not.
@@ -39,12 +39,12 @@ pub enum Sent {
     Answered,
 }
 
-impl fmt::Display for Sent {
+impl fmt::Display for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Sent::No => "not sent",
-            Sent::Perhaps => "perhaps done",
-            Sent::Answered => "answered",
+            Delivery::No => "not sent",
+            Delivery::Perhaps => "perhaps done",
+            Delivery::Answered => "answered",
         })
     }
 }

@@ -3,7 +3,7 @@
 use sealway_proto::broker::v1;
 
 use super::call::Client;
-use super::error::{Code, Error, Sent};
+use super::error::{Code, Delivery, Error};
 use super::retry::Repeat;
 
 /// Public description of a key: its id, algorithm and versions.
@@ -120,7 +120,7 @@ fn told(operation: &'static str, answer: v1::KeyResponse) -> Result<Key, Error> 
         operation,
         code: Code::Internal,
         text: "the broker said nothing of the key".into(),
-        sent: Sent::Answered,
+        sent: Delivery::Answered,
         attempts: 1,
     };
     answer.key.map(Key::from).ok_or_else(missing)

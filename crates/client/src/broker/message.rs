@@ -79,7 +79,7 @@ pub struct Cipher {
 
 /// A ciphertext to decrypt or rewrap.
 #[derive(Clone, Copy, Debug)]
-pub struct Sealed<'a> {
+pub struct DecryptInput<'a> {
     /// The result of the encryption, unchanged.
     pub cipher: &'a Cipher,
     /// Additional authenticated data, as given for encryption.
@@ -98,7 +98,7 @@ pub struct Refusal {
 
 /// A signature or tag to verify.
 #[derive(Clone, Copy)]
-pub struct Signed<'a> {
+pub struct Verification<'a> {
     /// The input that was signed.
     pub input: &'a [u8],
     /// The signature, or the authentication tag.
@@ -107,7 +107,7 @@ pub struct Signed<'a> {
     pub key_version: u32,
 }
 
-impl fmt::Debug for Signed<'_> {
+impl fmt::Debug for Verification<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signed").field("key_version", &self.key_version).finish_non_exhaustive()
     }
@@ -141,7 +141,7 @@ pub enum Recipient<'a> {
 
 /// A shared secret, and the ciphertext that carries it to the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encapsulated {
+pub struct Encapsulation {
     /// Ciphertext to send to the recipient.
     pub ciphertext: Vec<u8>,
     /// Shared secret, to be kept by the caller.
@@ -174,7 +174,7 @@ pub enum Health {
     NotServing,
 }
 
-impl Sealed<'_> {
+impl DecryptInput<'_> {
     pub(super) fn message(&self) -> v1::Cipher {
         v1::Cipher {
             key_version: self.cipher.key_version,
@@ -186,7 +186,7 @@ impl Sealed<'_> {
     }
 }
 
-impl Signed<'_> {
+impl Verification<'_> {
     pub(super) fn message(&self) -> v1::Signed {
         v1::Signed { input: self.input.to_vec(), signature: self.signature.to_vec(), key_version: self.key_version }
     }
@@ -213,9 +213,9 @@ impl From<v1::InformationResponse> for Information {
     }
 }
 
-impl From<v1::Encapsulated> for Encapsulated {
+impl From<v1::Encapsulated> for Encapsulation {
     fn from(one: v1::Encapsulated) -> Self {
-        Encapsulated { ciphertext: one.ciphertext, shared_secret: one.shared_secret.into() }
+        Encapsulation { ciphertext: one.ciphertext, shared_secret: one.shared_secret.into() }
     }
 }
 
@@ -228,7 +228,7 @@ mod tests {
         let secret = b"a secret";
         let shown = [
             format!("{:?}", Plain { plaintext: secret, aad: secret, nonce: secret }),
-            format!("{:?}", Signed { input: secret, signature: secret, key_version: 7 }),
+            format!("{:?}", Verification { input: secret, signature: secret, key_version: 7 }),
             format!("{:?}", Derivation { salt: secret, info: secret, length: 32 }),
         ];
         // Debug output shows bytes as numbers.

@@ -37,11 +37,11 @@ mod traffic;
 pub use breaker::{BreakerOptions, BreakerState};
 pub use call::{Client, Options};
 pub use deadline::DEADLINE_MAX;
-pub use error::{Code, Error, Sent};
+pub use error::{Code, Delivery, Error};
 pub use keys::{Key, KeyVersion, PublicKey};
 pub use message::{
-    Batch, Certificate, CertificateRequest, Cipher, Deprecation, Derivation, Descriptor, Encapsulated, Health,
-    Information, Plain, Recipient, Refusal, Sealed, Signed,
+    Batch, Certificate, CertificateRequest, Cipher, DecryptInput, Deprecation, Derivation, Descriptor, Encapsulation,
+    Health, Information, Plain, Recipient, Refusal, Verification,
 };
 pub use retry::RetryOptions;
 pub use secret::Secret;

@@ -5,10 +5,10 @@
 use sealway_proto::broker::{health, v1};
 
 use super::call::Client;
-use super::error::{Code, Error, Sent};
+use super::error::{Code, Delivery, Error};
 use super::message::{
-    Batch, Certificate, CertificateRequest, Cipher, Derivation, Descriptor, Encapsulated, Health, Information, Plain,
-    Recipient, Refusal, Sealed, Signed,
+    Batch, Certificate, CertificateRequest, Cipher, DecryptInput, Derivation, Descriptor, Encapsulation, Health,
+    Information, Plain, Recipient, Refusal, Verification,
 };
 use super::retry::Repeat;
 use super::secret::Secret;
@@ -71,9 +71,9 @@ impl Client {
         &self,
         profile: &str,
         key: &str,
-        sealed: &[Sealed<'_>],
+        sealed: &[DecryptInput<'_>],
     ) -> Result<Batch<Result<Secret, Refusal>>, Error> {
-        let ciphers = sealed.iter().map(Sealed::message).collect();
+        let ciphers = sealed.iter().map(DecryptInput::message).collect();
         let request = v1::DecryptRequest { profile: profile.to_owned(), key_id: key.to_owned(), ciphers };
         let answer = self.call(v1::broker::DECRYPT, Repeat::Always, request).await?;
         let opened = answer.opened.into_iter().map(|one| match one.result {
@@ -92,9 +92,9 @@ impl Client {
         &self,
         profile: &str,
         key: &str,
-        sealed: &[Sealed<'_>],
+        sealed: &[DecryptInput<'_>],
     ) -> Result<Batch<Result<Cipher, Refusal>>, Error> {
-        let ciphers = sealed.iter().map(Sealed::message).collect();
+        let ciphers = sealed.iter().map(DecryptInput::message).collect();
         let request = v1::RewrapRequest { profile: profile.to_owned(), key_id: key.to_owned(), ciphers };
         let answer = self.call(v1::broker::REWRAP, Repeat::Always, request).await?;
         let rewrapped = answer.rewrapped.into_iter().map(|one| match one.result {
@@ -119,8 +119,8 @@ impl Client {
     ///
     /// # Errors
     /// [`Error`] of the broker or the connection.
-    pub async fn verify(&self, profile: &str, key: &str, signed: &[Signed<'_>]) -> Result<Batch<bool>, Error> {
-        let messages = signed.iter().map(Signed::message).collect();
+    pub async fn verify(&self, profile: &str, key: &str, signed: &[Verification<'_>]) -> Result<Batch<bool>, Error> {
+        let messages = signed.iter().map(Verification::message).collect();
         let request = v1::VerifyRequest { profile: profile.to_owned(), key_id: key.to_owned(), signed: messages };
         let answer = self.call(v1::broker::VERIFY, Repeat::Always, request).await?;
         batch("Verify", answer.descriptor, answer.valid, signed.len())
@@ -140,8 +140,13 @@ impl Client {
     ///
     /// # Errors
     /// [`Error`] of the broker or the connection.
-    pub async fn verify_mac(&self, profile: &str, key: &str, signed: &[Signed<'_>]) -> Result<Batch<bool>, Error> {
-        let messages = signed.iter().map(Signed::message).collect();
+    pub async fn verify_mac(
+        &self,
+        profile: &str,
+        key: &str,
+        signed: &[Verification<'_>],
+    ) -> Result<Batch<bool>, Error> {
+        let messages = signed.iter().map(Verification::message).collect();
         let request = v1::VerifyMacRequest { profile: profile.to_owned(), key_id: key.to_owned(), signed: messages };
         let answer = self.call(v1::broker::VERIFY_MAC, Repeat::Always, request).await?;
         batch("VerifyMac", answer.descriptor, answer.valid, signed.len())
@@ -192,14 +197,14 @@ impl Client {
         profile: &str,
         recipient: Recipient<'_>,
         count: u32,
-    ) -> Result<Batch<Encapsulated>, Error> {
+    ) -> Result<Batch<Encapsulation>, Error> {
         let to = match recipient {
             Recipient::Key(key) => v1::encapsulate_request::To::KeyId(key.to_owned()),
             Recipient::Public(key) => v1::encapsulate_request::To::PublicKey(key.to_vec()),
         };
         let request = v1::EncapsulateRequest { profile: profile.to_owned(), to: Some(to), count };
         let answer = self.call(v1::broker::ENCAPSULATE, Repeat::Always, request).await?;
-        let outputs = answer.encapsulated.into_iter().map(Encapsulated::from).collect();
+        let outputs = answer.encapsulated.into_iter().map(Encapsulation::from).collect();
         batch("Encapsulate", answer.descriptor, outputs, count.max(1) as usize)
     }
 
@@ -267,7 +272,7 @@ fn batch<T>(
 ) -> Result<Batch<T>, Error> {
     if outputs.len() != asked {
         let text = format!("{} answers to {asked} inputs", outputs.len());
-        return Err(Error { operation, code: Code::Internal, text, sent: Sent::Answered, attempts: 1 });
+        return Err(Error { operation, code: Code::Internal, text, sent: Delivery::Answered, attempts: 1 });
     }
     Ok(Batch { outputs, descriptor: descriptor.unwrap_or_default() })
 }

@@ -23,14 +23,14 @@ impl Traffic {
 }
 
 #[derive(Debug)]
-pub(crate) struct Counted<S> {
+pub(crate) struct CountingStream<S> {
     stream: S,
     traffic: Arc<Traffic>,
 }
 
-impl<S> Counted<S> {
+impl<S> CountingStream<S> {
     pub(crate) fn new(stream: S, traffic: Arc<Traffic>) -> Self {
-        Counted { stream, traffic }
+        CountingStream { stream, traffic }
     }
 
     fn wrote(&self, written: &Poll<io::Result<usize>>) {
@@ -40,7 +40,7 @@ impl<S> Counted<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountingStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -49,7 +49,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountingStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.wrote(&written);

@@ -7,16 +7,18 @@ use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
-use super::transport::{BoxError, Sent};
-use crate::error::{Error, chain};
+use super::transport::{BoxError, Outgoing};
+use crate::error::{Error, ErrorKind, chain};
 use crate::native::stream::Opening;
 
 /// Body of a response, opened frame by frame, or of a request, held as a whole.
 ///
 /// Each frame of an answer's body was authenticated before it is given. The end of the body is proven too: an answer that breaks
-/// off ends in an error, never in a plain end. Bytes of a streamed answer arrive at most [`Builder::idle_timeout`] apart.
+/// off ends in an error, never in a plain end. [`Builder::idle_timeout`] bounds the time between two parts, and
+/// [`Builder::total_timeout`] the time from the call to the end of the body.
 ///
 /// [`Builder::idle_timeout`]: crate::Builder::idle_timeout
+/// [`Builder::total_timeout`]: crate::Builder::total_timeout
 pub struct Body(Kind);
 
 enum Kind {
@@ -34,16 +36,15 @@ impl Body {
         Body(Kind::Opening(Box::new(opening)))
     }
 
-    /// Reads the whole body: at most [`Builder::body_max`] bytes, within [`Builder::timeout`].
+    /// Reads the whole body, of at most [`Builder::answer_max_bytes`] bytes.
     ///
     /// # Errors
-    /// [`Error::Untrusted`], [`Error::Transport`], [`Error::Timeout`].
+    /// [`ErrorKind::Untrusted`], [`ErrorKind::Network`], [`ErrorKind::Timeout`], [`ErrorKind::TooLarge`].
     ///
-    /// [`Builder::body_max`]: crate::Builder::body_max
-    /// [`Builder::timeout`]: crate::Builder::timeout
+    /// [`Builder::answer_max_bytes`]: crate::Builder::answer_max_bytes
     pub async fn bytes(self) -> Result<Bytes, Error> {
         match self.0 {
-            Kind::Whole(body) => Ok(body.collect().await.map_err(|never| match never {})?.to_bytes()),
+            Kind::Whole(body) => body.collect().await.map(|body| body.to_bytes()).map_err(|never| match never {}),
             Kind::Opening(body) => body.whole().await,
         }
     }
@@ -59,19 +60,19 @@ impl Body {
     /// Reads the whole body, as [`Body::bytes`] does, and parses it as JSON.
     ///
     /// # Errors
-    /// Errors of [`Body::bytes`]; [`Error::Json`] for a body that does not parse.
+    /// Errors of [`Body::bytes`]; [`ErrorKind::Json`] for a body that does not parse.
     #[cfg(feature = "json")]
     pub async fn json<T: serde::de::DeserializeOwned>(self) -> Result<T, Error> {
-        serde_json::from_slice(&self.bytes().await?).map_err(|err| Error::Json(err.to_string()))
+        Ok(serde_json::from_slice(&self.bytes().await?).map_err(|err| ErrorKind::Json(err.to_string()))?)
     }
 
     /// Serializes a value as JSON, for a request with `Content-Type: application/json`.
     ///
     /// # Errors
-    /// [`Error::Json`] for a value without a form in JSON.
+    /// [`ErrorKind::Usage`] for a value without a form in JSON.
     #[cfg(feature = "json")]
     pub fn from_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<Self, Error> {
-        serde_json::to_vec(value).map(Body::from).map_err(|err| Error::Json(err.to_string()))
+        Ok(serde_json::to_vec(value).map(Body::from).map_err(|err| ErrorKind::Usage(format!("JSON: {err}")))?)
     }
 }
 
@@ -119,7 +120,7 @@ pub(crate) enum Payload {
     /// The whole body, so that the request can be retried.
     Whole(Bytes),
     /// A stream that is sealed as it comes, once.
-    Flow(Sent),
+    Flow(Outgoing),
 }
 
 impl Payload {
@@ -145,7 +146,9 @@ where
     B::Error: Into<BoxError>,
 {
     let read = Limited::new(body, len_max).collect().await;
-    Ok(read
-        .map_err(|err| Error::Usage(format!("the request's body cannot be read: {}", chain(err.as_ref()))))?
-        .to_bytes())
+    let failed = |err: BoxError| {
+        let reason = chain(err.as_ref());
+        ErrorKind::Usage(format!("the request's body cannot be read (request_max_bytes: {len_max}): {reason}"))
+    };
+    Ok(read.map_err(failed)?.to_bytes())
 }

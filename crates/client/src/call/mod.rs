@@ -17,6 +17,7 @@ use http::{Method, Request, Response, Uri};
 use hyper::body::Body as HttpBody;
 use sealway_proto::wire::{SessionId, Wire};
 use tokio::sync::RwLock;
+use tokio::time::Instant;
 
 pub use self::body::Body;
 pub(crate) use self::body::Payload;
@@ -25,8 +26,8 @@ pub(crate) use self::builder::Settings;
 pub use self::builder::{Builder, Offer};
 pub(crate) use self::trace::{Meter, texts};
 pub use self::trace::{Timings, Trace};
-pub(crate) use self::transport::{AGREEMENT_LEN_MAX, BoxError, Pieces, Sent, Transport, beginning};
-use crate::error::Error;
+pub(crate) use self::transport::{AGREEMENT_LEN_MAX, BoxError, Outgoing, Pieces, Transport};
+use crate::error::{Error, ErrorKind, Stage};
 use crate::native::{InitAnswer, Keyring, KnownService, key_log, origin};
 use crate::{compat, native};
 
@@ -93,8 +94,6 @@ pub(crate) struct Failure {
     pub(crate) err: Error,
     /// Change after which another attempt may succeed.
     pub(crate) remedy: Option<Remedy>,
-    /// True if the request is safe to repeat, or if no server can have executed it.
-    pub(crate) may_retry: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -105,9 +104,9 @@ pub(crate) enum Remedy {
     Clock,
 }
 
-impl From<Error> for Failure {
-    fn from(err: Error) -> Self {
-        Failure { err, remedy: None, may_retry: false }
+impl<E: Into<Error>> From<E> for Failure {
+    fn from(err: E) -> Self {
+        Failure { err: err.into(), remedy: None }
     }
 }
 
@@ -128,16 +127,16 @@ impl Client {
     }
 
     fn new(base: Uri, settings: Settings) -> Result<Self, Error> {
-        let service = Transport::new(base, settings.timeout)?;
-        let authority = match &settings.session_url {
-            Some(url) if *url != service.base => Transport::new(url.clone(), settings.timeout)?,
+        let service = Transport::new(base, &settings)?;
+        let authority = match &settings.authority_url {
+            Some(url) if *url != service.base => Transport::new(url.clone(), &settings)?,
             _ => service.clone(),
         };
         let is_native = settings.wire == Wire::Native;
         if let Some(file) = settings.key_log.as_deref().filter(|_| is_native) {
             key_log::check(file)?;
         }
-        let trust = if is_native { settings.trust.clone() } else { native::Trust::Keys(Vec::new()) };
+        let trust = if is_native { settings.trust.clone() } else { native::Trust::Pins(Vec::new()) };
         let keyring = Arc::new(Keyring::new(trust, &origin(&authority.base))?);
         let settings = Arc::new(settings);
         Ok(Client(Arc::new(Calls { service, authority, settings, keyring, slot: RwLock::default() })))
@@ -148,11 +147,11 @@ impl Client {
     /// # Errors
     /// [`Error`] of the agreement.
     pub async fn session(&self) -> Result<SessionInfo, Error> {
-        self.0.session().await.map(|active| active.info.clone())
+        self.0.session(self.0.deadline()).await.map(|active| active.info.clone())
     }
 
     /// Identity keys that this client learnt at its first use; `None` if it learnt none itself. Only
-    /// [`Trust::FirstUse`](native::Trust::FirstUse) and [`Trust::FirstMet`](native::Trust::FirstMet) learn keys.
+    /// [`Trust::FirstUse`](native::Trust::FirstUse) learns keys.
     pub fn first_use(&self) -> Option<KnownService> {
         self.0.keyring.first_use()
     }
@@ -168,18 +167,22 @@ impl Client {
     /// # Errors
     /// [`Error`] of the exchange; the session is dropped on this side nonetheless.
     pub async fn end(&self) -> Result<(), Error> {
-        let active = self.0.slot.write().await.take();
-        match active.as_ref().and_then(|active| active.live()) {
-            Some(session) => native::end(&self.0, session).await,
-            None => Ok(()),
-        }
+        let calls = &self.0;
+        let end = async {
+            let active = calls.slot.write().await.take();
+            match active.as_ref().and_then(|active| active.live()) {
+                Some(session) => native::end(calls, session).await,
+                None => Ok(()),
+            }
+        };
+        calls.within(calls.deadline(), Stage::Agreement, end).await
     }
 
     /// Seals a request, sends it, and opens its answer as it arrives. A URI with an origin has to name this service's:
     /// nothing is sent elsewhere. The response has a [`Trace`] among its extensions.
     ///
     /// On wire 3 the request's headers are sealed, except those that frame a message, which are dropped; the response's
-    /// headers are those that the service sealed. A body of known length up to [`Builder::retry_body_max`] bytes is
+    /// headers are those that the service sealed. A body of known length up to [`Builder::request_max_bytes`] bytes is
     /// read before it is sent. A longer one is sealed as it arrives: a frame ends when its source has no more data
     /// ready, and less than 1 MiB is held. Wires 1 and 2 seal only a `POST` without headers, whose bodies are read
     /// whole; intermediaries can change the response's headers.
@@ -199,16 +202,19 @@ impl Client {
         let (head, body) = request.into_parts();
         self.0.service.check_origin(&head.uri)?;
         let line = Line { method: &head.method, path: path(&head.uri), headers: &head.headers };
-        let payload = if self.0.settings.wire == Wire::Native {
-            Payload::new(body, self.0.settings.retry_body_max).await?
-        } else {
+        let (settings, deadline) = (&self.0.settings, self.0.deadline());
+        let payload = async {
+            if settings.wire == Wire::Native {
+                return Payload::new(body, settings.request_max_bytes).await;
+            }
             compat::check(&line)?;
-            Payload::Whole(read(body, self.0.settings.body_max).await?)
+            read(body, settings.request_max_bytes).await.map(Payload::Whole)
         };
-        self.0.send(&line, payload).await
+        let payload = self.0.within(deadline, Stage::Call, payload).await?;
+        self.0.send(&line, payload, deadline).await
     }
 
-    /// Seals a request without sending it, for demonstrations and tests. The body has at most [`Builder::body_max`]
+    /// Seals a request without sending it, for demonstrations and tests. The body has at most [`Builder::request_max_bytes`]
     /// bytes.
     ///
     /// # Errors
@@ -219,9 +225,9 @@ impl Client {
         B::Error: Into<BoxError>,
     {
         let (mut head, body) = request.into_parts();
-        let body = read(body, self.0.settings.body_max).await?;
+        let body = read(body, self.0.settings.request_max_bytes).await?;
         let line = Line { method: &head.method, path: path(&head.uri), headers: &head.headers };
-        let message = match &self.0.session().await?.session {
+        let message = match &self.0.session(self.0.deadline()).await?.session {
             Session::Compat(session) => {
                 compat::check(&line)?;
                 session.seal(line.path, &body, &mut |_| ())?.0
@@ -236,11 +242,13 @@ impl Client {
     /// demonstrations and tests.
     ///
     /// # Errors
-    /// [`Error::Usage`], [`Error::Transport`], [`Error::Timeout`].
+    /// [`ErrorKind::Usage`], and those of the exchange.
     pub async fn send_sealed(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let (head, body) = request.into_parts();
         self.0.service.check_origin(&head.uri)?;
-        self.0.service.whole(head.method, path(&head.uri), head.headers, body, self.0.settings.body_max).await
+        let len_max = self.0.settings.answer_max_bytes;
+        let sent = self.0.service.whole(head.method, path(&head.uri), head.headers, body, len_max);
+        self.0.within(self.0.deadline(), Stage::Call, sent).await
     }
 }
 
@@ -249,24 +257,49 @@ fn path(uri: &Uri) -> &str {
 }
 
 impl Calls {
-    /// Terms of an init, with a token, or of a renewal, which its session authorizes.
+    /// End of a call that begins now.
+    fn deadline(&self) -> Option<Instant> {
+        self.settings.total_timeout.map(|total| Instant::now() + total)
+    }
+
+    /// Runs a part of a call until the call's deadline, and completes its error.
+    async fn within<T>(
+        &self,
+        deadline: Option<Instant>,
+        stage: Stage,
+        part: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let base = if stage == Stage::Agreement { &self.authority.base } else { &self.service.base };
+        let done = match (deadline, self.settings.total_timeout) {
+            (Some(at), Some(after)) => tokio::time::timeout_at(at, part).await.unwrap_or_else(|_| {
+                Err(ErrorKind::Timeout { url: base.to_string(), after, option: "total_timeout" }.into())
+            }),
+            _ => part.await,
+        };
+        done.map_err(|err| err.at(stage, base))
+    }
+
+    /// Terms of an init, with `Authorization`, or of a renewal, which its session authorizes.
     pub(crate) async fn offer(&self, is_init: bool) -> Result<Offer, Error> {
         let mut offer = self.settings.offer.clone();
         if let Some(authorization) = self.settings.authorization.as_ref().filter(|_| is_init) {
-            offer.token = Some(self.authority.bounded("the authorization", authorization()).await?);
+            offer.authorization = Some(authorization().await?);
         }
         Ok(offer)
     }
 
     /// Returns the current session: renewed if it is about to end, agreed anew if there is none or it was given up.
-    /// Concurrent callers share one agreement.
-    async fn session(&self) -> Result<Arc<Active>, Error> {
+    /// Concurrent callers share one agreement, and each waits until its own deadline.
+    async fn session(&self, deadline: Option<Instant>) -> Result<Arc<Active>, Error> {
+        self.within(deadline, Stage::Agreement, self.usable()).await
+    }
+
+    async fn usable(&self) -> Result<Arc<Active>, Error> {
         if let Some(active) = self.slot.read().await.as_ref().filter(|active| active.is_usable()) {
             return Ok(active.clone());
         }
-        // A caller waits here for another's exchange, bounded by the time of one exchange.
-        let url = self.service.base.to_string();
-        let mut slot = self.service.bounded(&url, async { Ok(self.slot.write().await) }).await?;
+        // Waits for the agreement of another caller.
+        let mut slot = self.slot.write().await;
         // Another task may have agreed a session meanwhile.
         if let Some(active) = slot.as_ref().filter(|active| active.is_usable()) {
             return Ok(active.clone());
@@ -305,35 +338,45 @@ impl Calls {
         Ok(Active { session, info, is_given_up: false.into() })
     }
 
-    async fn send(&self, line: &Line<'_>, mut payload: Payload) -> Result<Response<Body>, Error> {
-        let (mut done, mut active) = (Vec::new(), self.session().await?);
+    async fn send(
+        &self,
+        line: &Line<'_>,
+        mut payload: Payload,
+        deadline: Option<Instant>,
+    ) -> Result<Response<Body>, Error> {
+        let (mut done, mut active) = (Vec::new(), self.session(deadline).await?);
         loop {
             let kept = match &payload {
                 Payload::Whole(body) => Some(body.clone()),
                 Payload::Flow(_) => None,
             };
-            let sent = match (&active.session, payload) {
-                (Session::Compat(session), Payload::Whole(body)) => compat::call(self, session, line, body).await,
-                (Session::Compat(_), Payload::Flow(_)) => {
-                    return Err(Error::Usage("bodies stream on wire 3 alone".into()));
-                }
-                (Session::Native(session), payload) => native::call(self, &self.service, session, line, payload).await,
+            let attempt = async {
+                Ok(match (&active.session, payload) {
+                    (Session::Compat(session), Payload::Whole(body)) => compat::call(self, session, line, body).await,
+                    (Session::Compat(_), Payload::Flow(_)) => {
+                        Err(ErrorKind::Usage("bodies stream on wire 3 alone".into()).into())
+                    }
+                    (Session::Native(session), payload) => {
+                        native::call(self, &self.service, session, line, payload, deadline).await
+                    }
+                })
             };
-            let Failure { err, remedy, may_retry } = match sent {
+            let Failure { err, remedy } = match self.within(deadline, Stage::Call, attempt).await? {
                 Ok(response) => return Ok(response),
                 Err(failure) => failure,
             };
+            let err = err.at(Stage::Call, &self.service.base);
             if remedy == Some(Remedy::NewSession) {
                 active.is_given_up.store(true, Ordering::Relaxed);
             }
             // Each remedy is tried once; a body that was not buffered cannot be sent again.
-            let (Some(remedy), Some(body), true) = (remedy, kept, may_retry) else { return Err(err) };
+            let (Some(remedy), Some(body), true) = (remedy, kept, err.is_retryable()) else { return Err(err) };
             if done.contains(&remedy) {
                 return Err(err);
             }
             done.push(remedy);
             if remedy == Remedy::NewSession {
-                active = self.session().await?;
+                active = self.session(deadline).await?;
             }
             payload = Payload::Whole(body);
         }

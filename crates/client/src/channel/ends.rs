@@ -20,7 +20,7 @@ const FLAGS_AT: usize = 3;
 
 /// State of a stream that both directions share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Known {
+struct StreamState {
     /// The peer has sent its last byte.
     peer_finished: bool,
     /// This side dropped the stream without an end: the library's next end frame must become a reset.
@@ -29,7 +29,7 @@ struct Known {
 
 /// Streams of a channel, shared by the task that carries their frames and their handles. As many as the library holds.
 #[derive(Debug, Default)]
-pub(super) struct Ends(Mutex<HashMap<u32, Known>>);
+pub(super) struct Ends(Mutex<HashMap<u32, StreamState>>);
 
 impl Ends {
     /// Records a stream, if its first frame did not.
@@ -88,7 +88,7 @@ impl Ends {
         flags
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, Known>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u32, StreamState>> {
         // A panic while the lock was held leaves no partial change.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

@@ -214,7 +214,7 @@ impl Connector {
 
 /// Events of forwarding, for a log.
 #[derive(Clone, Debug)]
-pub enum Happened {
+pub enum Event {
     /// A peer has connected over a new channel.
     Paired,
     /// A channel is over for this reason.
@@ -229,21 +229,21 @@ pub enum Happened {
 pub async fn serve(
     mut listener: Listener,
     target: forward::Target,
-    told: impl Fn(Happened) + Clone + Send + Sync + 'static,
+    told: impl Fn(Event) + Clone + Send + Sync + 'static,
 ) -> Error {
     let places = Arc::new(Semaphore::new(CHANNELS_MAX));
     loop {
         let place = places.clone().acquire_owned().await;
-        let channel = match listener.accept(|err, wait| told(Happened::Retrying(err.clone(), wait))).await {
+        let channel = match listener.accept(|err, wait| told(Event::Retrying(err.clone(), wait))).await {
             Ok(channel) => channel,
             Err(err) => return err,
         };
-        told(Happened::Paired);
+        told(Event::Paired);
         let (target, told) = (target.clone(), told.clone());
         tokio::spawn(async move {
             let broken = told.clone();
-            let ended = forward::serve(&channel, &target, move |err| broken(Happened::Broken(err.clone()))).await;
-            told(Happened::Ended(ended));
+            let ended = forward::serve(&channel, &target, move |err| broken(Event::Broken(err.clone()))).await;
+            told(Event::Ended(ended));
             drop(place);
         });
     }
@@ -253,7 +253,7 @@ pub async fn serve(
 pub async fn forward(
     connector: Connector,
     local: TcpListener,
-    told: impl Fn(Happened) + Clone + Send + Sync + 'static,
+    told: impl Fn(Event) + Clone + Send + Sync + 'static,
 ) -> Error {
     let (connector, places) = (Arc::new(connector), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     let (gave_up, mut given_up) = mpsc::channel(1);
@@ -266,17 +266,17 @@ pub async fn forward(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(err) => {
-                told(Happened::Broken(Error::new(Stage::Listen, "accept_failed", format!("cannot accept: {err}"))));
+                told(Event::Broken(Error::new(Stage::Listen, "accept_failed", format!("cannot accept: {err}"))));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let (connector, told, gave_up) = (connector.clone(), told.clone(), gave_up.clone());
         tokio::spawn(async move {
-            let retrying = |err: &Error, wait| told(Happened::Retrying(err.clone(), wait));
+            let retrying = |err: &Error, wait| told(Event::Retrying(err.clone(), wait));
             if let Err(err) = connector.carry(stream, retrying).await {
                 if err.is_passing() {
-                    told(Happened::Broken(err));
+                    told(Event::Broken(err));
                 } else {
                     let _ = gave_up.try_send(err);
                 }

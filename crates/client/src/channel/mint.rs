@@ -120,7 +120,7 @@ fn fault(code: &'static str, err: &dyn std::fmt::Display) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use sealway_proto::relay::{Expected, Keyset, b64u_encode, verify};
+    use sealway_proto::relay::{Keyset, Requirements, b64u_encode, verify};
 
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
         for (suite, name, is_native) in keyless_suites() {
             let (keys, (client, server)) = minted(suite);
             assert_eq!((client.is_native(), client.psk == server.psk), (is_native, true), "{name}");
-            let expected = Expected { aud: vec!["here".into()], ..Expected::default() };
+            let expected = Requirements { aud: vec!["here".into()], ..Requirements::default() };
             for grant in [&client, &server] {
                 let claims = verify(&grant.token, &keys, &expected, now_s() as i64).unwrap();
                 assert_eq!((claims.role, &claims.channel_id), (i64::from(grant.role.number()), &client.channel_id));

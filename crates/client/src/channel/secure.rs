@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures_util::io::{AsyncRead, AsyncWrite};
 use futures_util::{Sink, Stream, StreamExt};
-use sealway_proto::channel::{CloseReason, Content, Opened, Opener, Sealer};
+use sealway_proto::channel::{CloseReason, Content, Opener, RecordContent, Sealer};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -207,22 +207,22 @@ impl Records {
         let mut message = message.try_into_mut().unwrap_or_else(|shared| BytesMut::from(shared.as_ref()));
         let start = message.as_ptr() as usize;
         let opened = match self.opener.open(&mut message) {
-            Ok(Opened::Data(plaintext)) => {
+            Ok(RecordContent::Data(plaintext)) => {
                 let from = plaintext.as_ptr() as usize - start;
                 Some(from..from + plaintext.len())
             }
-            Ok(Opened::Ping(id)) => {
+            Ok(RecordContent::Ping(id)) => {
                 if self.is_native {
                     self.pulse.send(Due::Pong(id));
                 }
                 None
             }
-            Ok(Opened::Pong(id)) => {
+            Ok(RecordContent::Pong(id)) => {
                 self.pulse.ponged(id);
                 None
             }
-            Ok(Opened::Rekeyed) => None,
-            Ok(Opened::Closed(CloseReason { code, reason })) => {
+            Ok(RecordContent::Rekeyed) => None,
+            Ok(RecordContent::Closed(CloseReason { code, reason })) => {
                 let text = format!("the peer ended the channel with the code {code}: {}", reason.escape_debug());
                 self.pulse.ends(Error::new(Stage::Record, "ended", text));
                 return Ok(false);

@@ -35,17 +35,17 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// WebSocket on a byte stream with counters.
-pub(crate) type Socket = WebSocketStream<Counted>;
+pub(crate) type Socket = WebSocketStream<CountingStream>;
 
 /// A byte stream that counts the bytes read and written.
-pub(crate) struct Counted {
+pub(crate) struct CountingStream {
     io: Box<dyn Io>,
     moved: Arc<AtomicU64>,
 }
 
-impl Counted {
+impl CountingStream {
     fn new(io: Box<dyn Io>) -> Self {
-        Counted { io, moved: Arc::default() }
+        CountingStream { io, moved: Arc::default() }
     }
 
     /// Counter of bytes so far, both directions together.
@@ -58,7 +58,7 @@ impl Counted {
     }
 }
 
-impl AsyncRead for Counted {
+impl AsyncRead for CountingStream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.io).poll_read(cx, buf);
@@ -67,7 +67,7 @@ impl AsyncRead for Counted {
     }
 }
 
-impl AsyncWrite for Counted {
+impl AsyncWrite for CountingStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.io).poll_write(cx, bytes);
         if let Poll::Ready(Ok(len)) = polled {
@@ -145,7 +145,7 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
         let origin = HeaderValue::from_str(origin).map_err(|_| invalid("the origin is no header value".into()))?;
         request.headers_mut().insert(ORIGIN, origin);
     }
-    let upgraded = tokio_tungstenite::client_async_with_config(request, Counted::new(io), Some(limits()));
+    let upgraded = tokio_tungstenite::client_async_with_config(request, CountingStream::new(io), Some(limits()));
     match tokio::time::timeout(how.timeout, upgraded).await.map_err(|_| late(how))? {
         Ok((socket, _)) => Ok(socket),
         Err(WsError::Http(answer)) => {
@@ -168,8 +168,11 @@ pub(crate) async fn upgrade(io: Box<dyn Io>, url: &str, how: &Connecting) -> Res
 
 /// Upgrades a connection that a peer opened, on any path.
 pub(crate) async fn accept(io: Box<dyn Io>, timeout: Duration) -> Result<Socket, Error> {
-    match tokio::time::timeout(timeout, tokio_tungstenite::accept_async_with_config(Counted::new(io), Some(limits())))
-        .await
+    match tokio::time::timeout(
+        timeout,
+        tokio_tungstenite::accept_async_with_config(CountingStream::new(io), Some(limits())),
+    )
+    .await
     {
         Ok(Ok(socket)) => Ok(socket),
         Ok(Err(err)) => Err(Error::new(Stage::Connect, "upgrade_failed", format!("the upgrade failed: {err}"))),

@@ -76,7 +76,7 @@ impl Default for Liveness {
 pub struct Stream {
     io: Compat<yamux::Stream>,
     id: u32,
-    shared: Shared,
+    shared: ChannelState,
     /// True once this side has finished its direction.
     is_finished: bool,
     _place: OwnedSemaphorePermit,
@@ -84,13 +84,13 @@ pub struct Stream {
 
 /// State that a stream shares with its channel's task.
 #[derive(Clone)]
-struct Shared {
+struct ChannelState {
     ends: Arc<Ends>,
     pulse: Arc<Pulse>,
 }
 
 impl Stream {
-    fn new(stream: yamux::Stream, shared: Shared, place: OwnedSemaphorePermit) -> Self {
+    fn new(stream: yamux::Stream, shared: ChannelState, place: OwnedSemaphorePermit) -> Self {
         let id = stream.id().val();
         shared.ends.opened(id);
         Stream { io: stream.compat(), id, shared, is_finished: false, _place: place }
@@ -216,7 +216,7 @@ pub(crate) fn start(records: Records, is_client: bool, pulse: Arc<Pulse>, livene
     let mut ticks = tokio::time::interval_at(Instant::now() + every, every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let moved = records.moved();
-    let shared = Shared { ends: records.ends(), pulse: pulse.clone() };
+    let shared = ChannelState { ends: records.ends(), pulse: pulse.clone() };
     let (secure, taken_back) = Secure::new(records);
     let task = Task {
         connection: Connection::new(secure, config, mode),
@@ -249,7 +249,7 @@ struct Task {
     taken: mpsc::Sender<Incoming>,
     /// Places for streams of the peer.
     places: Arc<Semaphore>,
-    shared: Shared,
+    shared: ChannelState,
     pulse: Arc<Pulse>,
     liveness: Liveness,
     ticks: Interval,

@@ -7,20 +7,19 @@ use http::header::{HeaderMap, TRANSFER_ENCODING};
 use http::{Method, Response, StatusCode};
 use http_body_util::BodyExt;
 use sealway_proto::session::Step;
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::problem::PROBLEM_LEN_MAX;
 use sealway_proto::wire::base64;
 use sealway_proto::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
+use tokio::time::{Instant as Deadline, timeout};
 
 use super::session::StreamHead;
 use super::stream::{Opening, Sealing};
 use super::trust::KEY_SET_PATH;
 use super::{Agreement, INIT_PATH, PublicKey, Session, key_log, suite_required};
 use crate::Body;
-use crate::call::{
-    AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Payload, Pieces, Remedy, Trace, Transport, beginning, texts,
-};
-use crate::error::Error;
+use crate::call::{AGREEMENT_LEN_MAX, Calls, Failure, Line, Meter, Payload, Pieces, Remedy, Trace, Transport, texts};
+use crate::error::{Error, ErrorKind};
 use crate::message::{Message, insert};
 
 /// Agrees a session, or renews `old` within itself.
@@ -48,9 +47,9 @@ pub(crate) async fn agree(calls: &Calls, old: Option<&Session>, meter: &Meter) -
             }
         };
         let wanted = suite_required(&err, &offer.suites).filter(|wanted| *wanted != suite);
-        match (wanted, &err) {
+        match (wanted, err.kind()) {
             (Some(wanted), _) if std::mem::take(&mut may_change) => suite = wanted,
-            (_, Error::Problem { code, more, .. }) if code == "key_retired" && std::mem::take(&mut may_retake) => {
+            (_, ErrorKind::Problem { code, more, .. }) if code == "key_retired" && std::mem::take(&mut may_retake) => {
                 calls.keyring.retired(more.get("key_set"))?;
             }
             _ => return Err(err),
@@ -65,7 +64,7 @@ async fn ask(calls: &Calls, message: Message, old: Option<&Session>) -> Result<R
     };
     let path = format!("{INIT_PATH}/{}/renew", old.id());
     let line = Line { method: &Method::POST, path: &path, headers: &message.headers };
-    let sent = call(calls, &calls.authority, old, &line, Payload::Whole(message.body)).await;
+    let sent = call(calls, &calls.authority, old, &line, Payload::Whole(message.body), None).await;
     let (head, body) = sent.map_err(|failure| failure.err)?.into_parts();
     Ok(Response::from_parts(head, body.bytes_within(AGREEMENT_LEN_MAX).await?))
 }
@@ -74,12 +73,12 @@ async fn ask(calls: &Calls, message: Message, old: Option<&Session>) -> Result<R
 pub(crate) async fn end(calls: &Calls, session: &Session) -> Result<(), Error> {
     let path = format!("{INIT_PATH}/{}", session.id());
     let line = Line { method: &Method::DELETE, path: &path, headers: &HeaderMap::new() };
-    match call(calls, &calls.authority, session, &line, Payload::Whole(Bytes::new())).await {
+    match call(calls, &calls.authority, session, &line, Payload::Whole(Bytes::new()), None).await {
         Ok(answer) => {
             let (head, body) = answer.into_parts();
             body.bytes().await?;
             let (status, body) = (head.status, String::new());
-            if status.is_success() { Ok(()) } else { Err(Error::Refused { status, body }) }
+            if status.is_success() { Ok(()) } else { Err(ErrorKind::Refused { status, body }.into()) }
         }
         // The service does not know the session any more, which is the aim.
         Err(Failure { remedy: Some(Remedy::NewSession), .. }) => Ok(()),
@@ -88,7 +87,7 @@ pub(crate) async fn end(calls: &Calls, session: &Session) -> Result<(), Error> {
 }
 
 /// Returns the signer's identity key if it is trusted. Fetches the service's key set if the decision needs it.
-async fn key(calls: &Calls, signer: Claimed) -> Result<PublicKey, Error> {
+async fn key(calls: &Calls, signer: SignerClaim) -> Result<PublicKey, Error> {
     match calls.keyring.key(&signer)? {
         Some(key) => Ok(key),
         None => {
@@ -105,7 +104,8 @@ async fn key_set(calls: &Calls) -> Result<Bytes, Error> {
     if status == StatusCode::OK {
         return Ok(answer.into_body());
     }
-    Err(Error::Trust(format!("the service has no key set at {KEY_SET_PATH} ({status}); pin its public key itself")))
+    Err(ErrorKind::Trust(format!("the service has no key set at {KEY_SET_PATH} ({status}); pin its public key itself"))
+        .into())
 }
 
 /// Stores the service's keys that an agreed session names, and writes the key log.
@@ -130,6 +130,7 @@ pub(crate) async fn call(
     session: &Session,
     line: &Line<'_>,
     payload: Payload,
+    deadline: Option<Deadline>,
 ) -> Result<Response<Body>, Failure> {
     let (meter, settings) = (Meter::new(), &calls.settings);
     let (headers, body, pending) = match payload {
@@ -153,18 +154,18 @@ pub(crate) async fn call(
         }
     };
     let request = to.request(line.method, line.path, headers, body)?;
-    let (url, after) = (request.uri().to_string(), settings.timeout);
+    let (url, after) = (request.uri().clone(), settings.head_timeout);
     let (request_headers, aad) = (texts(request.headers().iter()), bound(line, request.headers()));
     let answered = async {
         let (head, body) = to.head(request).await?.into_parts();
-        let late = |_| Error::Timeout { url: url.clone(), after };
+        let late = |_| to.late(&url);
         if !head.headers.contains_key(X_SEAL) {
-            let body = tokio::time::timeout(after, beginning(&url, body, PROBLEM_LEN_MAX)).await.map_err(late)??;
+            let body = timeout(after, to.beginning(&url, body, PROBLEM_LEN_MAX)).await.map_err(late)??;
             return Err(pending.refused(head.status, &body));
         }
         let (sealed, opener) = pending.opener(head.status, &head.headers)?;
-        let begun = Opening::begin(opener, sealed, body, settings.clone(), url.clone(), meter.clone());
-        let (inner, body) = tokio::time::timeout(after, begun).await.map_err(late)??;
+        let begun = Opening::begin(opener, sealed, body, settings.clone(), deadline, url.clone(), meter.clone());
+        let (inner, body) = timeout(after, begun).await.map_err(late)??;
         let mut response = Response::new(Body::opening(body));
         (*response.status_mut(), *response.headers_mut()) = (head.status, inner);
         response.extensions_mut().insert(Trace::new(request_headers, aad, &head.headers, meter.clone()));
@@ -172,14 +173,14 @@ pub(crate) async fn call(
     };
     tokio::select! {
         answered = answered => answered,
-        () = meter.stalled(after) => Err(Error::Timeout { url: url.clone(), after }.into()),
+        () = meter.stalled(after) => Err(to.late(&url).into()),
     }
 }
 
 /// Runs work that blocks on files in a blocking thread.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, Error> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|err| Err(Error::Trust(format!("a file was not handled: {err}"))))
+    done.unwrap_or_else(|err| Err(ErrorKind::Trust(format!("a file was not handled: {err}")).into()))
 }
 
 /// Fields that the seal of a request is bound to, in the order of its context. SPEC session-3.md#sealed-requests

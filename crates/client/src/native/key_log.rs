@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 
 use super::Session;
 use super::lines::private;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Environment variable that has to be `1`.
 pub(super) const ALLOWED: &str = "SEALWAY_KEY_LOG_ALLOWED";
@@ -20,7 +20,10 @@ pub(super) const ALLOWED: &str = "SEALWAY_KEY_LOG_ALLOWED";
 /// Rejects a key log that the environment does not allow, and prints a warning for one that it allows.
 pub(crate) fn check(file: &Path) -> Result<(), Error> {
     if std::env::var_os(ALLOWED).is_none_or(|value| value != "1") {
-        return Err(Error::Usage(format!("a key log is for development alone: it is written only if {ALLOWED} is 1")));
+        return Err(ErrorKind::Usage(format!(
+            "a key log is for development alone: it is written only if {ALLOWED} is 1"
+        ))
+        .into());
     }
     let warning = format!(
         "WARNING: the keys of all sessions are written to {}: whoever reads it can read and forge everything",
@@ -42,5 +45,6 @@ pub(super) fn write(file: &Path, session: &Session) -> Result<(), Error> {
     line.push('\n');
     let opened = private(OpenOptions::new().append(true).create(true)).open(file);
     let written = opened.and_then(|mut out| out.write_all(line.as_bytes()));
-    written.map_err(|err| Error::Usage(format!("cannot write the key log {}: {err}", file.display())))
+    let failed = |err| ErrorKind::Usage(format!("cannot write the key log {}: {err}", file.display()));
+    Ok(written.map_err(failed)?)
 }

@@ -4,10 +4,10 @@
 //! renames a new file over the old one.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Longest file that is read, in bytes.
 const FILE_LEN_MAX: u64 = 4 * 1024 * 1024;
@@ -15,7 +15,7 @@ const FILE_LEN_MAX: u64 = 4 * 1024 * 1024;
 /// Returns the text after `origin` in its line; `None` without a line or a file.
 ///
 /// # Errors
-/// [`Error::Trust`] for a file that cannot be read, or that other users may write.
+/// [`ErrorKind::Trust`] for a file that cannot be read, or that other users may write.
 pub(super) fn read(file: &Path, origin: &str) -> Result<Option<String>, Error> {
     let text = whole(file)?;
     Ok(text.lines().find_map(|line| behind(line, origin)).map(str::to_owned))
@@ -38,19 +38,20 @@ pub(super) fn all(file: &Path) -> Result<Vec<(String, String)>, Error> {
 /// the file meanwhile.
 ///
 /// # Errors
-/// Errors of `change`; [`Error::Trust`] for a file that cannot be locked, read or written.
+/// Errors of `change`; [`ErrorKind::Trust`] for a file that cannot be locked, read or written.
 pub(super) fn rewrite(
     file: &Path,
     origin: &str,
     change: impl FnOnce(Option<&str>) -> Result<Option<String>, Error>,
 ) -> Result<(), Error> {
-    let told = |what: &str, err: std::io::Error| Error::Trust(format!("cannot {what} {}: {err}", file.display()));
+    let failed =
+        |what: &str, err: io::Error| Error::from(ErrorKind::Trust(format!("cannot {what} {}: {err}", file.display())));
     if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|err| told("make the folder of", err))?;
+        fs::create_dir_all(folder).map_err(|err| failed("make the folder of", err))?;
     }
     let lock = private(OpenOptions::new().write(true).create(true)).open(beside(file, "lock"));
-    let lock = lock.map_err(|err| told("lock", err))?;
-    lock.lock().map_err(|err| told("lock", err))?;
+    let lock = lock.map_err(|err| failed("lock", err))?;
+    lock.lock().map_err(|err| failed("lock", err))?;
     let text = whole(file)?;
     let old = text.lines().find_map(|line| behind(line, origin));
     let new = change(old)?;
@@ -63,7 +64,7 @@ pub(super) fn rewrite(
     let temporary = beside(file, "new");
     let written = private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temporary);
     let written = written.and_then(|mut out| out.write_all(new.as_bytes()).and_then(|()| out.sync_all()));
-    written.and_then(|()| fs::rename(&temporary, file)).map_err(|err| told("write", err))
+    written.and_then(|()| fs::rename(&temporary, file)).map_err(|err| failed("write", err))
 }
 
 fn behind<'a>(line: &'a str, origin: &str) -> Option<&'a str> {
@@ -78,17 +79,18 @@ fn beside(file: &Path, ending: &str) -> PathBuf {
 }
 
 fn whole(file: &Path) -> Result<String, Error> {
-    let told = |err: &dyn std::fmt::Display| Error::Trust(format!("cannot read {}: {err}", file.display()));
+    let failed =
+        |err: &dyn std::fmt::Display| Error::from(ErrorKind::Trust(format!("cannot read {}: {err}", file.display())));
     let opened = match File::open(file) {
-        Err(err) if err.kind() == ErrorKind::NotFound => return Ok(String::new()),
-        opened => opened.map_err(|err| told(&err))?,
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(String::new()),
+        opened => opened.map_err(|err| failed(&err))?,
     };
-    if may_others_write(&opened).map_err(|err| told(&err))? {
-        return Err(told(&"others than its owner may write it, so it proves nothing (chmod 600)"));
+    if may_others_write(&opened).map_err(|err| failed(&err))? {
+        return Err(failed(&"others than its owner may write it, so it proves nothing (chmod 600)"));
     }
     let mut text = String::new();
-    opened.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|err| told(&err))?;
-    if text.len() as u64 > FILE_LEN_MAX { Err(told(&"it is longer than 4 MiB")) } else { Ok(text) }
+    opened.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(|err| failed(&err))?;
+    if text.len() as u64 > FILE_LEN_MAX { Err(failed(&"it is longer than 4 MiB")) } else { Ok(text) }
 }
 
 /// Makes created files readable and writable by their owner only.
@@ -104,12 +106,12 @@ pub(super) fn private(options: &mut OpenOptions) -> &mut OpenOptions {
 }
 
 #[cfg(unix)]
-fn may_others_write(file: &File) -> std::io::Result<bool> {
+fn may_others_write(file: &File) -> io::Result<bool> {
     use std::os::unix::fs::PermissionsExt;
     Ok(file.metadata()?.permissions().mode() & 0o022 != 0)
 }
 
 #[cfg(not(unix))]
-fn may_others_write(_: &File) -> std::io::Result<bool> {
+fn may_others_write(_: &File) -> io::Result<bool> {
     Ok(false)
 }

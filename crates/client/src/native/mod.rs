@@ -23,9 +23,8 @@ mod trust;
 pub(crate) use agree::{agree, call, end};
 pub use sealway_proto::session::native::{InitAnswer, KeyId, Suite};
 pub use session::{Agreement, DpopKey, INIT_PATH, Pending, Session, suite_required};
-pub use trust::{
-    KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, forget_service, known_services, origin, public_key,
-};
+pub(crate) use trust::host;
+pub use trust::{KEY_SET_PATH, Keyring, KnownService, Pin, PublicKey, Trust, TrustStore, origin, public_key};
 
 /// Suites that a client offers by default: those with ML-KEM. A session of P-256 alone can be recorded today and
 /// decrypted with a future quantum computer, so a client has to ask for that suite.

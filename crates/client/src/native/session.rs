@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::crypto::{agreement::default_agreement_provider, default_provider};
 use sealway_proto::limits::{FRAME_LEN_MAX, X_SEALED_LEN_MAX};
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::{
     self, ClientInit, ClientOffer, ClientSession, FrameOpener, FrameSealer, InitAnswer, InnerHeaders, KeyId, Problem,
-    Read, Refused, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
+    Read, RejectedRequest, RequestLine, ShareKey, Suite, may_be_inner, sends_again,
 };
 use sealway_proto::wire::header::{SEALING, X_SEALED};
 use sealway_proto::wire::{SessionId, base64};
@@ -22,8 +22,8 @@ use super::dpop;
 use super::trust::PublicKey;
 use crate::call::{Failure, Offer, Remedy};
 use crate::clock::SentAt;
-use crate::error::{Error, excerpt};
-use crate::message::{Message, Received, insert, outer};
+use crate::error::{Error, ErrorKind, Stage, excerpt};
+use crate::message::{AnswerHeaders, Message, insert, outer};
 
 /// Path of the endpoint that agrees sessions.
 pub const INIT_PATH: &str = "/v3/sessions";
@@ -70,7 +70,7 @@ impl Agreement {
     /// renewal is sent as a sealed request instead.
     ///
     /// # Errors
-    /// [`Error::Seal`], [`Error::Usage`].
+    /// [`ErrorKind::Seal`], [`ErrorKind::Usage`].
     pub fn begin(
         offer: &Offer,
         suite: Suite,
@@ -80,10 +80,8 @@ impl Agreement {
     ) -> Result<(Agreement, Message), Error> {
         let (provider, begun) = (default_agreement_provider(), SentAt::now());
         let mut headers = outer("application/json", &[])?;
-        let token = offer.token.as_ref().filter(|_| renewed.is_none());
-        let scheme = if offer.dpop.is_some() { "DPoP" } else { "Bearer" };
-        let authorization = token.map(|token| format!("{scheme} {token}"));
-        if let Some(value) = &authorization {
+        let authorization = offer.authorization.as_ref().filter(|_| renewed.is_none());
+        if let Some(value) = authorization {
             insert(&mut headers, AUTHORIZATION.as_str(), value)?;
         }
         let asked = ClientOffer {
@@ -93,11 +91,13 @@ impl Agreement {
             pinned_key_ids: pinned,
             credential: authorization.map(|value| provider.sha256(&[value.as_bytes()])),
         };
-        let share = ShareKey::generate(provider, suite).map_err(Error::Seal)?;
-        let mut init = ClientInit::new(asked, share, renewed.map(|old| &old.agreed)).map_err(Error::Seal)?;
-        if let (Some(key), Some(token)) = (&offer.dpop, token) {
-            let proof = dpop::proof(key, token, url, &init.init_hash(provider))?;
-            init.set_proof(&proof);
+        let share = ShareKey::generate(provider, suite).map_err(ErrorKind::Seal)?;
+        let mut init = ClientInit::new(asked, share, renewed.map(|old| &old.agreed)).map_err(ErrorKind::Seal)?;
+        if let (Some(key), Some(value)) = (&offer.dpop, authorization) {
+            let token = value.strip_prefix("DPoP ");
+            let token =
+                token.ok_or_else(|| ErrorKind::Usage("authorization: with dpop, expected DPoP TOKEN".into()))?;
+            init.set_proof(&dpop::proof(key, token, url, &init.init_hash(provider))?);
         }
         let body = init.body().into();
         Ok((Agreement(init, begun), Message { headers, body, aad: Vec::new() }))
@@ -106,25 +106,23 @@ impl Agreement {
     /// Returns the signer that the answer claims. The caller decides if that key is trusted.
     ///
     /// # Errors
-    /// [`Error::Problem`], [`Error::InitRefused`], [`Error::Untrusted`].
-    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<Claimed, Error> {
+    /// [`ErrorKind::Problem`], [`ErrorKind::Refused`], [`ErrorKind::Untrusted`].
+    pub fn claimed(&self, status: StatusCode, body: &[u8]) -> Result<SignerClaim, Error> {
         if status != StatusCode::CREATED {
-            return Err(match plain(status, body) {
-                Error::Refused { status, body } => Error::InitRefused { status, body },
-                problem => problem,
-            });
+            return Err(plain(status, body).at(Stage::Agreement, &Uri::default()));
         }
-        self.0.claimed(body).map_err(Error::Untrusted)
+        Ok(self.0.claimed(body).map_err(ErrorKind::Untrusted)?)
     }
 
     /// Completes the agreement with the answer that came at `arrived`. `key` is the trusted identity key that the
     /// answer claims.
     ///
     /// # Errors
-    /// [`Error::Untrusted`].
+    /// [`ErrorKind::Untrusted`].
     pub fn finish(self, key: &PublicKey, body: &[u8], arrived: Instant) -> Result<Session, Error> {
-        let key = default_es256().public(key).map_err(Error::Untrusted)?;
-        let agreed = self.0.finish(default_agreement_provider(), Some(key.as_ref()), body).map_err(Error::Untrusted)?;
+        let key = default_es256().public(key).map_err(ErrorKind::Untrusted)?;
+        let agreed =
+            self.0.finish(default_agreement_provider(), Some(key.as_ref()), body).map_err(ErrorKind::Untrusted)?;
         let clock = Mutex::new((agreed.agreed().server_time_ms, arrived));
         Ok(Session { agreed, clock, born: self.1 })
     }
@@ -174,7 +172,7 @@ impl Session {
     /// Seals a whole request with its headers and body. The answer's headers are sealed too.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a method or a header that cannot be sealed, [`Error::Seal`].
+    /// [`ErrorKind::Usage`] for a method or a header that cannot be sealed, [`ErrorKind::Seal`].
     pub fn seal(
         &self,
         method: &Method,
@@ -196,7 +194,7 @@ impl Session {
                 (*part, room) = (later, room - now.len());
             }
             let is_last = rest.1.is_empty();
-            sealer.seal(&mut out, frame, is_last).map_err(Error::Seal)?;
+            sealer.seal(&mut out, frame, is_last).map_err(ErrorKind::Seal)?;
             if is_last {
                 break;
             }
@@ -216,7 +214,7 @@ impl Session {
         is_empty: bool,
     ) -> Result<StreamHead<'_>, Error> {
         if [Method::CONNECT, Method::TRACE, Method::OPTIONS].contains(method) {
-            return Err(Error::Usage(format!("{method} is not sealed")));
+            return Err(ErrorKind::Usage(format!("{method} is not sealed")).into());
         }
         let (provider, sent) = (default_provider(), SentAt::now());
         let mut inner = Vec::new();
@@ -227,9 +225,9 @@ impl Session {
         let is_bodyless = is_empty && by_nature && sealed_len <= X_SEALED_LEN_MAX as u64;
         let content_type = if is_bodyless { "" } else { "application/octet-stream" };
         let mut nonce = [0; 16];
-        provider.fill_random(&mut nonce).map_err(Error::Seal)?;
+        provider.fill_random(&mut nonce).map_err(ErrorKind::Seal)?;
         let line = RequestLine { method: method.as_str(), target: path_and_query };
-        let call = self.agreed.seal(provider, line, content_type, self.stamp_ms(), &nonce).map_err(Error::Seal)?;
+        let call = self.agreed.seal(provider, line, content_type, self.stamp_ms(), &nonce).map_err(ErrorKind::Seal)?;
         let headers = outer(content_type, &call.headers)?;
         let pending = Pending { session: self, answer: call.pending, method: method.clone(), sent };
         Ok(StreamHead { headers, sealer: call.sealer, inner, is_bodyless, pending })
@@ -240,18 +238,16 @@ impl Pending<'_> {
     /// Opens a whole answer: the sealed headers and the body.
     ///
     /// # Errors
-    /// [`Error::Problem`] and [`Error::Refused`] if the answer is not sealed, [`Error::Untrusted`] if it does not open.
+    /// [`ErrorKind::Problem`] and [`ErrorKind::Refused`] if the answer is not sealed, [`ErrorKind::Untrusted`] if it does not open.
     pub fn open(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Result<(HeaderMap, Bytes), Error> {
         let (sealed, mut opener) = match self.opener(status, headers) {
-            Err(Error::Untrusted(sealway_proto::Error::Unsealed)) => {
-                return Err(plain(status, body));
-            }
+            Err(err) if err.code() == "unsealed" => return Err(plain(status, body)),
             opener => opener?,
         };
         let (mut input, mut all, mut inner) = (sealed.as_deref().unwrap_or(body), Vec::new(), None);
         let mut frame = Vec::new();
         while !input.is_empty() {
-            if opener.read(&mut input, &mut frame).map_err(Error::Untrusted)? == Read::More {
+            if opener.read(&mut input, &mut frame).map_err(ErrorKind::Untrusted)? == Read::More {
                 continue;
             }
             let from = match &inner {
@@ -265,7 +261,7 @@ impl Pending<'_> {
             all.extend_from_slice(&frame[from..]);
             frame.clear();
         }
-        opener.end().map_err(Error::Untrusted)?;
+        opener.end().map_err(ErrorKind::Untrusted)?;
         Ok((inner.unwrap_or_default(), all.into()))
     }
 
@@ -275,7 +271,10 @@ impl Pending<'_> {
         status: StatusCode,
         headers: &HeaderMap,
     ) -> Result<(Option<Vec<u8>>, FrameOpener), Error> {
-        self.answer.open(default_provider(), &Received(headers), status.as_u16()).map_err(Error::Untrusted)
+        Ok(self
+            .answer
+            .open(default_provider(), &AnswerHeaders(headers), status.as_u16())
+            .map_err(ErrorKind::Untrusted)?)
     }
 
     /// Converts an unsealed answer into a failure. Takes over the service's time if the service proves it.
@@ -284,7 +283,7 @@ impl Pending<'_> {
             // An answer to HEAD has no body that gives a reason; for sealed requests this status has only one.
             let is_over = self.method == Method::HEAD && status == StatusCode::UNAUTHORIZED;
             let remedy = is_over.then_some(Remedy::NewSession);
-            return Failure { err: plain(status, body), remedy, may_retry: is_over };
+            return Failure { err: plain(status, body).repeatable(is_over), remedy };
         };
         let (stamp, nonce) = self.answer.stamp_and_nonce();
         let time = problem.more.get("server_time_ms").and_then(Value::as_u64);
@@ -299,20 +298,21 @@ impl Pending<'_> {
             ("session_expired", ..) => Some(Remedy::NewSession),
             _ => None,
         };
-        let may_retry = remedy.zip(stamp.parse().ok()).is_some_and(|(remedy, stamp_ms)| {
+        let may_repeat = remedy.zip(stamp.parse().ok()).is_some_and(|(remedy, stamp_ms)| {
             let (method, elapsed_ms) = (self.method.as_str(), self.sent.elapsed_ms());
-            sends_again(&problem, remedy == Remedy::Clock, &Refused { method, stamp_ms, elapsed_ms })
+            sends_again(&problem, remedy == Remedy::Clock, &RejectedRequest { method, stamp_ms, elapsed_ms })
         });
-        Failure { err: plain(status, body), remedy, may_retry }
+        Failure { err: plain(status, body).repeatable(may_repeat), remedy }
     }
 }
 
 /// Converts an unsealed answer into an error: a problem with a code, or another rejection.
 fn plain(status: StatusCode, body: &[u8]) -> Error {
     match Problem::parse(status.as_u16(), body) {
-        Some(Problem { code, more, .. }) => Error::Problem { status, code: excerpt(code.as_bytes()), more },
-        None => Error::Refused { status, body: excerpt(body) },
+        Some(Problem { code, more, .. }) => ErrorKind::Problem { status, code: excerpt(code.as_bytes()), more },
+        None => ErrorKind::Refused { status, body: excerpt(body) },
     }
+    .into()
 }
 
 /// Encodes a caller's headers for the seal. Headers that frame a message are dropped: the service makes its own.
@@ -321,10 +321,10 @@ fn inner_headers(headers: &HeaderMap) -> Result<InnerHeaders, Error> {
     for (name, value) in headers {
         let name = name.as_str();
         if SEALING.contains(&name) || name.starts_with("x-sealway-") {
-            return Err(Error::Usage(format!("the header {name} is not a caller's to send")));
+            return Err(ErrorKind::Usage(format!("the header {name} is not a caller's to send")).into());
         }
         if may_be_inner(name) {
-            let full = |_| Error::Usage(format!("the header {name}, or all headers together, cannot be sealed"));
+            let full = |_| ErrorKind::Usage(format!("the header {name}, or all headers together, cannot be sealed"));
             inner.push(name, value.as_bytes()).map_err(full)?;
         }
     }
@@ -333,8 +333,8 @@ fn inner_headers(headers: &HeaderMap) -> Result<InnerHeaders, Error> {
 
 /// Parses the headers at the start of a first frame; also returns the offset of the body.
 pub(super) fn outer_headers(frame: &[u8]) -> Result<(HeaderMap, usize), Error> {
-    let invalid = || Error::Untrusted(sealway_proto::Error::InnerHeadersInvalid);
-    let (inner, len) = InnerHeaders::parse(frame).map_err(Error::Untrusted)?;
+    let invalid = || ErrorKind::Untrusted(sealway_proto::Error::InnerHeadersInvalid);
+    let (inner, len) = InnerHeaders::parse(frame).map_err(ErrorKind::Untrusted)?;
     let mut headers = HeaderMap::new();
     for (name, value) in inner.iter() {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
@@ -345,7 +345,7 @@ pub(super) fn outer_headers(frame: &[u8]) -> Result<(HeaderMap, usize), Error> {
 
 /// Suite to use after a `suite_required`: the first offered one that the service accepts.
 pub fn suite_required(err: &Error, offered: &[Suite]) -> Option<Suite> {
-    let Error::Problem { code, more, .. } = err else { return None };
+    let ErrorKind::Problem { code, more, .. } = err.kind() else { return None };
     let list = more.get("suites").filter(|_| code == "suite_required")?.as_array()?;
     offered.iter().copied().find(|suite| list.iter().any(|name| name.as_str() == Some(suite.name())))
 }
@@ -358,19 +358,20 @@ impl DpopKey {
     /// Generates a key; also returns its PKCS #8 document, which is secret.
     ///
     /// # Errors
-    /// [`Error::Seal`] of the crypto module.
+    /// [`ErrorKind::Seal`] of the crypto module.
     pub fn generate() -> Result<(Self, zeroize::Zeroizing<Vec<u8>>), Error> {
-        let (document, key) = default_es256().generate().map_err(Error::Seal)?;
+        let (document, key) = default_es256().generate().map_err(ErrorKind::Seal)?;
         Ok((DpopKey(key.into()), document))
     }
 
     /// Reads a key from a PKCS #8 document.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a document without a P-256 key.
+    /// [`ErrorKind::Usage`] for a document without a P-256 key.
     pub fn from_pkcs8(document: &[u8]) -> Result<Self, Error> {
         let key = default_es256().from_pkcs8(document);
-        key.map(|key| DpopKey(key.into())).map_err(|_| Error::Usage("no PKCS #8 document of a P-256 key".into()))
+        let key = key.map_err(|_| ErrorKind::Usage("no PKCS #8 document of a P-256 key".into()))?;
+        Ok(DpopKey(key.into()))
     }
 }
 

@@ -5,26 +5,26 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use http::HeaderMap;
+use http::{HeaderMap, Uri};
 use hyper::body::{Body, Frame, Incoming};
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::Step;
 use sealway_proto::session::native::{FrameOpener, FrameSealer, Read};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant as Deadline, Sleep, sleep_until};
 
 use super::session::outer_headers;
-use crate::call::{BoxError, Meter, Sent, Settings};
-use crate::error::{Error, chain};
+use crate::call::{BoxError, Meter, Outgoing, Settings};
+use crate::error::{Error, ErrorKind, Stage, chain};
 
 /// Bytes of a frame besides its plaintext; the first frame has more.
 const FRAME_EXTRA: usize = 64;
 
 /// A request's body under seal. A frame ends when it is full, or when the source has no more data ready.
 pub(super) struct Sealing {
-    source: Sent,
+    source: Outgoing,
     rest: Bytes,
     sealer: FrameSealer,
     /// The encoded inner headers, until the first frame is sealed.
@@ -34,7 +34,7 @@ pub(super) struct Sealing {
 }
 
 impl Sealing {
-    pub(super) fn new(source: Sent, sealer: FrameSealer, inner: Vec<u8>, meter: Arc<Meter>) -> Self {
+    pub(super) fn new(source: Outgoing, sealer: FrameSealer, inner: Vec<u8>, meter: Arc<Meter>) -> Self {
         Sealing { source, rest: Bytes::new(), sealer, inner: Some(inner), is_done: false, meter }
     }
 }
@@ -110,8 +110,11 @@ pub(crate) struct Opening {
     is_over: bool,
     meter: Arc<Meter>,
     settings: Arc<Settings>,
-    deadline: Option<Pin<Box<Sleep>>>,
-    url: String,
+    /// End of the wait for the next part.
+    idle: Option<Pin<Box<Sleep>>>,
+    /// End of the whole call.
+    deadline: Option<Deadline>,
+    url: Uri,
 }
 
 impl Opening {
@@ -122,7 +125,8 @@ impl Opening {
         sealed: Option<Vec<u8>>,
         body: Incoming,
         settings: Arc<Settings>,
-        url: String,
+        deadline: Option<Deadline>,
+        url: Uri,
         meter: Arc<Meter>,
     ) -> Result<(HeaderMap, Self), Error> {
         let source = if sealed.is_some() { None } else { Some(body) };
@@ -130,9 +134,9 @@ impl Opening {
         meter.received(input.len());
         let (frame, first) = (Vec::new(), Bytes::new());
         let mut body =
-            Opening { opener, source, input, frame, first, is_over: false, meter, settings, deadline: None, url };
+            Opening { opener, source, input, frame, first, is_over: false, meter, settings, idle: None, deadline, url };
         let first = std::future::poll_fn(|cx| body.poll_opened(cx)).await;
-        let first = first.unwrap_or(Err(Error::Untrusted(sealway_proto::Error::StreamTruncated)))?;
+        let first = first.ok_or(ErrorKind::Untrusted(sealway_proto::Error::StreamTruncated))??;
         let (headers, len) = outer_headers(&first)?;
         body.first = Bytes::from(first).slice(len..);
         Ok((headers, body))
@@ -140,25 +144,21 @@ impl Opening {
 
     /// Reads the rest of the body, within the bounds of a whole one.
     pub(crate) async fn whole(self) -> Result<Bytes, Error> {
-        let len_max = self.settings.body_max;
+        let len_max = self.settings.answer_max_bytes;
         self.whole_within(len_max).await
     }
 
-    /// Reads the rest of the body, of at most `len_max` bytes, in the time of one exchange.
+    /// Reads the rest of the body, of at most `len_max` bytes.
     pub(crate) async fn whole_within(mut self, len_max: usize) -> Result<Bytes, Error> {
-        let (after, url) = (self.settings.timeout, self.url.clone());
-        let read = async {
-            let mut all = Vec::new();
-            while let Some(data) = std::future::poll_fn(|cx| self.poll_data(cx)).await {
-                all.extend_from_slice(&data?);
-                if all.len() > len_max {
-                    let (url, reason) = (self.url.clone(), format!("the answer is longer than {len_max} bytes"));
-                    return Err(Error::Transport { url, reason });
-                }
+        let mut all = Vec::new();
+        while let Some(data) = std::future::poll_fn(|cx| self.poll_data(cx)).await {
+            all.extend_from_slice(&data?);
+            if all.len() > len_max {
+                let err = Error::from(ErrorKind::TooLarge { url: self.url.to_string(), len_max });
+                return Err(err.at(Stage::Call, &self.url));
             }
-            Ok(all.into())
-        };
-        tokio::time::timeout(after, read).await.unwrap_or(Err(Error::Timeout { url, after }))
+        }
+        Ok(all.into())
     }
 
     /// Polls for the next plaintext that is not empty.
@@ -184,9 +184,11 @@ impl Opening {
         if self.is_over {
             return Poll::Ready(None);
         }
-        let next = ready!(self.poll_frames(cx));
+        let next = ready!(self.poll_frames(cx)).map(|next| next.map_err(|err| err.at(Stage::Call, &self.url)));
         self.is_over = !matches!(next, Some(Ok(_)));
         if self.is_over {
+            // After an error the connection ends here, and the request's body with it.
+            self.source = None;
             self.meter.end();
         }
         Poll::Ready(next)
@@ -203,32 +205,44 @@ impl Opening {
                 match read {
                     Ok(Read::More) => {}
                     Ok(Read::Frame | Read::Last) => return Poll::Ready(Some(Ok(std::mem::take(&mut self.frame)))),
-                    Err(err) => return Poll::Ready(Some(Err(Error::Untrusted(err)))),
+                    Err(err) => return Poll::Ready(Some(Err(ErrorKind::Untrusted(err).into()))),
                 }
             }
             let Some(source) = &mut self.source else { return Poll::Ready(self.end()) };
+            let total = self.settings.total_timeout.filter(|_| self.deadline.is_some_and(|at| at <= Deadline::now()));
+            if let Some(after) = total {
+                return Poll::Ready(Some(Err(self.late(after, "total_timeout"))));
+            }
             match Pin::new(source).poll_frame(cx) {
                 Poll::Ready(None) => return Poll::Ready(self.end()),
                 Poll::Ready(Some(Ok(frame))) => {
-                    self.deadline = None;
+                    self.idle = None;
                     self.input = frame.into_data().unwrap_or_default();
                     self.meter.received(self.input.len());
                 }
                 Poll::Ready(Some(Err(err))) => {
-                    let (url, reason) = (self.url.clone(), chain(&err));
-                    return Poll::Ready(Some(Err(Error::Transport { url, reason })));
+                    let (url, reason) = (self.url.to_string(), chain(&err));
+                    return Poll::Ready(Some(Err(ErrorKind::Network { url, reason }.into())));
                 }
                 Poll::Pending => {
-                    let after = self.settings.idle_timeout;
-                    let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(after)));
-                    ready!(deadline.as_mut().poll(cx));
-                    return Poll::Ready(Some(Err(Error::Timeout { url: self.url.clone(), after })));
+                    let (after, deadline) = (self.settings.idle_timeout, self.deadline);
+                    let idle = || Deadline::now() + after;
+                    let wait = || Box::pin(sleep_until(deadline.map_or_else(idle, |at| at.min(idle()))));
+                    ready!(self.idle.get_or_insert_with(wait).as_mut().poll(cx));
+                    self.idle = None;
+                    if deadline.is_none_or(|at| at > Deadline::now()) {
+                        return Poll::Ready(Some(Err(self.late(after, "idle_timeout"))));
+                    }
                 }
             }
         }
     }
 
+    fn late(&self, after: Duration, option: &'static str) -> Error {
+        ErrorKind::Timeout { url: self.url.to_string(), after, option }.into()
+    }
+
     fn end(&self) -> Option<Result<Vec<u8>, Error>> {
-        self.opener.end().err().map(|err| Err(Error::Untrusted(err)))
+        self.opener.end().err().map(|err| Err(ErrorKind::Untrusted(err).into()))
     }
 }

@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::default_es256;
 use sealway_proto::limits::{P256_PUBLIC_LEN, PINNED_KEYS_MAX};
-use sealway_proto::session::native::client::Claimed;
+use sealway_proto::session::native::client::SignerClaim;
 use sealway_proto::session::native::{InitAnswer, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use serde_json::Value;
 
 use super::lines;
 use crate::clock::now_ms;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 
 /// Path at which a service publishes its key set.
 pub const KEY_SET_PATH: &str = "/.well-known/sealway-keys";
@@ -37,7 +37,7 @@ impl Pin {
     /// Reads a key id (32 lower-case hexadecimal digits) or a public key (base64 of 65 bytes).
     ///
     /// # Errors
-    /// [`Error::Usage`] for any other text.
+    /// [`ErrorKind::Usage`] for any other text.
     pub fn parse(text: &str) -> Result<Self, Error> {
         match KeyId::parse(text) {
             Ok(id) => Ok(Pin::Id(id)),
@@ -57,11 +57,12 @@ impl Pin {
 /// Reads a public key: base64 of an uncompressed point of P-256.
 ///
 /// # Errors
-/// [`Error::Usage`] for any other text.
+/// [`ErrorKind::Usage`] for any other text.
 pub fn public_key(text: &str) -> Result<PublicKey, Error> {
     let key = base64::decode_array(text.trim()).ok().filter(|key: &PublicKey| default_es256().public(key).is_ok());
     let shown: String = text.chars().filter(|c| !c.is_control()).take(100).collect();
-    key.ok_or_else(|| Error::Usage(format!("\"{shown}\" is neither a key id nor a public key of P-256 in base64")))
+    let neither = || ErrorKind::Usage(format!("\"{shown}\" is neither a key id nor a public key of P-256 in base64"));
+    Ok(key.ok_or_else(neither)?)
 }
 
 /// Rule by which the service's identity is verified.
@@ -69,18 +70,62 @@ pub fn public_key(text: &str) -> Result<PublicKey, Error> {
 pub enum Trust {
     /// Only these keys, up to 16. With none, no service is trusted: that is the default, so that no service is trusted
     /// by oversight.
-    Keys(Vec<Pin>),
+    Pins(Vec<Pin>),
     /// The keys in the newest key set that this root signed.
     Root {
         /// Public key of the root.
         key: Box<PublicKey>,
-        /// File for the time of issue of the newest set, so that an older one is rejected after a restart.
-        state: Option<PathBuf>,
+        /// Store for the time of issue of the newest set, so that an older one is rejected.
+        store: TrustStore,
     },
-    /// The keys met at first use, kept in this file. An impostor at the first use is not detected.
-    FirstUse(PathBuf),
-    /// The keys met at first use, kept in memory: for tests and measurements.
-    FirstMet,
+    /// The keys met at first use, which the store keeps. An impostor at the first use is not detected.
+    FirstUse(TrustStore),
+}
+
+/// Memory of a client about the services that it trusts.
+#[derive(Clone, Debug)]
+pub enum TrustStore {
+    /// The memory of the process, which a restart clears. With [`Trust::FirstUse`]: for tests and measurements.
+    Memory,
+    /// A file that processes of one user share.
+    File(PathBuf),
+}
+
+impl TrustStore {
+    fn file(&self) -> Option<&Path> {
+        match self {
+            TrustStore::Memory => None,
+            TrustStore::File(file) => Some(file),
+        }
+    }
+
+    /// Lists the services in a file of [`Trust::FirstUse`]; none without a file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Trust`] for a file that cannot be read, that other users may write, or that has a malformed line.
+    pub fn services(&self) -> Result<Vec<KnownService>, Error> {
+        let Some(file) = self.file() else { return Ok(Vec::new()) };
+        let known = |(origin, line): (String, String)| {
+            let (keys, _) = parse(file, &origin, &line)?;
+            Ok(KnownService { origin, key_ids: keys.into_iter().map(|(id, _)| id).collect() })
+        };
+        lines::all(file)?.into_iter().map(known).collect()
+    }
+
+    /// Removes a service from a file of [`Trust::FirstUse`]: the next call trusts the keys that it meets. Returns true
+    /// if the service was in the file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Trust`] for a file that cannot be read or written.
+    pub fn forget(&self, origin: &str) -> Result<bool, Error> {
+        let mut was_there = false;
+        let Some(file) = self.file() else { return Ok(false) };
+        lines::rewrite(file, origin, |line| {
+            was_there = line.is_some();
+            Ok(None)
+        })?;
+        Ok(was_there)
+    }
 }
 
 /// Trusted and published identity keys of one service.
@@ -88,11 +133,11 @@ pub enum Trust {
 pub struct Keyring {
     trust: Trust,
     origin: String,
-    held: Mutex<Held>,
+    held: Mutex<KeyState>,
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct KeyState {
     /// Trusted keys with their ids.
     keys: Vec<(KeyId, PublicKey)>,
     /// Keys that the service published, which does not make them trusted.
@@ -113,27 +158,28 @@ impl Keyring {
     /// Creates a keyring for the service at `origin`; reads the file that an earlier process wrote.
     ///
     /// # Errors
-    /// [`Error::Usage`] for too many pins or a malformed root, [`Error::Trust`] for a file that cannot be used.
+    /// [`ErrorKind::Usage`] for too many pins or a malformed root, [`ErrorKind::Trust`] for a file that cannot be used.
     pub fn new(trust: Trust, origin: &str) -> Result<Self, Error> {
-        let mut held = Held::default();
+        let mut held = KeyState::default();
         match &trust {
-            Trust::Keys(pins) if pins.len() > PINNED_KEYS_MAX => {
-                return Err(Error::Usage(format!("more than {PINNED_KEYS_MAX} keys are pinned")));
+            Trust::Pins(pins) if pins.len() > PINNED_KEYS_MAX => {
+                return Err(ErrorKind::Usage(format!("more than {PINNED_KEYS_MAX} keys are pinned")).into());
             }
-            Trust::Keys(pins) => held.keys = pins.iter().filter_map(Pin::with_key).collect(),
-            Trust::Root { key, state } => {
-                default_es256().public(&key[..]).map_err(|_| Error::Usage("the root is no key of P-256".into()))?;
-                if let Some(file) = state {
+            Trust::Pins(pins) => held.keys = pins.iter().filter_map(Pin::with_key).collect(),
+            Trust::Root { key, store } => {
+                default_es256().public(&key[..]).map_err(|_| ErrorKind::Usage("the root is no key of P-256".into()))?;
+                if let Some(file) = store.file() {
                     held.issued_ms = issued(file, lines::read(file, &state_name(origin, key))?.as_deref())?;
                 }
             }
-            Trust::FirstUse(file) => {
-                if let Some(line) = lines::read(file, origin)? {
+            Trust::FirstUse(store) => {
+                if let Some(file) = store.file()
+                    && let Some(line) = lines::read(file, origin)?
+                {
                     (held.keys, held.root) = parse(file, origin, &line)?;
                     held.is_met = true;
                 }
             }
-            Trust::FirstMet => {}
         }
         Ok(Keyring { trust, origin: origin.into(), held: Mutex::new(held) })
     }
@@ -141,14 +187,14 @@ impl Keyring {
     /// Ids of the trusted keys, which an init sends as `pinned_key_ids`.
     pub fn pinned(&self) -> Vec<KeyId> {
         match &self.trust {
-            Trust::Keys(pins) => {
+            Trust::Pins(pins) => {
                 let mut ids: Vec<_> = pins.iter().map(Pin::key_id).collect();
                 ids.sort_unstable();
                 ids.dedup();
                 ids
             }
             Trust::Root { .. } => Vec::new(),
-            Trust::FirstUse(_) | Trust::FirstMet => self.held().keys.iter().map(|(id, _)| *id).collect(),
+            Trust::FirstUse(_) => self.held().keys.iter().map(|(id, _)| *id).collect(),
         }
     }
 
@@ -169,14 +215,14 @@ impl Keyring {
     /// init checks this.
     ///
     /// # Errors
-    /// [`Error::KeyUntrusted`] if no key set could make the key trusted.
-    pub fn key(&self, signer: &Claimed) -> Result<Option<PublicKey>, Error> {
+    /// [`ErrorKind::KeyUntrusted`] if no key set could make the key trusted.
+    pub fn key(&self, signer: &SignerClaim) -> Result<Option<PublicKey>, Error> {
         let (held, id) = (self.held(), &signer.key_id);
         let known = held.trusted(signer);
         let can_be_learnt = match &self.trust {
-            Trust::Keys(pins) => pins.iter().any(|pin| pin.key_id() == *id),
+            Trust::Pins(pins) => pins.iter().any(|pin| pin.key_id() == *id),
             Trust::Root { .. } => true,
-            Trust::FirstUse(_) | Trust::FirstMet => !held.is_met,
+            Trust::FirstUse(_) => !held.is_met,
         };
         if known.is_some() || can_be_learnt { Ok(known) } else { Err(self.untrusted(id, &held)) }
     }
@@ -184,8 +230,8 @@ impl Keyring {
     /// Stores the service's key set, and returns the signer's key from it if it is trusted.
     ///
     /// # Errors
-    /// [`Error::KeyUntrusted`] for another key, [`Error::Trust`] for a set that cannot be used.
-    pub fn look_up(&self, signer: &Claimed, set: &[u8]) -> Result<PublicKey, Error> {
+    /// [`ErrorKind::KeyUntrusted`] for another key, [`ErrorKind::Trust`] for a set that cannot be used.
+    pub fn look_up(&self, signer: &SignerClaim, set: &[u8]) -> Result<PublicKey, Error> {
         let set = read_set(set)?;
         self.take(&set)?;
         let (held, id) = (self.held(), &signer.key_id);
@@ -198,7 +244,7 @@ impl Keyring {
     /// Handles a `key_retired`: with a root, takes the newer signed set, after which the init can be repeated.
     ///
     /// # Errors
-    /// [`Error::KeyRetired`] if keys are pinned or kept, [`Error::Trust`] for a set that the root did not sign.
+    /// [`ErrorKind::KeyRetired`] if keys are pinned or kept, [`ErrorKind::Trust`] for a set that the root did not sign.
     pub fn retired(&self, set: Option<&Value>) -> Result<(), Error> {
         let set = set.map(|set| read_set(set.to_string().as_bytes())).transpose()?;
         if let (Trust::Root { .. }, Some(set)) = (&self.trust, &set) {
@@ -206,10 +252,10 @@ impl Keyring {
         }
         let key_ids = set.iter().flat_map(|set| &set.keys).map(|key| key.key_id.to_string()).collect();
         let way = match &self.trust {
-            Trust::FirstUse(file) => self.forgetting(file),
+            Trust::FirstUse(TrustStore::File(file)) => self.forgetting(file),
             _ => "If its operator confirms these keys, pin them, or the root that signs them".into(),
         };
-        Err(Error::KeyRetired { key_ids, way })
+        Err(ErrorKind::KeyRetired { key_ids, way }.into())
     }
 
     /// True if the key set is needed to store all keys that an authenticated answer names.
@@ -222,7 +268,7 @@ impl Keyring {
     /// Stores a key set without trusting it: [`Keyring::remember`] takes the keys that a signature vouches for.
     ///
     /// # Errors
-    /// [`Error::Trust`] for a set that cannot be used.
+    /// [`ErrorKind::Trust`] for a set that cannot be used.
     pub fn see(&self, set: &[u8]) -> Result<(), Error> {
         self.take(&read_set(set)?)
     }
@@ -231,7 +277,7 @@ impl Keyring {
     /// file.
     ///
     /// # Errors
-    /// [`Error::Trust`]; [`Error::KeyUntrusted`] if another process met a service with other keys at this origin.
+    /// [`ErrorKind::Trust`]; [`ErrorKind::KeyUntrusted`] if another process met a service with other keys at this origin.
     pub fn remember(&self, answer: &InitAnswer) -> Result<(), Error> {
         if !self.is_by_use() {
             return Ok(());
@@ -253,12 +299,12 @@ impl Keyring {
             all.truncate(PINNED_KEYS_MAX);
             (all, held.root)
         };
-        if let Trust::FirstUse(file) = &self.trust {
+        if let Trust::FirstUse(TrustStore::File(file)) = &self.trust {
             lines::rewrite(file, &self.origin, |line| {
                 let theirs = line.map(|line| parse(file, &self.origin, line)).transpose()?;
                 match theirs {
                     Some((keys, _)) if find(&keys, &answer.key_id).is_none() && !self.held().is_met => {
-                        Err(self.untrusted(&answer.key_id, &Held { keys, ..Held::default() }))
+                        Err(self.untrusted(&answer.key_id, &KeyState { keys, ..KeyState::default() }))
                     }
                     theirs => Ok(Some(write(&new, root.or(theirs.and_then(|(_, root)| root))))),
                 }
@@ -271,32 +317,32 @@ impl Keyring {
     }
 
     fn is_by_use(&self) -> bool {
-        matches!(self.trust, Trust::FirstUse(_) | Trust::FirstMet)
+        matches!(self.trust, Trust::FirstUse(_))
     }
 
     fn take(&self, set: &KeySet) -> Result<(), Error> {
         let listed = || set.keys.iter().map(|key| (key.key_id, key.public_key));
         let mut held = self.held();
         match &self.trust {
-            Trust::Keys(pins) => {
+            Trust::Pins(pins) => {
                 let is_pinned = |id: &KeyId| pins.iter().any(|pin| pin.key_id() == *id);
                 held.keys = pins.iter().filter_map(Pin::with_key).collect();
                 let found: Vec<_> =
                     listed().filter(|(id, _)| is_pinned(id) && find(&held.keys, id).is_none()).collect();
                 held.keys.extend(found);
             }
-            Trust::Root { key, state } => {
+            Trust::Root { key, store } => {
                 let (provider, library) = (default_provider(), default_es256());
                 set.verify(provider, library, key, now_ms(), held.issued_ms)
-                    .map_err(|fault| Error::Trust(format!("the key set of {} is refused: {fault}", self.origin)))?;
-                if let Some(file) = state.as_ref().filter(|_| set.issued_ms > held.issued_ms) {
+                    .map_err(|fault| ErrorKind::Trust(format!("the key set of {} is refused: {fault}", self.origin)))?;
+                if let Some(file) = store.file().filter(|_| set.issued_ms > held.issued_ms) {
                     lines::rewrite(file, &state_name(&self.origin, key), |line| {
                         Ok(Some(issued(file, line)?.max(set.issued_ms).to_string()))
                     })?;
                 }
                 (held.root_set, held.issued_ms) = (Some(set.clone()), set.issued_ms);
             }
-            Trust::FirstUse(_) | Trust::FirstMet => {
+            Trust::FirstUse(_) => {
                 held.published = listed().collect();
                 held.root = set.root.as_ref().map(|root| root.key_id).or(held.root);
             }
@@ -304,13 +350,13 @@ impl Keyring {
         Ok(())
     }
 
-    fn untrusted(&self, id: &KeyId, held: &Held) -> Error {
+    fn untrusted(&self, id: &KeyId, held: &KeyState) -> Error {
         let ids = held.keys.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
         let way = match &self.trust {
-            Trust::Keys(pins) if pins.is_empty() => {
+            Trust::Pins(pins) if pins.is_empty() => {
                 "no key is pinned; ask the service's operator for the key id, and pin it or its root".to_owned()
             }
-            Trust::Keys(_) => {
+            Trust::Pins(_) => {
                 "it is none of the pinned ones; somebody may stand in between. If the service's operator \
                                says that it is the service's own, pin it"
                     .to_owned()
@@ -323,16 +369,16 @@ impl Keyring {
                      otherwise, check this machine's clock and have the root sign a new set"
                 )
             }
-            Trust::FirstUse(file) => {
+            Trust::FirstUse(TrustStore::File(file)) => {
                 format!(
                     "{ids} was met at {} before: this is another service, or an impostor. {}",
                     self.origin,
                     self.forgetting(file)
                 )
             }
-            Trust::FirstMet => format!("at first it was {ids}; somebody may stand in between"),
+            Trust::FirstUse(TrustStore::Memory) => format!("at first it was {ids}; somebody may stand in between"),
         };
-        Error::KeyUntrusted { key_id: id.to_string(), way }
+        ErrorKind::KeyUntrusted { key_id: id.to_string(), way }.into()
     }
 
     /// Instructions to a user after the keys of a known service have changed.
@@ -344,13 +390,13 @@ impl Keyring {
         )
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, KeyState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Held {
-    fn trusted(&self, signer: &Claimed) -> Option<PublicKey> {
+impl KeyState {
+    fn trusted(&self, signer: &SignerClaim) -> Option<PublicKey> {
         match &self.root_set {
             Some(set) => set.signer(&signer.key_id, signer.server_time_ms, now_ms()).map(|key| key.public_key),
             None => find(&self.keys, &signer.key_id),
@@ -367,7 +413,7 @@ impl Pin {
     }
 }
 
-/// A service in a file of [`Trust::FirstUse`].
+/// A service that [`Trust::FirstUse`] knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownService {
     /// Scheme, host and port, as [`origin`] writes them.
@@ -376,41 +422,17 @@ pub struct KnownService {
     pub key_ids: Vec<KeyId>,
 }
 
-/// Lists the services in a file of [`Trust::FirstUse`]; none without a file.
-///
-/// # Errors
-/// [`Error::Trust`] for a file that cannot be read, that other users may write, or that has a malformed line.
-pub fn known_services(file: &Path) -> Result<Vec<KnownService>, Error> {
-    let lines = lines::all(file)?.into_iter();
-    lines
-        .map(|(origin, line)| {
-            let (keys, _) = parse(file, &origin, &line)?;
-            Ok(KnownService { origin, key_ids: keys.into_iter().map(|(id, _)| id).collect() })
-        })
-        .collect()
-}
-
-/// Removes a service from a file of [`Trust::FirstUse`]: the next call trusts the keys that it meets. Returns true if
-/// the service was in the file.
-///
-/// # Errors
-/// [`Error::Trust`] for a file that cannot be read or written.
-pub fn forget_service(file: &Path, origin: &str) -> Result<bool, Error> {
-    let mut was_there = false;
-    lines::rewrite(file, origin, |line| {
-        was_there = line.is_some();
-        Ok(None)
-    })?;
-    Ok(was_there)
-}
-
 /// Name of a service in files: scheme, host and port.
 ///
 /// The host is in lower case, and the port is always present.
 pub fn origin(url: &http::Uri) -> String {
-    let scheme = url.scheme_str().unwrap_or("http");
-    let port = url.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
-    format!("{scheme}://{}:{port}", url.host().unwrap_or_default().to_ascii_lowercase())
+    format!("{}://{}", url.scheme_str().unwrap_or("http"), host(url))
+}
+
+/// Host and port of a URL; empty without a host.
+pub(crate) fn host(url: &http::Uri) -> String {
+    let port = url.port_u16().unwrap_or(if url.scheme_str() == Some("https") { 443 } else { 80 });
+    url.host().map_or(String::new(), |host| format!("{}:{port}", host.to_ascii_lowercase()))
 }
 
 fn find(keys: &[(KeyId, PublicKey)], id: &KeyId) -> Option<PublicKey> {
@@ -418,8 +440,8 @@ fn find(keys: &[(KeyId, PublicKey)], id: &KeyId) -> Option<PublicKey> {
 }
 
 fn read_set(bytes: &[u8]) -> Result<KeySet, Error> {
-    KeySet::parse(default_provider(), bytes)
-        .map_err(|err| Error::Trust(format!("the service's key set is none: {err}")))
+    let invalid = |err| ErrorKind::Trust(format!("the service's key set is invalid: {err}"));
+    Ok(KeySet::parse(default_provider(), bytes).map_err(invalid)?)
 }
 
 /// Name of a root's state in its file.
@@ -428,8 +450,8 @@ fn state_name(origin: &str, root: &PublicKey) -> String {
 }
 
 fn issued(file: &Path, line: Option<&str>) -> Result<u64, Error> {
-    let broken = |_| Error::Trust(format!("{}: a time is not a number of milliseconds", file.display()));
-    line.map_or(Ok(0), |line| line.parse().map_err(broken))
+    let invalid = |_| ErrorKind::Trust(format!("{}: a time is not a number of milliseconds", file.display()));
+    Ok(line.map_or(Ok(0), str::parse).map_err(invalid)?)
 }
 
 /// Formats a line's rest: `KEYID:BASE64 … root:KEYID`.
@@ -455,5 +477,6 @@ fn parse(file: &Path, origin: &str, line: &str) -> Result<Line, Error> {
         }
         (1..=PINNED_KEYS_MAX).contains(&keys.len()).then_some((keys, root))
     };
-    read(line).ok_or_else(|| Error::Trust(format!("the line of {origin} in {} is damaged", file.display())))
+    let damaged = || ErrorKind::Trust(format!("the line of {origin} in {} is damaged", file.display()));
+    Ok(read(line).ok_or_else(damaged)?)
 }

@@ -158,15 +158,15 @@ async fn a_hundred_calls_at_once_each_get_their_own_answer() {
 #[tokio::test]
 async fn a_call_over_its_time_ends_at_both_sides() {
     let ended = Arc::new(AtomicUsize::new(0));
-    struct Ended(Arc<AtomicUsize>);
-    impl Drop for Ended {
+    struct EndCounter(Arc<AtomicUsize>);
+    impl Drop for EndCounter {
         fn drop(&mut self) {
             self.0.fetch_add(1, Ordering::SeqCst);
         }
     }
     let counter = ended.clone();
     let handlers = Handlers::none().on(1, move |_| {
-        let guard = Ended(counter.clone());
+        let guard = EndCounter(counter.clone());
         async move {
             std::future::pending::<()>().await;
             drop(guard);

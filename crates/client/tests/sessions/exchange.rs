@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use sealway_client::compat::Agreement;
-use sealway_client::{Body, Builder, Client, Error, Offer, Trace, Wire};
+use sealway_client::{Body, Builder, Client, ErrorKind, Offer, Trace, Wire};
 use sealway_proto::crypto::default_provider;
 use sealway_proto::session::{
     Family, Fresh, InitCall, InitRandoms, SealBuffer, SealRandoms, SealedCall, Session, Step, TtlPolicy,
@@ -21,7 +21,7 @@ use sealway_proto::session::{
 use sealway_proto::wire::{Field, Headers, ReplayPolicy};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::ground::post;
+use crate::ground::{fixed, post};
 
 /// Behaviour of the service for one request.
 #[derive(Clone, Copy, PartialEq)]
@@ -50,9 +50,9 @@ struct Service {
     ttl_sec: Option<u32>,
 }
 
-struct Received(HeaderMap);
+struct RequestHeaders(HeaderMap);
 
-impl Headers for Received {
+impl Headers for RequestHeaders {
     fn field(&self, name: &'static str) -> Field<'_> {
         self.0.get(name).map_or(Field::Absent, |value| Field::Value(value.to_str().unwrap()))
     }
@@ -67,14 +67,14 @@ fn now_ms(headers: &HeaderMap) -> u64 {
 }
 
 /// An answer: status, headers and body.
-type Said = (u16, Vec<(&'static str, String)>, Vec<u8>);
+type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 impl Service {
     fn with(acts: &[Act]) -> Arc<Service> {
         Arc::new(Service { acts: Mutex::new(acts.iter().copied().collect()), ..Service::default() })
     }
 
-    fn init(&self, path: &str, headers: &Received, body: &[u8]) -> Said {
+    fn init(&self, path: &str, headers: &RequestHeaders, body: &[u8]) -> Answer {
         let family = match path {
             "/session/init/anon" => Family::Anonymous,
             "/v1/session/init" => Family::V1,
@@ -95,7 +95,7 @@ impl Service {
         (200, vec![("server-timing", timing.to_owned())], answer.encode().into())
     }
 
-    fn call(&self, path: &str, headers: &Received, body: Vec<u8>) -> Said {
+    fn call(&self, path: &str, headers: &RequestHeaders, body: Vec<u8>) -> Answer {
         let now = now_ms(&headers.0);
         let call = SealedCall::parse(headers, path, now, &ReplayPolicy::default()).unwrap();
         let id = *call.session_id().unwrap();
@@ -114,7 +114,7 @@ impl Service {
         let path = request.uri().path().to_owned();
         self.seen.lock().unwrap().push((path.clone(), request.headers().clone()));
         let act = self.acts.lock().unwrap().pop_front().unwrap_or(Act::Serve);
-        let headers = Received(request.headers().clone());
+        let headers = RequestHeaders(request.headers().clone());
         let body = request.into_body().collect().await.unwrap().to_bytes();
         if act == Act::Forget {
             self.sessions.lock().unwrap().clear();
@@ -195,7 +195,8 @@ async fn a_session_is_agreed_once_and_calls_are_sealed_on_every_family_and_wire(
         (Wire::V2, "/v1/session/init"),
     ] {
         let service = Service::with(&[]);
-        let settings = settings(&service).await.wire(wire).init_path(init_path).token("the token");
+        let settings =
+            settings(&service).await.wire(wire).init_path(init_path).authorization(fixed("Bearer the token"));
         let client = settings.connect().await.unwrap();
         let session = client.session().await.unwrap();
         assert!(session.expires_in_sec > 60 && session.agreed.is_none(), "{session:?}");
@@ -229,7 +230,7 @@ async fn a_session_that_the_service_forgot_is_agreed_anew_once_and_one_about_to_
     // The client retries once: it does not ask a third time.
     service.acts.lock().unwrap().extend([Act::Plain(401), Act::Serve, Act::Plain(401)]);
     let err = post(&client, "/a", b"x").await.unwrap_err();
-    assert!(matches!(err, Error::Refused { status: StatusCode::UNAUTHORIZED, .. }), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::Refused { status: StatusCode::UNAUTHORIZED, .. }), "{err}");
     assert_eq!(service.paths().len(), 7);
 
     let short = Arc::new(Service { ttl_sec: Some(4), ..Service::default() });
@@ -257,12 +258,15 @@ async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text
     let service = Service::with(&[Act::Plain(403), Act::Serve, Act::Plain(503)]);
     let client = client(&service).await;
     let err = client.session().await.unwrap_err();
-    let Error::InitRefused { status, body } = &err else { panic!("{err}") };
+    let ErrorKind::Refused { status, body } = err.kind() else { panic!("{err}") };
     // An error shows no control characters, and at most 300 characters of an intermediary's page.
     assert!(*status == StatusCode::FORBIDDEN && body.starts_with("no x") && body.len() == 300, "{err}");
     let err = post(&client, "/a", b"x").await.unwrap_err();
-    assert!(matches!(&err, Error::Refused { status, .. } if *status == StatusCode::SERVICE_UNAVAILABLE), "{err}");
-    assert!(err.to_string().starts_with("call refused: 503 Service Unavailable no x"), "{err}");
+    assert!(
+        matches!(err.kind(), ErrorKind::Refused { status, .. } if *status == StatusCode::SERVICE_UNAVAILABLE),
+        "{err}"
+    );
+    assert!(err.to_string().starts_with("refused: 503 Service Unavailable no x"), "{err}");
 }
 
 #[tokio::test]
@@ -272,15 +276,15 @@ async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
             let service = Service::with(&[Act::Serve, act]);
             let client = settings(&service).await.wire(wire).build().unwrap();
             let err = post(&client, "/a", b"hello").await.unwrap_err();
-            assert!(matches!(err, Error::Untrusted(_)), "{err}");
+            assert!(matches!(err.kind(), ErrorKind::Untrusted(_)), "{err}");
             assert!(err.to_string().starts_with("the answer cannot be trusted: "), "{err}");
         }
         for body in [&b""[..], b"{}", b"<html>"] {
             let err = agreement(wire).finish(StatusCode::OK, body, &mut no_laps).unwrap_err();
-            assert!(matches!(err, Error::Untrusted(_)));
+            assert!(matches!(err.kind(), ErrorKind::Untrusted(_)));
         }
         let err = agreement(wire).finish(StatusCode::NOT_FOUND, b"nothing", &mut no_laps).unwrap_err();
-        assert_eq!(err.to_string(), "session refused: 404 Not Found nothing");
+        assert_eq!(err.to_string(), "refused: 404 Not Found nothing");
     }
 }
 
@@ -299,15 +303,15 @@ async fn what_was_captured_is_sent_again_as_it_is() {
 #[tokio::test]
 async fn no_answer_is_told_with_the_url_and_in_time() {
     let service = Service::with(&[Act::Stall]);
-    let client = settings(&service).await.timeout(Duration::from_millis(200)).build().unwrap();
+    let client = settings(&service).await.head_timeout(Duration::from_millis(200)).build().unwrap();
     let err = client.session().await.unwrap_err();
-    assert!(matches!(&err, Error::Timeout { url, .. } if url.ends_with("/session/init")), "{err}");
-    assert!(err.to_string().ends_with("within 200 ms"), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::Timeout { url, .. } if url.ends_with("/session/init")), "{err}");
+    assert!(err.to_string().ends_with("within 200 ms (head_timeout)"), "{err}");
 
     let service = Service::with(&[Act::Break]);
     let client = self::client(&service).await;
     let err = client.session().await.unwrap_err();
-    assert!(matches!(err, Error::Transport { .. }), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::Network { .. }), "{err}");
     // The port of a listener that was closed.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let nobody = Client::builder(format!("http://{gone}")).wire(Wire::V2).build().unwrap();
@@ -319,53 +323,55 @@ async fn no_answer_is_told_with_the_url_and_in_time() {
 async fn what_cannot_be_used_is_said_before_anything_is_sent() {
     for url in ["/path/alone", "ftp://h/", "h:80", "no url"] {
         let err = Client::builder(url).wire(Wire::V2).build().unwrap_err();
-        assert!(matches!(err, Error::Usage(_)), "{err}");
+        assert!(matches!(err.kind(), ErrorKind::Usage(_)), "{err}");
     }
     let good = Client::builder("https://localhost");
     good.clone().wire(Wire::V2).build().unwrap();
     for bad in [
-        good.clone().timeout(Duration::ZERO),
+        good.clone().connect_timeout(Duration::ZERO),
+        good.clone().head_timeout(Duration::ZERO),
+        good.clone().total_timeout(Duration::MAX),
         good.clone().idle_timeout(Duration::MAX),
-        good.clone().body_max(usize::MAX),
-        good.clone().retry_body_max(usize::MAX),
+        good.clone().answer_max_bytes(usize::MAX),
+        good.clone().request_max_bytes(usize::MAX),
         good.suites([]),
     ] {
-        assert!(matches!(bad.build().unwrap_err(), Error::Usage(_)));
+        assert!(matches!(bad.build().unwrap_err().kind(), ErrorKind::Usage(_)));
     }
     let service = Service::with(&[]);
-    let client = settings(&service).await.token("a\nb").build().unwrap();
+    let client = settings(&service).await.authorization(fixed("Bearer a\nb")).build().unwrap();
     let err = client.session().await.unwrap_err();
     assert!(err.to_string().contains("authorization") && !err.to_string().contains("a\nb"), "{err}");
     let client = settings(&service).await.client_id("no id\n").build().unwrap();
-    assert!(matches!(client.session().await.unwrap_err(), Error::Seal(_)));
+    assert!(matches!(client.session().await.unwrap_err().kind(), ErrorKind::Seal(_)));
     assert_eq!(service.paths(), [""; 0]);
     let client = self::client(&service).await;
     for request in [Request::post("not-a-path"), Request::put("/a"), Request::post("/a").header("x-a", "1")] {
         let err = client.send(request.body(String::new()).unwrap()).await.unwrap_err();
-        assert!(matches!(err, Error::Usage(_)), "{err}");
+        assert!(matches!(err.kind(), ErrorKind::Usage(_)), "{err}");
     }
 }
 
 #[tokio::test]
 async fn nothing_that_is_shown_has_a_key_or_a_token() {
     let service = Service::with(&[]);
-    let offer = Offer { token: Some("the token".into()), ..Offer::default() };
+    let offer = Offer { authorization: Some("Bearer the token".into()), ..Offer::default() };
     let shown = format!("{offer:?}");
-    assert!(shown.contains("redacted") && !shown.contains("the token"), "{shown}");
+    assert!(shown.contains("sealway-client") && !shown.contains("the token"), "{shown}");
     let (agreement, outgoing) = Agreement::begin(Wire::V2, "/session/init", &offer, &mut no_laps).unwrap();
     let shown = format!("{agreement:?} {outgoing:?}");
     assert!(
-        shown.starts_with("Agreement(ClientInit { wire: Two, .. }) Message { len: ") && !shown.contains("the token"),
+        shown.starts_with("Agreement(ClientInit { wire: V2, .. }) Message { len: ") && !shown.contains("the token"),
         "{shown}"
     );
     assert!(!format!("{:?}", outgoing.headers).contains("the token"), "it is marked as sensitive");
-    let (status, _, body) = service.init("/session/init", &Received(outgoing.headers), &outgoing.body);
+    let (status, _, body) = service.init("/session/init", &RequestHeaders(outgoing.headers), &outgoing.body);
     let session = agreement.finish(StatusCode::from_u16(status).unwrap(), &body, &mut no_laps).unwrap();
     let id = session.id();
-    assert_eq!(format!("{session:?}"), format!("Session(ClientSession {{ wire: Two, id: {id:?}, .. }})"));
+    assert_eq!(format!("{session:?}"), format!("Session(ClientSession {{ wire: V2, id: {id:?}, .. }})"));
     let (_, pending) = session.seal("/a", b"x", &mut no_laps).unwrap();
     assert_eq!(format!("{pending:?}"), "Pending { .. }");
-    let settings = settings(&service).await.token("the token");
+    let settings = settings(&service).await.authorization(fixed("Bearer the token"));
     let client = settings.clone().build().unwrap();
     assert!(!format!("{settings:?} {client:?}").contains("the token"));
     let body = Body::from("the token");

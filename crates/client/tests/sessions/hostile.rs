@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use http::{HeaderMap, Method, Request, StatusCode, Uri};
-use sealway_client::{Client, Error};
+use sealway_client::{Client, Error, ErrorKind};
 use sealway_proto::Error as Wire;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -17,7 +17,7 @@ const SECRET: &[u8] = b"{\"card\":\"4111111111111111\"}";
 
 /// Behaviour of the hostile server for one answer.
 #[derive(Clone)]
-enum Sent {
+enum Delivery {
     /// These bytes, and then the end of the connection.
     Whole(Vec<u8>),
     /// These bytes, and then neither bytes nor an end.
@@ -32,7 +32,7 @@ fn answer(status: &str, headers: &str, body: &[u8]) -> Vec<u8> {
 }
 
 /// Starts a server that reads a request's head and sends this answer, each time.
-async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
+async fn hostile(sent: Delivery) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
     let count = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -46,17 +46,17 @@ async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUs
                 let mut head = [0; 8192];
                 let _ = stream.read(&mut head).await;
                 match sent {
-                    Sent::Whole(bytes) => {
+                    Delivery::Whole(bytes) => {
                         let _ = stream.write_all(&bytes).await;
                         let _ = stream.shutdown().await;
                         let mut rest = Vec::new();
                         let _ = stream.read_to_end(&mut rest).await;
                     }
-                    Sent::Held(bytes) => {
+                    Delivery::Held(bytes) => {
                         let _ = stream.write_all(&bytes).await;
                         std::future::pending::<()>().await;
                     }
-                    Sent::Slowly(bytes) => {
+                    Delivery::Slowly(bytes) => {
                         let _ = stream.write_all(&bytes).await;
                         while stream.write_all(b"x").await.is_ok() {
                             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -70,10 +70,10 @@ async fn hostile(sent: Sent) -> (Uri, std::sync::Arc<std::sync::atomic::AtomicUs
 }
 
 /// Makes a sealed call to the hostile server, and returns its error; checks that the call was sent once.
-async fn called(service: &std::sync::Arc<Service>, method: Method, sent: Sent) -> Error {
+async fn called(service: &std::sync::Arc<Service>, method: Method, sent: Delivery) -> Error {
     let (url, count) = hostile(sent).await;
-    let settings = Client::builder(url).session_url(service.listen().await).trust(trusted(service));
-    let client = settings.timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
+    let settings = Client::builder(url).authority_url(service.listen().await).trust(trusted(service));
+    let client = settings.head_timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
     client.session().await.unwrap();
     let began = Instant::now();
     let err = call(&client, method, "/a", HeaderMap::new(), SECRET).await.unwrap_err();
@@ -98,10 +98,10 @@ async fn redirects_are_not_followed_and_plain_answers_of_any_status_are_told_wit
         ("502 Bad Gateway", ""),
         ("503 Service Unavailable", "retry-after: 1\r\n"),
     ] {
-        let err = called(&service, Method::POST, Sent::Whole(answer(status, headers, b"<html>no</html>"))).await;
+        let err = called(&service, Method::POST, Delivery::Whole(answer(status, headers, b"<html>no</html>"))).await;
         let code: u16 = status[..3].parse().unwrap();
         assert!(
-            matches!(&err, Error::Refused { status, .. } if *status == StatusCode::from_u16(code).unwrap()),
+            matches!(err.kind(), ErrorKind::Refused { status, .. } if *status == StatusCode::from_u16(code).unwrap()),
             "{err}"
         );
     }
@@ -117,16 +117,16 @@ async fn an_answer_with_a_header_missing_or_of_another_session_is_not_trusted() 
         ("x-seal: 3\r\nx-kid: nonsense\r\n".into(), Wire::KidPrefix),
         (other, Wire::AnswerMismatch),
     ] {
-        let err = called(&service, Method::POST, Sent::Whole(answer("200 OK", &headers, &[0; 64]))).await;
-        assert!(matches!(&err, Error::Untrusted(told) if *told == what), "{headers}: {err}");
+        let err = called(&service, Method::POST, Delivery::Whole(answer("200 OK", &headers, &[0; 64]))).await;
+        assert!(matches!(err.kind(), ErrorKind::Untrusted(told) if *told == what), "{headers}: {err}");
     }
 }
 
 #[tokio::test]
 async fn ten_mebibytes_in_plain_are_told_by_their_beginning() {
     let service = Service::new();
-    let err = called(&service, Method::POST, Sent::Whole(answer("200 OK", "", &vec![b'a'; 10 << 20]))).await;
-    assert!(matches!(&err, Error::Refused { body, .. } if body.len() == 300), "{err}");
+    let err = called(&service, Method::POST, Delivery::Whole(answer("200 OK", "", &vec![b'a'; 10 << 20]))).await;
+    assert!(matches!(err.kind(), ErrorKind::Refused { body, .. } if body.len() == 300), "{err}");
 }
 
 #[tokio::test]
@@ -134,16 +134,21 @@ async fn an_answer_that_breaks_off_or_comes_too_slowly_or_is_no_http_is_told_in_
     let service = Service::new();
     let mut cut = answer("200 OK", "", b"some bytes of many");
     cut.truncate(cut.len() - 5);
-    for sent in [Sent::Whole(cut.clone()), Sent::Whole(b"SSH-2.0-x\r\n\r\n".to_vec()), Sent::Whole(Vec::new())] {
-        let err = called(&service, Method::POST, sent).await;
-        assert!(matches!(err, Error::Transport { .. }), "{err}");
-    }
-    let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
     for sent in
-        [Sent::Held(cut), Sent::Held(Vec::new()), Sent::Held(b"HTTP/1.1 200 OK\r\n".to_vec()), Sent::Slowly(begun)]
+        [Delivery::Whole(cut.clone()), Delivery::Whole(b"SSH-2.0-x\r\n\r\n".to_vec()), Delivery::Whole(Vec::new())]
     {
         let err = called(&service, Method::POST, sent).await;
-        assert!(matches!(err, Error::Timeout { .. }), "{err}");
+        assert!(matches!(err.kind(), ErrorKind::Network { .. }), "{err}");
+    }
+    let begun = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n".to_vec();
+    for sent in [
+        Delivery::Held(cut),
+        Delivery::Held(Vec::new()),
+        Delivery::Held(b"HTTP/1.1 200 OK\r\n".to_vec()),
+        Delivery::Slowly(begun),
+    ] {
+        let err = called(&service, Method::POST, sent).await;
+        assert!(matches!(err.kind(), ErrorKind::Timeout { .. }), "{err}");
     }
 }
 
@@ -152,16 +157,16 @@ async fn an_answer_that_stops_behind_its_head_is_a_timeout_though_its_request_wa
     let service = Service::new();
     let mut cut = answer("401 Unauthorized", "", b"some bytes of many");
     cut.truncate(cut.len() - 5);
-    let (url, _) = hostile(Sent::Held(cut)).await;
-    let settings = Client::builder(url).session_url(service.listen().await).trust(trusted(&service));
-    let client = settings.timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
+    let (url, _) = hostile(Delivery::Held(cut)).await;
+    let settings = Client::builder(url).authority_url(service.listen().await).trust(trusted(&service));
+    let client = settings.head_timeout(TIMEOUT).idle_timeout(TIMEOUT).build().unwrap();
     client.session().await.unwrap();
     // The source stays open and has nothing more.
     let (source, body) = mpsc::channel(1);
     source.send("begun".into()).await.unwrap();
     let sent = client.send(Request::post("/a").body(Flowing(body)).unwrap());
     let err = tokio::time::timeout(TIMEOUT * 8, sent).await.expect("the call has an end").unwrap_err();
-    assert!(matches!(err, Error::Timeout { .. }), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::Timeout { .. }), "{err}");
 }
 
 #[tokio::test]
@@ -169,15 +174,15 @@ async fn headers_without_end_are_refused() {
     let service = Service::new();
     let many =
         format!("HTTP/1.1 200 OK\r\n{}", "x-padding: 0123456789012345678901234567890123456789\r\n".repeat(10_000));
-    let err = called(&service, Method::POST, Sent::Whole(many.into_bytes())).await;
-    assert!(matches!(err, Error::Transport { .. }), "{err}");
+    let err = called(&service, Method::POST, Delivery::Whole(many.into_bytes())).await;
+    assert!(matches!(err.kind(), ErrorKind::Network { .. }), "{err}");
 }
 
 #[tokio::test]
 async fn a_call_that_its_caller_gives_up_harms_no_other() {
     let service = Service::new();
-    let (url, _) = hostile(Sent::Held(Vec::new())).await;
-    let settings = Client::builder(url).session_url(service.listen().await);
+    let (url, _) = hostile(Delivery::Held(Vec::new())).await;
+    let settings = Client::builder(url).authority_url(service.listen().await);
     let client = settings.trust(trusted(&service)).build().unwrap();
     let began = Instant::now();
     let given_up = tokio::time::timeout(Duration::from_millis(200), post(&client, "/a", SECRET)).await;

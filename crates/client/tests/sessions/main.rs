@@ -2,6 +2,7 @@
 //! process.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
+mod errors;
 mod exchange;
 mod ground;
 mod hostile;

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Request, Uri};
 use http_body_util::{BodyExt, Full};
-use sealway_client::{Client, Error};
+use sealway_client::{Client, ErrorKind};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use crate::ground::{Act, Flowing, Service, pinned, post, trusted};
+use crate::ground::{Act, Flowing, Service, fixed, pinned, post, trusted};
 
 #[tokio::test]
 async fn a_session_about_to_end_is_renewed_under_itself_and_one_that_is_over_is_agreed_anew() {
     let service = Service::new();
     *service.ttl_sec.lock().unwrap() = 0;
-    let client = pinned(&service).await.token("the token").build().unwrap();
+    let client = pinned(&service).await.authorization(fixed("Bearer the token")).build().unwrap();
     let first = client.session().await.unwrap().id;
     // The session's lifetime is over at once: there is nothing to renew.
     assert_ne!(client.session().await.unwrap().id, first);
@@ -81,7 +81,7 @@ async fn a_call_that_its_caller_gives_up_ends_at_the_service_too() {
     let service = Service::new();
     let url = service.listen().await;
     let (through, ended) = watched(&url).await;
-    let client = Client::builder(through).session_url(url).trust(trusted(&service)).build().unwrap();
+    let client = Client::builder(through).authority_url(url).trust(trusted(&service)).build().unwrap();
     post(&client, "/a", b"x").await.unwrap();
     post(&client, "/a", b"x").await.unwrap();
     assert_eq!(ended.load(Ordering::Relaxed), 0, "what has an answer keeps its connection");
@@ -132,7 +132,7 @@ async fn a_request_to_another_origin_is_refused_before_anything_is_sent() {
     let https = url.to_string().replace("http://", "https://");
     for uri in [format!("{elsewhere}a"), https, "http://example.org/a".into(), "example.org:80".into(), "a".into()] {
         let err = client.send(Request::get(&uri).body(empty()).unwrap()).await.unwrap_err();
-        assert!(matches!(err, Error::Usage(_)), "{uri}: {err}");
+        assert!(matches!(err.kind(), ErrorKind::Usage(_)), "{uri}: {err}");
     }
     assert!(other.paths().is_empty() && !service.paths().iter().any(|path| path.starts_with("GET")));
     client.send(Request::get(format!("{url}a")).body(empty()).unwrap()).await.unwrap();
@@ -142,7 +142,7 @@ async fn a_request_to_another_origin_is_refused_before_anything_is_sent() {
 #[tokio::test]
 async fn a_path_of_the_service_that_only_begins_like_a_sessions_is_the_services() {
     let (service, authority) = (Service::new(), Service::new());
-    let settings = Client::builder(service.listen().await).session_url(authority.listen().await);
+    let settings = Client::builder(service.listen().await).authority_url(authority.listen().await);
     let client = settings.trust(trusted(&authority)).build().unwrap();
     let id = client.session().await.unwrap().id;
     let session = authority.sessions.lock().unwrap()[id.as_str()].clone();

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use http::Uri;
 use sealway_client::native::origin;
-use sealway_client::{Builder, Client, Error, Pin, SUITES_DEFAULT, Suite, Trust};
+use sealway_client::{Builder, Client, ErrorKind, Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
 
 use crate::ground::{self, Act, LATEST_MS, Service, client, code, new_key, pinned, post};
@@ -14,19 +14,25 @@ async fn nobody_is_trusted_unless_said_and_a_key_that_is_not_pinned_is_refused_w
     let service = Service::new();
     let unsaid = Client::builder(service.listen().await).build().unwrap();
     let err = unsaid.session().await.unwrap_err();
-    assert!(matches!(&err, Error::KeyUntrusted { key_id, .. } if key_id == service.key_id().as_str()), "{err}");
+    assert!(
+        matches!(err.kind(), ErrorKind::KeyUntrusted { key_id, .. } if key_id == service.key_id().as_str()),
+        "{err}"
+    );
     assert!(err.to_string().contains("no key is pinned"), "{err}");
     for act in [Act::OtherKey, Act::OtherSignature, Act::Changed] {
         let service = Service::with(&[act]);
         let err = post(&client(&service).await, "/a", b"x").await.unwrap_err();
         match act {
-            Act::OtherKey => assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}"),
-            _ => assert!(matches!(err, Error::Untrusted(sealway_proto::Error::SignatureInvalid)), "{act:?}: {err}"),
+            Act::OtherKey => assert!(matches!(err.kind(), ErrorKind::KeyUntrusted { .. }), "{err}"),
+            _ => assert!(
+                matches!(err.kind(), ErrorKind::Untrusted(sealway_proto::Error::SignatureInvalid)),
+                "{act:?}: {err}"
+            ),
         }
         assert!(service.served.lock().unwrap().is_empty());
     }
     // Pinned by its id: the client looks up the key once, and no other key matches.
-    let settings = Client::builder(service.listen().await).trust(Trust::Keys(vec![Pin::Id(service.key_id())]));
+    let settings = Client::builder(service.listen().await).trust(Trust::Pins(vec![Pin::Id(service.key_id())]));
     let client = settings.build().unwrap();
     client.session().await.unwrap();
     client.forget().await;
@@ -36,7 +42,7 @@ async fn nobody_is_trusted_unless_said_and_a_key_that_is_not_pinned_is_refused_w
 }
 
 fn first_use(url: &Uri, file: &Path) -> Client {
-    Client::builder(url.clone()).trust(Trust::FirstUse(file.into())).build().unwrap()
+    Client::builder(url.clone()).trust(Trust::FirstUse(TrustStore::File(file.into()))).build().unwrap()
 }
 
 #[tokio::test]
@@ -75,7 +81,10 @@ async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_a
     *service.keys.lock().unwrap() = vec![new_key()];
     let err = post(&first_use(&url, &file), "/a", b"x").await.unwrap_err();
     let told = err.to_string();
-    assert!(matches!(err, Error::KeyUntrusted { .. }) && told.contains(&file.display().to_string()), "{told}");
+    assert!(
+        matches!(err.kind(), ErrorKind::KeyUntrusted { .. }) && told.contains(&file.display().to_string()),
+        "{told}"
+    );
     assert!(told.contains(service.key_id().as_str()) && told.contains("sealway trust forget"), "{told}");
     assert_eq!(service.served.lock().unwrap().len(), 3);
 }
@@ -102,7 +111,7 @@ async fn many_that_meet_services_at_a_time_lose_no_line_and_two_first_meetings_d
     one.session().await.unwrap();
     *service.keys.lock().unwrap() = vec![new_key()];
     let err = other.session().await.unwrap_err();
-    assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::KeyUntrusted { .. }), "{err}");
 }
 
 #[tokio::test]
@@ -110,7 +119,7 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("known");
     std::fs::write(&file, "http://127.0.0.1:9 what is this\n").unwrap();
-    let open = || Client::builder("http://127.0.0.1:9/").trust(Trust::FirstUse(file.clone())).build();
+    let open = || Client::builder("http://127.0.0.1:9/").trust(Trust::FirstUse(TrustStore::File(file.clone()))).build();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -121,8 +130,8 @@ async fn a_file_that_others_may_write_or_that_is_damaged_is_refused() {
     assert!(open().unwrap_err().to_string().contains("is damaged"));
 }
 
-fn rooted(url: &Uri, root: &dyn Es256Key, state: Option<&Path>) -> Client {
-    let trust = Trust::Root { key: Box::new(*root.public()), state: state.map(Into::into) };
+fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
+    let trust = Trust::Root { key: Box::new(*root.public()), store };
     Client::builder(url.clone()).trust(trust).build().unwrap()
 }
 
@@ -135,7 +144,7 @@ async fn a_root_says_which_keys_there_are_and_no_older_word_of_it_is_taken() {
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let url = service.listen().await;
-    let open = || rooted(&url, again.as_ref(), Some(&state));
+    let open = || rooted(&url, again.as_ref(), TrustStore::File(state.clone()));
     let client = open();
     post(&client, "/a", b"x").await.unwrap();
     // All keys are replaced at once: the client continues by itself, with or without a `key_retired`.
@@ -152,7 +161,7 @@ async fn a_root_says_which_keys_there_are_and_no_older_word_of_it_is_taken() {
         let err = post(&client, "/a", b"x").await.unwrap_err().to_string();
         assert!(err.contains("older than one that was taken") || err.contains("the set that the root signed"), "{err}");
     }
-    let stranger = rooted(&url, new_key().as_ref(), None);
+    let stranger = rooted(&url, new_key().as_ref(), TrustStore::Memory);
     let err = stranger.session().await.unwrap_err().to_string();
     assert!(err.contains("another root signed"), "{err}");
 }
@@ -164,7 +173,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
     let service = Service::new();
     *service.root.lock().unwrap() = Some(root.1);
     let now_ms = service.now_ms();
-    let client = rooted(&service.listen().await, trusted.as_ref(), None);
+    let client = rooted(&service.listen().await, trusted.as_ref(), TrustStore::Memory);
     let hour_ms = 3_600_000;
     for (times, is_live) in [
         ([0, now_ms - hour_ms, LATEST_MS], false),
@@ -182,7 +191,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
     service.ahead_ms.store(3 * hour_ms as i64, std::sync::atomic::Ordering::Relaxed);
     client.forget().await;
     let err = client.session().await.unwrap_err();
-    assert!(matches!(err, Error::KeyUntrusted { .. }), "{err}");
+    assert!(matches!(err.kind(), ErrorKind::KeyUntrusted { .. }), "{err}");
     // The root signs a longer lifetime.
     *service.set_times_ms.lock().unwrap() = [0, LATEST_MS, LATEST_MS];
     client.session().await.unwrap();
@@ -192,9 +201,9 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
 async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
     let service = Service::with(&[Act::Retired]);
     let pin = Pin::Key(Box::new(*new_key().public()));
-    let client = pinned(&service).await.trust(Trust::Keys(vec![pin])).build().unwrap();
+    let client = pinned(&service).await.trust(Trust::Pins(vec![pin])).build().unwrap();
     let err = client.session().await.unwrap_err();
-    let Error::KeyRetired { key_ids, .. } = &err else { panic!("{err}") };
+    let ErrorKind::KeyRetired { key_ids, .. } = err.kind() else { panic!("{err}") };
     assert_eq!(key_ids, &[service.key_id().to_string()]);
     assert!(err.to_string().contains("If its operator confirms these keys, pin them"), "{err}");
 }

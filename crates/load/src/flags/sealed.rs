@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use sealway_client::native::{INIT_PATH, public_key};
-use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust};
+use sealway_client::{Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
 use sealway_runtime::config::{Problems, read_secret};
 use serde::{Deserialize, Serialize};
 
@@ -106,10 +106,10 @@ impl SealedFlags {
     fn trust(&self, problems: &mut Problems) -> Trust {
         let root = self.root.as_ref().and_then(|root| problems.take("--root", public_key(root)));
         if let Some(key) = root {
-            return Trust::Root { key: Box::new(key), state: None };
+            return Trust::Root { key: Box::new(key), store: TrustStore::Memory };
         }
         let pins: Vec<_> = self.pin.iter().filter_map(|pin| problems.take("--pin", Pin::parse(pin))).collect();
-        if pins.is_empty() { Trust::FirstMet } else { Trust::Keys(pins) }
+        if pins.is_empty() { Trust::FirstUse(TrustStore::Memory) } else { Trust::Pins(pins) }
     }
 
     fn suites(&self, problems: &mut Problems) -> Vec<Suite> {

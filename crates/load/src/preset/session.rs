@@ -145,7 +145,7 @@ pub(crate) async fn run(
 
 fn client(benchmark: &Benchmark) -> Result<Client, String> {
     let settings = Client::builder(benchmark.url.clone()).wire(Wire::V2).init_path(INIT_PATH);
-    settings.timeout(benchmark.timeout).build().map_err(|err| err.to_string())
+    settings.head_timeout(benchmark.timeout).total_timeout(benchmark.timeout).build().map_err(|err| err.to_string())
 }
 
 async fn worker(client: Client, next: Arc<AtomicU64>, flows: u64, send: mpsc::Sender<Flow>) {

@@ -177,9 +177,9 @@ impl From<&SealedSessions> for SealedSummary {
     fn from(sealed: &SealedSessions) -> Self {
         let is_new = sealed.wire == 3;
         let trust = match &sealed.trust {
-            Trust::Keys(_) => "pins",
+            Trust::Pins(_) => "pins",
             Trust::Root { .. } => "root",
-            Trust::FirstUse(_) | Trust::FirstMet => "first_use",
+            Trust::FirstUse(_) => "first_use",
         };
         SealedSummary {
             trust: is_new.then(|| trust.to_owned()),

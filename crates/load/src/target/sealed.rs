@@ -13,7 +13,7 @@ use http::uri::PathAndQuery;
 use http::{Method, StatusCode, Uri};
 use sealway_client::compat::{Agreement, Session};
 use sealway_client::native::{self, KEY_SET_PATH, Keyring, suite_required};
-use sealway_client::{Error, Message, Offer, Wire};
+use sealway_client::{Error, ErrorKind, Message, Offer, Wire};
 use sealway_runtime::config::read_secret;
 
 use super::connect::Lines;
@@ -72,8 +72,12 @@ impl Seals {
         let init_path: PathAndQuery =
             sealed.init_path.parse().map_err(|err| format!("the init path {} is none: {err}", sealed.init_path))?;
         let token = sealed.token_file.as_deref().map(read_secret).transpose().map_err(|err| err.to_string())?;
-        let offer =
-            Offer { client_id: sealed.client_id.clone(), token, suites: sealed.suites.clone(), ..Offer::default() };
+        let offer = Offer {
+            client_id: sealed.client_id.clone(),
+            authorization: token.map(|token| format!("Bearer {token}")),
+            suites: sealed.suites.clone(),
+            ..Offer::default()
+        };
         // Settings that allow no init message fail here instead of in each request.
         let service = match offer.suites.first() {
             _ if wire != Wire::Native => {
@@ -267,15 +271,16 @@ impl SealedConnection {
         sample.open = Some(before.elapsed());
         let (_, plaintext) = match opened {
             Ok(opened) => opened,
-            Err(err @ Error::Problem { .. }) => {
-                let is_over = matches!(&err, Error::Problem { code, .. } if code == "session_expired");
-                let failure = Failure::new(Class::Status, format!("the call was refused in plain: {err}"));
-                return Err(if is_over { Refusal::Unknown(failure) } else { failure.into() });
+            Err(err) => {
+                let failure = match err.kind() {
+                    ErrorKind::Problem { .. } => {
+                        Failure::new(Class::Status, format!("the call was refused in plain: {err}"))
+                    }
+                    ErrorKind::Refused { .. } => Failure::new(Class::Status, format!("in plain: {err}")),
+                    _ => return Err(Failure::new(Class::Unsealed, err).into()),
+                };
+                return Err(if err.code() == "session_expired" { Refusal::Unknown(failure) } else { failure.into() });
             }
-            Err(err @ Error::Refused { .. }) => {
-                return Err(Failure::new(Class::Status, format!("in plain: {err}")).into());
-            }
-            Err(err) => return Err(Failure::new(Class::Unsealed, err).into()),
         };
         sample.ended = Some(Instant::now());
         prepared.check_other(sample.status, &plaintext)?;
@@ -307,16 +312,18 @@ impl SealedConnection {
         sample.open = Some(before.elapsed());
         let plaintext = match opened {
             Ok(plaintext) => plaintext,
-            Err(Error::Refused { status: StatusCode::UNAUTHORIZED, body }) => {
-                let words = format!("the call was refused: the session is unknown or over: 401 {body}");
-                return Err(Refusal::Unknown(Failure::new(Class::Status, words)));
+            Err(err) => {
+                return Err(match err.kind() {
+                    ErrorKind::Refused { status: StatusCode::UNAUTHORIZED, body } => {
+                        let words = format!("the call was refused: the session is unknown or over: 401 {body}");
+                        Refusal::Unknown(Failure::new(Class::Status, words))
+                    }
+                    ErrorKind::Refused { status, body } => {
+                        Failure::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into()
+                    }
+                    _ => Failure::new(Class::Unsealed, err).into(),
+                });
             }
-            Err(Error::Refused { status, body }) => {
-                return Err(
-                    Failure::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into()
-                );
-            }
-            Err(err) => return Err(Failure::new(Class::Unsealed, err).into()),
         };
         sample.ended = Some(Instant::now());
         prepared.check_other(sample.status, &plaintext)?;

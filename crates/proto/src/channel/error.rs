@@ -1,7 +1,7 @@
 //! Errors of the channel wires, all in one place. [`ChannelError::code`] is stable and listed in `spec/registry.toml`; every
 //! error of a peer's message ends the channel.
 
-use crate::error::{Blame, Error};
+use crate::error::{Blame, Error, errors};
 
 /// The stage that a connection had reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,193 +47,81 @@ impl core::fmt::Display for Stage {
     }
 }
 
-/// An error of a channel. It carries no secret and no decrypted bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChannelError {
-    /// A setting is out of its bounds, or a setting that the suite needs is absent.
-    #[error("setting {0} is absent or out of bounds")]
-    SettingInvalid(&'static str),
-    /// A handshake frame has another magic, version or length than the wire requires.
-    #[error("not a handshake frame")]
-    HandshakeFrameInvalid,
-    /// A handshake message is over its bound.
-    #[error("handshake message is over its bound")]
-    HandshakeTooLarge,
-    /// A handshake message is of another type than the expected one.
-    #[error("handshake message is not the one that is due")]
-    HandshakeUnexpected,
-    /// A handshake message is not JSON.
-    #[error("handshake message is not JSON")]
-    HandshakeJsonInvalid,
-    /// A member of a handshake message is absent, of a wrong type or of a wrong length.
-    #[error("member {0} of a handshake message is absent or invalid")]
-    HandshakeFieldInvalid(&'static str),
-    /// The peer speaks another version of the handshake.
-    #[error("handshake has another version")]
-    VersionMismatch,
-    /// The peer says that it has another role than the client's.
-    #[error("peer has the wrong role")]
-    RoleMismatch,
-    /// The peer names another channel.
-    #[error("peer means another channel")]
-    ChannelMismatch,
-    /// The peer uses another suite.
-    #[error("peer uses another suite")]
-    SuiteMismatch,
-    /// A second Init that differs from the first: two clients, or a relay that replays.
-    #[error("a second Init differs from the first")]
-    InitChanged,
-    /// An Ack belongs to another handshake: a relay replays it on another connection.
-    #[error("Ack belongs to another handshake")]
-    HandshakeIdMismatch,
-    /// The clocks of the two ends are too far apart, or an old Ack is replayed.
-    #[error("timestamp is outside the window")]
-    HandshakeTimestamp,
-    /// The time in which this channel could be established is over.
-    #[error("the channel's time to begin is over")]
-    InitExpired,
-    /// The peer does not hold the key of this channel, or a message was changed in transit.
-    #[error("handshake does not authenticate")]
-    HandshakeUnauthentic,
-    /// The peer's public key is not a valid key of the curve.
-    #[error("peer's public key is invalid")]
-    PeerKeyInvalid,
-    /// The peer has another static key than the pinned one.
-    #[error("peer has another static key than the pinned one")]
-    PeerKeyUnpinned,
-    /// The peer's first record is not the one that confirms its keys.
-    #[error("peer's first record confirms nothing")]
-    Unconfirmed,
-    /// The handshake is not in a state for this step: a message after its end, or keys before it.
-    #[error("handshake is not at this step")]
-    HandshakeState,
-    /// A record is shorter or longer than its header says.
-    #[error("record is cut off, or holds more than it says")]
-    RecordTruncated,
-    /// A record is over its bound.
-    #[error("record is over its bound")]
-    RecordTooLarge,
-    /// A message is not a record of this wire: another magic or version.
-    #[error("not a record")]
-    RecordInvalid,
-    /// A record has flags that the wire does not know.
-    #[error("record has unknown flags")]
-    RecordFlags,
-    /// A record was read before: its number is below the expected one.
-    #[error("record was read before")]
-    RecordReplayed,
-    /// A record is missing: the number of the received one is above the expected one.
-    #[error("a record is missing before this one")]
-    RecordMissing,
-    /// A record of this side itself was reflected.
-    #[error("own record came back")]
-    RecordReflected,
-    /// Decryption of a record failed: wrong key or changed bytes.
-    #[error("record does not open")]
-    RecordUnsealable,
-    /// A record was decrypted, and its content is not what a sender may write.
-    #[error("record holds what no sender writes")]
-    RecordContent,
-    /// The sender has used its key for more records than allowed.
-    #[error("sender should have changed its key")]
-    RekeyOverdue,
-    /// A direction has used its last sequence number.
-    #[error("no sequence number is left")]
-    RecordsExhausted,
-    /// A record after the last: the channel was closed, or has failed.
-    #[error("channel is closed")]
-    ChannelClosed,
-    /// The caller wants to send content that this profile has no record for.
-    #[error("the profile has no such record")]
-    ContentUnsupported,
-    /// The caller's content is longer than a record may hold.
-    #[error("content is longer than a record holds")]
-    ContentTooLarge,
-    /// The crypto module reported a failure.
-    #[error("crypto module failure")]
-    AgreementProvider,
+errors! {
+    /// An error of a channel. It carries no secret and no decrypted bytes.
+    pub enum ChannelError {
+        /// A setting is out of its bounds, or a setting that the suite needs is absent.
+        SettingInvalid(&'static str) = "setting_invalid", "setting {0} is absent or out of bounds";
+        /// A handshake frame has another magic, version or length than the wire requires.
+        HandshakeFrameInvalid = "handshake_frame_invalid", "not a handshake frame";
+        /// A handshake message is over its bound.
+        HandshakeTooLarge = "handshake_too_large", "handshake message is over its bound";
+        /// A handshake message is of another type than the expected one.
+        HandshakeUnexpected = "handshake_unexpected", "handshake message is not the one that is due";
+        /// A handshake message is not JSON.
+        HandshakeJsonInvalid = "handshake_json_invalid", "handshake message is not JSON";
+        /// A member of a handshake message is absent, of a wrong type or of a wrong length.
+        HandshakeFieldInvalid(&'static str) = "handshake_field_invalid", "member {0} of a handshake message is absent or invalid";
+        /// The peer speaks another version of the handshake.
+        VersionMismatch = "version_mismatch", "handshake has another version";
+        /// The peer says that it has another role than the client's.
+        RoleMismatch = "role_mismatch", "peer has the wrong role";
+        /// The peer names another channel.
+        ChannelMismatch = "channel_mismatch", "peer means another channel";
+        /// The peer uses another suite.
+        SuiteMismatch = "suite_mismatch", "peer uses another suite";
+        /// A second Init that differs from the first: two clients, or a relay that replays.
+        InitChanged = "init_changed", "a second Init differs from the first";
+        /// An Ack belongs to another handshake: a relay replays it on another connection.
+        HandshakeIdMismatch = "handshake_id_mismatch", "Ack belongs to another handshake";
+        /// The clocks of the two ends are too far apart, or an old Ack is replayed.
+        HandshakeTimestamp = "handshake_timestamp", "timestamp is outside the window";
+        /// The time in which this channel could be established is over.
+        InitExpired = "init_expired", "the channel's time to begin is over";
+        /// The peer does not hold the key of this channel, or a message was changed in transit.
+        HandshakeUnauthentic = "handshake_unauthentic", "handshake does not authenticate";
+        /// The peer's public key is not a valid key of the curve.
+        PeerKeyInvalid = "peer_key_invalid", "peer's public key is invalid";
+        /// The peer has another static key than the pinned one.
+        PeerKeyUnpinned = "peer_key_unpinned", "peer has another static key than the pinned one";
+        /// The peer's first record is not the one that confirms its keys.
+        Unconfirmed = "unconfirmed", "peer's first record confirms nothing";
+        /// The handshake is not in a state for this step: a message after its end, or keys before it.
+        HandshakeState = "handshake_state", "handshake is not at this step";
+        /// A record is shorter or longer than its header says.
+        RecordTruncated = "record_truncated", "record is cut off, or holds more than it says";
+        /// A record is over its bound.
+        RecordTooLarge = "record_too_large", "record is over its bound";
+        /// A message is not a record of this wire: another magic or version.
+        RecordInvalid = "record_invalid", "not a record";
+        /// A record has flags that the wire does not know.
+        RecordFlags = "record_flags", "record has unknown flags";
+        /// A record was read before: its number is below the expected one.
+        RecordReplayed = "record_replayed", "record was read before";
+        /// A record is missing: the number of the received one is above the expected one.
+        RecordMissing = "record_missing", "a record is missing before this one";
+        /// A record of this side itself was reflected.
+        RecordReflected = "record_reflected", "own record came back";
+        /// Decryption of a record failed: wrong key or changed bytes.
+        RecordUnsealable = "record_unsealable", "record does not open";
+        /// A record was decrypted, and its content is not what a sender may write.
+        RecordContent = "record_content", "record holds what no sender writes";
+        /// The sender has used its key for more records than allowed.
+        RekeyOverdue = "rekey_overdue", "sender should have changed its key";
+        /// A direction has used its last sequence number.
+        RecordsExhausted = "records_exhausted", "no sequence number is left";
+        /// A record after the last: the channel was closed, or has failed.
+        ChannelClosed = "channel_closed", "channel is closed";
+        /// The caller wants to send content that this profile has no record for.
+        ContentUnsupported = "content_unsupported", "the profile has no such record";
+        /// The caller's content is longer than a record may hold.
+        ContentTooLarge = "content_too_large", "content is longer than a record holds";
+        /// The crypto module reported a failure.
+        AgreementProvider = "channel_provider", "crypto module failure";
+    }
 }
 
 impl ChannelError {
-    /// One of each, for the test that compares them with `spec/registry.toml`.
-    pub const ALL: &'static [ChannelError] = &[
-        ChannelError::SettingInvalid("psk"),
-        ChannelError::HandshakeFrameInvalid,
-        ChannelError::HandshakeTooLarge,
-        ChannelError::HandshakeUnexpected,
-        ChannelError::HandshakeJsonInvalid,
-        ChannelError::HandshakeFieldInvalid("role"),
-        ChannelError::VersionMismatch,
-        ChannelError::RoleMismatch,
-        ChannelError::ChannelMismatch,
-        ChannelError::SuiteMismatch,
-        ChannelError::InitChanged,
-        ChannelError::HandshakeIdMismatch,
-        ChannelError::HandshakeTimestamp,
-        ChannelError::InitExpired,
-        ChannelError::HandshakeUnauthentic,
-        ChannelError::PeerKeyInvalid,
-        ChannelError::PeerKeyUnpinned,
-        ChannelError::Unconfirmed,
-        ChannelError::HandshakeState,
-        ChannelError::RecordTruncated,
-        ChannelError::RecordTooLarge,
-        ChannelError::RecordInvalid,
-        ChannelError::RecordFlags,
-        ChannelError::RecordReplayed,
-        ChannelError::RecordMissing,
-        ChannelError::RecordReflected,
-        ChannelError::RecordUnsealable,
-        ChannelError::RecordContent,
-        ChannelError::RekeyOverdue,
-        ChannelError::RecordsExhausted,
-        ChannelError::ChannelClosed,
-        ChannelError::ContentUnsupported,
-        ChannelError::ContentTooLarge,
-        ChannelError::AgreementProvider,
-    ];
-
-    /// The stable code, for logs and metrics.
-    pub fn code(&self) -> &'static str {
-        match self {
-            ChannelError::SettingInvalid(_) => "setting_invalid",
-            ChannelError::HandshakeFrameInvalid => "handshake_frame_invalid",
-            ChannelError::HandshakeTooLarge => "handshake_too_large",
-            ChannelError::HandshakeUnexpected => "handshake_unexpected",
-            ChannelError::HandshakeJsonInvalid => "handshake_json_invalid",
-            ChannelError::HandshakeFieldInvalid(_) => "handshake_field_invalid",
-            ChannelError::VersionMismatch => "version_mismatch",
-            ChannelError::RoleMismatch => "role_mismatch",
-            ChannelError::ChannelMismatch => "channel_mismatch",
-            ChannelError::SuiteMismatch => "suite_mismatch",
-            ChannelError::InitChanged => "init_changed",
-            ChannelError::HandshakeIdMismatch => "handshake_id_mismatch",
-            ChannelError::HandshakeTimestamp => "handshake_timestamp",
-            ChannelError::InitExpired => "init_expired",
-            ChannelError::HandshakeUnauthentic => "handshake_unauthentic",
-            ChannelError::PeerKeyInvalid => "peer_key_invalid",
-            ChannelError::PeerKeyUnpinned => "peer_key_unpinned",
-            ChannelError::Unconfirmed => "unconfirmed",
-            ChannelError::HandshakeState => "handshake_state",
-            ChannelError::RecordTruncated => "record_truncated",
-            ChannelError::RecordTooLarge => "record_too_large",
-            ChannelError::RecordInvalid => "record_invalid",
-            ChannelError::RecordFlags => "record_flags",
-            ChannelError::RecordReplayed => "record_replayed",
-            ChannelError::RecordMissing => "record_missing",
-            ChannelError::RecordReflected => "record_reflected",
-            ChannelError::RecordUnsealable => "record_unsealable",
-            ChannelError::RecordContent => "record_content",
-            ChannelError::RekeyOverdue => "rekey_overdue",
-            ChannelError::RecordsExhausted => "records_exhausted",
-            ChannelError::ChannelClosed => "channel_closed",
-            ChannelError::ContentUnsupported => "content_unsupported",
-            ChannelError::ContentTooLarge => "content_too_large",
-            ChannelError::AgreementProvider => "channel_provider",
-        }
-    }
-
     /// The stage that the channel had reached.
     pub fn stage(&self) -> Stage {
         match self {

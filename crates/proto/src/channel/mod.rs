@@ -23,6 +23,6 @@ mod v1;
 pub use error::{ChannelError, Stage};
 pub use frame::looks_like_record;
 pub use handshake::{Handshake, Progress};
-pub use record::{CloseReason, Content, Opened, Opener, Sealer};
+pub use record::{CloseReason, Content, Opener, RecordContent, Sealer};
 pub use settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
 pub use suite::{NativeSuite, Pattern, Suite};

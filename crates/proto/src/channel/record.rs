@@ -34,7 +34,7 @@ pub struct CloseReason {
 
 /// The content of a received record, decrypted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Opened<'m> {
+pub enum RecordContent<'m> {
     /// Bytes of the stream, in the place of the ciphertext.
     Data(&'m [u8]),
     /// The peer is alive; in the native profile it expects its number back.
@@ -120,7 +120,7 @@ impl Opener {
     ///
     /// # Errors
     /// The defect of the record. Each is fatal: afterwards, and after a close, every record is [`ChannelError::ChannelClosed`].
-    pub fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<Opened<'m>, ChannelError> {
+    pub fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<RecordContent<'m>, ChannelError> {
         if self.is_over {
             return Err(ChannelError::ChannelClosed);
         }
@@ -130,7 +130,7 @@ impl Opener {
             OpenerProfile::V1(opener) => opener.open(message),
             OpenerProfile::Native(opener) => opener.open(message),
         }?;
-        self.is_over = matches!(opened, Opened::Closed(_));
+        self.is_over = matches!(opened, RecordContent::Closed(_));
         Ok(opened)
     }
 }

@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::limits::{ANON_BODY_MAX, WINDOW3_MS_MAX};
 use crate::session::native::problem::prove_clock;
 use crate::session::native::{self, Fields, InnerHeaders, RequestLine, SealedRequest};
-use crate::session::{Claim, Laps, Plaintext, SealedCall, Session, Step, Unreplayed};
+use crate::session::{Claim, Laps, NonceGuard, Plaintext, SealedCall, Session, Step};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL};
 use crate::wire::{Field, Headers, ReplayPolicy, SessionId, Wire, base64};
 pub use refusal::{BodyFault, Refusal};
@@ -213,7 +213,7 @@ impl Opening<'_> {
         provider: &dyn Provider,
         first: Piece,
         laps: Laps<'_>,
-    ) -> Result<Unreplayed<PlainRequest>, Error> {
+    ) -> Result<NonceGuard<PlainRequest>, Error> {
         match self.kind {
             OpeningKind::Compat(call) => {
                 let opened = call.open(provider, self.session, first.bytes, laps)?;

@@ -10,9 +10,9 @@ use crate::session::native::tests::{LINE, NOW_MS, agreed, headers, provider, str
 use crate::session::native::{ClientSession, SealedCall as NativeSealed, Suite};
 use crate::session::{Fresh, SealRandoms};
 
-type Sent = (Vec<(String, String)>, Vec<u8>);
+type Message = (Vec<(String, String)>, Vec<u8>);
 
-fn sent(client: &ClientSession, parts: &[&[u8]], stamp_ms: u64) -> Sent {
+fn sent(client: &ClientSession, parts: &[&[u8]], stamp_ms: u64) -> Message {
     let NativeSealed { headers: list, sealer, .. } = client.seal(provider(), LINE, "x/y", stamp_ms, &[1; 16]).unwrap();
     (headers(&list, "x/y"), stream(sealer, &InnerHeaders::new(), parts))
 }

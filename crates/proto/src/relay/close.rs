@@ -11,212 +11,110 @@ pub enum CloseReasons {
     Tokens,
 }
 
-/// The cause for the close of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum CloseCause {
+/// Declares the causes, a row for each: the code of the close frame, its reason in words, and its token.
+macro_rules! causes {
+    ($($(#[$doc:meta])* $cause:ident = $code:literal, $words:literal, $token:literal;)*) => {
+        /// The cause for the close of a connection.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum CloseCause {
+            $($(#[$doc])* $cause,)*
+        }
+
+        impl CloseCause {
+            /// All of them, for the test that compares them with `spec/registry.toml`.
+            pub const ALL: &'static [CloseCause] = &[$(CloseCause::$cause),*];
+
+            fn row(self) -> (u16, &'static str, &'static str) {
+                match self {
+                    $(CloseCause::$cause => ($code, $words, $token),)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
     /// A bound on connections is reached.
-    TooManyConnections,
+    TooManyConnections = 1013, "too many connections", "too_many_connections";
     /// The first message is longer than its bound.
-    AttachTooLarge,
+    AttachTooLarge = 1009, "", "attach_too_large";
     /// The first message is not a text message.
-    ExpectedAttach,
+    ExpectedAttach = 1002, "expected attach", "expected_attach";
     /// The first message opens the v2 wire, which this relay does not support.
-    WireUnsupported,
+    WireUnsupported = 1002, "flowersec/2 is not supported here: use v1 or the native profile", "wire_unsupported";
     /// The first message did not arrive in time.
-    AttachTimeout,
+    AttachTimeout = 1002, "expected attach", "timeout";
     /// The first message is not an attach message.
-    InvalidAttach,
+    InvalidAttach = 1002, "invalid attach", "invalid_attach";
     /// The token failed its verification.
-    InvalidToken,
+    InvalidToken = 1008, "invalid token", "invalid_token";
     /// The token is for another channel.
-    ChannelMismatch,
+    ChannelMismatch = 1008, "channel mismatch", "channel_mismatch";
     /// The token is for the other role.
-    RoleMismatch,
+    RoleMismatch = 1008, "role mismatch", "role_mismatch";
     /// The token was used before, or has no id.
-    TokenReplay,
+    TokenReplay = 1008, "token replay", "token_replay";
     /// The end of the channel was taken over too often.
-    ReplaceRateLimited,
+    ReplaceRateLimited = 1013, "replace rate limited", "replace_rate_limited";
     /// The other endpoint came with another `init_exp`.
-    InitExpMismatch,
+    InitExpMismatch = 1011, "attach failed", "init_exp_mismatch";
     /// The other endpoint came with another `idle_timeout_seconds`.
-    IdleTimeoutMismatch,
+    IdleTimeoutMismatch = 1011, "attach failed", "idle_timeout_mismatch";
     /// A bound on channels is reached, or the messages that had waited could not be delivered.
-    AttachFailed,
+    AttachFailed = 1011, "attach failed", "attach_failed";
     /// Another instance claims the place of a native endpoint.
-    ReplaceRefused,
+    ReplaceRefused = 1008, "replace refused", "replace_refused";
     /// The memory of used tokens is full.
-    ReplayFull,
+    ReplayFull = 1013, "replay memory full", "replay_full";
     /// The store that the nodes share is unreachable.
-    NodeUnavailable,
+    NodeUnavailable = 1013, "node unavailable", "node_unavailable";
     /// The other endpoint is gone, for any cause.
-    PeerClosed,
+    PeerClosed = 1001, "peer closed", "peer_closed";
     /// A text message followed the attach message.
-    NonBinaryFrame,
+    NonBinaryFrame = 1003, "non binary frame", "non_binary_frame";
     /// A message is longer than its bound.
-    RecordTooLarge,
+    RecordTooLarge = 1009, "", "record_too_large";
     /// Too much data arrived before the other endpoint.
-    PendingOverflow,
+    PendingOverflow = 1009, "pending overflow", "pending_overflow";
     /// The data that waits for endpoints that do not read is over its bound.
-    RelayFull,
+    RelayFull = 1013, "relay full", "relay_full";
     /// The other endpoint did not read its data in time.
-    WriteError,
+    WriteError = 1001, "write timeout", "write_error";
     /// The channel did not begin to carry records in time.
-    InitExpired,
+    InitExpired = 1008, "init expired", "init_expired";
     /// The channel carried nothing for too long.
-    IdleTimeout,
+    IdleTimeout = 1001, "idle timeout", "idle_timeout";
     /// The same end of the channel was attached again.
-    Replaced,
+    Replaced = 1008, "replaced", "replaced";
     /// The input is not the WebSocket protocol.
-    ProtocolError,
+    ProtocolError = 1002, "protocol error", "protocol_error";
     /// The endpoint sent nothing, and answered no ping, for too long.
-    KeepaliveTimeout,
+    KeepaliveTimeout = 1001, "keepalive timeout", "keepalive_timeout";
     /// The relay is shutting down.
-    Draining,
+    Draining = 1001, "relay draining", "draining";
     /// The endpoint closed in order.
-    Closed,
+    Closed = 1000, "", "closed";
 }
 
 impl CloseCause {
-    /// Every one, for the test that compares them with `spec/registry.toml`.
-    pub const ALL: &'static [CloseCause] = &[
-        CloseCause::TooManyConnections,
-        CloseCause::AttachTooLarge,
-        CloseCause::ExpectedAttach,
-        CloseCause::WireUnsupported,
-        CloseCause::AttachTimeout,
-        CloseCause::InvalidAttach,
-        CloseCause::InvalidToken,
-        CloseCause::ChannelMismatch,
-        CloseCause::RoleMismatch,
-        CloseCause::TokenReplay,
-        CloseCause::ReplaceRateLimited,
-        CloseCause::InitExpMismatch,
-        CloseCause::IdleTimeoutMismatch,
-        CloseCause::AttachFailed,
-        CloseCause::ReplaceRefused,
-        CloseCause::ReplayFull,
-        CloseCause::NodeUnavailable,
-        CloseCause::PeerClosed,
-        CloseCause::NonBinaryFrame,
-        CloseCause::RecordTooLarge,
-        CloseCause::PendingOverflow,
-        CloseCause::RelayFull,
-        CloseCause::WriteError,
-        CloseCause::InitExpired,
-        CloseCause::IdleTimeout,
-        CloseCause::Replaced,
-        CloseCause::ProtocolError,
-        CloseCause::KeepaliveTimeout,
-        CloseCause::Draining,
-        CloseCause::Closed,
-    ];
-
     /// The code of the close frame (RFC 6455 section 7.4).
     pub fn code(self) -> u16 {
-        match self {
-            CloseCause::Closed => 1000,
-            CloseCause::PeerClosed
-            | CloseCause::WriteError
-            | CloseCause::IdleTimeout
-            | CloseCause::KeepaliveTimeout
-            | CloseCause::Draining => 1001,
-            CloseCause::ExpectedAttach
-            | CloseCause::WireUnsupported
-            | CloseCause::AttachTimeout
-            | CloseCause::InvalidAttach
-            | CloseCause::ProtocolError => 1002,
-            CloseCause::NonBinaryFrame => 1003,
-            CloseCause::InvalidToken
-            | CloseCause::ChannelMismatch
-            | CloseCause::RoleMismatch
-            | CloseCause::TokenReplay
-            | CloseCause::ReplaceRefused
-            | CloseCause::InitExpired
-            | CloseCause::Replaced => 1008,
-            CloseCause::AttachTooLarge | CloseCause::RecordTooLarge | CloseCause::PendingOverflow => 1009,
-            CloseCause::InitExpMismatch | CloseCause::IdleTimeoutMismatch | CloseCause::AttachFailed => 1011,
-            CloseCause::TooManyConnections
-            | CloseCause::ReplaceRateLimited
-            | CloseCause::ReplayFull
-            | CloseCause::NodeUnavailable
-            | CloseCause::RelayFull => 1013,
-        }
+        self.row().0
     }
 
     /// The reason of the close frame: at most 123 bytes.
     pub fn reason(self, reasons: CloseReasons) -> &'static str {
-        match (self, reasons) {
+        match (self.row(), reasons) {
             // As the library below v1's relay closes: without a reason.
-            (CloseCause::AttachTooLarge | CloseCause::RecordTooLarge | CloseCause::Closed, _) => "",
-            (_, CloseReasons::Tokens) => self.token(),
-            (_, CloseReasons::Words) => self.words(),
-        }
-    }
-
-    fn words(self) -> &'static str {
-        match self {
-            CloseCause::TooManyConnections => "too many connections",
-            CloseCause::ExpectedAttach | CloseCause::AttachTimeout => "expected attach",
-            CloseCause::WireUnsupported => "flowersec/2 is not supported here: use v1 or the native profile",
-            CloseCause::InvalidAttach => "invalid attach",
-            CloseCause::InvalidToken => "invalid token",
-            CloseCause::ChannelMismatch => "channel mismatch",
-            CloseCause::RoleMismatch => "role mismatch",
-            CloseCause::TokenReplay => "token replay",
-            CloseCause::ReplaceRateLimited => "replace rate limited",
-            CloseCause::InitExpMismatch | CloseCause::IdleTimeoutMismatch | CloseCause::AttachFailed => "attach failed",
-            CloseCause::ReplaceRefused => "replace refused",
-            CloseCause::ReplayFull => "replay memory full",
-            CloseCause::NodeUnavailable => "node unavailable",
-            CloseCause::PeerClosed => "peer closed",
-            CloseCause::NonBinaryFrame => "non binary frame",
-            CloseCause::PendingOverflow => "pending overflow",
-            CloseCause::RelayFull => "relay full",
-            CloseCause::WriteError => "write timeout",
-            CloseCause::InitExpired => "init expired",
-            CloseCause::IdleTimeout => "idle timeout",
-            CloseCause::Replaced => "replaced",
-            CloseCause::ProtocolError => "protocol error",
-            CloseCause::KeepaliveTimeout => "keepalive timeout",
-            CloseCause::Draining => "relay draining",
-            CloseCause::AttachTooLarge | CloseCause::RecordTooLarge | CloseCause::Closed => "",
+            ((_, "", _), _) => "",
+            ((_, _, token), CloseReasons::Tokens) => token,
+            ((_, words, _), CloseReasons::Words) => words,
         }
     }
 
     /// The name in metrics and logs, and the reason where reasons are tokens.
     pub fn token(self) -> &'static str {
-        match self {
-            CloseCause::TooManyConnections => "too_many_connections",
-            CloseCause::AttachTooLarge => "attach_too_large",
-            CloseCause::ExpectedAttach => "expected_attach",
-            CloseCause::AttachTimeout => "timeout",
-            CloseCause::WireUnsupported => "wire_unsupported",
-            CloseCause::InvalidAttach => "invalid_attach",
-            CloseCause::InvalidToken => "invalid_token",
-            CloseCause::ChannelMismatch => "channel_mismatch",
-            CloseCause::RoleMismatch => "role_mismatch",
-            CloseCause::TokenReplay => "token_replay",
-            CloseCause::ReplaceRateLimited => "replace_rate_limited",
-            CloseCause::InitExpMismatch => "init_exp_mismatch",
-            CloseCause::IdleTimeoutMismatch => "idle_timeout_mismatch",
-            CloseCause::AttachFailed => "attach_failed",
-            CloseCause::ReplaceRefused => "replace_refused",
-            CloseCause::ReplayFull => "replay_full",
-            CloseCause::NodeUnavailable => "node_unavailable",
-            CloseCause::PeerClosed => "peer_closed",
-            CloseCause::NonBinaryFrame => "non_binary_frame",
-            CloseCause::RecordTooLarge => "record_too_large",
-            CloseCause::PendingOverflow => "pending_overflow",
-            CloseCause::RelayFull => "relay_full",
-            CloseCause::WriteError => "write_error",
-            CloseCause::InitExpired => "init_expired",
-            CloseCause::IdleTimeout => "idle_timeout",
-            CloseCause::Replaced => "replaced",
-            CloseCause::ProtocolError => "protocol_error",
-            CloseCause::KeepaliveTimeout => "keepalive_timeout",
-            CloseCause::Draining => "draining",
-            CloseCause::Closed => "closed",
-        }
+        self.row().2
     }
 }

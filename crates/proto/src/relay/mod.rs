@@ -18,7 +18,7 @@ pub use close::{CloseCause, CloseReasons};
 pub use grant::{DirectInfo, Grant, GrantInvalid, NATIVE_SUITE_MIN};
 pub use keys::{Binding, IssuerKey, KEYSET_LEN_MAX, KeyFileInvalid, Keyset};
 pub use mint::{DEFAULT_NATIVE_SUITE, Issuer, MintInvalid, Minting, random_name};
-pub use token::{Claims, Expected, SKEW_S, TokenForm, TokenInvalid, verify};
+pub use token::{Claims, Requirements, SKEW_S, TokenForm, TokenInvalid, verify};
 
 /// The end of a channel that an endpoint has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -124,7 +124,7 @@ impl TokenInvalid {
 
 /// The requirements of a relay on tokens.
 #[derive(Clone, Debug, Default)]
-pub struct Expected {
+pub struct Requirements {
     /// The audiences of the relay; empty for any.
     pub aud: Vec<String>,
     /// The issuers that the relay serves; empty for any.
@@ -207,7 +207,7 @@ impl Claims {
 ///
 /// # Errors
 /// [`TokenInvalid`]: the first defect found.
-pub fn verify(token: &str, keys: &Keyset, expected: &Expected, now_s: i64) -> Result<Claims, TokenInvalid> {
+pub fn verify(token: &str, keys: &Keyset, expected: &Requirements, now_s: i64) -> Result<Claims, TokenInvalid> {
     let (form, payload, signature) = parts(token).ok_or(TokenInvalid::Shape)?;
     let signed = token.get(..form.prefix().len() + 1 + payload.len()).ok_or(TokenInvalid::Shape)?;
     let payload = b64u::decode(payload).ok_or(TokenInvalid::Encoding)?;
@@ -238,7 +238,7 @@ fn parts(token: &str) -> Option<(TokenForm, &str, &str)> {
     parts.next().is_none().then_some((form, payload, signature))
 }
 
-fn judge_times(claims: &Claims, expected: &Expected, now_s: i64) -> Result<(), TokenInvalid> {
+fn judge_times(claims: &Claims, expected: &Requirements, now_s: i64) -> Result<(), TokenInvalid> {
     if claims.iat > now_s.saturating_add(SKEW_S) {
         return Err(TokenInvalid::Early);
     }

@@ -11,7 +11,7 @@ use self::form::{Forms, forms};
 
 /// The mode of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sealed {
+pub enum SealMode {
     /// Every request must be sealed.
     #[default]
     Required,
@@ -120,15 +120,15 @@ pub enum Decision<T> {
 
 /// Decides for a path as sent, without its query. The first rule that names the path counts.
 // SPEC routes.md#decision
-pub fn decide<'a, T>(rules: impl Iterator<Item = (&'a Pattern, Sealed, T)> + Clone, path: &str) -> Decision<T> {
+pub fn decide<'a, T>(rules: impl Iterator<Item = (&'a Pattern, SealMode, T)> + Clone, path: &str) -> Decision<T> {
     let decision = match rules.clone().find(|(pattern, ..)| pattern.names(path)) {
         None => return Decision::Sealed(None),
-        Some((_, Sealed::Required, rule)) => return Decision::Sealed(Some(rule)),
-        Some((pattern, Sealed::Optional, rule)) => (pattern, Decision::Optional(rule)),
-        Some((pattern, Sealed::Off, rule)) => (pattern, Decision::Plain(rule)),
+        Some((_, SealMode::Required, rule)) => return Decision::Sealed(Some(rule)),
+        Some((pattern, SealMode::Optional, rule)) => (pattern, Decision::Optional(rule)),
+        Some((pattern, SealMode::Off, rule)) => (pattern, Decision::Plain(rule)),
     };
     let (pattern, decision) = decision;
-    let is_sealed = |(_, sealed, _): (_, _, T)| sealed == Sealed::Required;
+    let is_sealed = |(_, sealed, _): (_, _, T)| sealed == SealMode::Required;
     let has_sealed = rules.clone().any(is_sealed) || !rules.clone().any(|(pattern, ..)| pattern.names_all());
     if !pattern.is_prefix || !has_sealed {
         return decision;
@@ -141,13 +141,13 @@ pub fn decide<'a, T>(rules: impl Iterator<Item = (&'a Pattern, Sealed, T)> + Clo
 }
 
 /// Returns whether a canonical form is of a rule that is not `required`, and of no such rule that is as narrow.
-fn leads_to_plain<'a, T>(rules: impl Iterator<Item = (&'a Pattern, Sealed, T)>, form: &str) -> bool {
+fn leads_to_plain<'a, T>(rules: impl Iterator<Item = (&'a Pattern, SealMode, T)>, form: &str) -> bool {
     let mut longest = None;
     for (pattern, sealed, _) in rules.filter(|(pattern, ..)| pattern.matches(form)) {
         let len = Some(pattern.form.len());
         match sealed {
-            Sealed::Required if len >= longest => return false,
-            Sealed::Optional | Sealed::Off if pattern.is_prefix => longest = longest.max(len),
+            SealMode::Required if len >= longest => return false,
+            SealMode::Optional | SealMode::Off if pattern.is_prefix => longest = longest.max(len),
             _ => {}
         }
     }

@@ -24,11 +24,11 @@ fn vectors(kind: &str) -> Vec<Value> {
     all.into_iter().filter(|vector| vector["type"] == kind).collect()
 }
 
-fn pattern(rule: &Value) -> Result<(Pattern, Sealed), PatternInvalid> {
+fn pattern(rule: &Value) -> Result<(Pattern, SealMode), PatternInvalid> {
     let sealed = match rule["sealed"].as_str().unwrap() {
-        "required" => Sealed::Required,
-        "optional" => Sealed::Optional,
-        "off" => Sealed::Off,
+        "required" => SealMode::Required,
+        "optional" => SealMode::Optional,
+        "off" => SealMode::Off,
         other => panic!("{other}"),
     };
     let pattern = match rule["exact"].as_str() {
@@ -96,7 +96,7 @@ fn a_rule_that_is_unreachable_or_without_a_form_is_found() {
 
 #[test]
 fn a_rule_for_every_path_names_also_what_is_no_path() {
-    let rules = [(&Pattern::ANY, Sealed::Off, ())];
+    let rules = [(&Pattern::ANY, SealMode::Off, ())];
     for path in ["", "*", "/x", "\\x", "/.."] {
         assert_eq!(decide(rules.into_iter(), path), Decision::Plain(()), "{path}");
     }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::{Malformed, frame};
+use super::{FrameError, frame};
 
 /// The highest id of a request: the highest whole number that every JSON reader keeps.
 pub const ID_MAX: u64 = (1 << 53) - 1;
@@ -106,12 +106,12 @@ impl Envelope {
     /// Reads the JSON of a frame. Unknown members are ignored; an absent `payload` is null.
     ///
     /// # Errors
-    /// [`Malformed`]. The stream continues after it: the next frame's position is known.
-    pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
-        let value: Value = serde_json::from_slice(json).map_err(|_| Malformed::NotJson)?;
-        let Value::Object(mut members) = value else { return Err(Malformed::NotJson) };
+    /// [`FrameError`]. The stream continues after it: the next frame's position is known.
+    pub fn parse(json: &[u8]) -> Result<Self, FrameError> {
+        let value: Value = serde_json::from_slice(json).map_err(|_| FrameError::NotJson)?;
+        let Value::Object(mut members) = value else { return Err(FrameError::NotJson) };
         let type_id = number(&members, "type_id")?;
-        let type_id = u32::try_from(type_id).map_err(|_| Malformed::Field("type_id"))?;
+        let type_id = u32::try_from(type_id).map_err(|_| FrameError::Field("type_id"))?;
         let id = number(&members, "request_id")?;
         let answered = number(&members, "response_to")?;
         let payload = members.remove("payload").unwrap_or(Value::Null);
@@ -125,15 +125,15 @@ impl Envelope {
                 Some(error) => Ok(Envelope::Response { id, type_id, result: Err(parse_error(&error)?) }),
             },
             (id, 0) => Ok(Envelope::Request { id, type_id, payload, timeout_ms: timeout(&members)? }),
-            _ => Err(Malformed::Field("response_to")),
+            _ => Err(FrameError::Field("response_to")),
         }
     }
 
     /// Appends the whole frame, with its length.
     ///
     /// # Errors
-    /// [`Malformed::TooLong`] when its JSON is longer than `len_max`; nothing is appended then.
-    pub fn append(&self, out: &mut Vec<u8>, len_max: usize) -> Result<(), Malformed> {
+    /// [`FrameError::TooLong`] when its JSON is longer than `len_max`; nothing is appended then.
+    pub fn append(&self, out: &mut Vec<u8>, len_max: usize) -> Result<(), FrameError> {
         let mut members = Map::new();
         let mut head = |type_id: u32, id: u64, answered: u64| {
             members.insert("type_id".into(), Value::from(type_id));
@@ -170,8 +170,8 @@ impl Envelope {
         };
         // The payload is written without a copy: it may be a MiB.
         let (head, payload) = (
-            serde_json::to_vec(&members).map_err(|_| Malformed::NotJson)?,
-            serde_json::to_vec(payload).map_err(|_| Malformed::NotJson)?,
+            serde_json::to_vec(&members).map_err(|_| FrameError::NotJson)?,
+            serde_json::to_vec(payload).map_err(|_| FrameError::NotJson)?,
         );
         frame::append(out, len_max, |out| {
             out.extend_from_slice(head.strip_suffix(b"}").unwrap_or(&head));
@@ -183,30 +183,30 @@ impl Envelope {
 }
 
 /// Reads a whole number up to [`ID_MAX`]; an absent member is 0, as v1's readers have it.
-fn number(members: &Map<String, Value>, name: &'static str) -> Result<u64, Malformed> {
+fn number(members: &Map<String, Value>, name: &'static str) -> Result<u64, FrameError> {
     match members.get(name) {
         None => Ok(0),
-        Some(value) => value.as_u64().filter(|number| *number <= ID_MAX).ok_or(Malformed::Field(name)),
+        Some(value) => value.as_u64().filter(|number| *number <= ID_MAX).ok_or(FrameError::Field(name)),
     }
 }
 
-fn timeout(members: &Map<String, Value>) -> Result<Option<u32>, Malformed> {
+fn timeout(members: &Map<String, Value>) -> Result<Option<u32>, FrameError> {
     match members.get("timeout_ms") {
         None | Some(Value::Null) => Ok(None),
         Some(value) => match value.as_u64().and_then(|ms| u32::try_from(ms).ok()) {
             Some(ms) => Ok(Some(ms)),
-            None => Err(Malformed::Field("timeout_ms")),
+            None => Err(FrameError::Field("timeout_ms")),
         },
     }
 }
 
-fn parse_error(error: &Value) -> Result<RpcError, Malformed> {
+fn parse_error(error: &Value) -> Result<RpcError, FrameError> {
     let code = error.get("code").and_then(Value::as_u64).and_then(|code| u32::try_from(code).ok());
     let message = match error.get("message") {
         None | Some(Value::Null) => "",
-        Some(message) => message.as_str().ok_or(Malformed::Field("error"))?,
+        Some(message) => message.as_str().ok_or(FrameError::Field("error"))?,
     };
-    Ok(RpcError::new(code.ok_or(Malformed::Field("error"))?, message))
+    Ok(RpcError::new(code.ok_or(FrameError::Field("error"))?, message))
 }
 
 #[cfg(test)]
@@ -252,17 +252,17 @@ mod tests {
     #[test]
     fn what_is_no_envelope_is_refused_with_the_member_at_fault() {
         for (text, fault) in [
-            ("7", Malformed::NotJson),
-            ("{\"type_id\":", Malformed::NotJson),
-            (r#"{"type_id":-1}"#, Malformed::Field("type_id")),
-            (r#"{"type_id":4294967296}"#, Malformed::Field("type_id")),
-            (r#"{"request_id":"1"}"#, Malformed::Field("request_id")),
-            (r#"{"request_id":9007199254740992}"#, Malformed::Field("request_id")),
-            (r#"{"request_id":1,"response_to":1}"#, Malformed::Field("response_to")),
-            (r#"{"response_to":1,"error":{}}"#, Malformed::Field("error")),
-            (r#"{"response_to":1,"error":{"code":1,"message":2}}"#, Malformed::Field("error")),
-            (r#"{"request_id":1,"timeout_ms":1.5}"#, Malformed::Field("timeout_ms")),
-            (r#"{"cancel":"x"}"#, Malformed::Field("cancel")),
+            ("7", FrameError::NotJson),
+            ("{\"type_id\":", FrameError::NotJson),
+            (r#"{"type_id":-1}"#, FrameError::Field("type_id")),
+            (r#"{"type_id":4294967296}"#, FrameError::Field("type_id")),
+            (r#"{"request_id":"1"}"#, FrameError::Field("request_id")),
+            (r#"{"request_id":9007199254740992}"#, FrameError::Field("request_id")),
+            (r#"{"request_id":1,"response_to":1}"#, FrameError::Field("response_to")),
+            (r#"{"response_to":1,"error":{}}"#, FrameError::Field("error")),
+            (r#"{"response_to":1,"error":{"code":1,"message":2}}"#, FrameError::Field("error")),
+            (r#"{"request_id":1,"timeout_ms":1.5}"#, FrameError::Field("timeout_ms")),
+            (r#"{"cancel":"x"}"#, FrameError::Field("cancel")),
         ] {
             assert_eq!(Envelope::parse(text.as_bytes()), Err(fault), "{text}");
         }

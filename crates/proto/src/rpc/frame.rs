@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::Malformed;
+use super::FrameError;
 
 /// Bytes of a frame's length.
 pub const HEADER_LEN: usize = 4;
@@ -14,17 +14,17 @@ pub const HELLO_LEN_MAX: usize = 8 * 1024;
 /// Reads the number of bytes that follow a frame's header.
 ///
 /// # Errors
-/// [`Malformed::TooLong`] if the number is more than `len_max`: a caller must not allocate what an unauthenticated peer claims.
-pub fn body_len(header: [u8; HEADER_LEN], len_max: usize) -> Result<usize, Malformed> {
+/// [`FrameError::TooLong`] if the number is more than `len_max`: a caller must not allocate what an unauthenticated peer claims.
+pub fn body_len(header: [u8; HEADER_LEN], len_max: usize) -> Result<usize, FrameError> {
     let len = u32::from_be_bytes(header) as usize;
-    if len > len_max { Err(Malformed::TooLong(len_max)) } else { Ok(len) }
+    if len > len_max { Err(FrameError::TooLong(len_max)) } else { Ok(len) }
 }
 
 /// Appends a frame whose JSON `write` appends. Nothing is appended if it fails.
 ///
 /// # Errors
-/// [`Malformed::TooLong`] if the JSON is longer than `len_max`.
-pub fn append(out: &mut Vec<u8>, len_max: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), Malformed> {
+/// [`FrameError::TooLong`] if the JSON is longer than `len_max`.
+pub fn append(out: &mut Vec<u8>, len_max: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), FrameError> {
     let start = out.len();
     out.extend_from_slice(&[0; HEADER_LEN]);
     write(out);
@@ -37,7 +37,7 @@ pub fn append(out: &mut Vec<u8>, len_max: usize, write: impl FnOnce(&mut Vec<u8>
         }
         _ => {
             out.truncate(start);
-            Err(Malformed::TooLong(len_max))
+            Err(FrameError::TooLong(len_max))
         }
     }
 }
@@ -57,9 +57,9 @@ mod tests {
     #[test]
     fn a_frame_over_its_bound_is_neither_written_nor_read() {
         let mut out = alloc::vec![7];
-        assert_eq!(append(&mut out, 4, |out| out.extend_from_slice(b"{\"a\"}")), Err(Malformed::TooLong(4)));
+        assert_eq!(append(&mut out, 4, |out| out.extend_from_slice(b"{\"a\"}")), Err(FrameError::TooLong(4)));
         assert_eq!(out, [7], "what was begun is taken back");
-        assert_eq!(body_len([0, 0, 0, 5], 4), Err(Malformed::TooLong(4)));
-        assert_eq!(body_len([0xff; 4], FRAME_LEN_MAX), Err(Malformed::TooLong(FRAME_LEN_MAX)));
+        assert_eq!(body_len([0, 0, 0, 5], 4), Err(FrameError::TooLong(4)));
+        assert_eq!(body_len([0xff; 4], FRAME_LEN_MAX), Err(FrameError::TooLong(FRAME_LEN_MAX)));
     }
 }

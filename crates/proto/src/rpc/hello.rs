@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use serde_json::{Map, Value};
 
-use super::{HELLO_LEN_MAX, Malformed, frame};
+use super::{FrameError, HELLO_LEN_MAX, frame};
 
 /// Longest name of a kind, in bytes.
 pub const KIND_LEN_MAX: usize = 64;
@@ -26,10 +26,10 @@ impl Hello {
     /// Creates the prologue for version 1 of `kind`.
     ///
     /// # Errors
-    /// [`Malformed::Field`] if `kind` is empty, longer than 64 bytes or not visible ASCII.
-    pub fn new(kind: &str) -> Result<Self, Malformed> {
+    /// [`FrameError::Field`] if `kind` is empty, longer than 64 bytes or not visible ASCII.
+    pub fn new(kind: &str) -> Result<Self, FrameError> {
         if kind.is_empty() || kind.len() > KIND_LEN_MAX || !kind.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Malformed::Field("kind"));
+            return Err(FrameError::Field("kind"));
         }
         Ok(Hello { kind: kind.into(), version: 1 })
     }
@@ -37,13 +37,13 @@ impl Hello {
     /// Parses the JSON of the frame. Unknown members are ignored.
     ///
     /// # Errors
-    /// [`Malformed`].
-    pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
-        let value: Value = serde_json::from_slice(json).map_err(|_| Malformed::NotJson)?;
-        let members = value.as_object().ok_or(Malformed::NotJson)?;
-        let kind = members.get("kind").and_then(Value::as_str).ok_or(Malformed::Field("kind"))?;
+    /// [`FrameError`].
+    pub fn parse(json: &[u8]) -> Result<Self, FrameError> {
+        let value: Value = serde_json::from_slice(json).map_err(|_| FrameError::NotJson)?;
+        let members = value.as_object().ok_or(FrameError::NotJson)?;
+        let kind = members.get("kind").and_then(Value::as_str).ok_or(FrameError::Field("kind"))?;
         let version = members.get("v").and_then(Value::as_u64).and_then(|version| u32::try_from(version).ok());
-        let version = version.filter(|version| *version > 0).ok_or(Malformed::Field("v"))?;
+        let version = version.filter(|version| *version > 0).ok_or(FrameError::Field("v"))?;
         Ok(Hello { version, ..Hello::new(kind)? })
     }
 
@@ -51,11 +51,11 @@ impl Hello {
     ///
     /// # Errors
     /// None for a value from [`Hello::new`] or [`Hello::parse`].
-    pub fn append(&self, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub fn append(&self, out: &mut Vec<u8>) -> Result<(), FrameError> {
         let mut members = Map::new();
         members.insert("kind".into(), Value::from(self.kind.as_str()));
         members.insert("v".into(), Value::from(self.version));
-        let text = serde_json::to_vec(&members).map_err(|_| Malformed::NotJson)?;
+        let text = serde_json::to_vec(&members).map_err(|_| FrameError::NotJson)?;
         frame::append(out, HELLO_LEN_MAX, |out| out.extend_from_slice(&text))
     }
 }
@@ -75,15 +75,15 @@ mod tests {
     #[test]
     fn what_is_no_prologue_is_refused_with_the_member_at_fault() {
         for (text, fault) in [
-            ("", Malformed::NotJson),
-            ("[]", Malformed::NotJson),
-            ("{}", Malformed::Field("kind")),
-            (r#"{"kind":7,"v":1}"#, Malformed::Field("kind")),
-            (r#"{"kind":"","v":1}"#, Malformed::Field("kind")),
-            ("{\"kind\":\"a b\",\"v\":1}", Malformed::Field("kind")),
-            (r#"{"kind":"rpc"}"#, Malformed::Field("v")),
-            (r#"{"kind":"rpc","v":0}"#, Malformed::Field("v")),
-            (r#"{"kind":"rpc","v":4294967296}"#, Malformed::Field("v")),
+            ("", FrameError::NotJson),
+            ("[]", FrameError::NotJson),
+            ("{}", FrameError::Field("kind")),
+            (r#"{"kind":7,"v":1}"#, FrameError::Field("kind")),
+            (r#"{"kind":"","v":1}"#, FrameError::Field("kind")),
+            ("{\"kind\":\"a b\",\"v\":1}", FrameError::Field("kind")),
+            (r#"{"kind":"rpc"}"#, FrameError::Field("v")),
+            (r#"{"kind":"rpc","v":0}"#, FrameError::Field("v")),
+            (r#"{"kind":"rpc","v":4294967296}"#, FrameError::Field("v")),
         ] {
             assert_eq!(Hello::parse(text.as_bytes()), Err(fault), "{text}");
         }

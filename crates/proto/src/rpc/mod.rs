@@ -17,7 +17,7 @@ pub use hello::Hello;
 /// A malformed frame. The error contains nothing of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Malformed {
+pub enum FrameError {
     /// The frame's length is more than the bound, which the variant contains, in bytes.
     #[error("a frame is longer than {0} bytes")]
     TooLong(usize),

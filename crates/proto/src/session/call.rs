@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::limits::{IV_LEN, NONCE_LEN_MIN};
 use crate::session::buffer::{Plaintext, SealBuffer};
 use crate::session::record::Session;
-use crate::session::replay::{Claim, Scope, Unreplayed};
+use crate::session::replay::{Claim, NonceGuard, Scope};
 use crate::session::{Laps, Step, wire1, wire2};
 use crate::wire::header::X_KID;
 use crate::wire::nonce::{ANSWER_PREFIX, push_hex};
@@ -107,7 +107,7 @@ impl<'a> SealedCall<'a> {
         session: Arc<Session>,
         body: Vec<u8>,
         laps: Laps<'_>,
-    ) -> Result<Unreplayed<Opened>, Error> {
+    ) -> Result<NonceGuard<PlainRequest>, Error> {
         self.check(&session)?;
         let (plaintext, path) = match self.wire {
             WireHeaders::One(headers) => {
@@ -122,13 +122,13 @@ impl<'a> SealedCall<'a> {
         };
         let scope = Scope::Session(session.id());
         let claim = Claim::new(provider, scope, self.nonce, &self.stamp, self.now_ms, &self.policy);
-        Ok(Unreplayed::new(Opened { plaintext, reply: Reply { session, path } }, claim))
+        Ok(NonceGuard::new(PlainRequest { plaintext, reply: Reply { session, path } }, claim))
     }
 }
 
 /// A request that was opened and is not a replay.
 #[derive(Debug)]
-pub struct Opened {
+pub struct PlainRequest {
     /// The plaintext that the client sent.
     pub plaintext: Plaintext,
     /// The context that seals the answer.

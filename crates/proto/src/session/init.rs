@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::session::keys::{SessionKey, info};
 use crate::session::record::{Auth, Session, SessionRecord};
-use crate::session::replay::{Claim, Scope, Unreplayed};
+use crate::session::replay::{Claim, NonceGuard, Scope};
 use crate::session::{Laps, Step};
 use crate::wire::header::{X_CLIENT_ID, X_IDEMPOTENCY_KEY, X_NONCE, X_TIMESTAMP};
 use crate::wire::json::{InitAnswer, InitBody};
@@ -103,7 +103,7 @@ impl InitCall {
         body: &[u8],
         now_ms: u64,
         policy: &ReplayPolicy,
-    ) -> Result<Unreplayed<InitCall>, Error> {
+    ) -> Result<NonceGuard<InitCall>, Error> {
         let wire = match family {
             Family::Session => Wire::of(headers),
             Family::Anonymous => Wire::V1,
@@ -145,7 +145,7 @@ impl InitCall {
         let client_public = base64::decode(body.client_public_key()?).map_err(|_| Error::PublicKeyInvalid)?;
         let client_public = provider.p256_public(&client_public)?;
         let call = InitCall { family, wire, client_id: client_id.map(Box::from), client_public, ttl_sec };
-        Ok(Unreplayed::new(call, claim))
+        Ok(NonceGuard::new(call, claim))
     }
 
     /// Returns the wire that the session will be bound to.

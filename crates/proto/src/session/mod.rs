@@ -9,7 +9,7 @@
 //!                                                              reply.seal(status, answer) ─► SealedMessage
 //! ```
 //!
-//! and of an init: `InitCall::parse` → `Unreplayed<InitCall>` → `accept` → `(InitAnswer, Session)`.
+//! and of an init: `InitCall::parse` → `NonceGuard<InitCall>` → `accept` → `(InitAnswer, Session)`.
 
 pub mod buffer;
 pub mod call;
@@ -23,12 +23,12 @@ mod wire1;
 mod wire2;
 
 pub use buffer::{Plaintext, SealBuffer};
-pub use call::{Opened, Reply, SealRandoms, SealedCall, SealedMessage};
+pub use call::{PlainRequest, Reply, SealRandoms, SealedCall, SealedMessage};
 pub use client::{ClientInit, ClientSession, InitRequest, PendingAnswer};
 pub use init::{Family, InitCall, InitRandoms, TtlPolicy};
 pub use keys::SessionKey;
 pub use record::{Auth, IDENTITY_HEADERS, Session, SessionRecord};
-pub use replay::{Claim, ClaimKey, Fresh, Unreplayed};
+pub use replay::{Claim, ClaimKey, Fresh, NonceGuard};
 
 /// A step whose end is reported to the caller, which may read a clock: this crate cannot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -111,10 +111,10 @@ fn header_text(text: &str) -> String {
 /// A session ready for use: its record and its expanded keys.
 pub struct Session {
     record: SessionRecord,
-    keys: Expanded,
+    keys: SessionKeys,
 }
 
-enum Expanded {
+enum SessionKeys {
     /// Keys of wires 1 and 2: one key for all messages.
     Shared(Box<dyn AeadKey>),
     /// Keys of wire 3, one schedule a session.
@@ -128,8 +128,8 @@ impl Session {
     /// [`Error::Provider`].
     pub fn new(provider: &dyn Provider, record: SessionRecord) -> Result<Self, Error> {
         let keys = match record.wire {
-            Wire::V1 | Wire::V2 => Expanded::Shared(provider.aes256_gcm(record.key.expose())?),
-            Wire::Native => Expanded::Native(native::schedule::Keys::new(provider, &record.key)),
+            Wire::V1 | Wire::V2 => SessionKeys::Shared(provider.aes256_gcm(record.key.expose())?),
+            Wire::Native => SessionKeys::Native(native::schedule::Keys::new(provider, &record.key)),
         };
         Ok(Session { record, keys })
     }
@@ -159,16 +159,16 @@ impl Session {
     /// Returns the key of a session of wires 1 and 2.
     pub(crate) fn aead(&self) -> Result<&dyn AeadKey, Error> {
         match &self.keys {
-            Expanded::Shared(aead) => Ok(aead.as_ref()),
-            Expanded::Native(_) => Err(Error::WireMismatch),
+            SessionKeys::Shared(aead) => Ok(aead.as_ref()),
+            SessionKeys::Native(_) => Err(Error::WireMismatch),
         }
     }
 
     /// Returns the keys of a session of wire 3.
     pub(crate) fn native_keys(&self) -> Result<&native::schedule::Keys, Error> {
         match &self.keys {
-            Expanded::Shared(_) => Err(Error::WireMismatch),
-            Expanded::Native(keys) => Ok(keys),
+            SessionKeys::Shared(_) => Err(Error::WireMismatch),
+            SessionKeys::Native(keys) => Ok(keys),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Replay protection by types: an opened message cannot be used before its nonce is reserved.
 //!
-//! [`Unreplayed`] holds a value that is not accessible yet and shows only a [`Claim`]. A store reserves the claim, once among
-//! all that try, and turns it into a [`Fresh`], which releases the value. On sealed calls an `Unreplayed` exists only after the
+//! [`NonceGuard`] holds a value that is not accessible yet and shows only a [`Claim`]. A store reserves the claim, once among
+//! all that try, and turns it into a [`Fresh`], which releases the value. On sealed calls an `NonceGuard` exists only after the
 //! tag has verified, so an attacker without the key can use up no nonce and fill no store.
 
 use core::fmt;
@@ -155,14 +155,14 @@ impl Fresh {
 }
 
 /// A value that stays inaccessible until its nonce is reserved.
-pub struct Unreplayed<T> {
+pub struct NonceGuard<T> {
     value: T,
     claim: Claim,
 }
 
-impl<T> Unreplayed<T> {
+impl<T> NonceGuard<T> {
     pub(crate) fn new(value: T, claim: Claim) -> Self {
-        Unreplayed { value, claim }
+        NonceGuard { value, claim }
     }
 
     /// Returns the claim for a store to reserve.
@@ -171,8 +171,8 @@ impl<T> Unreplayed<T> {
     }
 
     /// Replaces the value and keeps the claim; the new value is as inaccessible as this one.
-    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> Unreplayed<U> {
-        Unreplayed { value: to(self.value), claim: self.claim }
+    pub(crate) fn map<U>(self, to: impl FnOnce(T) -> U) -> NonceGuard<U> {
+        NonceGuard { value: to(self.value), claim: self.claim }
     }
 
     /// Releases the value to the caller.
@@ -184,7 +184,7 @@ impl<T> Unreplayed<T> {
     }
 }
 
-impl<T> fmt::Debug for Unreplayed<T> {
+impl<T> fmt::Debug for NonceGuard<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Unreplayed").field("claim", &self.claim).finish_non_exhaustive()
     }

@@ -45,10 +45,10 @@ pub(crate) struct RequestHeaders<'a> {
 }
 
 /// IV, tag and AAD, which wire 1 carries in headers.
-type Detached = ([u8; IV_LEN], [u8; TAG_LEN], Vec<u8>);
+type DetachedParts = ([u8; IV_LEN], [u8; TAG_LEN], Vec<u8>);
 
 /// Reads the detached parts of a message, of a request or an answer.
-fn parse_detached(headers: &impl Headers) -> Result<Detached, Error> {
+fn parse_detached(headers: &impl Headers) -> Result<DetachedParts, Error> {
     if headers.field(X_ENC_ALG).required(X_ENC_ALG)? != A256GCM {
         return Err(Error::HeaderInvalid(X_ENC_ALG));
     }

@@ -19,7 +19,7 @@ const KEYS_MAX: usize = 16;
 
 /// A wrapped session key, as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrapped {
+pub struct WrappedKey {
     /// The id of the key that wraps it.
     pub kek_id: String,
     /// `IV || ciphertext || tag`.
@@ -100,19 +100,19 @@ impl KeyEncryptionKeys {
     ///
     /// # Errors
     /// [`Error::Provider`].
-    pub fn wrap(&self, aad: &[u8], key: &SessionKey, iv: &[u8; IV_LEN]) -> Result<Wrapped, Error> {
+    pub fn wrap(&self, aad: &[u8], key: &SessionKey, iv: &[u8; IV_LEN]) -> Result<WrappedKey, Error> {
         let kek = self.0.first().ok_or(Error::Provider)?;
         let mut text = Zeroizing::new(*key.expose());
         let tag = kek.aead.seal_in_place(iv, aad, text.as_mut_slice())?;
         let bytes = [iv.as_slice(), text.as_slice(), &tag].concat();
-        Ok(Wrapped { kek_id: kek.id.clone(), bytes: bytes.try_into().map_err(|_| Error::Provider)? })
+        Ok(WrappedKey { kek_id: kek.id.clone(), bytes: bytes.try_into().map_err(|_| Error::Provider)? })
     }
 
     /// Unwraps a session's key that was bound to `aad`.
     ///
     /// # Errors
     /// [`UnwrapError`].
-    pub fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
+    pub fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<SessionKey, UnwrapError> {
         let kek = self.0.iter().find(|kek| kek.id == wrapped.kek_id);
         let kek = kek.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
         let mut bytes = Zeroizing::new(wrapped.bytes);

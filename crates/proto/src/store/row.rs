@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::keys::Wrapped;
+use super::keys::WrappedKey;
 use crate::session::{Auth, SessionKey, SessionRecord};
 use crate::wire::{SessionId, Wire};
 
@@ -104,7 +104,7 @@ pub struct Row {
     /// The fields of the row.
     pub facts: Facts,
     /// The session's key, still wrapped.
-    pub wrapped: Wrapped,
+    pub wrapped: WrappedKey,
 }
 
 impl Row {
@@ -130,7 +130,7 @@ impl Row {
         if kek_id.len() > KEK_ID_LEN_MAX || !kek_id.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(RowFault::Malformed);
         }
-        let wrapped = Wrapped { kek_id, bytes: reader.array()? };
+        let wrapped = WrappedKey { kek_id, bytes: reader.array()? };
         if !reader.0.is_empty() {
             return Err(RowFault::Malformed);
         }
@@ -158,7 +158,7 @@ impl Row {
 }
 
 /// Encodes the row of a session whose key is wrapped, without its end.
-pub fn encode(record: &SessionRecord, wrapped: &Wrapped) -> Vec<u8> {
+pub fn encode(record: &SessionRecord, wrapped: &WrappedKey) -> Vec<u8> {
     let mut row = Facts::of(record).encode();
     push_text(&mut row, Some(&wrapped.kek_id));
     row.extend_from_slice(&wrapped.bytes);

@@ -1,7 +1,7 @@
 //! Handshakes: settings that agree, and the error of each rejected one.
 
 use sealway_proto::channel::{
-    ChannelError, ChannelSettings, Content, Handshake, Opened, Opener, Progress, Sealer, Suite,
+    ChannelError, ChannelSettings, Content, Handshake, Opener, Progress, RecordContent, Sealer, Suite,
 };
 
 use crate::ends::{NOW_S, connected, draw, provider, public, settings, talk};
@@ -26,10 +26,16 @@ fn both_ends_of_every_suite_agree_and_talk() {
     for suite in Suite::all() {
         let (mut client, mut server) = connected(suite);
         for _ in 0..3 {
-            assert_eq!(server.opener.open(&mut client.data(b"to the server")), Ok(Opened::Data(b"to the server")));
-            assert_eq!(client.opener.open(&mut server.data(b"to the client")), Ok(Opened::Data(b"to the client")));
-            assert_eq!(server.opener.open(&mut client.seal(Content::Ping(0), b"")), Ok(Opened::Ping(0)));
-            assert_eq!(client.opener.open(&mut server.seal(Content::Rekey, b"")), Ok(Opened::Rekeyed));
+            assert_eq!(
+                server.opener.open(&mut client.data(b"to the server")),
+                Ok(RecordContent::Data(b"to the server"))
+            );
+            assert_eq!(
+                client.opener.open(&mut server.data(b"to the client")),
+                Ok(RecordContent::Data(b"to the client"))
+            );
+            assert_eq!(server.opener.open(&mut client.seal(Content::Ping(0), b"")), Ok(RecordContent::Ping(0)));
+            assert_eq!(client.opener.open(&mut server.seal(Content::Rekey, b"")), Ok(RecordContent::Rekeyed));
         }
     }
 }
@@ -71,7 +77,7 @@ fn a_client_that_waits_for_no_ping_says_so_in_its_settings() {
     let Progress::SendThenDone(ack) = client.read(&resp, NOW_S).unwrap() else { panic!("not done") };
     let mut ping = send(server.read(&ack, NOW_S).unwrap());
     // A late server's ping is then the first record.
-    assert_eq!(records(client).1.open(&mut ping), Ok(Opened::Ping(0)));
+    assert_eq!(records(client).1.open(&mut ping), Ok(RecordContent::Ping(0)));
 }
 
 #[test]

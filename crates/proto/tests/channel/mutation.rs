@@ -1,6 +1,6 @@
 //! Every byte and every field of every handshake message, and of every record's header: a change is rejected.
 
-use sealway_proto::channel::{ChannelError, Content, Opened, Suite};
+use sealway_proto::channel::{ChannelError, Content, RecordContent, Suite};
 use serde_json::{Map, Value, json};
 
 use crate::ends::{Talk, connected, settings, talk};
@@ -89,7 +89,7 @@ fn suite_zero_is_the_servers_own_and_changes_no_key() {
     let ((mut sealer, _), (_, mut opener)) = (client.into_records().unwrap(), server.into_records().unwrap());
     let mut record = Vec::new();
     sealer.seal(Content::Data, b"hello", &mut record, 0).unwrap();
-    assert_eq!(opener.open(&mut record), Ok(Opened::Data(b"hello")));
+    assert_eq!(opener.open(&mut record), Ok(RecordContent::Data(b"hello")));
 }
 
 /// Returns other values for a member: absent, of another type, and similar to the right one.

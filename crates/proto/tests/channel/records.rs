@@ -1,6 +1,6 @@
 //! Records: the attacks of a relay on them and their errors; changes of keys; the end.
 
-use sealway_proto::channel::{ChannelError, CloseReason, Content, Opened, Suite};
+use sealway_proto::channel::{ChannelError, CloseReason, Content, RecordContent, Suite};
 
 use crate::ends::{End, connected, connected_with, settings};
 
@@ -100,7 +100,7 @@ fn a_flood_of_records_changes_the_key_by_the_count_and_by_the_time() {
     for now_ms in [0, 1, 2, 3, 5000, 5001, 5002, 9000] {
         let mut record = Vec::new();
         client.sealer.seal(Content::Data, b"x", &mut record, now_ms).unwrap();
-        assert_eq!(server.opener.open(&mut record), Ok(Opened::Data(b"x")), "{now_ms}");
+        assert_eq!(server.opener.open(&mut record), Ok(RecordContent::Data(b"x")), "{now_ms}");
     }
 }
 
@@ -110,7 +110,7 @@ fn a_clock_that_stands_or_goes_back_does_not_stop_a_sender() {
     for now_ms in [u64::MAX, 0, u64::MAX, 5] {
         let mut record = Vec::new();
         client.sealer.seal(Content::Data, b"x", &mut record, now_ms).unwrap();
-        assert_eq!(server.opener.open(&mut record), Ok(Opened::Data(b"x")));
+        assert_eq!(server.opener.open(&mut record), Ok(RecordContent::Data(b"x")));
     }
 }
 
@@ -119,9 +119,9 @@ fn each_direction_changes_its_key_alone() {
     for suite in Suite::all() {
         let (mut client, mut server) = connected(suite);
         for _ in 0..3 {
-            assert_eq!(server.opener.open(&mut client.seal(Content::Rekey, b"")), Ok(Opened::Rekeyed));
-            assert_eq!(server.opener.open(&mut client.data(b"new")), Ok(Opened::Data(b"new")));
-            assert_eq!(client.opener.open(&mut server.data(b"old")), Ok(Opened::Data(b"old")));
+            assert_eq!(server.opener.open(&mut client.seal(Content::Rekey, b"")), Ok(RecordContent::Rekeyed));
+            assert_eq!(server.opener.open(&mut client.data(b"new")), Ok(RecordContent::Data(b"new")));
+            assert_eq!(client.opener.open(&mut server.data(b"old")), Ok(RecordContent::Data(b"old")));
         }
     }
 }
@@ -131,21 +131,21 @@ fn a_native_close_is_the_last_word_of_its_direction_and_proves_itself() {
     let (mut client, mut server) = connected(native());
     let why = CloseReason { code: 7, reason: "done for today".into() };
     let mut record = client.seal(Content::Close(why.clone()), b"");
-    assert_eq!(server.opener.open(&mut record), Ok(Opened::Closed(why)));
+    assert_eq!(server.opener.open(&mut record), Ok(RecordContent::Closed(why)));
     let mut out = Vec::new();
     assert_eq!(client.sealer.seal(Content::Data, b"x", &mut out, 0), Err(ChannelError::ChannelClosed));
     assert!(out.is_empty());
     // The other direction goes on.
-    assert_eq!(client.opener.open(&mut server.data(b"last")), Ok(Opened::Data(b"last")));
+    assert_eq!(client.opener.open(&mut server.data(b"last")), Ok(RecordContent::Data(b"last")));
 }
 
 #[test]
 fn pings_and_pongs_carry_their_number_in_the_native_profile() {
     let (mut client, mut server) = connected(native());
     let mut ping = client.seal(Content::Ping(u64::MAX), b"");
-    assert_eq!(server.opener.open(&mut ping), Ok(Opened::Ping(u64::MAX)));
+    assert_eq!(server.opener.open(&mut ping), Ok(RecordContent::Ping(u64::MAX)));
     let mut pong = server.seal(Content::Pong(u64::MAX), b"");
-    assert_eq!(client.opener.open(&mut pong), Ok(Opened::Pong(u64::MAX)));
+    assert_eq!(client.opener.open(&mut pong), Ok(RecordContent::Pong(u64::MAX)));
 }
 
 #[test]
@@ -164,12 +164,12 @@ fn what_a_profile_cannot_say_is_the_callers_error_and_costs_nothing() {
         assert_eq!(client.sealer.seal(Content::Ping(0), b"x", &mut out, 0), Err(ChannelError::ContentTooLarge));
         let mut record = client.data(&long[..max]);
         assert!(sealway_proto::channel::looks_like_record(&record));
-        assert_eq!(server.opener.open(&mut record), Ok(Opened::Data(&long[..max])));
+        assert_eq!(server.opener.open(&mut record), Ok(RecordContent::Data(&long[..max])));
         record.resize((1 << 20) + 1, 0);
         assert_eq!(server.opener.open(&mut record), Err(ChannelError::RecordTooLarge));
     }
     assert!(out.is_empty());
-    assert_eq!(server.opener.open(&mut client.data(b"x")), Ok(Opened::Data(b"x")));
+    assert_eq!(server.opener.open(&mut client.data(b"x")), Ok(RecordContent::Data(b"x")));
     let long = Content::Close(CloseReason { code: 0, reason: "x".repeat(124) });
     let (mut client, _) = connected(native());
     assert_eq!(client.sealer.seal(long, b"", &mut out, 0), Err(ChannelError::ContentTooLarge));
@@ -185,7 +185,7 @@ fn padded_records_have_few_lengths_and_open_to_what_was_sealed() {
         let plaintext = vec![0; len];
         let mut record = client.data(&plaintext);
         lengths.insert(record.len() - 34);
-        assert_eq!(server.opener.open(&mut record), Ok(Opened::Data(&plaintext)));
+        assert_eq!(server.opener.open(&mut record), Ok(RecordContent::Data(&plaintext)));
     }
     assert_eq!(lengths.into_iter().collect::<Vec<_>>(), [512, 1024, 1536, 65_536, 65_537]);
 }

@@ -1,7 +1,7 @@
 //! Properties: records carry the same bytes, however a stream is cut into records, and whatever stands between them.
 
 use proptest::prelude::*;
-use sealway_proto::channel::{Content, Opened, Suite};
+use sealway_proto::channel::{Content, RecordContent, Suite};
 
 use crate::ends::{connected_with, settings};
 
@@ -30,7 +30,7 @@ proptest! {
             let mut record = Vec::new();
             client.sealer.seal(Content::Data, part, &mut record, now_ms).unwrap();
             match server.opener.open(&mut record).unwrap() {
-                Opened::Data(bytes) => got.extend_from_slice(bytes),
+                RecordContent::Data(bytes) => got.extend_from_slice(bytes),
                 other => prop_assert!(false, "{other:?}"),
             }
             let content = match between {
@@ -40,7 +40,7 @@ proptest! {
             };
             let mut record = Vec::new();
             client.sealer.seal(content, b"", &mut record, now_ms).unwrap();
-            prop_assert!(matches!(server.opener.open(&mut record).unwrap(), Opened::Ping(0) | Opened::Rekeyed));
+            prop_assert!(matches!(server.opener.open(&mut record).unwrap(), RecordContent::Ping(0) | RecordContent::Rekeyed));
         }
         prop_assert_eq!(got, stream);
     }

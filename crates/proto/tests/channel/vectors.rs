@@ -2,7 +2,7 @@
 //! transcript of keys without owners, a record under a given key, Noise with payloads) are tested there.
 
 use sealway_proto::channel::{
-    ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, KemRandoms, Opened, Progress, Suite,
+    ChannelSettings, CloseReason, Content, Handshake, HandshakeRandoms, KemRandoms, Progress, RecordContent, Suite,
 };
 use sealway_testkit::channel_vectors::{ChannelScenario, Native, V1, load_channel};
 
@@ -60,9 +60,9 @@ fn v1(v: &V1) {
     for record in rest {
         let plaintext = record.plaintext_hex.0.as_slice();
         let (content, opened) = match record.kind.as_str() {
-            "data" => (Content::Data, Opened::Data(plaintext)),
-            "ping" => (Content::Ping(0), Opened::Ping(0)),
-            _ => (Content::Rekey, Opened::Rekeyed),
+            "data" => (Content::Data, RecordContent::Data(plaintext)),
+            "ping" => (Content::Ping(0), RecordContent::Ping(0)),
+            _ => (Content::Rekey, RecordContent::Rekeyed),
         };
         exchange(&mut client, &mut server, &record.sender, content, plaintext, opened, &record.message_hex.0);
     }
@@ -74,7 +74,7 @@ fn exchange(
     sender: &str,
     content: Content,
     plaintext: &[u8],
-    opened: Opened<'_>,
+    opened: RecordContent<'_>,
     expected: &[u8],
 ) {
     let (from, to) = if sender == "client" { (client, server) } else { (server, client) };
@@ -121,14 +121,14 @@ fn native(v: &Native) {
         let bytes = record.content_hex.0.as_slice();
         let number = || u64::from_be_bytes(bytes.try_into().unwrap());
         let (content, plaintext, opened) = match record.kind.as_str() {
-            "data" => (Content::Data, bytes, Opened::Data(bytes)),
-            "ping" => (Content::Ping(number()), &[][..], Opened::Ping(number())),
-            "pong" => (Content::Pong(number()), &[][..], Opened::Pong(number())),
-            "rekey" => (Content::Rekey, bytes, Opened::Rekeyed),
+            "data" => (Content::Data, bytes, RecordContent::Data(bytes)),
+            "ping" => (Content::Ping(number()), &[][..], RecordContent::Ping(number())),
+            "pong" => (Content::Pong(number()), &[][..], RecordContent::Pong(number())),
+            "rekey" => (Content::Rekey, bytes, RecordContent::Rekeyed),
             "close" => {
                 let code = u16::from_be_bytes([bytes[0], bytes[1]]);
                 let why = CloseReason { code, reason: String::from_utf8(bytes[2..].to_vec()).unwrap() };
-                (Content::Close(why.clone()), &[][..], Opened::Closed(why))
+                (Content::Close(why.clone()), &[][..], RecordContent::Closed(why))
             }
             unknown => panic!("nobody knows the kind {unknown}"),
         };

@@ -7,7 +7,7 @@ use sealway_proto::crypto::Provider;
 use sealway_proto::session::native::{
     FrameOpener, FrameSealer, InnerHeaders, OpenedRequest, Read, RequestLine, SealedCall, SealedRequest,
 };
-use sealway_proto::session::{Fresh, Session, Unreplayed};
+use sealway_proto::session::{Fresh, NonceGuard, Session};
 use sealway_proto::wire::{ReplayPolicy, Wire, base64};
 use sealway_testkit::native_vectors::{
     Answer3Refused, HashedBytes, LongBytes, NativeAnswer, NativeRequest, NativeSealed, NativeSession, Request3Refused,
@@ -129,7 +129,7 @@ fn open_request(
     body: &[u8],
     (now_ms, window_ms): (u64, u64),
     piece: usize,
-) -> Result<(Unreplayed<OpenedRequest>, Vec<Vec<u8>>), Error> {
+) -> Result<(NonceGuard<OpenedRequest>, Vec<Vec<u8>>), Error> {
     let mut request = SealedRequest::parse(headers, line)?;
     request.session_id()?;
     request.check(session, now_ms, &policy(window_ms))?;

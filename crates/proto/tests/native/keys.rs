@@ -1,7 +1,7 @@
 //! Key sets, and the proofs of problems.
 
 use sealway_proto::session::native::problem::prove_clock;
-use sealway_proto::session::native::{KeyId, KeySet, KeySetFault, Problem, Refused, sends_again};
+use sealway_proto::session::native::{KeyId, KeySet, KeySetFault, Problem, RejectedRequest, sends_again};
 use sealway_proto::wire::base64;
 use sealway_proto::wire::stripped::{crosses_from_outside, crosses_from_within, is_alike};
 use sealway_testkit::native_vectors::{KeySet3Refused, NativeHeaders, NativeKeySet, NativeProblem};
@@ -64,7 +64,7 @@ pub(crate) fn problem(v: &NativeProblem) {
     assert!(!v.resends.is_empty());
     for resend in &v.resends {
         let stamp_ms = v.request.stamp.parse().unwrap();
-        let refused = Refused { method: &resend.method, stamp_ms, elapsed_ms: resend.elapsed_ms };
+        let refused = RejectedRequest { method: &resend.method, stamp_ms, elapsed_ms: resend.elapsed_ms };
         assert_eq!(sends_again(&problem, v.proven, &refused), resend.again, "{resend:?}");
     }
     if v.proven {

@@ -11,20 +11,20 @@ use sealway_proto::crypto::rust_crypto::RustCrypto;
 
 /// A provider by its name, and its library for ES256.
 #[derive(Clone, Copy)]
-pub(crate) struct Built {
+pub(crate) struct Backend {
     pub(crate) name: &'static str,
     pub(crate) agreement: &'static dyn AgreementProvider,
     pub(crate) es256: &'static dyn Es256,
 }
 
-pub(crate) const ALL: [Built; 3] = [
-    Built { name: "aws-lc", agreement: &AwsLc, es256: &AwsLc },
-    Built { name: "ring", agreement: &Ring, es256: &Ring },
-    Built { name: "rust-crypto", agreement: &RustCrypto, es256: &RustCrypto },
+pub(crate) const ALL: [Backend; 3] = [
+    Backend { name: "aws-lc", agreement: &AwsLc, es256: &AwsLc },
+    Backend { name: "ring", agreement: &Ring, es256: &Ring },
+    Backend { name: "rust-crypto", agreement: &RustCrypto, es256: &RustCrypto },
 ];
 
 thread_local! {
-    static CURRENT: Cell<Built> = const { Cell::new(ALL[0]) };
+    static CURRENT: Cell<Backend> = const { Cell::new(ALL[0]) };
 }
 
 /// Runs `play` with each in turn; on this thread [`provider`] and [`es256`] return it.

@@ -12,7 +12,7 @@ use sealway_proto::session::Auth;
 use sealway_proto::wire::Field;
 use sealway_runtime::tls::{CertificateField, PeerCertificate};
 
-use super::{Asked, Recognised, Token};
+use super::{ClientIdentity, InitCredentials, Token};
 use crate::answer::Refusal;
 
 /// Maximum length of `Client-Cert`, in bytes.
@@ -21,28 +21,30 @@ const FORWARDED_LEN_MAX: usize = 16 * 1024;
 const SUBJECT_LEN_MAX: usize = 256;
 
 /// The client's certificate, with its source.
-pub(super) enum Shown<'a> {
+pub(super) enum CertificateSource<'a> {
     Connections(&'a PeerCertificate),
     Forwarded(Box<PeerCertificate>),
 }
 
-impl Deref for Shown<'_> {
+impl Deref for CertificateSource<'_> {
     type Target = PeerCertificate;
 
     fn deref(&self) -> &PeerCertificate {
         match self {
-            Shown::Connections(certificate) => certificate,
-            Shown::Forwarded(certificate) => certificate,
+            CertificateSource::Connections(certificate) => certificate,
+            CertificateSource::Forwarded(certificate) => certificate,
         }
     }
 }
 
 /// Returns the client's certificate, if there is one.
-pub(super) fn of<'a>(asked: &Asked<'a>) -> Result<Option<Shown<'a>>, Refusal> {
+pub(super) fn of<'a>(asked: &InitCredentials<'a>) -> Result<Option<CertificateSource<'a>>, Refusal> {
     match &asked.forwarded {
-        None => Ok(asked.certificate.map(Shown::Connections)),
+        None => Ok(asked.certificate.map(CertificateSource::Connections)),
         Some(Field::Absent) => Ok(None),
-        Some(Field::Value(value)) => forwarded(value).map(|certificate| Some(Shown::Forwarded(Box::new(certificate)))),
+        Some(Field::Value(value)) => {
+            forwarded(value).map(|certificate| Some(CertificateSource::Forwarded(Box::new(certificate))))
+        }
         Some(Field::Malformed) => Err(Refusal::Token("the forwarded certificate is malformed")),
     }
 }
@@ -63,7 +65,7 @@ pub(super) fn recognise(
     field: CertificateField,
     certificate: &PeerCertificate,
     now_ms: u64,
-) -> Result<Recognised, Refusal> {
+) -> Result<ClientIdentity, Refusal> {
     let left_sec = certificate.not_after_ms.saturating_sub(now_ms) / 1000;
     if left_sec == 0 {
         return Err(Refusal::Token("the certificate is over"));
@@ -76,7 +78,7 @@ pub(super) fn recognise(
         return Err(Refusal::Token("the certificate's subject is no name"));
     }
     let ttl_max_sec = Some(u32::try_from(left_sec).unwrap_or(u32::MAX));
-    Ok(Recognised { auth: Auth::Certificate, subject: Some(subject.into()), tenant: None, ttl_max_sec })
+    Ok(ClientIdentity { auth: Auth::Certificate, subject: Some(subject.into()), tenant: None, ttl_max_sec })
 }
 
 /// Checks that a token bound to a certificate (RFC 8705) came with that certificate.

@@ -67,7 +67,7 @@ impl Authentication {
 
 /// Credentials that a client presents at an init of wire 3.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct InitCredentials<'a> {
     /// Value of the header `Authorization`.
     pub authorization: Field<'a>,
     /// The DPoP proof, if the init holds one.
@@ -82,21 +82,21 @@ pub struct Asked<'a> {
     pub path: &'a str,
     /// The certificate of the connection, verified by the listener.
     pub certificate: Option<&'a PeerCertificate>,
-    /// Value of `Client-Cert` if the connection is a trusted proxy's. Then [`Asked::certificate`] is the proxy's own,
+    /// Value of `Client-Cert` if the connection is a trusted proxy's. Then [`InitCredentials::certificate`] is the proxy's own,
     /// and does not identify the client.
     pub forwarded: Option<Field<'a>>,
     /// Current time, in milliseconds since the epoch.
     pub now_ms: u64,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> InitCredentials<'a> {
     /// Collects the credentials in a request's head, with the proof from its body.
     pub fn of(parts: &'a Parts, proof: Option<&'a str>, init_hash: [u8; 32], now_ms: u64) -> Self {
         let origin = parts.extensions.get::<Origin>();
         let said_host = parts.headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
         let host = parts.uri.authority().map(|host| host.as_str()).or(said_host);
         let is_forwarded = parts.extensions.get::<FromTrustedProxy>().is_some();
-        Asked {
+        InitCredentials {
             authorization: field(&parts.headers, "authorization"),
             proof,
             init_hash,
@@ -122,7 +122,7 @@ fn field<'a>(headers: &'a HeaderMap, name: &str) -> Field<'a> {
 
 /// Identity of an authenticated client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recognised {
+pub struct ClientIdentity {
     /// Method by which the client was authenticated.
     pub auth: Auth,
     /// Subject that the token or the certificate names.
@@ -135,10 +135,10 @@ pub struct Recognised {
 
 /// Result of [`Authority::authenticate`] for a client of wires 1 and 2.
 #[derive(Debug, Default)]
-pub(crate) struct Presented {
+pub(crate) struct AuthenticationOutcome {
     /// True if an `Authorization` header was accepted, verified or not.
     pub(crate) accepted: bool,
-    pub(crate) who: Recognised,
+    pub(crate) who: ClientIdentity,
 }
 
 impl Authority {
@@ -148,7 +148,7 @@ impl Authority {
     /// [`Refusal::Token`] for credentials that do not verify, [`Error::Unauthenticated`] if authentication is required
     /// and no credentials came; errors of the store and of the introspection endpoint.
     // SPEC session-3.md#who-the-client-is
-    pub async fn recognise(&self, asked: &Asked<'_>) -> Result<Recognised, Refusal> {
+    pub async fn recognise(&self, asked: &InitCredentials<'_>) -> Result<ClientIdentity, Refusal> {
         let authentication = &self.policy.authentication;
         let certificate = certificate::of(asked)?;
         let authorization = match asked.authorization {
@@ -168,7 +168,7 @@ impl Authority {
         match (authentication.client_certificate, certificate) {
             (Some(field), Some(certificate)) => certificate::recognise(field, &certificate, asked.now_ms),
             _ if authentication.require => Err(Error::Unauthenticated.into()),
-            _ => Ok(Recognised::default()),
+            _ => Ok(ClientIdentity::default()),
         }
     }
 
@@ -177,7 +177,7 @@ impl Authority {
         token: &str,
         certificate: Option<&PeerCertificate>,
         now_ms: u64,
-    ) -> Result<Recognised, Refusal> {
+    ) -> Result<ClientIdentity, Refusal> {
         let token = self.policy.authentication.verify(self.provider(), token, now_ms).await?;
         if token.thumbprint.is_some() {
             // RFC 9449 section 7.1: otherwise a stolen token could be used without its key.
@@ -192,8 +192,8 @@ impl Authority {
         token: &str,
         proof: &str,
         certificate: Option<&PeerCertificate>,
-        asked: &Asked<'_>,
-    ) -> Result<Recognised, Refusal> {
+        asked: &InitCredentials<'_>,
+    ) -> Result<ClientIdentity, Refusal> {
         let (provider, authentication) = (self.provider(), &self.policy.authentication);
         let urls = url::candidates(&authentication.public_urls, asked);
         let proof = dpop::verify(provider, proof, token, &urls, &asked.init_hash)?;
@@ -214,13 +214,21 @@ impl Authority {
 
     /// Authenticates a client of wire 1 or 2. Without a verifier any non-empty `Authorization` is accepted, as in
     /// existing deployments, and gives no identity.
-    pub(crate) async fn authenticate(&self, family: Family, headers: &HeaderMap) -> Result<Presented, Refusal> {
+    pub(crate) async fn authenticate(
+        &self,
+        family: Family,
+        headers: &HeaderMap,
+    ) -> Result<AuthenticationOutcome, Refusal> {
         let authentication = &self.policy.authentication;
         let headers = HttpHeaders(headers);
         let authorization = match headers.field("authorization") {
             Field::Absent | Field::Value("") => {
                 let is_refused = authentication.require && family != Family::Anonymous;
-                return if is_refused { Err(Error::Unauthenticated.into()) } else { Ok(Presented::default()) };
+                return if is_refused {
+                    Err(Error::Unauthenticated.into())
+                } else {
+                    Ok(AuthenticationOutcome::default())
+                };
             }
             Field::Malformed => return Err(Refusal::Token("repeated or not ASCII")),
             Field::Value(value) => value,
@@ -232,13 +240,13 @@ impl Authority {
             return if authentication.require && family != Family::Anonymous {
                 Err(Error::Unauthenticated.into())
             } else {
-                Ok(Presented { accepted: true, who: Recognised::default() })
+                Ok(AuthenticationOutcome { accepted: true, who: ClientIdentity::default() })
             };
         }
         let (Scheme::Bearer, token) = credential(authorization)? else {
             return Err(Refusal::Token("not a bearer token"));
         };
         let who = self.bearer(token, None, self.now_ms()).await?;
-        Ok(Presented { accepted: true, who })
+        Ok(AuthenticationOutcome { accepted: true, who })
     }
 }

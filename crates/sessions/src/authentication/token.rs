@@ -4,7 +4,7 @@
 use sealway_proto::session::Auth;
 use serde_json::{Map, Value};
 
-use super::Recognised;
+use super::ClientIdentity;
 use crate::answer::Refusal;
 
 /// Maximum length of a token, in bytes.
@@ -101,14 +101,14 @@ impl Token {
     }
 
     /// Returns the identity of the client that presented this token by the method `auth`.
-    pub(super) fn recognised(self, auth: Auth, now_ms: u64) -> Result<Recognised, Refusal> {
+    pub(super) fn recognised(self, auth: Auth, now_ms: u64) -> Result<ClientIdentity, Refusal> {
         let left = self.expires_ms.map(|end_ms| end_ms.saturating_sub(now_ms) / 1000);
         // Within the leeway the token may be expired already; a session that ends at once helps no client.
         let ttl_max_sec = match left {
             Some(0) => return Err(Refusal::Token("expired")),
             left => left.map(|sec| u32::try_from(sec).unwrap_or(u32::MAX)),
         };
-        Ok(Recognised { auth, subject: self.subject, tenant: self.tenant, ttl_max_sec })
+        Ok(ClientIdentity { auth, subject: self.subject, tenant: self.tenant, ttl_max_sec })
     }
 }
 

@@ -1,9 +1,9 @@
 //! Comparison of URLs by RFC 3986 section 6.2, to check that a proof was made for this service.
 
-use super::Asked;
+use super::InitCredentials;
 
 /// Returns the URLs that a proof of this request may name: the configured ones, else the request's own.
-pub(super) fn candidates(public_urls: &[String], asked: &Asked<'_>) -> Vec<String> {
+pub(super) fn candidates(public_urls: &[String], asked: &InitCredentials<'_>) -> Vec<String> {
     if public_urls.is_empty() {
         let scheme = if asked.is_tls { "https" } else { "http" };
         return normal(&format!("{scheme}://{}{}", asked.host, asked.path)).into_iter().collect();

@@ -13,7 +13,7 @@ use crate::kek::{KekSource, KeyRing, KeyWrap, UnauthenticatedUntil};
 use crate::store::postgres::{self, MigrationReport, Postgres, PostgresConfig};
 use crate::store::redis::{Redis, RedisConfig, TlsFiles};
 use crate::store::remote::Remote;
-use crate::store::tiered::Tiered;
+use crate::store::tiered::TieredStore;
 use crate::store::{Durable, Embedded, Memory, OpenError, SessionCache, Store, tls};
 
 /// Environment variable with key-encryption keys, used if no file is configured: the lines of a key file.
@@ -49,7 +49,7 @@ impl SessionsConfig {
                 let durable: Arc<dyn Durable> = postgres.clone();
                 let redis =
                     Redis::open(provider, redis, keys, cache.clone(), self.limits, clock.clone(), Some(durable)).await;
-                Ok(Arc::new(Tiered::new(postgres, redis.map_err(named)?, cache, clock.clone(), on_loss)))
+                Ok(Arc::new(TieredStore::new(postgres, redis.map_err(named)?, cache, clock.clone(), on_loss)))
             }
             StoreUrl::Remote(_) => {
                 let config = self.remote.clone().ok_or_else(|| ConfigError("sessions.remote: not resolved".into()))?;

@@ -20,7 +20,7 @@ use sealway_runtime::config::{ConfigError, read_bounded};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
-use super::key_file::{Entry, Held, KeyFile};
+use super::key_file::{Entry, KeyFile, PrivateHalf};
 use crate::kek;
 
 const FILE_LEN_MAX: u64 = 128 * 1024;
@@ -129,8 +129,8 @@ impl KeyFile {
 
 fn raw_key(Entry { key, held }: &Entry) -> RawKey {
     let (private_key, broker_key, public_key) = match held {
-        Held::Here(document) => (Some(Secret(Zeroizing::new(base64::encode(document)))), None, None),
-        Held::Broker(name) => (None, Some(name.clone()), Some(base64::encode(&key.public_key))),
+        PrivateHalf::Here(document) => (Some(Secret(Zeroizing::new(base64::encode(document)))), None, None),
+        PrivateHalf::Broker(name) => (None, Some(name.clone()), Some(base64::encode(&key.public_key))),
     };
     let (not_before, not_after) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
     RawKey { key_id: key.key_id.to_string(), private_key, broker_key, public_key, not_before, not_after }
@@ -147,9 +147,9 @@ fn entry(provider: &dyn Provider, es256: &dyn Es256, raw: RawKey) -> Result<Entr
             let document = document.map_err(|_| "private_key: expected base64".to_owned())?;
             let pair = es256.from_pkcs8(&document);
             let pair = pair.map_err(|_| "private_key: expected PKCS #8 of a P-256 key".to_owned())?;
-            (*pair.public(), Held::Here(document))
+            (*pair.public(), PrivateHalf::Here(document))
         }
-        (None, Some(name), Some(public)) => (point(es256, "public_key", &public)?, Held::Broker(name)),
+        (None, Some(name), Some(public)) => (point(es256, "public_key", &public)?, PrivateHalf::Broker(name)),
         _ => return Err("expected private_key, or broker_key and public_key".into()),
     };
     let key = IdentityKey::new(provider, public_key, times.0, times.1);

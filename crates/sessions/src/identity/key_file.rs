@@ -15,7 +15,7 @@ use super::Root;
 pub(super) const BROKER_KEY_LEN_MAX: usize = 64;
 
 /// Place of the private half of a key.
-pub(super) enum Held {
+pub(super) enum PrivateHalf {
     /// In the file, as PKCS #8.
     Here(Zeroizing<Vec<u8>>),
     /// In a broker, under this id.
@@ -24,7 +24,7 @@ pub(super) enum Held {
 
 pub(super) struct Entry {
     pub(super) key: IdentityKey,
-    pub(super) held: Held,
+    pub(super) held: PrivateHalf,
 }
 
 /// A key file that was read, or is to be written. It has no `Debug` because that would print secrets.
@@ -50,7 +50,7 @@ pub enum Condition {
 
 /// Public data of a key in a key file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct KeyListing {
     /// Public half of the key, and its validity times.
     pub key: IdentityKey,
     /// State of the key at the time of listing.
@@ -61,7 +61,7 @@ pub struct Listed {
 
 /// Result of retiring a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retired {
+pub enum Retirement {
     /// The key signs until this time, in Unix milliseconds.
     At(u64),
     /// The key was not live yet and was removed from the file.
@@ -83,7 +83,7 @@ impl KeyFile {
     ) -> Result<KeyId, ConfigError> {
         let (document, pair) = es256.generate().map_err(|err| ConfigError(err.to_string()))?;
         let key = IdentityKey::new(provider, *pair.public(), not_before_ms, not_after_ms);
-        self.add(key, Held::Here(document), now_ms)
+        self.add(key, PrivateHalf::Here(document), now_ms)
     }
 
     /// Adds a key that a broker holds.
@@ -91,10 +91,10 @@ impl KeyFile {
     /// # Errors
     /// As [`KeyFile::generate`]; or the file has the key already.
     pub fn add_broker_key(&mut self, key: IdentityKey, name: String, now_ms: u64) -> Result<KeyId, ConfigError> {
-        self.add(key, Held::Broker(name), now_ms)
+        self.add(key, PrivateHalf::Broker(name), now_ms)
     }
 
-    fn add(&mut self, key: IdentityKey, held: Held, now_ms: u64) -> Result<KeyId, ConfigError> {
+    fn add(&mut self, key: IdentityKey, held: PrivateHalf, now_ms: u64) -> Result<KeyId, ConfigError> {
         if self.entries.len() >= KEYS_MAX {
             self.entries.retain(|entry| now_ms < entry.key.not_after_ms);
         }
@@ -117,7 +117,7 @@ impl KeyFile {
                 let (from, to) = (iso8601(key.not_before_ms), iso8601(key.not_after_ms));
                 return Err(format!("key {}: not_before {from} must be before not_after {to}", key.key_id));
             }
-            if let Held::Broker(name) = held
+            if let PrivateHalf::Broker(name) = held
                 && !(1..=BROKER_KEY_LEN_MAX).contains(&name.len())
             {
                 return Err(format!("key {}: broker_key: expected 1 to {BROKER_KEY_LEN_MAX} bytes", key.key_id));
@@ -131,7 +131,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// [`ConfigError`]: no such key, a time in the past or after the key's end, or no key left to sign.
-    pub fn retire(&mut self, id: &KeyId, at_ms: u64, now_ms: u64, force: bool) -> Result<Retired, ConfigError> {
+    pub fn retire(&mut self, id: &KeyId, at_ms: u64, now_ms: u64, force: bool) -> Result<Retirement, ConfigError> {
         let fail = |what: String| Err(ConfigError(format!("key {id}: {what}")));
         let Some(index) = self.entries.iter().position(|entry| entry.key.key_id == *id) else {
             return fail("the key file does not hold it".into());
@@ -144,7 +144,7 @@ impl KeyFile {
             return fail(format!("it ends before that anyway, {}", iso8601(key.not_after_ms)));
         }
         let is_removed = at_ms <= key.not_before_ms;
-        let live_then = |listed: &Listed| listed.key.key_id != *id && listed.key.is_live(at_ms);
+        let live_then = |listed: &KeyListing| listed.key.key_id != *id && listed.key.is_live(at_ms);
         let is_followed =
             self.list(now_ms).iter().any(|listed| live_then(listed) && listed.condition != Condition::Unsigned);
         if !is_removed && !is_followed && !force {
@@ -159,14 +159,14 @@ impl KeyFile {
                 return fail("it is the file's only key; remove the file instead".into());
             }
             self.entries.remove(index);
-            return Ok(Retired::Removed);
+            return Ok(Retirement::Removed);
         }
         self.entries[index].key.not_after_ms = at_ms;
-        Ok(Retired::At(at_ms))
+        Ok(Retirement::At(at_ms))
     }
 
     /// Lists all keys, in the file's order.
-    pub fn list(&self, now_ms: u64) -> Vec<Listed> {
+    pub fn list(&self, now_ms: u64) -> Vec<KeyListing> {
         let list = |Entry { key, held }: &Entry| {
             let used = self.as_signed(key);
             let condition = match &used {
@@ -177,10 +177,10 @@ impl KeyFile {
                 Some(_) => Condition::Live,
             };
             let broker_key = match held {
-                Held::Here(_) => None,
-                Held::Broker(name) => Some(name.clone()),
+                PrivateHalf::Here(_) => None,
+                PrivateHalf::Broker(name) => Some(name.clone()),
             };
-            Listed { key: used.unwrap_or_else(|| key.clone()), condition, broker_key }
+            KeyListing { key: used.unwrap_or_else(|| key.clone()), condition, broker_key }
         };
         self.entries.iter().map(list).collect()
     }
@@ -273,7 +273,7 @@ impl KeyFile {
     }
 
     /// Returns the keys that sign now or later, with their effective times.
-    pub(super) fn into_usable(mut self, now_ms: u64) -> Vec<(IdentityKey, Held)> {
+    pub(super) fn into_usable(mut self, now_ms: u64) -> Vec<(IdentityKey, PrivateHalf)> {
         let entries = std::mem::take(&mut self.entries);
         let usable = entries.into_iter().filter_map(|entry| Some((self.as_signed(&entry.key)?, entry.held)));
         usable.filter(|(key, _)| now_ms < key.not_after_ms && key.not_before_ms < key.not_after_ms).collect()

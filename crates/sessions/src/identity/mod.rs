@@ -29,12 +29,12 @@ use sealway_runtime::config::ConfigError;
 
 pub use document::Document;
 pub use file::{Root, parse_root_public};
-pub use key_file::{Condition, KeyFile, Listed, Retired};
+pub use key_file::{Condition, KeyFile, KeyListing, Retirement};
 pub use signer::{BrokerAccess, SignError, Signer};
 pub use times::{parse_span, parse_time};
 
 use crate::kek::{Version, version};
-use key_file::Held;
+use key_file::PrivateHalf;
 use signer::{BrokerSigner, FileSigner};
 
 /// Time before the end of a key or a set from which the operator is warned, in milliseconds: a week.
@@ -325,11 +325,11 @@ impl State {
         let signed = file.signed_set().cloned();
         for (key, held) in file.into_usable(read_ms) {
             let signer: Box<dyn Signer> = match held {
-                Held::Here(document) => {
+                PrivateHalf::Here(document) => {
                     let pair = es256.from_pkcs8(&document);
                     Box::new(FileSigner(pair.map_err(|err| ConfigError(format!("key {}: {err}", key.key_id)))?))
                 }
-                Held::Broker(name) => {
+                PrivateHalf::Broker(name) => {
                     let access = broker.ok_or_else(|| {
                         ConfigError(format!(
                             "key {} is \"{name}\" in a broker, and sessions.identity.broker does not say which",

@@ -166,7 +166,7 @@ fn a_key_that_the_root_did_not_sign_waits_and_one_that_it_signed_ends_when_eithe
     assert!(err.contains("no other key is live"), "{err}");
     file.sign(default_provider(), &root, 300, 5000).unwrap();
     assert!(!file.is_behind(300));
-    assert_eq!(file.retire(&ids[0], 1000, 300, false).unwrap(), Retired::At(1000));
+    assert_eq!(file.retire(&ids[0], 1000, 300, false).unwrap(), Retirement::At(1000));
     assert!(file.is_behind(300));
     file.replace(&path).unwrap();
     identity.reload_if_changed(300);
@@ -276,11 +276,11 @@ fn a_key_is_retired_in_time_and_not_so_that_nobody_could_sign() {
     assert!(retire(0, 999, false).unwrap_err().contains("in the past"));
     assert!(retire(0, 3000, false).unwrap_err().contains("ends before that"));
     assert!(retire(0, 1999, false).unwrap_err().contains("no other key is live"));
-    assert_eq!(retire(0, 2000, false), Ok(Retired::At(2000)));
-    assert_eq!(retire(2, 4000, false), Ok(Retired::Removed));
+    assert_eq!(retire(0, 2000, false), Ok(Retirement::At(2000)));
+    assert_eq!(retire(2, 4000, false), Ok(Retirement::Removed));
     assert!(retire(2, 4500, false).unwrap_err().contains("does not hold"));
     assert!(retire(1, 4500, false).unwrap_err().contains("no other key is live"));
-    assert_eq!(retire(1, 4500, true), Ok(Retired::At(4500)));
+    assert_eq!(retire(1, 4500, true), Ok(Retirement::At(4500)));
     let conditions = |now| file.list(now).iter().map(|listed| listed.condition).collect::<Vec<_>>();
     assert_eq!(conditions(1999), [Condition::Live, Condition::Next]);
     assert_eq!(conditions(2000), [Condition::Retired, Condition::Live]);

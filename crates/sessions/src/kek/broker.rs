@@ -10,14 +10,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use sealway_client::broker::{Cipher, Client, Code, Error, Options, Plain, Refusal, RetryOptions, Sealed, Secret};
+use sealway_client::broker::{
+    Cipher, Client, Code, DecryptInput, Error, Options, Plain, Refusal, RetryOptions, Secret,
+};
 use sealway_proto::limits::{IV_LEN, KEY_LEN, TAG_LEN};
 use sealway_proto::session::SessionKey;
 use sealway_runtime::config::ConfigError;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::gather::Gather;
-use super::{KeyWrap, UnwrapError, WrapError, Wrapped, mark};
+use super::{KeyWrap, UnwrapError, WrapError, WrappedKey, mark};
 use crate::config::KekBroker;
 
 /// Maximum time that a start waits for the broker.
@@ -35,7 +37,7 @@ const KEY_ID_LEN_MAX: usize = 53;
 pub struct BrokerKeys {
     config: Arc<KekBroker>,
     client: Client,
-    wraps: Gather<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>), Wrapped>,
+    wraps: Gather<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>), WrappedKey>,
     unwraps: Gather<(Vec<u8>, Cipher), Result<Secret, Refusal>>,
     /// Latest known version, which wraps.
     version: Arc<AtomicU32>,
@@ -113,7 +115,7 @@ impl BrokerKeys {
 
     /// Returns the ciphertext to unwrap. A version newer than the broker's latest is unknown: the broker's store may be
     /// an older copy.
-    fn cipher(&self, wrapped: &Wrapped) -> Result<Cipher, UnwrapError> {
+    fn cipher(&self, wrapped: &WrappedKey) -> Result<Cipher, UnwrapError> {
         let version =
             self.version_of(&wrapped.kek_id).filter(|version| *version <= self.version.load(Ordering::SeqCst));
         let key_version = version.ok_or_else(|| UnwrapError::UnknownKek(wrapped.kek_id.clone()))?;
@@ -125,13 +127,13 @@ impl BrokerKeys {
 
 #[async_trait]
 impl KeyWrap for BrokerKeys {
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError> {
         let questions = keys.iter().map(|(aad, key)| (aad.clone(), Zeroizing::new(*key.expose()))).collect();
         self.wraps.ask(questions).await.into_iter().collect::<Result<_, _>>().map_err(WrapError)
     }
 
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
-        let is_newer = |(_, wrapped): &(Vec<u8>, Wrapped)| {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>> {
+        let is_newer = |(_, wrapped): &(Vec<u8>, WrappedKey)| {
             self.version_of(&wrapped.kek_id).is_some_and(|version| version > self.version.load(Ordering::SeqCst))
         };
         if wrapped.iter().any(is_newer) {
@@ -187,7 +189,7 @@ fn kek_id(config: &KekBroker, version: u32) -> String {
 async fn wrap(
     (client, config, version): (Client, Arc<KekBroker>, Arc<AtomicU32>),
     keys: Vec<(Vec<u8>, Zeroizing<[u8; KEY_LEN]>)>,
-) -> Result<Vec<Wrapped>, String> {
+) -> Result<Vec<WrappedKey>, String> {
     let plains: Vec<_> =
         keys.iter().map(|(aad, key)| Plain { plaintext: key.as_slice(), aad, ..Plain::default() }).collect();
     let sealed = client.encrypt(&config.profile, &config.key, &plains).await.map_err(|err| err.to_string())?;
@@ -197,7 +199,7 @@ async fn wrap(
         let bytes = bytes.try_into().map_err(|_| {
             format!("profile {}: its nonces must have {IV_LEN} bytes and its tags {TAG_LEN}", config.profile)
         })?;
-        Ok(Wrapped { kek_id: kek_id(&config, cipher.key_version), bytes })
+        Ok(WrappedKey { kek_id: kek_id(&config, cipher.key_version), bytes })
     });
     wrapped.collect()
 }
@@ -206,7 +208,7 @@ async fn unwrap(
     (client, config): (Client, Arc<KekBroker>),
     wrapped: Vec<(Vec<u8>, Cipher)>,
 ) -> Result<Vec<Result<Secret, Refusal>>, Error> {
-    let sealed: Vec<_> = wrapped.iter().map(|(aad, cipher)| Sealed { cipher, aad }).collect();
+    let sealed: Vec<_> = wrapped.iter().map(|(aad, cipher)| DecryptInput { cipher, aad }).collect();
     Ok(client.decrypt(&config.profile, &config.key, &sealed).await?.outputs)
 }
 

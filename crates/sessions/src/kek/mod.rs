@@ -22,7 +22,7 @@ use sealway_proto::crypto::Provider;
 use sealway_proto::limits::IV_LEN;
 use sealway_proto::session::SessionKey;
 use sealway_proto::store::keys::KeyEncryptionKeys;
-pub use sealway_proto::store::keys::{UnwrapError, Wrapped};
+pub use sealway_proto::store::keys::{UnwrapError, WrappedKey};
 use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
 use zeroize::Zeroizing;
 
@@ -131,7 +131,7 @@ impl KeyRing {
     ///
     /// # Errors
     /// [`sealway_proto::Error::Provider`].
-    pub fn wrap(&self, aad: &[u8], key: &SessionKey) -> Result<Wrapped, sealway_proto::Error> {
+    pub fn wrap(&self, aad: &[u8], key: &SessionKey) -> Result<WrappedKey, sealway_proto::Error> {
         let iv: [u8; IV_LEN] = random::with_pool(|pool| pool.take(self.provider))?;
         self.keys.load().wrap(aad, key, &iv)
     }
@@ -140,7 +140,7 @@ impl KeyRing {
     ///
     /// # Errors
     /// [`UnwrapError`].
-    pub fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
+    pub fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<SessionKey, UnwrapError> {
         self.keys.load().unwrap(aad, wrapped)
     }
 }

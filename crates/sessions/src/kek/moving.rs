@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sealway_proto::session::SessionKey;
 
-use super::{KeyWrap, UnwrapError, WrapError, Wrapped};
+use super::{KeyWrap, UnwrapError, WrapError, WrappedKey};
 
 /// A key file and a broker, in either order. Their ids cannot be equal: a broker's contain a colon.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ impl Moving {
 
 #[async_trait]
 impl KeyWrap for Moving {
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError> {
         self.to.wrap_all(keys).await
     }
 
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>> {
         let mut keys = self.to.unwrap_all(wrapped).await;
         let is_unknown = |key: &Result<SessionKey, UnwrapError>| matches!(key, Err(UnwrapError::UnknownKek(_)));
         let unknown: Vec<_> =

@@ -13,7 +13,7 @@ use sealway_proto::limits::KEY_LEN;
 use sealway_proto::session::SessionKey;
 use sealway_proto::wire::SessionId;
 
-use super::{KeyRing, UnwrapError, Wrapped};
+use super::{KeyRing, UnwrapError, WrappedKey};
 
 /// Maximum number of keys in one call.
 pub const WRAP_MAX: usize = 512;
@@ -25,7 +25,7 @@ pub struct WrapError(pub String);
 
 /// Wraps session keys for storage, each bound to its AAD: all other fields of the session's row.
 ///
-/// A [`Wrapped`] has room for the AES-256-GCM form of a key, `IV || ciphertext || tag`; its `kek_id`, of 1 to 64
+/// A [`WrappedKey`] has room for the AES-256-GCM form of a key, `IV || ciphertext || tag`; its `kek_id`, of 1 to 64
 /// characters, names the key that unwraps it and must always mean the same key.
 #[async_trait]
 pub trait KeyWrap: Send + Sync + fmt::Debug {
@@ -33,11 +33,11 @@ pub trait KeyWrap: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// [`WrapError`]: no key was wrapped.
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError>;
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError>;
 
     /// Unwraps keys in their order: for each the key or an error. [`UnwrapError::Damaged`] ends a session, so it is
     /// only for a wrapped key that was checked and found wrong; a broker that is away is [`UnwrapError::Unavailable`].
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>>;
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>>;
 
     /// Checks which key wraps; returns true if it is another one than before. Called every few seconds.
     async fn refresh(&self) -> bool;
@@ -57,12 +57,12 @@ pub trait KeyWrap: Send + Sync + fmt::Debug {
 
 #[async_trait]
 impl KeyWrap for KeyRing {
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError> {
         let wrap = |(aad, key): &(Vec<u8>, &SessionKey)| self.wrap(aad, key);
         keys.iter().map(wrap).collect::<Result<_, _>>().map_err(|err| WrapError(err.to_string()))
     }
 
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>> {
         wrapped.iter().map(|(aad, wrapped)| self.unwrap(aad, wrapped)).collect()
     }
 
@@ -95,11 +95,11 @@ impl UnauthenticatedUntil {
 
 #[async_trait]
 impl KeyWrap for UnauthenticatedUntil {
-    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<Wrapped>, WrapError> {
+    async fn wrap_all(&self, keys: &[(Vec<u8>, &SessionKey)]) -> Result<Vec<WrappedKey>, WrapError> {
         self.keys.wrap_all(keys).await
     }
 
-    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, Wrapped)]) -> Vec<Result<SessionKey, UnwrapError>> {
+    async fn unwrap_all(&self, wrapped: &[(Vec<u8>, WrappedKey)]) -> Vec<Result<SessionKey, UnwrapError>> {
         self.keys.unwrap_all(wrapped).await
     }
 
@@ -129,13 +129,13 @@ fn mark_aad() -> Vec<u8> {
 ///
 /// # Errors
 /// [`WrapError`].
-pub(crate) async fn mark(keys: &dyn KeyWrap) -> Result<Wrapped, WrapError> {
+pub(crate) async fn mark(keys: &dyn KeyWrap) -> Result<WrappedKey, WrapError> {
     let wrapped = keys.wrap_all(&[(mark_aad(), &SessionKey::from_bytes([0; KEY_LEN]))]).await?;
     wrapped.into_iter().next().ok_or_else(|| WrapError("nothing was wrapped".into()))
 }
 
 /// Checks, in order, that each mark was made under the key-encryption key that has its id now.
-pub(crate) async fn open_marks(keys: &dyn KeyWrap, marks: &[Wrapped]) -> Vec<Result<(), UnwrapError>> {
+pub(crate) async fn open_marks(keys: &dyn KeyWrap, marks: &[WrappedKey]) -> Vec<Result<(), UnwrapError>> {
     let bound: Vec<_> = marks.iter().map(|mark| (mark_aad(), mark.clone())).collect();
     keys.unwrap_all(&bound).await.into_iter().map(|opened| opened.map(drop)).collect()
 }

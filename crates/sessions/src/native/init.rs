@@ -11,13 +11,13 @@ use sealway_exchange::timing::ServerTiming;
 use sealway_proto::Error;
 use sealway_proto::limits::INIT_V3_BODY_MAX;
 use sealway_proto::session::Session;
-use sealway_proto::session::native::{Agreed, InitRequest, ServerRandoms, Suite, Terms, agree, choose};
+use sealway_proto::session::native::{InitRequest, ServerRandoms, Suite, Terms, UnsignedAgreement, agree, choose};
 use sealway_proto::wire::{Field, Headers, Wire};
 use sealway_runtime::http::share::network;
 use sealway_runtime::http::{Body, Origin, discard, read_body};
 
 use crate::answer::{Form, Refusal, Rejection, body_fault, json, method_not_allowed, rejected, report};
-use crate::authentication::{Asked, Recognised};
+use crate::authentication::{ClientIdentity, InitCredentials};
 use crate::authority::Authority;
 use crate::policies::ClientPolicy;
 use sealway_exchange::headers::HttpHeaders;
@@ -75,9 +75,9 @@ where
 }
 
 impl Authority {
-    async fn recognise_native(&self, parts: &Parts, request: &InitRequest) -> Result<Recognised, Refusal> {
+    async fn recognise_native(&self, parts: &Parts, request: &InitRequest) -> Result<ClientIdentity, Refusal> {
         let init_hash = request.init_hash(self.provider());
-        let asked = Asked::of(parts, request.proof.as_deref(), init_hash, self.now_ms());
+        let asked = InitCredentials::of(parts, request.proof.as_deref(), init_hash, self.now_ms());
         self.recognise(&asked).await
     }
 
@@ -85,7 +85,7 @@ impl Authority {
     pub(super) async fn agree_native(
         &self,
         request: &InitRequest,
-        recognised: Recognised,
+        recognised: ClientIdentity,
         credential: Option<&[u8; 32]>,
         renewed: Option<&Session>,
         timing: &mut ServerTiming,
@@ -116,7 +116,7 @@ impl Authority {
         };
         let mut session_id = [0; 16];
         self.provider().fill_random(&mut session_id)?;
-        let agreed: Agreed =
+        let agreed: UnsignedAgreement =
             agree(self.provider(), request, terms, renewed, &session_id, ServerRandoms::Draw, now_ms, &mut |step| {
                 timing.lap(step.name())
             })?;
@@ -156,7 +156,7 @@ impl Authority {
         &self,
         request: &InitRequest,
         policy: &ClientPolicy,
-        recognised: &Recognised,
+        recognised: &ClientIdentity,
         renewed: Option<&Session>,
         now_ms: u64,
     ) -> Result<u32, Refusal> {

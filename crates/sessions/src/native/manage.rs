@@ -23,7 +23,7 @@ use sealway_proto::wire::header::X_SEAL;
 use sealway_runtime::http::{Body, discard, refusal_of};
 
 use crate::answer::{BodyFault, Form, Rejection, body_fault, method_not_allowed, rejected, report};
-use crate::authentication::Recognised;
+use crate::authentication::ClientIdentity;
 use crate::authority::Authority;
 
 const PREFIX: &str = "/v3/sessions/";
@@ -33,7 +33,7 @@ const BODY_MAX: usize = INIT_V3_BODY_MAX + FRAME_LEN_MAX;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 #[derive(Clone, Copy)]
-enum Managed {
+enum Action {
     Renew,
     End,
 }
@@ -56,8 +56,8 @@ where
 {
     let id = parts.uri.path().strip_prefix(PREFIX).unwrap_or_default();
     let (asked, id, allow) = match id.strip_suffix(RENEW) {
-        Some(id) => (Managed::Renew, id.to_owned(), "POST, OPTIONS"),
-        None => (Managed::End, id.to_owned(), "DELETE, OPTIONS"),
+        Some(id) => (Action::Renew, id.to_owned(), "POST, OPTIONS"),
+        None => (Action::End, id.to_owned(), "DELETE, OPTIONS"),
     };
     if parts.method != asked.method() {
         discard(body).await;
@@ -99,7 +99,7 @@ fn refuse(rejection: Rejection, timing: &mut ServerTiming) -> Response<Body> {
 /// Answers the unsealed request of a session's client.
 async fn answer(
     authority: &Arc<Authority>,
-    asked: Managed,
+    asked: Action,
     request: Request<ExchangeBody>,
 ) -> Result<Response<ExchangeBody>, Rejection> {
     let session = request.extensions().get::<Arc<Session>>().cloned().ok_or(Error::SessionUnknown)?;
@@ -107,13 +107,13 @@ async fn answer(
     let body = tokio::time::timeout(authority.body_deadline(), request.into_body().collect()).await;
     let body = body.map_err(|_| BodyFault::TooSlow)?.map_err(|_| BodyFault::Broken)?.to_bytes();
     match asked {
-        Managed::Renew => {
+        Action::Renew => {
             let mut response = Response::new(full(renew(authority, &session, &body).await?));
             *response.status_mut() = StatusCode::CREATED;
             response.headers_mut().insert(CONTENT_TYPE, JSON);
             Ok(response)
         }
-        Managed::End => {
+        Action::End => {
             authority.revoke(session.id()).await?;
             tracing::debug!(session = %session.id(), "session ended by its client");
             let mut response = Response::new(full(""));
@@ -132,7 +132,7 @@ async fn renew(authority: &Authority, session: &Session, plaintext: &[u8]) -> Re
     if request.proof.is_some() {
         return Err(Error::FieldInvalid("proof").into());
     }
-    let recognised = Recognised {
+    let recognised = ClientIdentity {
         auth: record.auth,
         subject: record.subject.clone(),
         tenant: record.tenant.clone(),
@@ -141,11 +141,11 @@ async fn renew(authority: &Authority, session: &Session, plaintext: &[u8]) -> Re
     authority.agree_native(&request, recognised, None, Some(session), &mut ServerTiming::start()).await
 }
 
-impl Managed {
+impl Action {
     fn method(self) -> Method {
         match self {
-            Managed::Renew => Method::POST,
-            Managed::End => Method::DELETE,
+            Action::Renew => Method::POST,
+            Action::End => Method::DELETE,
         }
     }
 }

@@ -37,7 +37,7 @@ impl Default for CacheLimits {
 
 /// A session found in the cache.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct CacheEntry {
     /// The cached session, with its expanded keys.
     pub session: Arc<Session>,
     /// True if the session may be used without asking the store. A stale one may be used only while the store is
@@ -105,12 +105,12 @@ impl SessionCache {
     }
 
     /// Looks up a session; an ended one is not returned.
-    pub fn get(&self, id: &SessionId) -> Option<Held> {
+    pub fn get(&self, id: &SessionId) -> Option<CacheEntry> {
         let found = self
             .held
             .get(id)
             .filter(|entry| !self.is_ended(&entry.session))
-            .map(|entry| Held { is_fresh: entry.since.elapsed() < self.limits.fresh, session: entry.session });
+            .map(|entry| CacheEntry { is_fresh: entry.since.elapsed() < self.limits.fresh, session: entry.session });
         let look = found.as_ref().map_or(2, |held| usize::from(!held.is_fresh));
         self.looks[look].increment(1);
         found

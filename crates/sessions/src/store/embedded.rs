@@ -25,7 +25,7 @@ use super::memory::{Memory, MemoryLimits};
 use super::writer::{Change, LEAD_MS, Writer};
 use super::{OpenError, Pool, ReserveError, Status, Store, StoreError};
 use super::{row, writer};
-use crate::kek::{KeyRing, KeyWrap, WRAP_MAX, WrapError, Wrapped};
+use crate::kek::{KeyRing, KeyWrap, WRAP_MAX, WrapError, WrappedKey};
 
 mod restore;
 
@@ -186,7 +186,7 @@ impl Store for Embedded {
         for chunk in sessions.chunks(WRAP_MAX) {
             let records: Vec<&SessionRecord> = chunk.iter().map(|session| session.record()).collect();
             let wrapped = row::seal_all(self.keys.as_ref(), &records).await.map_err(unavailable)?;
-            let row = |(record, wrapped): (&SessionRecord, &Wrapped)| {
+            let row = |(record, wrapped): (&SessionRecord, &WrappedKey)| {
                 (row::session_key(record.expires_ms, &record.id), row::encode(record, wrapped))
             };
             rows.extend(records.into_iter().zip(&wrapped).map(row));

@@ -111,7 +111,7 @@ pub struct OpenError(pub String);
 
 /// A nonce that was written durably.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recorded {
+pub struct NonceRecord {
     /// Key of the nonce.
     pub key: ClaimKey,
     /// True if the nonce comes from a sealed call, false for an init.
@@ -134,7 +134,7 @@ pub trait Durable: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError>;
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<NonceRecord>, StoreError>;
 
     /// Returns the sessions that were revoked and are not over at `now_ms`, each with its end in milliseconds since the
     /// epoch.

@@ -8,7 +8,7 @@ pub(crate) use sealway_proto::store::row::RowFault;
 pub(crate) use sealway_proto::store::row::{Facts, Row, VERSION, encode};
 use sealway_proto::wire::SessionId;
 
-use crate::kek::{KeyWrap, UnwrapError, WrapError, Wrapped};
+use crate::kek::{KeyWrap, UnwrapError, WrapError, WrappedKey};
 
 /// Returns the table key `expires_ms || id`, so that expiry is a range.
 pub(crate) fn session_key(expires_ms: u64, id: &SessionId) -> Vec<u8> {
@@ -56,13 +56,13 @@ fn warn_once(version: u8) {
 }
 
 /// Wraps the keys of sessions, each bound to all other fields of its row.
-pub(crate) async fn seal_all(keys: &dyn KeyWrap, records: &[&SessionRecord]) -> Result<Vec<Wrapped>, WrapError> {
+pub(crate) async fn seal_all(keys: &dyn KeyWrap, records: &[&SessionRecord]) -> Result<Vec<WrappedKey>, WrapError> {
     let bound: Vec<_> = records.iter().map(|record| (Facts::of(record).aad(), &record.key)).collect();
     keys.wrap_all(&bound).await
 }
 
 /// Wraps the key of one session.
-pub(crate) async fn seal(keys: &dyn KeyWrap, record: &SessionRecord) -> Result<Wrapped, WrapError> {
+pub(crate) async fn seal(keys: &dyn KeyWrap, record: &SessionRecord) -> Result<WrappedKey, WrapError> {
     seal_all(keys, &[record]).await?.pop().ok_or_else(|| WrapError("nothing was wrapped".into()))
 }
 

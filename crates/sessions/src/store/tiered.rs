@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tracing::Instrument;
 
 use super::postgres::Postgres;
-use super::redis::{Found, OnLoss, Redis};
+use super::redis::{Lookup, OnLoss, Redis};
 use super::{Durable, Part, ReserveError, SessionCache, Status, Store, StoreError};
 
 /// Interval of retries for a revocation that did not reach Redis.
@@ -24,7 +24,7 @@ const TELL_AGAIN_MAX: Duration = Duration::from_secs(8);
 
 /// Store with PostgreSQL, Redis and a cache in this process.
 #[derive(Debug)]
-pub struct Tiered {
+pub struct TieredStore {
     postgres: Arc<Postgres>,
     redis: Arc<Redis>,
     cache: Arc<SessionCache>,
@@ -34,7 +34,7 @@ pub struct Tiered {
     _tell: JoinSet<()>,
 }
 
-impl Tiered {
+impl TieredStore {
     /// Builds the store from its tiers, within a runtime; `cache` is the one that both tiers update with revocations.
     pub fn new(
         postgres: Arc<Postgres>,
@@ -46,20 +46,20 @@ impl Tiered {
         let untold = Arc::new(Notify::new());
         let mut tasks = JoinSet::new();
         tasks.spawn(tell(postgres.clone(), redis.clone(), clock, untold.clone()));
-        Tiered { postgres, redis, cache, on_loss, untold, _tell: tasks }
+        TieredStore { postgres, redis, cache, on_loss, untold, _tell: tasks }
     }
 
     /// Fetches a session from Redis, else from PostgreSQL, and then updates Redis.
     async fn fetch(&self, id: &SessionId) -> Result<Option<Arc<Session>>, StoreError> {
         let ticket = self.cache.ticket();
         match self.redis.find(id).await {
-            Ok(Found::Session(session)) => return Ok(self.cache.keep(&session, ticket).then_some(session)),
-            Ok(Found::Revoked) => {
+            Ok(Lookup::Session(session)) => return Ok(self.cache.keep(&session, ticket).then_some(session)),
+            Ok(Lookup::Revoked) => {
                 self.cache.revoke(id);
                 return Ok(None);
             }
             // PostgreSQL decides, independent of errors of Redis.
-            Ok(Found::Absent) | Err(_) => {}
+            Ok(Lookup::Absent) | Err(_) => {}
         }
         let Some(session) = self.postgres.fetch(id).await? else { return Ok(None) };
         self.redis.save_later(session.clone());
@@ -110,7 +110,7 @@ async fn tell_all(postgres: &Postgres, redis: &Redis, now_ms: u64, publish: bool
 }
 
 #[async_trait]
-impl Store for Tiered {
+impl Store for TieredStore {
     async fn put(&self, session: Arc<Session>) -> Result<(), StoreError> {
         self.postgres.put(session.clone()).await?;
         self.redis.save_later(session);

@@ -70,12 +70,12 @@ pub(crate) enum Change {
     },
 }
 
-type Done = oneshot::Sender<Result<(), StoreError>>;
+type Reply = oneshot::Sender<Result<(), StoreError>>;
 
 /// A handle on the thread. Dropping it commits the queued changes and ends the thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    queue: Option<mpsc::Sender<(Change, Done)>>,
+    queue: Option<mpsc::Sender<(Change, Reply)>>,
     thread: Option<std::thread::JoinHandle<()>>,
     state: Arc<State>,
 }
@@ -173,7 +173,7 @@ pub(crate) fn open(path: &Path) -> Result<Database, redb::DatabaseError> {
     Database::builder().set_cache_size(CACHE_LEN).create(path)
 }
 
-fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Done)>, state: &State) {
+fn run(database: Database, path: &Path, mut changes: mpsc::Receiver<(Change, Reply)>, state: &State) {
     // `None` after a failure: the database rejects further changes then, and must be reopened.
     let mut database = Some(database);
     let mut batch = Vec::with_capacity(BATCH_MAX);

@@ -36,12 +36,12 @@ pub(crate) const CRYPTO_ERROR: &str = r#"{"error":"CRYPTO_ERROR"}"#;
 pub(crate) const WINDOW_MS: u64 = 300_000;
 
 /// An authority that records the reason of a rejection.
-struct Watched {
+struct RecordingAuthority {
     authority: Arc<Authority>,
     refusal: Mutex<Option<Refusal>>,
 }
 
-impl Sessions for Watched {
+impl Sessions for RecordingAuthority {
     fn provider(&self) -> &'static dyn AgreementProvider {
         self.authority.provider()
     }
@@ -101,7 +101,7 @@ pub(crate) async fn open(
     headers: &[(&'static str, String)],
     body: Vec<u8>,
 ) -> Result<Bytes, Refusal> {
-    let watched = Arc::new(Watched { authority: authority.clone(), refusal: Mutex::new(None) });
+    let watched = Arc::new(RecordingAuthority { authority: authority.clone(), refusal: Mutex::new(None) });
     let allows = |session: &Session| authority.allows(session, path);
     let rules = Rules {
         allows: &allows,

@@ -14,7 +14,7 @@ use sealway_sessions::kek::KeyRing;
 use sealway_sessions::store::cache::CacheLimits;
 use sealway_sessions::store::redis::{Redis, RedisConfig};
 use sealway_sessions::store::{
-    Durable, MemoryLimits, OpenError, Recorded, ReserveError, SessionCache, Store, StoreError,
+    Durable, MemoryLimits, NonceRecord, OpenError, ReserveError, SessionCache, Store, StoreError,
 };
 use sealway_testkit::store_contract::claims::{init, provider, random};
 
@@ -132,7 +132,7 @@ pub(crate) async fn until_down(store: &Arc<Redis>) {
 /// Durable side in this test's memory, in place of PostgreSQL.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    rows: Mutex<HashMap<ClaimKey, (u64, Recorded)>>,
+    rows: Mutex<HashMap<ClaimKey, (u64, NonceRecord)>>,
     pub(crate) revoked: Mutex<Vec<(SessionId, u64)>>,
     pub(crate) is_away: AtomicBool,
     /// Delays all records while true.
@@ -158,19 +158,19 @@ impl Durable for Ledger {
         while is_slow() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let row = Recorded { key: claim.key(), sealed: claim.is_sealed(), expires_ms: claim.expires_ms() };
+        let row = NonceRecord { key: claim.key(), sealed: claim.is_sealed(), expires_ms: claim.expires_ms() };
         match self.rows.lock().unwrap().insert(claim.key(), (claim.stamp_ms(), row)) {
             Some(_) => Err(ReserveError::Replayed),
             None => Ok(()),
         }
     }
 
-    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError> {
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<NonceRecord>, StoreError> {
         if self.is_away.load(Ordering::SeqCst) {
             return Err(StoreError::Unavailable("the ledger is away".into()));
         }
         let rows = self.rows.lock().unwrap();
-        let fits = |(stamp, row): &&(u64, Recorded)| *stamp > stamp_ms && row.expires_ms > now_ms;
+        let fits = |(stamp, row): &&(u64, NonceRecord)| *stamp > stamp_ms && row.expires_ms > now_ms;
         Ok(rows.values().filter(fits).map(|(_, row)| *row).collect())
     }
 

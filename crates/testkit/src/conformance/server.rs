@@ -11,8 +11,8 @@ use sealway_proto::session::native::{
     self, InitRequest, KeyId, OpenedRequest, RequestLine, SealedRequest, ServerRandoms, Terms, agree, choose,
 };
 use sealway_proto::session::{
-    Auth, Claim, Family, Fresh, InitCall, InitRandoms, Laps, SealBuffer, SealRandoms, SealedCall, Session, SessionKey,
-    SessionRecord, TtlPolicy, Unreplayed,
+    Auth, Claim, Family, Fresh, InitCall, InitRandoms, Laps, NonceGuard, SealBuffer, SealRandoms, SealedCall, Session,
+    SessionKey, SessionRecord, TtlPolicy,
 };
 use sealway_proto::wire::header::X_SEAL;
 use sealway_proto::wire::{Field, Headers, ReplayPolicy, SessionId, Wire};
@@ -36,7 +36,7 @@ impl std::fmt::Debug for ServerCall {
     }
 }
 
-fn release<T>(unreplayed: Unreplayed<T>) -> Result<T, Error> {
+fn release<T>(unreplayed: NonceGuard<T>) -> Result<T, Error> {
     let fresh = Fresh::reserved(unreplayed.claim());
     unreplayed.release(fresh)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use sealway_proto::crypto::agreement::AgreementProvider;
 use sealway_proto::crypto::default_provider;
 use sealway_proto::session::{
-    ClientInit, ClientSession, Family, InitCall, InitRandoms, Opened, SealBuffer, SealedCall, SealedMessage, Session,
-    TtlPolicy, Unreplayed,
+    ClientInit, ClientSession, Family, InitCall, InitRandoms, NonceGuard, PlainRequest, SealBuffer, SealedCall,
+    SealedMessage, Session, TtlPolicy,
 };
 use sealway_proto::wire::{ReplayPolicy, Wire};
 
@@ -31,7 +31,7 @@ pub fn random() -> [u8; 16] {
 }
 
 /// Creates an init whose nonce is not yet reserved; wire 1 if `client_id` is `None`.
-pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<InitCall> {
+pub fn init(client_id: Option<&str>, nonce: &str, stamp_ms: u64, now_ms: u64) -> NonceGuard<InitCall> {
     let headers = match client_id {
         Some(client_id) => {
             vec![("x-idempotency-key", format!("{stamp_ms}.{nonce}")), ("x-clientid", client_id.to_owned())]
@@ -86,13 +86,13 @@ impl SessionPair {
     }
 
     /// Creates a sealed call that the server's end has opened, and whose nonce is not yet reserved.
-    pub fn call(&self, nonce: &str, stamp_ms: u64, now_ms: u64) -> Unreplayed<Opened> {
+    pub fn call(&self, nonce: &str, stamp_ms: u64, now_ms: u64) -> NonceGuard<PlainRequest> {
         open(&self.seal(nonce, stamp_ms), self.server.clone(), now_ms)
     }
 }
 
 /// Opens a sealed call with a session from a store.
-pub fn open(message: &SealedMessage, session: Arc<Session>, now_ms: u64) -> Unreplayed<Opened> {
+pub fn open(message: &SealedMessage, session: Arc<Session>, now_ms: u64) -> NonceGuard<PlainRequest> {
     let call = SealedCall::parse(&message.headers, PATH, now_ms, &ReplayPolicy::default()).expect("a sealed call");
     call.open(provider(), session, message.body.clone(), &mut |_| ()).expect("a call that opens")
 }

@@ -23,8 +23,8 @@ use sealway_proto::wire::SessionId;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
-use super::held::Held;
-use super::message::{MESSAGE_LEN_MAX, Told, hex, session};
+use super::held::SessionCache;
+use super::message::{MESSAGE_LEN_MAX, Reply, hex, session};
 use super::{ReserveError, Store, StoreError};
 
 /// Maximum time of a request.
@@ -46,7 +46,7 @@ pub struct Authority {
     base: Uri,
     authorization: HeaderValue,
     permits: Semaphore,
-    held: Held,
+    held: SessionCache,
 }
 
 struct Answer {
@@ -90,7 +90,14 @@ impl Authority {
             .pool_max_idle_per_host(QUESTIONS_MAX)
             .build(connector.enable_http1().wrap_connector(http));
         let permits = Semaphore::new(QUESTIONS_MAX);
-        Ok(Authority { provider: default_provider(), client, base, authorization, permits, held: Held::default() })
+        Ok(Authority {
+            provider: default_provider(),
+            client,
+            base,
+            authorization,
+            permits,
+            held: SessionCache::default(),
+        })
     }
 
     async fn ask(&self, method: Method, path: String, body: String) -> Result<Answer, String> {
@@ -144,7 +151,7 @@ impl Authority {
                 Ok(Some(session))
             }
             StatusCode::NOT_FOUND => {
-                let told = Told::read(&answer.body);
+                let told = Reply::read(&answer.body);
                 let is_ours = told.is_some_and(|told| {
                     told.error.as_deref() == Some("SESSION_NOT_FOUND") && told.id.as_deref() == Some(id.as_str())
                 });
@@ -194,7 +201,7 @@ impl Store for Authority {
         let body = format!(r#"{{"key":"{key}","sealed":{},"stamp_ms":{}}}"#, claim.is_sealed(), claim.stamp_ms());
         let answer = self.ask(Method::POST, "/v1/authority/nonces".into(), body).await;
         let answer = answer.map_err(ReserveError::Unavailable)?;
-        let told = Told::read(&answer.body);
+        let told = Reply::read(&answer.body);
         let is_ours = told.as_ref().is_some_and(|told| told.key.as_deref() == Some(key.as_str()));
         let error = told.as_ref().and_then(|told| told.error.as_deref());
         match (answer.status, error) {

@@ -15,9 +15,9 @@ const SESSIONS_MAX: usize = 10_000;
 
 /// Cached sessions, each with the time of its request.
 #[derive(Default)]
-pub(super) struct Held(Mutex<HashMap<SessionId, (Arc<Session>, Instant)>>);
+pub(super) struct SessionCache(Mutex<HashMap<SessionId, (Arc<Session>, Instant)>>);
 
-impl Held {
+impl SessionCache {
     /// Returns a session that was requested a moment ago.
     pub(super) fn at_hand(&self, id: &SessionId) -> Option<Arc<Session>> {
         let held = self.0.lock();

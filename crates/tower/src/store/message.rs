@@ -38,7 +38,7 @@ struct RawSession<'a> {
 
 /// Answer to a claim, a rejection, or the answer about an unknown session.
 #[derive(Deserialize)]
-pub(super) struct Told<'a> {
+pub(super) struct Reply<'a> {
     #[serde(borrow, default)]
     pub(super) error: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -47,7 +47,7 @@ pub(super) struct Told<'a> {
     pub(super) key: Option<Cow<'a, str>>,
 }
 
-impl<'a> Told<'a> {
+impl<'a> Reply<'a> {
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
     }

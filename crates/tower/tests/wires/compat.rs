@@ -1,10 +1,10 @@
 //! Sealed calls of wires 1 and 2.
 
-use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, compat_request, open_compat};
+use crate::ground::{Ground, NOW_MS, ORIGIN, StoreFault, compat_request, open_compat};
 use sealway_proto::session::Family;
 use sealway_proto::wire::Wire;
 use sealway_testkit::raw_http::{Connection, Request as Raw};
-use sealway_tower::{Routes, Sealed, Settings};
+use sealway_tower::{Routes, SealMode, Settings};
 
 const WIRES: [(Family, Wire); 3] = [(Family::Session, Wire::V1), (Family::Session, Wire::V2), (Family::V1, Wire::V2)];
 
@@ -151,7 +151,7 @@ fn a_path_that_nothing_names_is_sealed() {
 
 #[test]
 fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
-    for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
+    for broken in [StoreFault::Away, StoreFault::Silent, StoreFault::Claims] {
         let ground =
             Ground::new(Settings { store_deadline: std::time::Duration::from_millis(200), ..Settings::default() });
         for (family, wire) in WIRES {
@@ -161,7 +161,7 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
             let answer = ground.send(&request);
             answer.assert_error("broken", 503, "SERVICE_UNAVAILABLE");
             assert_eq!(answer.header("retry-after"), Some("1"));
-            ground.breaks(Broken::Not);
+            ground.breaks(StoreFault::Not);
             assert_eq!(ground.served(), 0);
             // A request rejected like this was not served, and its nonce is still free.
             assert_eq!(open_compat(&pending, &ground.send(&request)).unwrap(), b"an order");
@@ -194,8 +194,8 @@ fn anonymous_sessions_have_their_paths_and_their_bound() {
 
 #[test]
 fn routes_say_what_is_sealed_and_a_wire_that_is_off_is_refused() {
-    let routes = Routes::all(Sealed::Off).exact("/pay", Sealed::Required).unwrap();
-    let routes = routes.prefix("/mixed/", Sealed::Optional).unwrap();
+    let routes = Routes::all(SealMode::Off).exact("/pay", SealMode::Required).unwrap();
+    let routes = routes.prefix("/mixed/", SealMode::Optional).unwrap();
     let ground = Ground::new(Settings { routes, wires: vec![Wire::V2, Wire::Native], ..Settings::default() });
     let plain = ground.send(&Raw::post("/other", "plain").header("X-Sealway-Subject", "root"));
     assert_eq!((plain.status, plain.text().as_str()), (200, "plain"));

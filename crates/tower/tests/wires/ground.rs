@@ -49,7 +49,7 @@ pub(crate) const ORIGIN: [&str; 7] = [
 
 /// Fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Broken {
+pub(crate) enum StoreFault {
     Not,
     Away,
     Silent,
@@ -58,16 +58,16 @@ pub(crate) enum Broken {
 }
 
 #[derive(Debug)]
-struct Breaking(Arc<Memory>, Arc<Mutex<Broken>>, Arc<AtomicUsize>);
+struct Breaking(Arc<Memory>, Arc<Mutex<StoreFault>>, Arc<AtomicUsize>);
 
 impl Breaking {
     async fn wait(&self, is_claim: bool) -> Result<(), String> {
         let broken = *self.1.lock().unwrap();
         match broken {
-            Broken::Silent => std::future::pending().await,
-            Broken::Away => Err("away".into()),
-            Broken::Claims if is_claim => Err("away".into()),
-            Broken::Claims | Broken::Not => Ok(()),
+            StoreFault::Silent => std::future::pending().await,
+            StoreFault::Away => Err("away".into()),
+            StoreFault::Claims if is_claim => Err("away".into()),
+            StoreFault::Claims | StoreFault::Not => Ok(()),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Store for Breaking {
 }
 
 /// A request as the application saw it.
-pub(crate) struct Seen {
+pub(crate) struct RequestRecord {
     pub(crate) method: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Result<Vec<u8>, String>,
@@ -97,8 +97,8 @@ pub(crate) struct Ground {
     pub(crate) address: SocketAddr,
     pub(crate) store: Arc<Memory>,
     pub(crate) clock: Arc<TestClock>,
-    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
-    broken: Arc<Mutex<Broken>>,
+    pub(crate) seen: Arc<Mutex<Vec<RequestRecord>>>,
+    broken: Arc<Mutex<StoreFault>>,
     asked: Arc<AtomicUsize>,
     _runtime: tokio::runtime::Runtime,
 }
@@ -134,7 +134,7 @@ impl http_body::Body for Early {
 
 /// Answers by path: `/status/N` with N, `/long` with 300 000 bytes, `/flow` with the request's body as it arrives, `/early` with
 /// [`Early`], `/never` not at all, all else with the whole body of the request. Records the requests whose bodies it reads whole.
-async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<Body> {
+async fn application(seen: Arc<Mutex<Vec<RequestRecord>>>, request: Request) -> Response<Body> {
     let (head, body) = request.into_parts();
     match head.uri.path() {
         "/flow" => return Response::new(body),
@@ -143,7 +143,7 @@ async fn application(seen: Arc<Mutex<Vec<Seen>>>, request: Request) -> Response<
     }
     let body = axum::body::to_bytes(body, usize::MAX).await.map(|body| body.to_vec()).map_err(|err| err.to_string());
     let echo = body.clone().unwrap_or_else(|err| err.into_bytes());
-    seen.lock().unwrap().push(Seen { method: head.method.to_string(), headers: head.headers, body });
+    seen.lock().unwrap().push(RequestRecord { method: head.method.to_string(), headers: head.headers, body });
     let path = head.uri.path();
     if path == "/never" {
         std::future::pending::<()>().await;
@@ -173,10 +173,10 @@ impl Ground {
     pub(crate) fn with_entries(settings: Settings, entries_max: usize) -> Self {
         let (store, asked) = (Arc::new(Memory::new(entries_max)), Arc::<AtomicUsize>::default());
         let clock = Arc::new(TestClock(AtomicU64::new(NOW_MS)));
-        let broken = Arc::new(Mutex::new(Broken::Not));
+        let broken = Arc::new(Mutex::new(StoreFault::Not));
         let breaking = Arc::new(Breaking(store.clone(), broken.clone(), asked.clone()));
         let layer = SealLayer::with_clock(breaking, settings, clock.clone());
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
         let noted = seen.clone();
         let app = Router::new().fallback(move |request| application(noted.clone(), request)).layer(layer);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
@@ -190,7 +190,7 @@ impl Ground {
         self.clock.0.store(now_ms, Ordering::Relaxed);
     }
 
-    pub(crate) fn breaks(&self, how: Broken) {
+    pub(crate) fn breaks(&self, how: StoreFault) {
         *self.broken.lock().unwrap() = how;
     }
 
@@ -288,7 +288,7 @@ pub(crate) fn open_compat(
     Ok(opened.as_slice().to_vec())
 }
 
-/// Seals a request of wire 3 whose body has these frames; without any, in `X-Sealed`.
+/// Seals a request of wire 3 whose body has these frames; without any, in `X-SealMode`.
 pub(crate) fn native_request<'a>(
     session: &'a native::ClientSession,
     method: &str,

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::ground::{Broken, Ground, NOW_MS, ORIGIN, native_request, native_request_at};
+use crate::ground::{Ground, NOW_MS, ORIGIN, StoreFault, native_request, native_request_at};
 use sealway_proto::crypto::agreement::default_agreement_provider;
 use sealway_proto::session::Family;
 use sealway_proto::session::native::{ClientSession, InnerHeaders, PendingAnswer, Read, RequestLine, SealedCall};
@@ -74,7 +74,7 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_wit
 
 #[test]
 fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
-    for broken in [Broken::Away, Broken::Silent, Broken::Claims] {
+    for broken in [StoreFault::Away, StoreFault::Silent, StoreFault::Claims] {
         let ground = Ground::new(Settings { store_deadline: Duration::from_millis(200), ..Settings::default() });
         let session = ground.native();
         for frames in [&[&b"an order"[..]][..], &[b"one", b"two"]] {
@@ -85,7 +85,7 @@ fn without_its_store_nothing_is_served_and_the_client_may_try_later() {
             assert_eq!((answer.status, code(&answer).as_str()), (503, "store_unavailable"), "{broken:?}");
             assert_eq!(answer.header("retry-after"), Some("1"));
             assert!(began.elapsed() < Duration::from_secs(5) && ground.served() == 0);
-            ground.breaks(Broken::Not);
+            ground.breaks(StoreFault::Not);
         }
     }
 }

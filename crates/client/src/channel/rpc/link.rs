@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use sealway_proto::rpc::{Envelope, HEADER_LEN, ID_MAX, Malformed, RpcError, frame};
+use sealway_proto::rpc::{Envelope, FrameError, HEADER_LEN, ID_MAX, RpcError, frame};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::serve::{Called, Handlers};
+use super::serve::{Handlers, Invocation};
 use super::{CallError, Stream};
 use crate::channel::error::{Error, Stage};
 
@@ -244,7 +244,7 @@ impl Reader {
         match envelope {
             Envelope::Request { id, type_id, payload, timeout_ms } => {
                 let timeout = timeout_ms.map(|ms| Duration::from_millis(ms.into()));
-                self.handle(id, Called { type_id, payload, timeout }).await;
+                self.handle(id, Invocation { type_id, payload, timeout }).await;
             }
             Envelope::Response { id, result, .. } => {
                 let waiting = self.link.upgrade().and_then(|link| link.waiting().remove(&id));
@@ -261,7 +261,7 @@ impl Reader {
         }
     }
 
-    async fn handle(&self, id: u64, called: Called) {
+    async fn handle(&self, id: u64, called: Invocation) {
         let Ok(place) = self.room.clone().acquire_owned().await else { return };
         let (handlers, outbox, all) = (self.handlers.clone(), self.outbox.clone(), self.running.clone());
         let cancel = self.stop.child_token();
@@ -276,7 +276,7 @@ impl Reader {
             running(&all).remove(&id);
             let mut out = Vec::with_capacity(256);
             let response = Envelope::Response { id, type_id, result };
-            if let Err(Malformed::TooLong(max)) = response.append(&mut out, handlers.frame_len_max) {
+            if let Err(FrameError::TooLong(max)) = response.append(&mut out, handlers.frame_len_max) {
                 let error = RpcError::new(RpcError::TOO_LARGE, &format!("the answer is longer than {max} bytes"));
                 let _ = Envelope::Response { id, type_id, result: Err(error) }.append(&mut out, usize::MAX);
             }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::error::{Error, Stage};
 use super::{Channel, Hello, Stream};
 use link::Link;
-pub use serve::{Called, Handlers};
+pub use serve::{Handlers, Invocation};
 
 /// Default wait of a call for its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(30);

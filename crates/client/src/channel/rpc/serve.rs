@@ -12,7 +12,7 @@ use sealway_proto::rpc::RpcError;
 use serde_json::Value;
 
 /// A request that a handler answers.
-pub struct Called {
+pub struct Invocation {
     /// Type of the request, which selected the handler.
     pub type_id: u32,
     /// Payload of the request, as JSON.
@@ -21,14 +21,14 @@ pub struct Called {
     pub timeout: Option<Duration>,
 }
 
-impl std::fmt::Debug for Called {
+impl std::fmt::Debug for Invocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Called(type {}, payload redacted, timeout {:?})", self.type_id, self.timeout)
     }
 }
 
 type Answer = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
-type Handler = Arc<dyn Fn(Called) -> Answer + Send + Sync>;
+type Handler = Arc<dyn Fn(Invocation) -> Answer + Send + Sync>;
 type Listener = Arc<dyn Fn(Value) + Send + Sync>;
 
 /// Handlers of one side. Requests of a stream run concurrently, up to a bound.
@@ -62,7 +62,7 @@ impl Handlers {
     #[must_use]
     pub fn on<F, A>(mut self, type_id: u32, handler: F) -> Self
     where
-        F: Fn(Called) -> A + Send + Sync + 'static,
+        F: Fn(Invocation) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Value, RpcError>> + Send + 'static,
     {
         self.requests.insert(type_id, Arc::new(move |called| Box::pin(handler(called))));
@@ -99,7 +99,7 @@ impl Handlers {
     }
 
     /// Runs the handler of a request until it ends, panics or reaches its deadline.
-    pub(super) async fn answer(&self, called: Called) -> Result<Value, RpcError> {
+    pub(super) async fn answer(&self, called: Invocation) -> Result<Value, RpcError> {
         let Some(handler) = self.requests.get(&called.type_id).cloned() else {
             return Err(RpcError::handler_not_found());
         };

@@ -1,15 +1,16 @@
 //! Clients of a service, and their calls as a whole.
 
+use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
-use sealway_client::{Body, Builder, Client, Error, Trust};
+use sealway_client::{Body, Builder, Client, Error, ErrorKind, Trust};
 
 use super::Service;
 
 pub(crate) fn trusted(service: &Service) -> Trust {
-    Trust::Keys(vec![service.pin()])
+    Trust::Pins(vec![service.pin()])
 }
 
 /// A client that pins the service's key.
@@ -39,9 +40,13 @@ pub(crate) async fn post(client: &Client, path: &str, body: &[u8]) -> Result<Res
     call(client, Method::POST, path, HeaderMap::new(), body.to_vec()).await
 }
 
+/// The code of a problem, which an error of another kind is not.
 pub(crate) fn code(err: &Error) -> &str {
-    match err {
-        Error::Problem { code, .. } => code,
-        other => panic!("{other}"),
-    }
+    assert!(matches!(err.kind(), ErrorKind::Problem { .. }), "{err}");
+    err.code()
+}
+
+/// A function for [`Builder::authorization`] that always returns this value.
+pub(crate) fn fixed(value: &'static str) -> impl Fn() -> Ready<Result<String, Error>> {
+    move || ready(Ok(value.to_owned()))
 }

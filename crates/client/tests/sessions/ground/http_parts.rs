@@ -10,9 +10,9 @@ use hyper::body::{Body, Frame};
 use sealway_proto::wire::{Field, Headers};
 use tokio::sync::mpsc;
 
-pub(crate) struct Received(pub(crate) HeaderMap);
+pub(crate) struct RequestHeaders(pub(crate) HeaderMap);
 
-impl Headers for Received {
+impl Headers for RequestHeaders {
     fn field(&self, name: &'static str) -> Field<'_> {
         self.0.get(name).map_or(Field::Absent, |value| Field::Value(value.to_str().unwrap()))
     }

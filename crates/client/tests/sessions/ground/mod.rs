@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-pub(crate) use calls::{call, client, code, pinned, post, trusted};
+pub(crate) use calls::{call, client, code, fixed, pinned, post, trusted};
 use http::{HeaderMap, Request, Response, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-pub(crate) use http_parts::{Flowing, Received};
+pub(crate) use http_parts::{Flowing, RequestHeaders};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -230,7 +230,7 @@ impl Service {
             }
             _ => {}
         }
-        let headers = Received(head.headers);
+        let headers = RequestHeaders(head.headers);
         if target == "/v3/sessions" {
             let body = body.collect().await.unwrap().to_bytes();
             return match self.init(&headers, &body, None, act) {
@@ -245,7 +245,7 @@ impl Service {
         answer
     }
 
-    fn init(&self, headers: &Received, body: &[u8], old: Option<&Session>, act: Act) -> Result<String, Answer> {
+    fn init(&self, headers: &RequestHeaders, body: &[u8], old: Option<&Session>, act: Act) -> Result<String, Answer> {
         let provider = default_agreement_provider();
         let request = InitRequest::parse(body).unwrap();
         self.inits.lock().unwrap().push(request.clone());
@@ -282,7 +282,7 @@ impl Service {
         Ok(body)
     }
 
-    async fn sealed(&self, headers: &Received, line: RequestLine<'_>, mut body: Incoming, act: Act) -> Answer {
+    async fn sealed(&self, headers: &RequestHeaders, line: RequestLine<'_>, mut body: Incoming, act: Act) -> Answer {
         let mut request = SealedRequest::parse(headers, line).unwrap();
         let taken = request.take_sealed();
         let (stamp, nonce) = request.stamp_and_nonce();
@@ -346,7 +346,7 @@ impl Service {
     fn whole(
         &self,
         reply: &Reply,
-        headers: &Received,
+        headers: &RequestHeaders,
         line: RequestLine<'_>,
         plaintext: &[u8],
         session: &Session,

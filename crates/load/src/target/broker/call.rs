@@ -1,7 +1,7 @@
 //! One call of each broker operation.
 
 use sealway_client::broker::{
-    CertificateRequest, Client, Derivation, Error, Health, Recipient, Refusal, Sealed, Secret, Signed, open,
+    CertificateRequest, Client, DecryptInput, Derivation, Error, Health, Recipient, Refusal, Secret, Verification, open,
 };
 
 use super::work::{Artefacts, Work};
@@ -86,15 +86,18 @@ impl Work {
         }
     }
 
-    fn signed<'a>(&'a self, made: &'a Artefacts) -> Vec<Signed<'a>> {
-        let one =
-            |(input, signature): (&'a Vec<u8>, &'a Vec<u8>)| Signed { input, signature, key_version: made.key_version };
+    fn signed<'a>(&'a self, made: &'a Artefacts) -> Vec<Verification<'a>> {
+        let one = |(input, signature): (&'a Vec<u8>, &'a Vec<u8>)| Verification {
+            input,
+            signature,
+            key_version: made.key_version,
+        };
         self.inputs.iter().zip(&made.artefacts).map(one).collect()
     }
 }
 
-fn sealed(made: &Artefacts) -> Vec<Sealed<'_>> {
-    made.ciphers.iter().map(|cipher| Sealed { cipher, aad: b"" }).collect()
+fn sealed(made: &Artefacts) -> Vec<DecryptInput<'_>> {
+    made.ciphers.iter().map(|cipher| DecryptInput { cipher, aad: b"" }).collect()
 }
 
 fn all(valid: Vec<bool>) -> bool {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sealway_client::broker::{Client, Code, Error, Options, RetryOptions, Sent};
+use sealway_client::broker::{Client, Code, Delivery, Error, Options, RetryOptions};
 
 pub(crate) use self::work::Work;
 use super::Sample;
@@ -139,15 +139,15 @@ fn unconnected(err: &Error) -> Failure {
 /// Classifies an error. If the broker answered, the status is its gRPC code: below 17, and so never an HTTP status.
 fn failure_of(err: &Error, sample: &mut Sample) -> Failure {
     let class = match (err.sent, err.code) {
-        (Sent::Answered, Code::Internal) if err.text.contains("answers to") => Class::Malformed,
-        (Sent::Answered, code) => {
+        (Delivery::Answered, Code::Internal) if err.text.contains("answers to") => Class::Malformed,
+        (Delivery::Answered, code) => {
             sample.status = u16::try_from(i32::from(code)).unwrap_or_default();
             Class::Status
         }
         (_, Code::DeadlineExceeded) => Class::Timeout,
-        (Sent::Perhaps, _) => Class::Closed,
-        (Sent::No, Code::Unavailable) => Class::Closed,
-        (Sent::No, _) => Class::Internal,
+        (Delivery::Perhaps, _) => Class::Closed,
+        (Delivery::No, Code::Unavailable) => Class::Closed,
+        (Delivery::No, _) => Class::Internal,
     };
     Failure::new(class, format!("{}: {:?}: {}", err.operation, err.code, err.text))
 }

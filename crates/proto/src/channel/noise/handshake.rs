@@ -15,10 +15,10 @@ use zeroize::Zeroizing;
 
 use super::hybrid;
 use super::record::{NativeOpener, NativeSealer};
-use super::resolver::{Failed, Seam};
+use super::resolver::{FailureFlag, Seam};
 use crate::channel::frame::{Profile, handshake, parse_handshake};
 use crate::channel::handshake::Progress;
-use crate::channel::record::{Content, Opened, Opener, OpenerProfile, Sealer, SealerProfile};
+use crate::channel::record::{Content, Opener, OpenerProfile, RecordContent, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms, KemRandoms};
 use crate::channel::{ChannelError, NativeSuite, Pattern};
 use crate::crypto::agreement::{AgreementProvider, Cipher, KemKey};
@@ -47,7 +47,7 @@ pub(crate) struct Talking {
     provider: &'static dyn AgreementProvider,
     role: Role,
     noise: Box<HandshakeState>,
-    failed: Failed,
+    failed: FailureFlag,
     /// The type of the message that this side expects.
     awaits: u8,
     kem: Option<Box<dyn KemKey>>,
@@ -85,7 +85,7 @@ impl Noise {
         match self {
             Noise::Message(talking) => talking.read(message, now_s),
             Noise::Ping(sealer, mut opener) => match opener.open(&mut message.to_vec())? {
-                Opened::Ping(_) => Ok((Noise::Done(sealer, opener), Progress::Done)),
+                RecordContent::Ping(_) => Ok((Noise::Done(sealer, opener), Progress::Done)),
                 _ => Err(ChannelError::Unconfirmed),
             },
             Noise::Done(..) => Err(ChannelError::HandshakeState),
@@ -151,7 +151,7 @@ impl Drop for Talking {
     /// overwrites them; later calls overwrite what it left on the stack.
     fn drop(&mut self) {
         let suite = NativeSuite { pattern: Pattern::NNpsk0, hybrid: false, ..self.suite };
-        let seam = Seam { provider: self.provider, suite, ephemeral: None, failed: Failed::default() };
+        let seam = Seam { provider: self.provider, suite, ephemeral: None, failed: FailureFlag::default() };
         let blank = Builder::with_resolver(params(suite), Box::new(seam)).psk(0, &[0; 32]);
         if let Ok(blank) = blank.and_then(Builder::build_initiator) {
             *self.noise = blank;
@@ -169,7 +169,7 @@ impl Talking {
         randoms: HandshakeRandoms,
         role: Role,
     ) -> Result<Self, ChannelError> {
-        let failed = Failed::default();
+        let failed = FailureFlag::default();
         let seam = Seam { provider, suite, ephemeral: randoms.ephemeral, failed: failed.clone() };
         let prologue = prologue(&settings);
         let mut builder = Builder::with_resolver(params(suite), Box::new(seam))
@@ -306,7 +306,7 @@ mod tests {
         };
         let provider = default_agreement_provider();
         let ephemeral = Some(Zeroizing::new(ephemeral.array()));
-        let seam = Seam { provider, suite, ephemeral, failed: Failed::default() };
+        let seam = Seam { provider, suite, ephemeral, failed: FailureFlag::default() };
         let psk = v.psk_hex.array();
         let mut builder = Builder::with_resolver(params(suite), Box::new(seam)).prologue(&v.prologue_hex.0).unwrap();
         builder = builder.psk(suite.pattern.psk_place(), &psk).unwrap();

@@ -13,7 +13,7 @@ use super::handshake::Role;
 use crate::channel::ChannelError;
 use crate::channel::frame::{Profile, parse_record, record_header};
 use crate::channel::limits::{CLOSE_REASON_LEN_MAX, NATIVE_CONTENT_MAX, RECORD_HEADER_LEN, RECORDS_PER_KEY_MAX};
-use crate::channel::record::{CloseReason, Content, Opened};
+use crate::channel::record::{CloseReason, Content, RecordContent};
 use crate::channel::sequence::Sequence;
 use crate::channel::settings::ChannelSettings;
 use crate::crypto::AeadKey;
@@ -202,7 +202,7 @@ impl NativeOpener {
     }
 
     // SPEC channel.md#native-records: the checks, in this order.
-    pub(crate) fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<Opened<'m>, ChannelError> {
+    pub(crate) fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<RecordContent<'m>, ChannelError> {
         let (header, sealed) = parse_record(Profile::Native, RECORD_MAX, message)?;
         if header.flags == self.own {
             return Err(ChannelError::RecordReflected);
@@ -228,11 +228,11 @@ impl NativeOpener {
         }
         let number = || content.try_into().map(u64::from_be_bytes).map_err(|_| ChannelError::RecordContent);
         match kind & !KEY_CHANGES {
-            DATA => Ok(Opened::Data(content)),
-            PING => Ok(Opened::Ping(number()?)),
-            PONG => Ok(Opened::Pong(number()?)),
-            REKEY if kind & KEY_CHANGES != 0 && content.is_empty() => Ok(Opened::Rekeyed),
-            CLOSE => close(content).map(Opened::Closed),
+            DATA => Ok(RecordContent::Data(content)),
+            PING => Ok(RecordContent::Ping(number()?)),
+            PONG => Ok(RecordContent::Pong(number()?)),
+            REKEY if kind & KEY_CHANGES != 0 && content.is_empty() => Ok(RecordContent::Rekeyed),
+            CLOSE => close(content).map(RecordContent::Closed),
             _ => Err(ChannelError::RecordContent),
         }
     }

@@ -29,9 +29,9 @@ const PUBLIC_LEN_MAX: usize = 33;
 
 /// Flag that the crypto module has failed in a call that could not report it.
 #[derive(Clone, Default)]
-pub(super) struct Failed(Arc<AtomicBool>);
+pub(super) struct FailureFlag(Arc<AtomicBool>);
 
-impl Failed {
+impl FailureFlag {
     fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -46,7 +46,7 @@ pub(super) struct Seam {
     pub(super) provider: &'static dyn AgreementProvider,
     pub(super) suite: NativeSuite,
     pub(super) ephemeral: Option<Zeroizing<[u8; KEY_LEN]>>,
-    pub(super) failed: Failed,
+    pub(super) failed: FailureFlag,
 }
 
 impl CryptoResolver for Seam {
@@ -98,7 +98,7 @@ struct NoiseDh {
     given: Option<Zeroizing<[u8; KEY_LEN]>>,
     key: Option<Box<dyn AgreementKey>>,
     public: [u8; PUBLIC_LEN_MAX],
-    failed: Failed,
+    failed: FailureFlag,
 }
 
 /// Converts a public key of the seam to the form that this wire uses.
@@ -183,7 +183,7 @@ struct NoiseAead {
     provider: &'static dyn AgreementProvider,
     cipher: Cipher,
     key: Option<Box<dyn AeadKey>>,
-    failed: Failed,
+    failed: FailureFlag,
 }
 
 impl NoiseAead {
@@ -242,7 +242,7 @@ impl NoiseCipher for NoiseAead {
 struct NoiseHash {
     provider: &'static dyn AgreementProvider,
     input: Zeroizing<Vec<u8>>,
-    failed: Failed,
+    failed: FailureFlag,
 }
 
 fn put(to: &mut [u8], from: &[u8]) {

@@ -11,7 +11,7 @@ use crate::channel::ChannelError;
 use crate::channel::error::of_provider;
 use crate::channel::frame::{Profile, handshake, parse_handshake};
 use crate::channel::handshake::Progress;
-use crate::channel::record::{Opened, Opener, OpenerProfile, Sealer, SealerProfile};
+use crate::channel::record::{Opener, OpenerProfile, RecordContent, Sealer, SealerProfile};
 use crate::channel::settings::{ChannelSettings, HandshakeRandoms};
 use crate::crypto::agreement::{AgreementKey, AgreementProvider, Curve};
 
@@ -67,7 +67,7 @@ impl V1Client {
             V1Client::Ping(sealer, mut opener) => {
                 // This record proves the server's keys, and nothing before it does.
                 match opener.open(&mut message.to_vec())? {
-                    Opened::Ping(_) => Ok((V1Client::Done(sealer, opener), Progress::Done)),
+                    RecordContent::Ping(_) => Ok((V1Client::Done(sealer, opener), Progress::Done)),
                     _ => Err(ChannelError::Unconfirmed),
                 }
             }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::channel::frame::{Profile, parse_record, record_header};
 use crate::channel::limits::RECORD_HEADER_LEN;
-use crate::channel::record::{Content, Opened};
+use crate::channel::record::{Content, RecordContent};
 use crate::channel::v1::schedule::{Direction, RekeyBase};
 use crate::channel::{ChannelError, sequence::Sequence};
 use crate::crypto::AeadKey;
@@ -108,7 +108,7 @@ impl V1Opener {
         Half::new(provider, direction, record_max).map(V1Opener)
     }
 
-    pub(crate) fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<Opened<'m>, ChannelError> {
+    pub(crate) fn open<'m>(&mut self, message: &'m mut [u8]) -> Result<RecordContent<'m>, ChannelError> {
         let (header, sealed) = parse_record(Profile::V1, self.0.record_max, message)?;
         if header.flags > REKEY {
             return Err(ChannelError::RecordFlags);
@@ -119,12 +119,12 @@ impl V1Opener {
         self.0.sequence.take()?;
         let (plaintext, _tag) = sealed.split_last_chunk::<TAG_LEN>().ok_or(ChannelError::RecordTruncated)?;
         match header.flags {
-            APP => Ok(Opened::Data(plaintext)),
+            APP => Ok(RecordContent::Data(plaintext)),
             _ if !plaintext.is_empty() => Err(ChannelError::RecordContent),
-            PING => Ok(Opened::Ping(0)),
+            PING => Ok(RecordContent::Ping(0)),
             _ => {
                 self.0.change_key(header.seq)?;
-                Ok(Opened::Rekeyed)
+                Ok(RecordContent::Rekeyed)
             }
         }
     }

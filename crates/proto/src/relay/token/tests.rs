@@ -34,8 +34,8 @@ fn claims() -> Claims {
     }
 }
 
-fn expected() -> Expected {
-    Expected { aud: vec!["relay".into()], iss: vec!["issuer".into()], lifetime_max_s: 120 }
+fn expected() -> Requirements {
+    Requirements { aud: vec!["relay".into()], iss: vec!["issuer".into()], lifetime_max_s: 120 }
 }
 
 fn told(token: &str, now_s: i64) -> Result<Claims, TokenInvalid> {
@@ -57,7 +57,7 @@ fn a_token_that_is_right_gives_its_claims() {
     for claims in [claims(), with_idle, Claims { channel_id: "<&>\u{2028}\"\\\u{1}".into(), ..claims() }] {
         assert_eq!(told(&claims.sign(&key()), 1000).unwrap(), claims);
     }
-    let open = Expected::default();
+    let open = Requirements::default();
     let other = Claims { aud: "x".into(), iss: String::new(), exp: 1120, ..claims() }.sign(&key());
     assert!(verify(&other, &keys(), &open, 1000).is_ok(), "what is not configured is not compared");
 }
@@ -153,7 +153,7 @@ fn a_key_that_is_bound_signs_for_its_own_tenant_alone() {
     let text = format!(r#"{{"keys":[{}]}}"#, inner.join(","));
     let keys = Keyset::parse(text.as_bytes(), default_signatures()).unwrap();
     assert_eq!((keys.encode(), keys.unbound().count()), (text, 0));
-    let expected = Expected { aud: vec!["a".into(), "b".into()], iss: vec![], lifetime_max_s: 0 };
+    let expected = Requirements { aud: vec!["a".into(), "b".into()], iss: vec![], lifetime_max_s: 0 };
     let judge = |kid: &str, signer: &IssuerKey, iss: &str, aud: &str| {
         let claims = Claims { kid: kid.into(), iss: iss.into(), aud: aud.into(), ..claims() };
         verify(&claims.sign(signer), &keys, &expected, 1000).map(|_| ())
@@ -178,10 +178,10 @@ fn a_key_that_is_bound_signs_for_its_own_tenant_alone() {
 #[test]
 fn absent_members_are_zero_and_an_idle_time_of_nothing_is_none() {
     let bare = signed_payload(r#"{"kid":"k1","init_exp":9000,"exp":8000,"idle_timeout_seconds":-1,"role":null}"#);
-    let claims = verify(&bare, &keys(), &Expected::default(), 7000).unwrap();
+    let claims = verify(&bare, &keys(), &Requirements::default(), 7000).unwrap();
     assert_eq!((claims.role, claims.idle_timeout_s, claims.token_id.as_str()), (0, None, ""));
     let huge = signed_payload(r#"{"kid":"k1","init_exp":9000,"exp":8000,"idle_timeout_seconds":2147483648}"#);
-    assert_eq!(verify(&huge, &keys(), &Expected::default(), 7000), Err(TokenInvalid::Payload));
+    assert_eq!(verify(&huge, &keys(), &Requirements::default(), 7000), Err(TokenInvalid::Payload));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::crypto::Provider;
 use crate::error::Error;
 use crate::limits::{NONCE_LEN_MIN_V3, PATH_LEN_MAX, WINDOW3_MS_MAX, X_SEALED_LEN_MAX};
 use crate::session::record::Session;
-use crate::session::replay::{Claim, Scope, Unreplayed};
+use crate::session::replay::{Claim, NonceGuard, Scope};
 use crate::wire::header::{X_IDEMPOTENCY_KEY, X_KID, X_SEAL, X_SEALED};
 use crate::wire::nonce::{ANSWER_PREFIX, check_answer, push_hex};
 use crate::wire::{Field, Headers, Nonce, ReplayPolicy, SessionId, Timestamp, Wire, base64, idempotency};
@@ -216,10 +216,10 @@ impl Opening {
     ///
     /// # Errors
     /// [`Error::InnerHeadersInvalid`].
-    pub fn first(self, frame: Vec<u8>) -> Result<Unreplayed<OpenedRequest>, Error> {
+    pub fn first(self, frame: Vec<u8>) -> Result<NonceGuard<OpenedRequest>, Error> {
         let (headers, len) = InnerHeaders::parse(&frame)?;
         let Opening { claim, reply } = self;
-        Ok(Unreplayed::new(OpenedRequest { headers, first: (frame, len), reply }, claim))
+        Ok(NonceGuard::new(OpenedRequest { headers, first: (frame, len), reply }, claim))
     }
 }
 

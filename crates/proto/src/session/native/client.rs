@@ -54,7 +54,7 @@ pub struct ClientInit {
 
 /// The claims of a server's answer, after the checks of its form and its suite. Nothing of them is proven yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claimed {
+pub struct SignerClaim {
     /// The identity key that must have signed.
     pub key_id: KeyId,
     /// The server's clock, in Unix milliseconds; the signature covers it.
@@ -104,10 +104,10 @@ impl ClientInit {
     ///
     /// # Errors
     /// [`Error::AnswerMismatch`], [`Error::SuiteDowngraded`].
-    pub fn claimed(&self, answer: &[u8]) -> Result<Claimed, Error> {
+    pub fn claimed(&self, answer: &[u8]) -> Result<SignerClaim, Error> {
         let (answer, _) = InitAnswer::parse(answer)?;
         self.check_suite(&answer)?;
-        Ok(Claimed { key_id: answer.key_id, server_time_ms: answer.server_time_ms })
+        Ok(SignerClaim { key_id: answer.key_id, server_time_ms: answer.server_time_ms })
     }
 
     fn check_suite(&self, answer: &InitAnswer) -> Result<(), Error> {
@@ -119,7 +119,7 @@ impl ClientInit {
         if chosen == Some(&answer.suite) { Ok(()) } else { Err(Error::SuiteDowngraded) }
     }
 
-    /// Completes the agreement with the server's answer. `key` is the identity key of [`Claimed::key_id`], which the caller
+    /// Completes the agreement with the server's answer. `key` is the identity key of [`SignerClaim::key_id`], which the caller
     /// trusts; `None` if it does not.
     ///
     /// # Errors

@@ -43,7 +43,7 @@ pub struct FrameSealer {
 /// The position in a buffer of a frame that was begun.
 #[derive(Debug)]
 #[must_use = "a frame that was begun is to be sealed"]
-pub struct Begun {
+pub struct FrameStart {
     at: usize,
 }
 
@@ -61,20 +61,20 @@ impl FrameSealer {
 
     /// Begins a frame at the end of `out`: the caller appends up to [`FRAME_LEN_MAX`] bytes of plaintext, and
     /// [`FrameSealer::seal`] turns it into a frame in place.
-    pub fn begin(&self, out: &mut Vec<u8>) -> Begun {
+    pub fn begin(&self, out: &mut Vec<u8>) -> FrameStart {
         let at = out.len();
         if self.number == 0 {
             out.extend_from_slice(&self.commit);
         }
         out.extend_from_slice(&[0; HEAD_LEN]);
-        Begun { at }
+        FrameStart { at }
     }
 
     /// Ends a frame that was begun in `out`. Only the last one may be empty, and none may follow it.
     ///
     /// # Errors
     /// [`Error::FrameInvalid`] for a forbidden frame, [`Error::Provider`]; `out` is then as it was before the frame.
-    pub fn seal(&mut self, out: &mut Vec<u8>, begun: Begun, is_last: bool) -> Result<(), Error> {
+    pub fn seal(&mut self, out: &mut Vec<u8>, begun: FrameStart, is_last: bool) -> Result<(), Error> {
         let sealed = self.seal_at(out, begun.at, is_last);
         if sealed.is_err() {
             out.truncate(begun.at);

@@ -29,8 +29,8 @@ pub use inspect::Inspector;
 pub use key_set::{IdentityKey, KeyId, KeySet, KeySetFault, RootSignature};
 pub use message::{InitAnswer, InitProofs, InitRequest, InitSurroundings};
 pub use problem::Problem;
-pub use resend::{Refused, sends_again};
-pub use server::{Agreed, Terms, agree};
+pub use resend::{RejectedRequest, sends_again};
+pub use server::{Terms, UnsignedAgreement, agree};
 pub use share::{ServerRandoms, ShareKey};
 pub use suite::{Suite, choose};
 

@@ -11,7 +11,7 @@ const SAFE_METHODS: [&str; 2] = ["GET", "HEAD"];
 
 /// A rejected request, as far as it counts for a retry. Times are milliseconds of the server's clock, except `elapsed_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused<'a> {
+pub struct RejectedRequest<'a> {
     /// The method of the request.
     pub method: &'a str,
     /// The stamp of the request.
@@ -29,7 +29,7 @@ pub struct Refused<'a> {
 /// revocation or a process with another store loses it right after it served. So a method that is not safe is retried only if
 /// its stamp was too old for every server before it left.
 // SPEC session-3.md#problems
-pub fn sends_again(problem: &Problem, is_proven: bool, refused: &Refused<'_>) -> bool {
+pub fn sends_again(problem: &Problem, is_proven: bool, refused: &RejectedRequest<'_>) -> bool {
     let is_safe = SAFE_METHODS.contains(&refused.method);
     match problem.code.as_str() {
         "session_expired" => is_safe,

@@ -46,7 +46,7 @@ pub struct Terms<'a> {
 }
 
 /// An agreement that an identity key must still sign.
-pub struct Agreed {
+pub struct UnsignedAgreement {
     answer: InitAnswer,
     th: [u8; 32],
     confirm: [u8; 32],
@@ -73,7 +73,7 @@ pub fn agree(
     randoms: ServerRandoms,
     now_ms: u64,
     laps: Laps<'_>,
-) -> Result<Agreed, Error> {
+) -> Result<UnsignedAgreement, Error> {
     let suite = choose(&request.suites, &terms.suites).filter(|suite| suite.name() == &*request.suite);
     let suite = suite.ok_or(Error::SuiteRequired)?;
     let (share, secret) = respond(provider, suite, &request.share, randoms)?;
@@ -108,7 +108,7 @@ pub fn agree(
         key,
     };
     laps(Step::Hkdf);
-    Ok(Agreed { answer, th, confirm, record })
+    Ok(UnsignedAgreement { answer, th, confirm, record })
 }
 
 /// Derives the one secret that is kept of a session.
@@ -124,7 +124,7 @@ pub(super) fn derive(
     }
 }
 
-impl Agreed {
+impl UnsignedAgreement {
     /// Returns the message that the identity key of [`Terms::key_id`] must sign.
     pub fn message(&self) -> Vec<u8> {
         signed_message(&self.th)
@@ -144,7 +144,7 @@ impl Agreed {
     }
 }
 
-impl fmt::Debug for Agreed {
+impl fmt::Debug for UnsignedAgreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Agreed").field("answer", &self.answer).finish_non_exhaustive()
     }

@@ -10,7 +10,7 @@ use sealway_proto::crypto::Provider;
 use sealway_proto::session::{ClaimKey, Session};
 use sealway_proto::wire::SessionId;
 
-use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, Wrapped, mark, open_marks};
+use crate::kek::{KeyWrap, UnwrapError, WRAP_MAX, WrappedKey, mark, open_marks};
 use crate::store::memory::Memory;
 use crate::store::row::{Row, RowError, RowFault, open_all, parse as parse_row};
 use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONCES, SESSIONS};
@@ -18,7 +18,7 @@ use crate::store::writer::{ENDED, KEKS, META, META_CEILING_MS, META_FORMAT, NONC
 const FORMAT: u64 = 1;
 
 /// Result of a restore, beside the content of the memory store.
-pub(super) struct Restored {
+pub(super) struct Restoration {
     /// Stamps up to this one are rejected.
     pub(super) floor_ms: u64,
     /// Sessions whose rows are not wrapped under the active key.
@@ -32,11 +32,11 @@ pub(super) async fn restore(
     keys: &dyn KeyWrap,
     memory: &Memory,
     now_ms: u64,
-) -> Result<Restored, String> {
+) -> Result<Restoration, String> {
     check_format(database)?;
     let mark = check_keks(database, keys).await?;
     let floor_ms = prepare(database, mark.as_ref(), now_ms)?;
-    let mut restored = Restored { floor_ms, others: HashSet::new() };
+    let mut restored = Restoration { floor_ms, others: HashSet::new() };
     let (mut count, mut after) = (0_usize, now_ms.saturating_add(1).to_be_bytes().to_vec());
     let mut is_first = true;
     loop {
@@ -73,7 +73,7 @@ fn check_format(database: &Database) -> Result<(), String> {
 }
 
 /// Creates the tables, and returns the floor.
-fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u64, String> {
+fn prepare(database: &Database, mark: Option<&WrappedKey>, now_ms: u64) -> Result<u64, String> {
     let transaction = database.begin_write().map_err(|err| text(&err))?;
     let floor_ms = {
         let mut meta = transaction.open_table(META).map_err(|err| text(&err))?;
@@ -98,7 +98,7 @@ fn prepare(database: &Database, mark: Option<&Wrapped>, now_ms: u64) -> Result<u
 
 /// Rejects a key that has the id of another one: otherwise every session would look damaged and be left out. For this
 /// check, a constant is wrapped under each key that ever wraps; returns the mark that is to be written.
-async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wrapped>, String> {
+async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<WrappedKey>, String> {
     let known = known_keks(database)?;
     for chunk in known.chunks(WRAP_MAX) {
         for (wrapped, unwrapped) in chunk.iter().zip(open_marks(keys, chunk).await) {
@@ -118,7 +118,7 @@ async fn check_keks(database: &Database, keys: &dyn KeyWrap) -> Result<Option<Wr
     mark(keys).await.map(Some).map_err(|err| text(&err))
 }
 
-fn known_keks(database: &Database) -> Result<Vec<Wrapped>, String> {
+fn known_keks(database: &Database) -> Result<Vec<WrappedKey>, String> {
     let transaction = database.begin_read().map_err(|err| text(&err))?;
     let table = match transaction.open_table(KEKS) {
         Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
@@ -128,7 +128,7 @@ fn known_keks(database: &Database) -> Result<Vec<Wrapped>, String> {
     for entry in table.iter().map_err(|err| text(&err))? {
         let (kek_id, bytes) = entry.map_err(|err| text(&err))?;
         let Ok(bytes) = bytes.value().try_into() else { continue };
-        known.push(Wrapped { kek_id: kek_id.value().to_owned(), bytes });
+        known.push(WrappedKey { kek_id: kek_id.value().to_owned(), bytes });
     }
     Ok(known)
 }

@@ -52,11 +52,11 @@ pub(super) trait Work: Send + Sync + 'static {
 /// A queue and the lanes that empty it. Dropping it ends the lanes.
 pub(super) struct Batcher<W: Work> {
     queue: mpsc::Sender<Job<W::Item, W::Answer>>,
-    shared: Arc<Shared<W>>,
+    shared: Arc<BatchState<W>>,
     _lanes: JoinSet<()>,
 }
 
-struct Shared<W: Work> {
+struct BatchState<W: Work> {
     work: W,
     link: Arc<Link>,
     jobs: Mutex<mpsc::Receiver<Job<W::Item, W::Answer>>>,
@@ -69,7 +69,7 @@ struct Shared<W: Work> {
 impl<W: Work> Batcher<W> {
     pub(super) fn start(work: W, link: Arc<Link>, config: &PostgresConfig) -> Self {
         let (queue, jobs) = mpsc::channel(QUEUE_MAX);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BatchState {
             work,
             link,
             jobs: Mutex::new(jobs),
@@ -110,7 +110,7 @@ impl<W: Work> Batcher<W> {
     }
 }
 
-impl<W: Work> Shared<W> {
+impl<W: Work> BatchState<W> {
     async fn lane(&self) {
         let mut jobs = Vec::new();
         loop {

@@ -54,7 +54,7 @@ pub async fn migrate(provider: &dyn Provider, config: &PostgresConfig) -> Result
 }
 
 /// State of the schema `sealway`.
-enum Found {
+enum SchemaState {
     Nothing,
     /// An empty schema, as an administrator creates it for a role without the right to.
     Empty,
@@ -62,7 +62,7 @@ enum Found {
     Ours(Vec<(i32, String, Vec<u8>)>),
 }
 
-async fn look(client: &Client) -> Result<Found, Fault> {
+async fn look(client: &Client) -> Result<SchemaState, Fault> {
     let encoding: String = client.query_one("SELECT current_setting('server_encoding')", &[]).await?.try_get(0)?;
     // A token's subject that the database cannot encode would fail the whole batch of inserts.
     if !matches!(encoding.as_str(), "UTF8" | "SQL_ASCII") {
@@ -80,12 +80,12 @@ async fn look(client: &Client) -> Result<Found, Fault> {
         .await?;
     let (has_schema, has_tables, has_ours) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
     match (has_schema, has_tables, has_ours) {
-        (false, ..) => Ok(Found::Nothing),
-        (true, false, _) => Ok(Found::Empty),
+        (false, ..) => Ok(SchemaState::Nothing),
+        (true, false, _) => Ok(SchemaState::Empty),
         (true, true, true) => {
             let rows = client.query("SELECT number, name, sha256 FROM sealway.migrations ORDER BY number", &[]).await?;
             let rows = rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)));
-            Ok(Found::Ours(rows.collect::<Result<_, tokio_postgres::Error>>()?))
+            Ok(SchemaState::Ours(rows.collect::<Result<_, tokio_postgres::Error>>()?))
         }
         (true, true, false) => Err(Fault::Setup(
             "its schema \"sealway\" is not Sealway's, and is left alone; give Sealway a database of its own".into(),
@@ -114,8 +114,8 @@ fn compare(provider: &dyn Provider, applied: &[(i32, String, Vec<u8>)]) -> Resul
 /// Checks that the schema has all migrations of this program.
 pub(super) async fn check(provider: &dyn Provider, client: &Client) -> Result<(), Fault> {
     let applied = match look(client).await? {
-        Found::Nothing | Found::Empty => Vec::new(),
-        Found::Ours(applied) => applied,
+        SchemaState::Nothing | SchemaState::Empty => Vec::new(),
+        SchemaState::Ours(applied) => applied,
     };
     let newer = compare(provider, &applied)?;
     if let Some((number, name, _)) = missing(&applied).next() {
@@ -136,7 +136,7 @@ fn missing<'a>(
 /// Applies missing migrations. The time is bounded, both for a server that hangs and for a process that holds the lock.
 pub(super) async fn run(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
     // Checked without the lock first: most starts have nothing to do.
-    if let Found::Ours(applied) = timeout(LOOK_MAX, look(client)).await.unwrap_or(Err(Fault::Late))?
+    if let SchemaState::Ours(applied) = timeout(LOOK_MAX, look(client)).await.unwrap_or(Err(Fault::Late))?
         && missing(&applied).next().is_none()
     {
         return timeout(LOOK_MAX, apply(provider, client)).await.unwrap_or(Err(Fault::Late));
@@ -163,15 +163,15 @@ async fn run_locked(provider: &dyn Provider, client: &mut Client) -> Result<Migr
 async fn apply(provider: &dyn Provider, client: &mut Client) -> Result<MigrationReport, Fault> {
     let found = look(client).await?;
     let applied = match &found {
-        Found::Ours(applied) => applied.as_slice(),
-        Found::Nothing | Found::Empty => &[],
+        SchemaState::Ours(applied) => applied.as_slice(),
+        SchemaState::Nothing | SchemaState::Empty => &[],
     };
     let newer = compare(provider, applied)?;
     let mut report = MigrationReport { applied_before: applied.len(), newer, ..MigrationReport::default() };
     for (number, name, text) in missing(applied) {
         let transaction = client.transaction().await?;
         if applied.is_empty() && report.applied.is_empty() {
-            let schema = if matches!(found, Found::Nothing) { "CREATE SCHEMA sealway;" } else { "" };
+            let schema = if matches!(found, SchemaState::Nothing) { "CREATE SCHEMA sealway;" } else { "" };
             let table = "CREATE TABLE sealway.migrations (number integer PRIMARY KEY, name text NOT NULL,
                          sha256 bytea NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
             transaction.batch_execute(&format!("{schema} {table}")).await?;

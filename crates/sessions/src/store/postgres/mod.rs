@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::row;
-use super::{Durable, OpenError, Part, Recorded, ReserveError, SessionCache, Status, Store, StoreError};
+use super::{Durable, NonceRecord, OpenError, Part, ReserveError, SessionCache, Status, Store, StoreError};
 use crate::kek::KeyWrap;
 
 mod batch;
@@ -331,8 +331,8 @@ impl Durable for Postgres {
         Ok(())
     }
 
-    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<Recorded>, StoreError> {
-        let mut all: Vec<Recorded> = Vec::new();
+    async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<NonceRecord>, StoreError> {
+        let mut all: Vec<NonceRecord> = Vec::new();
         loop {
             let after = all.last().map(|last| last.key.0.to_vec()).unwrap_or_default();
             let after = after.as_slice();

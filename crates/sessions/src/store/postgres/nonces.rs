@@ -7,7 +7,7 @@ use futures_util::future::try_join;
 use sealway_proto::session::{Claim, ClaimKey};
 use tokio_postgres::Row;
 
-use super::super::{Recorded, ReserveError};
+use super::super::{NonceRecord, ReserveError};
 use super::batch::{Job, Work};
 use super::fault::Fault;
 use super::link::Lease;
@@ -91,14 +91,14 @@ pub(super) async fn recorded_after(
     stamp_ms: u64,
     now_ms: u64,
     page: i64,
-) -> Result<Vec<Recorded>, Fault> {
+) -> Result<Vec<NonceRecord>, Fault> {
     let sql = "SELECT key, sealed, expires_ms FROM sealway.nonces
                WHERE stamp_ms > $1 AND expires_ms > $2 AND key > $3 ORDER BY key LIMIT $4";
     let statement = lease.prepare_cached(sql).await?;
     let rows = lease.query(&statement, &[&ms(stamp_ms), &ms(now_ms), &after, &page]).await?;
     lease.done();
     let read =
-        |row: &Row| Ok(Recorded { key: key(row)?, sealed: row.try_get(1)?, expires_ms: from_ms(row.try_get(2)?) });
+        |row: &Row| Ok(NonceRecord { key: key(row)?, sealed: row.try_get(1)?, expires_ms: from_ms(row.try_get(2)?) });
     rows.iter().map(read).collect()
 }
 

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use super::fault::Fault;
 use super::link::Lease;
 use super::sessions::{self, COLUMNS, ms};
-use crate::kek::{KeyWrap, WRAP_MAX, Wrapped};
+use crate::kek::{KeyWrap, WRAP_MAX, WrappedKey};
 use crate::store::row::{self, RowError, RowFault};
 
 /// Result of one page.
@@ -64,7 +64,7 @@ fn not_moved(id: &str, err: &RowError) {
 }
 
 /// Rewraps the rows that unwrap, in the newest version.
-async fn again(keys: &dyn KeyWrap, mut rows: Vec<row::Row>) -> Result<Vec<(SessionId, Wrapped)>, Fault> {
+async fn again(keys: &dyn KeyWrap, mut rows: Vec<row::Row>) -> Result<Vec<(SessionId, WrappedKey)>, Fault> {
     let mut again = Vec::with_capacity(rows.len());
     while !rows.is_empty() {
         let chunk = rows.split_off(rows.len().saturating_sub(WRAP_MAX));

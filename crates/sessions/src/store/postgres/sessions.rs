@@ -13,13 +13,13 @@ use super::batch::{Job, Work};
 use super::fault::Fault;
 use super::link::Lease;
 use super::watch::CHANNEL;
-use crate::kek::{KeyWrap, UnwrapError, Wrapped};
+use crate::kek::{KeyWrap, UnwrapError, WrappedKey};
 use crate::store::row::{self, RowError, RowFault};
 
 /// A session with its wrapped key, to be inserted.
 pub(super) struct NewSession {
     pub(super) session: Arc<Session>,
-    pub(super) wrapped: Wrapped,
+    pub(super) wrapped: WrappedKey,
 }
 
 /// Inserts many sessions at once.
@@ -132,7 +132,7 @@ pub(super) fn read(row: &Row) -> Result<Result<row::Row, RowError>, Fault> {
         created_ms: from_ms(row.try_get(4)?),
         expires_ms: from_ms(row.try_get(5)?),
     };
-    Ok(Ok(row::Row { version, facts, wrapped: Wrapped { kek_id: row.try_get(6)?, bytes } }))
+    Ok(Ok(row::Row { version, facts, wrapped: WrappedKey { kek_id: row.try_get(6)?, bytes } }))
 }
 
 /// Revokes a session and notifies every process, in one commit; returns its end if it was there.

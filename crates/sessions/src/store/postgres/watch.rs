@@ -17,7 +17,7 @@ use super::fault::Fault;
 use super::link::{Link, session_config};
 use super::tls::MakeTls;
 use super::{PAGE, migrate, sessions};
-use crate::kek::{KeyWrap, UnwrapError, Wrapped, mark, open_marks};
+use crate::kek::{KeyWrap, UnwrapError, WrappedKey, mark, open_marks};
 
 /// Channel of revocations; the payload is the session's id.
 pub(super) const CHANNEL: &str = "sealway_revoked";
@@ -186,7 +186,7 @@ async fn check_keks(keys: &dyn KeyWrap, client: &mut Client) -> Result<(), Fault
         let (kek_id, bytes): (String, &[u8]) = (row.try_get(0)?, row.try_get(1)?);
         let Ok(bytes) = bytes.try_into() else { continue };
         let file = keys.place();
-        let opened = open_marks(keys, &[Wrapped { kek_id: kek_id.clone(), bytes }]).await.pop();
+        let opened = open_marks(keys, &[WrappedKey { kek_id: kek_id.clone(), bytes }]).await.pop();
         match opened {
             None => return Err(Fault::Keys("nothing was answered".into())),
             Some(Err(UnwrapError::Damaged)) => {

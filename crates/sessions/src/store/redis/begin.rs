@@ -14,8 +14,8 @@ use sealway_proto::store::script::reserve;
 
 use super::epoch::{Answer, Epoch, Look, State, canary_key, epoch_key};
 use super::link::{Link, Trouble};
-use super::{Shared, hex, script};
-use crate::store::Recorded;
+use super::{Inner, hex, script};
+use crate::store::NonceRecord;
 
 /// Distance of the floor with a durable side, or at the very first start: stamps above half of it have a record, the
 /// other half is for clocks that differ.
@@ -46,7 +46,7 @@ impl Waits {
     }
 }
 
-impl Shared {
+impl Inner {
     /// Brings buckets into force: joins the epochs that are, and begins new ones if none is. Leaves out buckets that
     /// another process is about to begin; the caller asks again.
     pub(super) async fn repair(
@@ -230,7 +230,7 @@ impl Shared {
         let recorded: Vec<_> = recorded
             .into_iter()
             .filter(|recorded| buckets.contains(&self.bucket(&recorded.key)))
-            .map(|Recorded { key, expires_ms, .. }| (key, expires_ms))
+            .map(|NonceRecord { key, expires_ms, .. }| (key, expires_ms))
             .collect();
         self.write_nonces(link, &recorded).await?;
         for chunk in revoked.chunks(WRITE_BACK_AT_ONCE) {

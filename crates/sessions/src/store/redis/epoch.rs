@@ -7,7 +7,7 @@
 use redis::{Cmd, FromRedisValue, ParsingError, Value};
 
 use super::link::{Link, Trouble, field};
-use super::{Live, Shared, script};
+use super::{Inner, Live, script};
 use sealway_proto::store::script::reserve;
 
 /// An epoch in force, with its script call.
@@ -96,7 +96,7 @@ pub(super) struct Look {
     pub(super) node_now: String,
 }
 
-impl Shared {
+impl Inner {
     /// Returns the state of an epoch, by its own script.
     pub(super) async fn verify(&self, live: &Live, bucket: usize, epoch: &Epoch) -> Result<Answer, Trouble> {
         self.verify_on(&live.link, bucket, epoch).await

@@ -46,7 +46,7 @@ use alone::Alone;
 pub use config::{Node, OnLoss, RedisConfig, TlsFiles};
 use epoch::Epoch;
 use link::{Link, Trouble};
-pub use sessions::Found;
+pub use sessions::Lookup;
 
 /// Number of hash slots over which the nonces of a cluster are spread; a single server has one bucket.
 const BUCKETS: usize = 64;
@@ -54,12 +54,12 @@ const BUCKETS: usize = 64;
 /// Store in Redis.
 #[derive(Debug)]
 pub struct Redis {
-    shared: Arc<Shared>,
+    shared: Arc<Inner>,
     tasks: Vec<AbortHandle>,
 }
 
 /// State shared by the store and its tasks.
-struct Shared {
+struct Inner {
     provider: &'static dyn Provider,
     config: RedisConfig,
     keys: Arc<dyn KeyWrap>,
@@ -97,13 +97,13 @@ struct Live {
     epochs: Vec<ArcSwapOption<Epoch>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for Inner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("config", &self.config).field("is_up", &self.is_up()).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl Inner {
     fn is_up(&self) -> bool {
         self.live.load().as_ref().is_some_and(|live| live.epochs.iter().all(|epoch| epoch.load().is_some()))
     }
@@ -199,7 +199,7 @@ impl Redis {
         let (behind, queue) = mpsc::channel(config.behind_max);
         let mut mark = [0; 8];
         provider.fill_random(&mut mark).map_err(|err| OpenError(err.to_string()))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Inner {
             provider,
             keys,
             cache,

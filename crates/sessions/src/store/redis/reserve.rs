@@ -7,7 +7,7 @@ use sealway_proto::session::{Claim, ClaimKey, Fresh};
 
 use super::epoch::{Answer, Epoch, State};
 use super::link::Trouble;
-use super::{Live, Redis, Shared, measured};
+use super::{Inner, Live, Redis, measured};
 use crate::random;
 use crate::store::ReserveError;
 
@@ -31,7 +31,7 @@ impl Redis {
     }
 }
 
-impl Shared {
+impl Inner {
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
         let live = self.live.load_full();
         // Checked before the own memory reserves it: a request rejected because Redis is away may be retried later.

@@ -9,7 +9,7 @@ use sealway_proto::wire::SessionId;
 use tokio::sync::mpsc;
 
 use super::link::{Link, Trouble};
-use super::{Live, Redis, Shared, measured, script};
+use super::{Inner, Live, Redis, measured, script};
 use crate::kek::UnwrapError;
 use crate::store::{StoreError, row};
 
@@ -19,7 +19,7 @@ const BEHIND_AT_ONCE: usize = 256;
 
 /// Result of looking up a session in Redis.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum Lookup {
     /// The session is there.
     Session(Arc<Session>),
     /// The session was revoked.
@@ -47,15 +47,15 @@ impl Redis {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn find(&self, id: &SessionId) -> Result<Found, StoreError> {
+    pub async fn find(&self, id: &SessionId) -> Result<Lookup, StoreError> {
         let read = async { self.shared.read(id).await.map_err(refused) };
         match measured("get", read, |_| true).await? {
-            None => Ok(Found::Absent),
-            Some(value) if value == TOMBSTONE => Ok(Found::Revoked),
+            None => Ok(Lookup::Absent),
+            Some(value) if value == TOMBSTONE => Ok(Lookup::Revoked),
             Some(value) => match self.shared.decode(id, &value).await {
-                Ok(Some(session)) if self.shared.is_ended(&session).await? => Ok(Found::Revoked),
-                Ok(Some(session)) => Ok(Found::Session(session)),
-                Ok(None) | Err(Unreadable) => Ok(Found::Absent),
+                Ok(Some(session)) if self.shared.is_ended(&session).await? => Ok(Lookup::Revoked),
+                Ok(Some(session)) => Ok(Lookup::Session(session)),
+                Ok(None) | Err(Unreadable) => Ok(Lookup::Absent),
             },
         }
     }
@@ -149,7 +149,7 @@ impl Redis {
     }
 }
 
-impl Shared {
+impl Inner {
     fn live(&self) -> Result<Arc<Live>, StoreError> {
         self.live.load_full().ok_or_else(|| unavailable("it is away"))
     }
@@ -251,7 +251,7 @@ fn dropped() {
 
 /// Writes the sessions queued by [`Redis::save_later`], many at once. Sessions that cannot be written are dropped:
 /// their source is elsewhere.
-pub(super) async fn write_behind(shared: Arc<Shared>, mut queue: mpsc::Receiver<Arc<Session>>) {
+pub(super) async fn write_behind(shared: Arc<Inner>, mut queue: mpsc::Receiver<Arc<Session>>) {
     let mut batch = Vec::with_capacity(BEHIND_AT_ONCE);
     while queue.recv_many(&mut batch, BEHIND_AT_ONCE).await > 0 {
         let live = shared.live.load_full();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use sealway_proto::wire::SessionId;
 
-use super::Shared;
+use super::Inner;
 use super::link::{Trouble, listen};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
@@ -16,7 +16,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(1);
 const PING: Duration = Duration::from_millis(500);
 
 /// Listens until the store is dropped.
-pub(super) async fn run(shared: Arc<Shared>) {
+pub(super) async fn run(shared: Arc<Inner>) {
     let mut backoff = BACKOFF_MIN;
     let mut told = None;
     for turn in 0.. {
@@ -33,7 +33,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-async fn hear(shared: &Arc<Shared>, turn: usize, backoff: &mut Duration) -> Result<(), Trouble> {
+async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Result<(), Trouble> {
     let (mut sink, mut messages) = listen(&shared.config, turn).await?.split();
     let subscribed = tokio::time::timeout(shared.config.connect_timeout, sink.subscribe(shared.channel())).await;
     subscribed.map_err(|_| Trouble::Slow)??;

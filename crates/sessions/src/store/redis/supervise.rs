@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use super::begin::Waits;
 use super::epoch::{Answer, Epoch, State};
 use super::link::{Link, Trouble, check_server};
-use super::{Live, Shared};
+use super::{Inner, Live};
 
 /// Interval of checks of the epochs, on a server and on a cluster.
 const TICK: Duration = Duration::from_millis(250);
@@ -32,7 +32,7 @@ const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_millis(500);
 
 /// A connection on which nothing is granted yet.
-pub(super) struct Started {
+pub(super) struct Candidate {
     live: Arc<Live>,
     /// Epochs in force whose floors may be ahead.
     pending: BTreeMap<usize, Epoch>,
@@ -40,7 +40,7 @@ pub(super) struct Started {
 }
 
 /// Connects, checks the server and this user's rights, and brings epochs into force.
-pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
+pub(super) async fn start(shared: &Arc<Inner>) -> Result<Candidate, Trouble> {
     let wait = shared.config.connect_timeout * 2;
     let link = tokio::time::timeout(wait, Link::connect(&shared.config)).await.unwrap_or(Err(Trouble::Slow))?;
     let looks = (0..shared.buckets()).map(|bucket| look_at_server(shared, &link, bucket));
@@ -49,12 +49,12 @@ pub(super) async fn start(shared: &Arc<Shared>) -> Result<Started, Trouble> {
     compare_clocks(shared, &link).await?;
     let epochs = (0..shared.buckets()).map(|_| ArcSwapOption::empty()).collect();
     let live = Arc::new(Live { link, epochs });
-    let mut started = Started { live, pending: BTreeMap::new(), waits: Waits::default() };
+    let mut started = Candidate { live, pending: BTreeMap::new(), waits: Waits::default() };
     repair(shared, &mut started).await?;
     Ok(started)
 }
 
-async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(), Trouble> {
+async fn look_at_server(shared: &Inner, link: &Link, bucket: usize) -> Result<(), Trouble> {
     let mut info = redis::cmd("INFO");
     info.arg("server").arg("memory");
     let key = format!("{{{}:{bucket}}}:epoch", shared.config.prefix);
@@ -64,7 +64,7 @@ async fn look_at_server(shared: &Shared, link: &Link, bucket: usize) -> Result<(
 
 /// Compares the clocks. Stamps are checked by this process's clock, floors and expiries of nonces by the server's: if
 /// they differ, stamps near the ends of the window are rejected, or recorded needlessly.
-async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
+async fn compare_clocks(shared: &Inner, link: &Link) -> Result<(), Trouble> {
     let (seconds, micros) = shared.within(link.get::<(u64, u64)>(&redis::cmd("TIME"))).await?;
     let ahead_ms = (seconds * 1000 + micros / 1000).cast_signed() - shared.clock.now_ms().cast_signed();
     if ahead_ms.unsigned_abs() > CLOCKS_MAX_MS {
@@ -74,7 +74,7 @@ async fn compare_clocks(shared: &Shared, link: &Link) -> Result<(), Trouble> {
 }
 
 /// Connects and serves until the store is dropped.
-pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
+pub(super) async fn run(shared: Arc<Inner>, mut first: Option<Candidate>) {
     let mut backoff = BACKOFF_MIN;
     let mut told = None;
     loop {
@@ -103,7 +103,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut first: Option<Started>) {
 }
 
 /// Puts a connection in use until an error.
-async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
+async fn serve(shared: &Arc<Inner>, mut started: Candidate) -> Trouble {
     if let Err(err) = wait_alone(shared, &mut started).await {
         return err;
     }
@@ -122,7 +122,7 @@ async fn serve(shared: &Arc<Shared>, mut started: Started) -> Trouble {
 
 /// Goes on granting alone until the epochs are in force, not only until Redis answers: otherwise every claim would be
 /// rejected while a floor is ahead, a second after each loss.
-async fn wait_alone(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+async fn wait_alone(shared: &Arc<Inner>, started: &mut Candidate) -> Result<(), Trouble> {
     let until = Instant::now() + ALONE_MAX;
     while !started.pending.is_empty() && shared.alone.lock().is_alone() && Instant::now() < until {
         tokio::time::sleep(TICK_SOON).await;
@@ -132,7 +132,7 @@ async fn wait_alone(shared: &Arc<Shared>, started: &mut Started) -> Result<(), T
     Ok(())
 }
 
-async fn watch(shared: &Arc<Shared>, started: &mut Started) -> Trouble {
+async fn watch(shared: &Arc<Inner>, started: &mut Candidate) -> Trouble {
     let mut complete = Instant::now();
     loop {
         if let Err(err) = round(shared, started).await {
@@ -163,13 +163,13 @@ fn in_force(live: &Live) -> Vec<(usize, Arc<Epoch>)> {
 }
 
 /// Checks every bucket once.
-async fn round(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+async fn round(shared: &Arc<Inner>, started: &mut Candidate) -> Result<(), Trouble> {
     tend_in_force(shared, started).await?;
     tend_pending(shared, started).await?;
     repair(shared, started).await.or_else(|err| if shared.config.cluster { Ok(()) } else { Err(err) })
 }
 
-async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+async fn tend_in_force(shared: &Arc<Inner>, started: &mut Candidate) -> Result<(), Trouble> {
     let live = started.live.clone();
     let present = in_force(&live);
     let tended = join_all(present.iter().map(|(bucket, epoch)| shared.tend(&live.link, *bucket, epoch))).await;
@@ -197,7 +197,7 @@ async fn tend_in_force(shared: &Arc<Shared>, started: &mut Started) -> Result<()
     Ok(())
 }
 
-async fn tend_pending(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+async fn tend_pending(shared: &Arc<Inner>, started: &mut Candidate) -> Result<(), Trouble> {
     let link = started.live.link.clone();
     let pending: Vec<_> = std::mem::take(&mut started.pending).into_iter().collect();
     let verified = join_all(pending.iter().map(|(bucket, epoch)| shared.tend(&link, *bucket, epoch))).await;
@@ -214,7 +214,7 @@ async fn tend_pending(shared: &Arc<Shared>, started: &mut Started) -> Result<(),
 
 /// Puts an epoch in force, or keeps it pending while its floor is ahead: until then every stamp would be rejected as a
 /// replay.
-fn put_in_force(started: &mut Started, bucket: usize, epoch: Epoch, answer: Answer) {
+fn put_in_force(started: &mut Candidate, bucket: usize, epoch: Epoch, answer: Answer) {
     if answer.time_ms > answer.floor_ms {
         if let Some(slot) = started.live.epochs.get(bucket) {
             slot.store(Some(Arc::new(epoch)));
@@ -225,7 +225,7 @@ fn put_in_force(started: &mut Started, bucket: usize, epoch: Epoch, answer: Answ
 }
 
 /// Begins or joins epochs for the buckets that have none.
-async fn repair(shared: &Arc<Shared>, started: &mut Started) -> Result<(), Trouble> {
+async fn repair(shared: &Arc<Inner>, started: &mut Candidate) -> Result<(), Trouble> {
     let live = started.live.clone();
     let is_missing = |bucket: &usize| {
         !started.pending.contains_key(bucket) && live.epochs.get(*bucket).is_some_and(|slot| slot.load().is_none())

@@ -24,10 +24,10 @@ const SUBJECT_LEN_MAX: usize = 256;
 /// Failure to parse a message. The text names the member.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Malformed(pub(crate) String);
+pub(crate) struct MessageError(pub(crate) String);
 
-fn malformed<T>(member: &str, what: &str) -> Result<T, Malformed> {
-    Err(Malformed(format!("{member}: {what}")))
+fn malformed<T>(member: &str, what: &str) -> Result<T, MessageError> {
+    Err(MessageError(format!("{member}: {what}")))
 }
 
 /// Value of a member; nested values are ignored.
@@ -48,10 +48,10 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
 
 impl<'a> Members<'a> {
-    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, MessageError> {
         // The library's own text may quote the input.
         serde_json::from_slice(bytes)
-            .map_err(|_| Malformed("expected one JSON object, with no member twice and at most 32".into()))
+            .map_err(|_| MessageError("expected one JSON object, with no member twice and at most 32".into()))
     }
 
     fn take(&mut self, name: &str) -> Option<Value<'a>> {
@@ -59,21 +59,21 @@ impl<'a> Members<'a> {
         Some(self.0.swap_remove(at).1)
     }
 
-    pub(crate) fn number(&mut self, name: &str) -> Result<u64, Malformed> {
+    pub(crate) fn number(&mut self, name: &str) -> Result<u64, MessageError> {
         match self.take(name) {
             Some(Value::Number(number)) => Ok(number),
             _ => malformed(name, "expected a whole number"),
         }
     }
 
-    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, Malformed> {
+    pub(crate) fn flag(&mut self, name: &str) -> Result<bool, MessageError> {
         match self.take(name) {
             Some(Value::Bool(flag)) => Ok(flag),
             _ => malformed(name, "expected true or false"),
         }
     }
 
-    pub(crate) fn text(&mut self, name: &str) -> Result<Cow<'a, str>, Malformed> {
+    pub(crate) fn text(&mut self, name: &str) -> Result<Cow<'a, str>, MessageError> {
         match self.take(name) {
             Some(Value::Text(text)) => Ok(text),
             _ => malformed(name, "expected a text"),
@@ -81,7 +81,7 @@ impl<'a> Members<'a> {
     }
 
     /// Takes a text that may be absent; null counts as absent.
-    fn text_if_there(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Malformed> {
+    fn text_if_there(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, MessageError> {
         match self.take(name) {
             None | Some(Value::Null(())) => Ok(None),
             Some(Value::Text(text)) => Ok(Some(text)),
@@ -89,7 +89,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn optional_text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, Malformed> {
+    fn optional_text(&mut self, name: &str) -> Result<Option<Cow<'a, str>>, MessageError> {
         match self.take(name) {
             Some(Value::Text(text)) => Ok(Some(text)),
             Some(Value::Null(())) => Ok(None),
@@ -97,16 +97,16 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn count(&mut self, name: &str) -> Result<usize, Malformed> {
+    fn count(&mut self, name: &str) -> Result<usize, MessageError> {
         Ok(usize::try_from(self.number(name)?).unwrap_or(usize::MAX))
     }
 
-    pub(crate) fn id(&mut self, name: &str) -> Result<SessionId, Malformed> {
+    pub(crate) fn id(&mut self, name: &str) -> Result<SessionId, MessageError> {
         let text = self.text(name)?;
         SessionId::parse(&text).or_else(|_| malformed(name, "expected S- or A- and 32 of 0-9a-f"))
     }
 
-    pub(crate) fn claim_key(&mut self, name: &str) -> Result<ClaimKey, Malformed> {
+    pub(crate) fn claim_key(&mut self, name: &str) -> Result<ClaimKey, MessageError> {
         let text = self.text(name)?;
         let is_hex = text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         match u128::from_str_radix(&text, 16) {
@@ -116,14 +116,14 @@ impl<'a> Members<'a> {
     }
 
     /// Checks that no member is left over.
-    pub(crate) fn end(self) -> Result<(), Malformed> {
+    pub(crate) fn end(self) -> Result<(), MessageError> {
         match self.0.first() {
             None => Ok(()),
             // A short name is useful in the error, a long one may be anything.
             Some((name, _)) if name.len() <= 32 && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') => {
                 malformed(name, "unknown member")
             }
-            Some(_) => Err(Malformed("an unknown member".into())),
+            Some(_) => Err(MessageError("an unknown member".into())),
         }
     }
 }
@@ -181,7 +181,7 @@ pub(crate) fn encode_session(record: &SessionRecord) -> Zeroizing<String> {
 }
 
 /// Decodes a session; the caller, which has a clock, checks its times.
-pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, Malformed> {
+pub(crate) fn decode_session(bytes: &[u8]) -> Result<SessionRecord, MessageError> {
     let mut members = Members::parse(bytes)?;
     let id = members.id("id")?;
     let Some(wire) = u8::try_from(members.number("wire")?).ok().and_then(Wire::from_number) else {
@@ -260,7 +260,7 @@ impl PassedClaim {
         format!(r#"{{"key":"{}","sealed":{},"stamp_ms":{}}}"#, hex(self.key), self.sealed, self.stamp_ms)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         let mut members = Members::parse(bytes)?;
         let claim = PassedClaim {
             key: members.claim_key("key")?,
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// Ignores further members, which a later release may add.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
         let mut members = Members::parse(bytes)?;
         Ok(State {
             up: members.flag("up")?,
@@ -336,7 +336,7 @@ fn part_name(part: Part) -> &'static str {
     }
 }
 
-fn part(members: &mut Members<'_>, name: &str) -> Result<Part, Malformed> {
+fn part(members: &mut Members<'_>, name: &str) -> Result<Part, MessageError> {
     match &*members.text(name)? {
         "unused" => Ok(Part::Unused),
         "up" => Ok(Part::Up),

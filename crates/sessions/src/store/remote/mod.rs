@@ -52,12 +52,12 @@ pub struct Remote {
     clock: Arc<dyn Clock>,
     /// True if the last request was answered.
     reachable: AtomicBool,
-    seen: Mutex<Option<Seen>>,
+    seen: Mutex<Option<StateReport>>,
 }
 
 /// Last state that the authority reported.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct StateReport {
     at: Instant,
     state: State,
     /// Difference between its clock and this process's, in milliseconds.
@@ -270,7 +270,7 @@ impl Store for Remote {
     fn status(&self) -> Status {
         let seen = *self.seen.lock();
         let pool = self.line.pool();
-        let Some(Seen { at, state, skew_ms }) = seen else {
+        let Some(StateReport { at, state, skew_ms }) = seen else {
             return Status { kind: "remote", pool, sessions: self.cache.len(), ..Status::default() };
         };
         let is_known = self.reachable.load(Ordering::Relaxed) && at.elapsed() < watch::STALE;

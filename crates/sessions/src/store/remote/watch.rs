@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::line::{Answer, Question};
 use super::message::State;
-use super::{Remote, STATE, Seen};
+use super::{Remote, STATE, StateReport};
 
 /// Interval of polls of the state.
 const EVERY: Duration = Duration::from_millis(500);
@@ -66,7 +66,7 @@ impl Remote {
 
     fn saw(&self, state: State) {
         let skew_ms = self.clock.now_ms().abs_diff(state.now_ms);
-        let before = self.seen.lock().replace(Seen { at: Instant::now(), state, skew_ms });
+        let before = self.seen.lock().replace(StateReport { at: Instant::now(), state, skew_ms });
         let was_skewed = before.is_some_and(|before| before.skew_ms > SKEW_MS);
         if skew_ms > SKEW_MS && !was_skewed {
             tracing::warn!(skew_ms, "the authority's clock differs; it rejects stamps outside its own window");

@@ -174,7 +174,7 @@ fn the_vectors_hold() {
             assert_eq!(Facts::of(&read).aad(), unhex(&vector["aad_hex"]), "{name}");
             let kek_id = vector["kek_id"].as_str().unwrap();
             let bytes = value[value.len() - 60..].try_into().unwrap();
-            assert_eq!(encode(&read, &Wrapped { kek_id: kek_id.into(), bytes }), row, "{name}");
+            assert_eq!(encode(&read, &WrappedKey { kek_id: kek_id.into(), bytes }), row, "{name}");
         }
         assert_eq!(
             (read.created_ms, read.expires_ms),

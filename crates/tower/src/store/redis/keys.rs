@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::SessionKey;
-use sealway_proto::store::keys::{KeyEncryptionKeys, UnwrapError, Wrapped};
+use sealway_proto::store::keys::{KeyEncryptionKeys, UnwrapError, WrappedKey};
 use zeroize::Zeroizing;
 
 use super::RedisSettingsError;
@@ -61,7 +61,7 @@ impl Keys {
         Ok(Keys { provider, file, read: Mutex::new(Read { keys: Arc::new(keys), again: None }) })
     }
 
-    pub(super) async fn unwrap(&self, aad: &[u8], wrapped: &Wrapped) -> Result<SessionKey, UnwrapError> {
+    pub(super) async fn unwrap(&self, aad: &[u8], wrapped: &WrappedKey) -> Result<SessionKey, UnwrapError> {
         let known = self.read.lock().keys.clone();
         let unwrapped = known.unwrap(aad, wrapped);
         if !matches!(unwrapped, Err(UnwrapError::UnknownKek(_))) {

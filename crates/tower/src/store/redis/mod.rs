@@ -18,7 +18,7 @@ use sealway_proto::store::row::{Row, RowFault};
 use sealway_proto::store::script::AHEAD_MS;
 use sealway_proto::wire::SessionId;
 
-use super::held::Held;
+use super::held::SessionCache;
 use super::{ReserveError, Store, StoreError};
 use epoch::{Connection, Epoch, Link, key};
 pub use keys::KeySource;
@@ -83,7 +83,7 @@ pub struct Redis {
     provider: &'static dyn Provider,
     connection: Arc<Connection>,
     keys: Keys,
-    held: Held,
+    held: SessionCache,
     prefix: String,
     postgres_behind: bool,
     accept_unauthenticated_rows_until_ms: u64,
@@ -126,7 +126,7 @@ impl Redis {
         let provider = default_provider();
         let keys = Keys::open(provider, keys)?;
         let connection = Connection::new(client, prefix.clone(), deadline);
-        let held = Held::default();
+        let held = SessionCache::default();
         Ok(Redis { provider, connection, keys, held, prefix, postgres_behind, accept_unauthenticated_rows_until_ms })
     }
 
