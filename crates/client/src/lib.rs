@@ -31,6 +31,5 @@ pub use {
     error::{Error, ErrorKind, Stage},
     message::Message,
     native::{DpopKey, KeyId, Pin, SUITES_DEFAULT, Suite, Trust, TrustStore},
-    remedies::REMEDIES,
     sealway_proto::wire::Wire,
 };

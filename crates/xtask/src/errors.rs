@@ -123,10 +123,9 @@ const LANGUAGES: [Language; 5] = [
     Language {
         path: "crates/client/src/remedies.rs",
         head: "//! The remedy of each error code. Generated from `spec/registry.toml` by `cargo xtask codegen`.\n\n\
-               /// Returns the remedy of an error code.\n#[rustfmt::skip]\npub(crate) fn remedy(code: &str) -> Option<&'static str> {\n    \
-               Some(match code {\n",
-        entry: "        \"CODE\" => \"REMEDY\",\n",
-        tail: "        _ => return None,\n    })\n}\n",
+               #[rustfmt::skip]\npub(crate) const REMEDIES: &[(&str, &str)] = &[\n",
+        entry: "    (\"CODE\", \"REMEDY\"),\n",
+        tail: "];\n",
     },
 ];
 

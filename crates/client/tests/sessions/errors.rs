@@ -1,7 +1,6 @@
 //! Properties of errors: stage, code, host, remedy, and if the same request may be sent again. The bound of a whole
 //! call.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -137,21 +136,4 @@ async fn a_call_without_a_deadline_goes_on() {
     tokio::time::sleep(TOTAL * 2).await;
     to.send(Bytes::from("late")).await.unwrap();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "late");
-}
-
-#[test]
-fn each_remedy_is_the_registrys() {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../spec/registry.toml")).unwrap();
-    let registry: toml::Table = text.parse().unwrap();
-    let mut wanted = BTreeMap::new();
-    for section in ["public", "problems", "errors"] {
-        for (code, entry) in registry[section].as_table().unwrap() {
-            wanted.insert(code.as_str(), entry["remedy"].as_str().unwrap());
-        }
-    }
-    let mut here: BTreeMap<_, _> = sealway_client::REMEDIES.iter().copied().collect();
-    for own in ["usage", "unreachable", "timeout", "redirected", "network"] {
-        assert!(here.remove(own).is_some(), "{own}");
-    }
-    assert_eq!(here, wanted);
 }
