@@ -308,29 +308,29 @@ fn the_unit_is_one_that_systemd_takes_and_calls_safe() {
 }
 
 /// A broker that serves the files of a folder, killed at the end of the test.
-struct Served {
+struct Deployment {
     child: std::process::Child,
     socket: PathBuf,
 }
 
-impl Drop for Served {
+impl Drop for Deployment {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn serve(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Served {
+fn serve(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Deployment {
     let socket = folder.join("run/broker.sock");
     let mut command = Command::new(BINARY);
     command.args(["broker", "serve", "--socket"]).arg(&socket).args(arguments).current_dir(folder).env_clear();
     command.env("CRYPTO_BROKER_PROFILES_DIR", folder).envs(environment.iter().copied());
     let log = std::fs::File::create(folder.join("log")).unwrap();
     command.stdin(std::process::Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-    Served { child: command.spawn().unwrap(), socket }
+    Deployment { child: command.spawn().unwrap(), socket }
 }
 
-impl Served {
+impl Deployment {
     /// Waits until the broker has exited or accepts connections on its socket. Returns the exit code, if it has exited.
     fn settled(&mut self) -> Option<i32> {
         let begin = std::time::Instant::now();

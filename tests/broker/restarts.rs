@@ -20,14 +20,14 @@ const SLACK: Duration = Duration::from_secs(3);
 
 /// The counts of one worker.
 #[derive(Default)]
-struct Seen {
+struct Observation {
     succeeded: AtomicU64,
     failed: AtomicU64,
     unsent: AtomicU64,
 }
 
 /// Calls until the test sets `stop`. A failure that the death of a broker does not explain ends the test.
-async fn work(client: Client, seen: Arc<Seen>, stop: Arc<AtomicBool>) {
+async fn work(client: Client, seen: Arc<Observation>, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         let before = Instant::now();
         match client.hash("Sha256", &["one", "two"]).await {
@@ -59,11 +59,11 @@ async fn callers_are_back_within_two_seconds_of_each_of_twenty_crashes() {
     let stop = Arc::new(AtomicBool::new(false));
     let workers: Vec<_> = (0..WORKERS)
         .map(|_| {
-            let seen = Arc::new(Seen::default());
+            let seen = Arc::new(Observation::default());
             (seen.clone(), tokio::spawn(work(client.clone(), seen, stop.clone())))
         })
         .collect();
-    let count = |pick: fn(&Seen) -> &AtomicU64| -> Vec<u64> {
+    let count = |pick: fn(&Observation) -> &AtomicU64| -> Vec<u64> {
         workers.iter().map(|(seen, _)| pick(seen).load(Ordering::Relaxed)).collect()
     };
     let mut slowest = Duration::ZERO;

@@ -253,7 +253,7 @@ def general(client, path):
         ]
         if "profile" in fields:
             rows.append(({"key_id": "none"}, 5, NO_KEY))
-            # What cannot be opened is told for each of a batch: see `each`.
+            # Each item of a batch that cannot be opened has a result of its own: see `each`.
             rows += [({"key_id": "off-" + good["key_id"]}, 9, OFF)] if name != "Decrypt" else []
     for field in fields:
         if field in ENTRY:
@@ -338,7 +338,7 @@ def refusal(client, path):
 
 
 def strangers(client):
-    """Whoever the policy does not name is refused by every method of every wire but health, and is told nothing."""
+    """A caller that the policy does not name is rejected by every method of every wire but health, without a reason."""
     from refusals import SIGN
 
     asked = {"profile": "nowhere", "input": b"abc"}

@@ -1,4 +1,4 @@
-"""watch.py SOCKET: prints each state of the broker as it is told, and "end" when the stream ends well."""
+"""watch.py SOCKET: prints each state that the broker reports, and "end" when the stream ends well."""
 
 import sys
 

@@ -22,7 +22,7 @@ const DAY_MS: i64 = 1_440 * MINUTE_MS;
 /// The default window: the largest difference between a stamp and the server's clock, in milliseconds.
 const WINDOW_MS: u64 = 300_000;
 
-struct Clocked {
+struct ClockedServer {
     server: Server,
     clock: PathBuf,
     link: Link,
@@ -30,7 +30,7 @@ struct Clocked {
     _folder: tempfile::TempDir,
 }
 
-impl Clocked {
+impl ClockedServer {
     fn start(ahead_ms: i64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (now, day) = (now_ms(), DAY_MS.unsigned_abs());
@@ -50,7 +50,7 @@ impl Clocked {
             .unwrap();
         let trusted = key_set(server.address()).unwrap();
         let link = Link::new(server.address());
-        Clocked { server, clock, link, trusted, _folder: folder }
+        ClockedServer { server, clock, link, trusted, _folder: folder }
     }
 
     fn step(&self, ahead_ms: i64) {
@@ -112,7 +112,7 @@ fn is_about(time_ms: u64, ahead_ms: i64) -> bool {
 #[test]
 fn a_server_whose_clock_is_off_is_called_without_any_skew_and_a_stamp_that_is_off_is_put_right_in_one_step() {
     for ahead_ms in [-DAY_MS, -60 * MINUTE_MS, -6 * MINUTE_MS, 0, 6 * MINUTE_MS, 60 * MINUTE_MS, DAY_MS] {
-        let mut clocked = Clocked::start(ahead_ms);
+        let mut clocked = ClockedServer::start(ahead_ms);
         let agreed = clocked.agree();
         assert!(is_about(agreed.session.agreed().server_time_ms, ahead_ms), "{ahead_ms}");
         for _ in 0..5 {
@@ -133,7 +133,7 @@ fn a_server_whose_clock_is_off_is_called_without_any_skew_and_a_stamp_that_is_of
 
 #[test]
 fn a_step_of_the_servers_clock_in_a_session_is_healed_by_its_proven_time_or_ends_the_session() {
-    let mut clocked = Clocked::start(0);
+    let mut clocked = ClockedServer::start(0);
     let agreed = clocked.agree();
     let (early, pending) = agreed.seal("POST", PURCHASE, &[ORDER]);
     assert!(open(&pending, &clocked.link.send(&early).unwrap()).is_ok());

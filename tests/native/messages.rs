@@ -8,7 +8,7 @@ use sealway_testkit::native_client::{NativeSession, open};
 use sealway_testkit::raw_http::{Answer, Request};
 
 use crate::BINARY;
-use crate::ground::held::{Held, Loss};
+use crate::ground::held::{HoldingAttacker, Loss};
 use crate::ground::{Ground, Lane};
 
 const ORDER: &[u8] = br#"{"schemeCode":"AEF","amount":5000}"#;
@@ -245,7 +245,7 @@ fn the_requests_nonce_in_an_answers_key_binds_each_answer_to_its_one_request() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_that_was_served_before_its_session_was_lost_is_not_bought_again() {
-    let held = Held::start(BINARY);
+    let held = HoldingAttacker::start(BINARY);
     for loss in [Loss::Restart, Loss::OtherProcess, Loss::Revocation] {
         let url = format!("http://{}/", held.middle.address);
         let client = Client::builder(url).trust(Trust::FirstUse(TrustStore::Memory)).connect().await.unwrap();

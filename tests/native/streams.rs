@@ -8,7 +8,7 @@ use sealway_testkit::wire_client::random;
 
 use crate::BINARY;
 use crate::ground::recorder::{CHUNKS, FRAMES};
-use crate::ground::{Ended, Ground, Lane};
+use crate::ground::{Ground, Lane, Summary};
 
 const TARGET: &str = "/upload";
 const PARTS: [&[u8]; 5] = [&[b'1'; 500], &[b'2'; 900], &[b'3'; 1], &[b'4'; 1300], &[b'5'; 64]];
@@ -234,5 +234,5 @@ fn a_service_that_has_the_beginning_of_a_stream_never_gets_a_whole_of_one_that_b
     connection.write(&bytes[..bytes.len() - 100]).unwrap();
     ground.recorder.wait_for(10);
     drop((connection, lane));
-    assert_eq!(ground.end(), Ended { attacks: 9, whole: 0, parts: 10 });
+    assert_eq!(ground.end(), Summary { attacks: 9, whole: 0, parts: 10 });
 }

@@ -205,7 +205,9 @@ fn a_control_plane_may_ask_for_certificates_instead() {
     assert_eq!(eventually("over mTLS", || reversed(local(port), b"there and back")), b"there and back");
     let other = ["channel", "cat", "--listen", "--control", &control, "--ca", &ca];
     let nobody = start(middle.path(), "nobody.log", &other);
-    eventually("who shows no certificate is told so", || nobody.tail().contains("control_unreachable").then_some(()));
+    eventually("a client without a certificate is rejected", || {
+        nobody.tail().contains("control_unreachable").then_some(())
+    });
 }
 
 /// Mints grants with the command, and writes a file for each end.
@@ -263,7 +265,7 @@ async fn ends(grants: [Grant; 2], identities: [&Identity; 2]) -> [Result<channel
 }
 
 #[tokio::test]
-async fn keys_that_a_grant_pins_keep_out_whoever_holds_another() {
+async fn keys_that_a_grant_pins_reject_holders_of_other_keys() {
     let middle = Middle::start(&["--token-file", "token"]);
     let url = format!("ws://{}/ws", local(middle.relay_port));
     // KKpsk0, IKpsk1 and XXpsk3 on both curves, each with and without ML-KEM-768.

@@ -72,7 +72,7 @@ const JOBS: [&[&str]; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_endpoints_of_v1_get_on_through_our_relay_whoever_comes_first() {
+async fn two_endpoints_of_v1_communicate_through_our_relay_in_either_order() {
     let relay = Relay::start(&[]);
     for (at, job) in JOBS.into_iter().enumerate() {
         let suite = SUITES[at % 2];

@@ -201,7 +201,7 @@ async fn a_stop_answers_http_2_streams_in_flight() {
 }
 
 #[test]
-fn draining_ends_at_its_bound_with_whoever_is_left() {
+fn draining_ends_at_its_bound_though_requests_remain() {
     let upstream = Upstream::answering(|_, body| {
         std::thread::sleep(Duration::from_secs(20));
         answer("200 OK", &[], body)

@@ -50,7 +50,7 @@ fn admin(request: &Request) -> Answer {
 }
 
 #[test]
-fn an_open_key_endpoint_gives_the_key_to_whoever_names_id_and_client() {
+fn an_open_key_endpoint_gives_the_key_to_any_caller_with_id_and_client() {
     let server = open_server();
     for path in ["/session/init", "/v1/session/init"] {
         let agreed = WireSession::open(server.address(), Wire::V2, path).unwrap();

@@ -101,7 +101,7 @@ fn every_code_says_what_it_means_and_what_the_peer_is_told() {
         assert!(entry["meaning"].as_str().unwrap().ends_with('.'), "{code}: meaning");
         let told: Vec<&String> = entry.keys().filter(|key| PLACES.contains(&key.as_str())).collect();
         let client = entry.get("client").and_then(Value::as_bool).unwrap_or(false);
-        assert_ne!(told.is_empty(), !client, "{code}: told to nobody, or a client's error that is told");
+        assert_ne!(told.is_empty(), !client, "{code}: a code without an answer, or a client's error with one");
         for place in told {
             let (status, error) = (&entry[place]["status"], entry[place]["error"].as_str().unwrap());
             if place.ends_with('3') {

@@ -219,7 +219,7 @@ pub(crate) fn health(authority: &Authority) -> Response<Body> {
     });
     if matches!(authority.policy.key_endpoint, KeyEndpoint::Open) {
         body["warnings"] = serde_json::json!([
-            "compat.open_key_endpoint is on: whoever knows a session id and its client id can read the session's key"
+            "compat.open_key_endpoint is on: anyone who knows a session id and its client id can read the session's key"
         ]);
     }
     json(StatusCode::OK, body.to_string())

@@ -227,7 +227,7 @@ async fn sessions_of_the_older_wires_learn_whose_they_are_from_it_too() {
 }
 
 #[tokio::test]
-async fn where_somebody_has_to_be_recognised_nobody_gets_no_session() {
+async fn without_a_valid_credential_no_session_is_agreed_where_one_is_required() {
     let endpoint = Endpoint::new(json!({"active": true, "sub": "alice"}));
     let authentication = Authentication {
         require: true,

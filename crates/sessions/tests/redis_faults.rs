@@ -245,7 +245,7 @@ async fn under_a_clock() -> (Server, Desk, Arc<ManualClock>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_steps_ahead_and_back_while_somebody_looks_readmits_nothing() {
+async fn a_clock_that_steps_ahead_and_back_during_a_check_readmits_nothing() {
     let (server, desk, _) = under_a_clock().await;
     let (one, other) = (desk.open().await, desk.open().await);
     let taken = nonce();

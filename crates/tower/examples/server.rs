@@ -83,7 +83,7 @@ async fn serve(port: u16, authority: Authority) -> std::io::Result<()> {
     let app = Router::new().route("/transaction/purchase", post(purchase)).route("/health", get(health)).layer(layer);
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     let mut stop = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    #[expect(clippy::print_stdout, reason = "whoever started it waits for this line")]
+    #[expect(clippy::print_stdout, reason = "the program that starts the server waits for this line")]
     {
         println!("listening http://{}", listener.local_addr()?);
     }

@@ -99,7 +99,7 @@ async fn a_session_of_the_authority_is_found_until_it_or_its_chain_is_revoked() 
 }
 
 #[tokio::test]
-async fn of_equal_claims_one_is_granted_whoever_asks() {
+async fn of_equal_claims_one_is_granted_by_any_process() {
     let ground = Ground::new().await;
     let store = ground.store();
     let stamp_ms = fresh_stamp(&ground).await;

@@ -30,14 +30,14 @@ struct Stage {
     loss: Mutex<Option<Loss>>,
 }
 
-pub(crate) struct Held {
+pub(crate) struct HoldingAttacker {
     /// The address on which the attacker listens.
     pub(crate) middle: Upstream,
     served: Arc<AtomicUsize>,
     stage: Arc<Stage>,
 }
 
-impl Held {
+impl HoldingAttacker {
     pub(crate) fn start(binary: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let served = Arc::new(AtomicUsize::new(0));
@@ -69,7 +69,7 @@ admin: {{ address: '127.0.0.1:0', token_file: admin.token }}
             connection.write(&pass(&held, received, &body))?;
             Ok(body)
         });
-        Held { middle: middle.unwrap(), served, stage }
+        HoldingAttacker { middle: middle.unwrap(), served, stage }
     }
 
     /// Delivers the next sealed request, and then loses its session.

@@ -72,7 +72,7 @@ sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
     }
 
     /// Stops the server, and compares what the service received with what was sent. Prints the number of attacks.
-    pub(crate) fn end(self) -> Ended {
+    pub(crate) fn end(self) -> Summary {
         let mut server = self.server.into_inner().unwrap();
         let alive = Request::get("/.well-known/sealway-keys").send(self.gateway).unwrap();
         assert_eq!(alive.status, 200);
@@ -86,13 +86,13 @@ sessions: {{ store: 'memory:', identity: {{ allow_generated: true }} }}
         }
         let attacks = tally.values().sum();
         println!("{attacks:6} attacks, all refused; the service got {whole} requests whole and {parts} in part");
-        Ended { attacks, whole, parts }
+        Summary { attacks, whole, parts }
     }
 }
 
 /// The counts of a test: rejected attacks, and requests that the service received completely or in part.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct Summary {
     pub(crate) attacks: usize,
     pub(crate) whole: usize,
     pub(crate) parts: usize,

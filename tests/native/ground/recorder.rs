@@ -18,13 +18,13 @@ pub(crate) const CASE: &str = "x-case";
 
 /// The bodies that reached the service under one case.
 #[derive(Debug, Default)]
-struct Seen {
+struct Recording {
     bodies: Vec<(Vec<u8>, bool)>,
 }
 
 #[derive(Default)]
 struct Book {
-    seen: Mutex<HashMap<String, Seen>>,
+    seen: Mutex<HashMap<String, Recording>>,
     begun: AtomicUsize,
     open: AtomicUsize,
 }

@@ -22,7 +22,7 @@ pub(crate) const CASES: &[Case] = &[
     ("a token outside its times is invalid, with 30 seconds of skew", times),
     ("a token for another channel is a mismatch", other_channel),
     ("a token for the other role is a mismatch", other_role),
-    ("a channel mismatch is told before a role mismatch", order),
+    ("a channel mismatch is reported before a role mismatch", order),
     ("a token is taken once", replayed),
     ("a token without an id is a replay", no_token_id),
     ("a token is burned by an attach that fails after it", burned),

@@ -10,7 +10,7 @@ use sealway_testkit::raw_ws::Got;
 use super::{Case, Fleet, Ground, closed, record};
 
 pub(crate) const CASES: &[Case] = &[
-    ("an endpoint that closes is answered with its code, and the other is told", closes),
+    ("an endpoint that closes is answered with its code, and the peer is notified", closes),
     ("an endpoint that is gone ends the channel", gone),
     ("what was sent before the end still arrives", arrives_before_the_end),
     ("an endpoint that goes in the midst of a message ends the channel with a close frame", gone_midway),

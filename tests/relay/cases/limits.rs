@@ -7,7 +7,7 @@ use sealway_testkit::relay::Issuer;
 use super::{Case, Ground, again, closed};
 
 pub(crate) const CASES: &[Case] = &[
-    ("one connection too many is told so before it says anything", connections),
+    ("a connection over the limit is rejected before it sends anything", connections),
     ("a place among connections is free again after an end", connections_again),
     ("connections of one address have a bound where one is set", by_address),
     ("one channel too many fails, and existing ones still pair", channels),

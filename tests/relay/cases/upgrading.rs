@@ -9,7 +9,7 @@ use super::{Case, Fleet, Ground};
 pub(crate) const CASES: &[Case] = &[
     ("a page is refused unless its origin is allowed, byte for byte", origins),
     ("no origin is allowed unless that is switched off", no_origin),
-    ("what is no upgrade is told how to", no_upgrade),
+    ("a request without an upgrade is answered with the way to upgrade", no_upgrade),
     ("health is served, and any other path is not", health),
     ("metrics are served, and v1's names with signals where that is asked for", metrics),
     ("the path of the WebSocket can be set", path),

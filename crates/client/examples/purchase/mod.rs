@@ -61,7 +61,7 @@ impl Setup {
             None => {
                 if wire == Wire::Native {
                     warn(
-                        "SEALWAY_PINS is not set: WHOEVER ANSWERS FIRST IS TRUSTED. Pin the service's keys before you rely on it.",
+                        "SEALWAY_PINS is not set: THE FIRST SERVICE THAT ANSWERS IS TRUSTED. Pin the service's keys before you rely on it.",
                     );
                 }
                 Trust::FirstUse(TrustStore::Memory)

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_asks_for_the_next_at_once_waits_only_where_the_last_one_was_to_last() {
+    async fn a_caller_that_asks_for_the_next_channel_at_once_waits_only_if_the_last_one_failed_early() {
         // A listener accepts one peer after another; each connected after a while.
         let mut attempts = Attempts::new(Backoff::default());
         let slow = || async {

@@ -26,7 +26,7 @@ pub(crate) fn check(file: &Path) -> Result<(), Error> {
         .into());
     }
     let warning = format!(
-        "WARNING: the keys of all sessions are written to {}: whoever reads it can read and forge everything",
+        "WARNING: the keys of all sessions are written to {}: anyone who reads the file can read and forge everything",
         file.display()
     );
     // A failed write to standard error does not stop the session.

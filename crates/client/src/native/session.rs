@@ -244,6 +244,9 @@ impl Pending<'_> {
             Err(err) if err.code() == "unsealed" => return Err(plain(status, body)),
             opener => opener?,
         };
+        if sealed.is_some() && !body.is_empty() {
+            return Err(ErrorKind::Untrusted(sealway_proto::Error::HeaderInvalid(X_SEALED)).into());
+        }
         let (mut input, mut all, mut inner) = (sealed.as_deref().unwrap_or(body), Vec::new(), None);
         let mut frame = Vec::new();
         while !input.is_empty() {

@@ -13,6 +13,7 @@ use hyper::body::{Body, Frame, Incoming};
 use sealway_proto::limits::FRAME_LEN_MAX;
 use sealway_proto::session::Step;
 use sealway_proto::session::native::{FrameOpener, FrameSealer, Read};
+use sealway_proto::wire::header::X_SEALED;
 use tokio::time::{Instant as Deadline, Sleep, sleep_until};
 
 use super::session::outer_headers;
@@ -123,12 +124,15 @@ impl Opening {
     pub(super) async fn begin(
         opener: FrameOpener,
         sealed: Option<Vec<u8>>,
-        body: Incoming,
+        mut body: Incoming,
         settings: Arc<Settings>,
         deadline: Option<Deadline>,
         url: Uri,
         meter: Arc<Meter>,
     ) -> Result<(HeaderMap, Self), Error> {
+        if sealed.is_some() && !is_empty(&mut body).await.map_err(|err| broken(&url, &err))? {
+            return Err(ErrorKind::Untrusted(sealway_proto::Error::HeaderInvalid(X_SEALED)).into());
+        }
         let source = if sealed.is_some() { None } else { Some(body) };
         let input = sealed.map(Bytes::from).unwrap_or_default();
         meter.received(input.len());
@@ -221,8 +225,7 @@ impl Opening {
                     self.meter.received(self.input.len());
                 }
                 Poll::Ready(Some(Err(err))) => {
-                    let (url, reason) = (self.url.to_string(), chain(&err));
-                    return Poll::Ready(Some(Err(ErrorKind::Network { url, reason }.into())));
+                    return Poll::Ready(Some(Err(broken(&self.url, &err))));
                 }
                 Poll::Pending => {
                     let (after, deadline) = (self.settings.idle_timeout, self.deadline);
@@ -245,4 +248,19 @@ impl Opening {
     fn end(&self) -> Option<Result<Vec<u8>, Error>> {
         self.opener.end().err().map(|err| Err(ErrorKind::Untrusted(err).into()))
     }
+}
+
+/// Reads a body to its first byte or its end, and returns true if it has no bytes.
+async fn is_empty(body: &mut Incoming) -> Result<bool, hyper::Error> {
+    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await {
+        if frame?.data_ref().is_some_and(|data| !data.is_empty()) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Converts a failure of the connection.
+fn broken(url: &Uri, err: &hyper::Error) -> Error {
+    ErrorKind::Network { url: url.to_string(), reason: chain(err) }.into()
 }

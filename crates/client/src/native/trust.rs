@@ -357,7 +357,7 @@ impl Keyring {
                 "no key is pinned; ask the service's operator for the key id, and pin it or its root".to_owned()
             }
             Trust::Pins(_) => {
-                "it is none of the pinned ones; somebody may stand in between. If the service's operator \
+                "it is none of the pinned ones; an attacker may be in between. If the service's operator \
                                says that it is the service's own, pin it"
                     .to_owned()
             }
@@ -365,7 +365,7 @@ impl Keyring {
                 let has = held.root_set.as_ref().is_some_and(|set| set.get(id).is_some());
                 let what = if has { "says that it is not live at this time" } else { "does not have it" };
                 format!(
-                    "the set that the root signed {what}; somebody may stand in between. If the service's operator says \
+                    "the set that the root signed {what}; an attacker may be in between. If the service's operator says \
                      otherwise, check this machine's clock and have the root sign a new set"
                 )
             }
@@ -376,7 +376,7 @@ impl Keyring {
                     self.forgetting(file)
                 )
             }
-            Trust::FirstUse(TrustStore::Memory) => format!("at first it was {ids}; somebody may stand in between"),
+            Trust::FirstUse(TrustStore::Memory) => format!("at first it was {ids}; an attacker may be in between"),
         };
         ErrorKind::KeyUntrusted { key_id: id.to_string(), way }.into()
     }

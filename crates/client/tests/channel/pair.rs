@@ -323,7 +323,7 @@ async fn connections_are_forwarded_and_one_end_may_finish_first() {
 }
 
 #[tokio::test]
-async fn whoever_has_said_all_still_hears_the_peer_whether_or_not_the_input_is_waited_for() {
+async fn an_end_that_has_closed_its_output_still_reads_the_peers_input() {
     for is_input_awaited in [true, false] {
         let (client, server) = pair(0x100).await;
         let stream = client.open(&Hello::new("cat").unwrap()).await.unwrap();

@@ -245,6 +245,7 @@ async fn an_answer_that_was_changed_swapped_cut_or_made_longer_is_not_trusted() 
         (Act::Swapped, Wire::Unsealable),
         (Act::Cut, Wire::StreamTruncated),
         (Act::Longer, Wire::FrameInvalid),
+        (Act::Doubled, Wire::HeaderInvalid("x-sealed")),
     ] {
         let service = Service::with(&[Act::Serve, Act::Serve, act, Act::Serve, act]);
         let client = client(&service).await;

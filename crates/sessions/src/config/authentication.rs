@@ -200,7 +200,7 @@ fn introspection(
             .add(format!("{at}.url"), "tokens and a secret travel there: use https:, or set allow_plain_http: true");
     } else if is_far {
         warnings.push(format!(
-            "{at}.allow_plain_http is on: whoever can read the network between this process and the endpoint can read tokens \
+            "{at}.allow_plain_http is on: anyone who can read the network between this process and the endpoint can read tokens \
              and the secret"
         ));
     }

@@ -47,7 +47,7 @@ impl Compat {
         }
         if self.open_key_endpoint {
             warnings.push(
-                "compat.open_key_endpoint is on: whoever knows a session id and its client id can read the session's key"
+                "compat.open_key_endpoint is on: anyone who knows a session id and its client id can read the session's key"
                     .into(),
             );
         }

@@ -262,7 +262,7 @@ fn resolve_unauthenticated(sessions: &RawSessions, problems: &mut Problems, warn
         return 0;
     };
     warnings.push(format!(
-        "sessions.accept_unauthenticated_rows_until: until {text} whoever can write the store can say who the client of a \
+        "sessions.accept_unauthenticated_rows_until: until {text} anyone who can write the store can say who the client of a \
          session of an earlier release on wires 1 and 2 is; take it out when those sessions have ended"
     ));
     until_ms

@@ -169,7 +169,7 @@ impl StoreUrl {
         if let Some(url) = self.postgres() {
             match postgres::parse_url(url.expose()) {
                 Ok((_, TlsWish::Disabled)) => warnings.push(
-                    "sessions.store: sslmode=disable: whoever can read the network between this process and PostgreSQL can \
+                    "sessions.store: sslmode=disable: anyone who can read the network between this process and PostgreSQL can \
                      read the password's proof and change what is stored"
                         .into(),
                 ),

@@ -57,6 +57,8 @@ pub(crate) enum Act {
     Cut,
     /// Adds bytes after the answer's last frame.
     Longer,
+    /// Sends the answer's stream in its body, and in `X-Sealed` too.
+    Doubled,
     /// Agrees with a key that it does not publish.
     OtherKey,
     /// Agrees with a signature by another key.
@@ -397,8 +399,11 @@ impl Service {
             Act::Longer => body.push(0),
             _ => {}
         }
+        if is_bodyless || act == Act::Doubled {
+            list.push(("x-sealed", base64::encode(&body)));
+        }
         if is_bodyless {
-            list.push(("x-sealed", base64::encode(&std::mem::take(&mut body))));
+            body.clear();
         } else {
             list.push(("content-type", content_type.into()));
         }

@@ -225,7 +225,7 @@ fn tls_wish(
             Err("TLS is not spoken over a unix socket; leave sslmode out, or name hosts of one kind alone".into())
         }
         None | Some("require" | "verify-ca" | "verify-full") => Ok(TlsWish::Verified { ca, identity }),
-        Some("prefer" | "allow") => Err("sslmode: prefer and allow let whoever sits in between switch TLS off; write \
+        Some("prefer" | "allow") => Err("sslmode: prefer and allow let an attacker in between switch TLS off; write \
                                          verify-full, or disable"
             .into()),
         Some(_) => Err("sslmode: expected disable, require, verify-ca or verify-full".into()),

@@ -102,7 +102,7 @@ pub fn resolve(
         problems.add(URL_SETTING, "session keys travel to the authority: use https:, or set allow_plain_http: true");
     } else if is_plain && !is_loopback(&url) {
         warnings.push(
-            "sessions.remote.allow_plain_http is on: whoever can read the network between this process and the \
+            "sessions.remote.allow_plain_http is on: anyone who can read the network between this process and the \
              authority can read session keys"
                 .into(),
         );
