@@ -226,7 +226,7 @@ fn a_rotation_in_the_broker_wraps_anew_and_earlier_sessions_go_on() {
         client.rotate_key(KEY, b"").await.unwrap();
         let (is_well, text) = kek(&["rotate"]);
         assert!(
-            is_well && text.contains("20 sessions were wrapped anew; all that live are under sessions:2"),
+            is_well && text.contains("20 sessions rewrapped; all that live are under sessions:2"),
             "{text}"
         );
         // No session needs the first version any more.

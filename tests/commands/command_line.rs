@@ -293,7 +293,7 @@ fn a_call_that_fails_says_why_and_exits_with_1() {
         (&["call", &url("/x"), "--pin", "00112233445566778899aabbccddeeff"], "another service, or an impostor"),
         (&["call", &url("/x"), "--key-log", "/nowhere"], "SEALWAY_KEY_LOG_ALLOWED"),
         (&["call", "POST", "not a url"], "URL"),
-        (&["call", "POST", &nobody], "no answer from"),
+        (&["call", "POST", &nobody], "no connection for"),
         (&["call", "POST", &url("/transaction/purchase"), "-d", "{}", "--wire", "2"], "CRYPTO_ERROR"),
         (&["call", "POST", &url("/service"), "-d", "x"], "409"),
         (&["call", "POST", &url("/x"), "--init", "anon"], "--init anon"),

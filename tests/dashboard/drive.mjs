@@ -51,7 +51,7 @@ const reachable = () => fetch(`http://${address}/health`).then((answer) => answe
 async function wrongToken() {
   const page = await opened();
   await enter(page, "not-the-token");
-  await page.getByRole("alert").filter({ hasText: "not the one" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "Wrong token" }).waitFor();
   assert.equal(await page.locator("#house").isVisible(), false);
   // The browser itself says that an answer was 401.
   const own = complaints.splice(0).filter((text) => !text.includes("401"));
@@ -143,7 +143,7 @@ async function tables(page) {
   const shop = await row(page, "Routes", "sh<i>op");
   assert.deepEqual([shop[0], shop[2], shop[3], shop[4]], ["sh<i>op", "forward", "off", "shop"]);
   assert.match(shop[1], /^host shop.example, .*; path_prefix \/shop\/$/);
-  await row(page, "Routes", "requests that no route matches");
+  await row(page, "Routes", "unmatched requests");
   const key = await row(page, "Identity keys", "active");
   assert.match(key[0], /^[0-9a-f]{32}$/);
   assert.match(key[2], /^20\d\d-\d\d-\d\d \d\d:\d\d$/);

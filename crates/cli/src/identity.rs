@@ -186,7 +186,7 @@ fn tell_set(set: &KeySet, now_ms: u64) -> anyhow::Result<()> {
 
 fn tell_if_behind(file: &KeyFile, now_ms: u64) -> anyhow::Result<()> {
     if file.is_behind(now_ms) {
-        writeln!(out(), "The root signed other keys or times than the file has now: have it signed again.")?;
+        writeln!(out(), "The root signed other keys or times than the file has now: sign the set again.")?;
     }
     Ok(())
 }

@@ -229,7 +229,7 @@ impl<T: Reload> LiveFile<T> {
                 }
                 tracing::error!(
                     problems = problems.len(),
-                    "{} not reloaded: those that were loaded stay in force",
+                    "{} not reloaded: the loaded ones stay in use",
                     T::WHAT
                 );
                 Err(problems)
