@@ -225,10 +225,7 @@ fn a_rotation_in_the_broker_wraps_anew_and_earlier_sessions_go_on() {
         let client = client(&broker);
         client.rotate_key(KEY, b"").await.unwrap();
         let (is_well, text) = kek(&["rotate"]);
-        assert!(
-            is_well && text.contains("20 sessions rewrapped; all that live are under sessions:2"),
-            "{text}"
-        );
+        assert!(is_well && text.contains("20 sessions rewrapped; all that live are under sessions:2"), "{text}");
         // No session needs the first version any more.
         client.disable_key(KEY, 1).await.unwrap();
     });

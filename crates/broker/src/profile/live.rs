@@ -227,11 +227,7 @@ impl<T: Reload> LiveFile<T> {
                 for problem in &problems {
                     tracing::error!(file = %self.path.display(), %problem, "{} are invalid", T::WHAT);
                 }
-                tracing::error!(
-                    problems = problems.len(),
-                    "{} not reloaded: the loaded ones stay in use",
-                    T::WHAT
-                );
+                tracing::error!(problems = problems.len(), "{} not reloaded: the loaded ones stay in use", T::WHAT);
                 Err(problems)
             }
         }
