@@ -228,7 +228,7 @@ async fn open<S: Sessions, B: Incoming>(
     // The deadline covers the whole piece, however regularly its bytes arrive.
     let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
     let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
-        // `X-SealedAnswer` holds a whole stream, of one frame.
+        // `X-Sealed` holds a whole stream, of one frame.
         Ok(Some(first)) if first.is_last || !is_in_header => first,
         Ok(_) => return Err(Error::StreamTruncated.into()),
         Err(refusal) => {

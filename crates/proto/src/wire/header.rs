@@ -22,7 +22,7 @@ pub const X_TAG: &str = "x-tag";
 pub const X_AAD: &str = "x-aad";
 /// Wire 3: the mark of sealed messages, always `3`.
 pub const X_SEAL: &str = "x-seal";
-/// Wire 3: the final frame of a message without a body.
+/// Wire 3: the whole stream of a message without a body, in base64.
 pub const X_SEALED: &str = "x-sealed";
 
 /// Every header of the sealing wires: none of them reaches a service behind the gateway.

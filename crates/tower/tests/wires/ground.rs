@@ -288,7 +288,7 @@ pub(crate) fn open_compat(
     Ok(opened.as_slice().to_vec())
 }
 
-/// Seals a request of wire 3 whose body has these frames; without any, in `X-SealMode`.
+/// Seals a request of wire 3 whose body has these frames; without any, in `X-Sealed`.
 pub(crate) fn native_request<'a>(
     session: &'a native::ClientSession,
     method: &str,

@@ -42,7 +42,7 @@ impl Inspector {
         request.opener(provider, &self.keys, &self.id)
     }
 
-    /// Begins to open the answer to the request with this line and nonce: returns the stream, if it came in `X-SealMode`, and its
+    /// Begins to open the answer to the request with this line and nonce: returns the stream, if it came in `X-Sealed`, and its
     /// opener.
     ///
     /// # Errors
