@@ -35,7 +35,7 @@ it("nobody listens", async () => {
   const server = createServer();
   const url = await listen(server);
   await new Promise((resolve) => server.close(resolve));
-  expect(await told(url)).toContain("unreachable: ECONNREFUSED; Check that the service runs");
+  expect(await told(url)).toContain("unreachable: ECONNREFUSED; Check the URL");
 });
 
 it("a service says nothing", async () => {
@@ -46,7 +46,7 @@ it("a service says nothing", async () => {
 
 it("TLS fails", async () => {
   const url = await listen(createHttp((_, response) => response.end()));
-  expect(await told(url.replace("http:", "https:"))).toMatch(/unreachable: ERR_SSL.*trusts the certificate/);
+  expect(await told(url.replace("http:", "https:"))).toMatch(/unreachable: ERR_SSL.*TLS certificate/);
 });
 
 it("a name is nobody's", async () => {
