@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use sealway_client::broker::open::{self, Open};
-use sealway_client::broker::{Client, Code, Options, Plain, DecryptInput};
+use sealway_client::broker::{Client, Code, DecryptInput, Options, Plain};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_sealway");
 const WAIT: Duration = Duration::from_secs(60);
