@@ -51,6 +51,7 @@ macro_rules! errors {
         }
     };
 }
+#[cfg(feature = "channel")]
 pub(crate) use errors;
 
 errors! {
