@@ -27,9 +27,10 @@ const HEAD: &str = "\
 <!-- Generated from spec/registry.toml by `cargo xtask codegen`. -->
 
 A client receives a coarse error on purpose: a sender of forged requests must not learn from the responses. The server's log and
-the metric `sealway_refusals_total` have the precise code. Find the coarse error in the first two tables, the precise code in the
-others. `blame` says which side can mend it: `peer` (the one that sent the message), `caller` (the program that uses the SDK),
-`limit` (a configured bound), `expiry` (time), `crypto` (the cryptographic module).
+the metric `sealway_refusals_total` have the precise code. Find the coarse error in the first two tables, the precise code in
+the others. Classes of the metric that are not here are in [Metrics](metrics.md#refusals). `blame` says which side can mend it:
+`peer` (the one that sent the message), `caller` (the program that uses the SDK), `limit` (a configured bound), `expiry` (time),
+`crypto` (the cryptographic module).
 
 ";
 
