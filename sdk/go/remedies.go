@@ -80,7 +80,7 @@ func remedyOf(code string) string {
 	case "redirected":
 		return "Use the URL that the redirect leads to, if that is the service's."
 	case "replayed":
-		return "Do not send the same bytes twice. The first copy was processed."
+		return "Either this nonce was received before, or the server lost its memory after the stamp. The outcome is unknown: repeat only what may run twice."
 	case "reservation_mismatch":
 		return "Report it, with the log lines of the request."
 	case "session_expired":

@@ -39,7 +39,7 @@ pub(crate) const REMEDIES: &[(&str, &str)] = &[
     ("public_key_invalid", "Encode the key as 65 bytes, first byte 4, in base64."),
     ("rate_limited", "Wait as long as Retry-After says."),
     ("redirected", "Use the URL that the redirect leads to, if that is the service's."),
-    ("replayed", "Do not send the same bytes twice. The first copy was processed."),
+    ("replayed", "Either this nonce was received before, or the server lost its memory after the stamp. The outcome is unknown: repeat only what may run twice."),
     ("reservation_mismatch", "Report it, with the log lines of the request."),
     ("session_expired", "Agree a new session; SDKs do so by themselves."),
     ("session_unknown", "Agree a new session; SDKs do so by themselves. If it recurs, the gateways do not share one store, or the store lost its data."),

@@ -45,7 +45,7 @@ public final class Remedies {
             case "public_key_invalid" -> "Encode the key as 65 bytes, first byte 4, in base64.";
             case "rate_limited" -> "Wait as long as Retry-After says.";
             case "redirected" -> "Use the URL that the redirect leads to, if that is the service's.";
-            case "replayed" -> "Do not send the same bytes twice. The first copy was processed.";
+            case "replayed" -> "Either this nonce was received before, or the server lost its memory after the stamp. The outcome is unknown: repeat only what may run twice.";
             case "reservation_mismatch" -> "Report it, with the log lines of the request.";
             case "session_expired" -> "Agree a new session; SDKs do so by themselves.";
             case "session_unknown" -> "Agree a new session; SDKs do so by themselves. If it recurs, the gateways do not share one store, or the store lost its data.";
