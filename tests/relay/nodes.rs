@@ -96,7 +96,7 @@ fn a_node_that_does_not_know_the_secret_is_not_bridged_to() {
     let issuer = Issuer::new(folder.path()).unwrap();
     let redis = Redis::start().unwrap();
     let ours = node(folder.path(), &redis, "f", "a secret of all nodes");
-    let stranger = node(folder.path(), &redis, "f", "another secret");
+    let stranger = node(folder.path(), &redis, "f", "a secret of another fleet");
     settled(&ours, &issuer);
     let claims = pair();
     let mut first = send(&ours, &issuer, &claims[0]);
