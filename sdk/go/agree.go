@@ -20,13 +20,13 @@ import (
 
 const renewBeforeMax = time.Minute
 
-// life is how long a session lasts, by the longer of two clocks: a machine that slept finds it over.
+// life is how long a session lasts since its init was sent, by the longer of two clocks: a machine that slept finds it over.
 type life struct {
-	born time.Time
+	sent time.Time
 	span time.Duration
 }
 
-func (l life) left() time.Duration { return l.span - passed(l.born) }
+func (l life) left() time.Duration { return l.span - passed(l.sent) }
 
 // fresh is all of its life but the last tenth, a minute at most.
 func (l life) fresh() bool { return l.left() > min(l.span/10, renewBeforeMax) }
@@ -189,7 +189,7 @@ func (t *Transport) agreeOnce(ctx context.Context, suite crypto.Suite, old *nati
 	}
 	seen.SessionID = made.ID()
 	span := time.Duration(made.Agreed().ExpiresInSec) * time.Second
-	return &nativeSession{life: life{arrived, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
+	return &nativeSession{life: life{sent, span}, session: made, serverMs: made.Agreed().ServerTimeMs, at: arrived}, nil
 }
 
 func untrusted(err error) error {

@@ -63,7 +63,7 @@ func TestATokenGoesWithAnInitAloneAndNobodyCanPutAnotherInItsPlace(t *testing.T)
 		if version == 3 {
 			// A renewal is recognised by the session that it is of.
 			agreed, _ := transport.native.peek()
-			agreed.born = agreed.born.Add(-agreed.span + agreed.span/50)
+			agreed.sent = agreed.sent.Add(-agreed.span + agreed.span/50)
 			transport.Session(t.Context())
 			for range 250 {
 				if s.renewals.Load() == 1 {

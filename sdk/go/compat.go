@@ -70,7 +70,6 @@ func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err
 	if status != http.StatusOK || isHTML(answered) {
 		return nil, problemOf(status, answered, body)
 	}
-	arrived := time.Now()
 	lap.begin()
 	made, err := init.Finish(body, nowMs())
 	if err != nil {
@@ -78,7 +77,7 @@ func (t *Transport) agreeCompat(ctx context.Context) (agreed *compatSession, err
 	}
 	lap.named("agree")
 	seen.SessionID = made.ID()
-	return &compatSession{life{arrived, time.Duration(made.LifeSec()) * time.Second}, made}, nil
+	return &compatSession{life{sent, time.Duration(made.LifeSec()) * time.Second}, made}, nil
 }
 
 func (t *Transport) roundTripCompat(request *http.Request, source *bodySource) (*http.Response, error) {

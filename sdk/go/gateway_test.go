@@ -229,7 +229,7 @@ func TestARenewalReachesAGatewayOnceAndTheNextCallsAreOfTheNewSession(t *testing
 	transport := must(NewTransport(url, Config{Trust: TrustPins(keyIDOf(t, url)), TTL: 300 * time.Second, Base: base}))
 	first := must(transport.Session(t.Context()))
 	agreed, _ := transport.native.peek()
-	agreed.born = agreed.born.Add(-280 * time.Second)
+	agreed.sent = agreed.sent.Add(-280 * time.Second)
 	// Four at once: the session is still good, and one of them has it renewed beside.
 	var group sync.WaitGroup
 	for range 4 {

@@ -42,12 +42,7 @@ func (b *sealedBody) begin(stream *exchange.Stream, limit int64) (*exchange.Piec
 	} else if b.request.ContentLength > limit {
 		return nil, wire.Refuse(wire.CodeBodyTooLarge)
 	}
-	piece, err := b.piece()
-	if err == nil && stream.InHeader != nil && !piece.Last {
-		// The header holds a whole stream, of one frame.
-		return nil, wire.Refuse(wire.CodeStreamTruncated)
-	}
-	return piece, err
+	return b.piece()
 }
 
 // await gives what is still to come one time to arrive in: a byte now and then is no progress. A wait in a wait has the time of the

@@ -32,7 +32,7 @@ func TestAnOptionThatIsMissingOrOutOfBoundsIsNamed(t *testing.T) {
 		"Config.AuthorityURL":      transport(url, Config{AuthorityURL: "a.example"}),
 		"Config.Wire":              transport(url, Config{Wire: 4}),
 		"Config.ClientID":          transport(url, Config{ClientID: "a|b"}),
-		"Config.InitPath":          transport(url, Config{InitPath: "/init"}),
+		"Config.Trust is missing":  transport(url, Config{}),
 		"Config.TTL":               transport(url, Config{TTL: -1}),
 		"Config.ConnectTimeout":    transport(url, Config{ConnectTimeout: 1, Base: http.DefaultTransport}),
 		"Config.AnswerMaxBytes":    transport(url, Config{AnswerMaxBytes: -1}),
@@ -50,6 +50,9 @@ func TestAnOptionThatIsMissingOrOutOfBoundsIsNamed(t *testing.T) {
 		"a pin is":                 transport(url, Config{Trust: TrustRoot("", nil)}),
 		"authority's URL":          noAuthority,
 		"authority's secret":       noSecret,
+
+		"Config.InitPath is /init: it is /session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)": transport(url, Config{InitPath: "/init"}),
+		"Config.InitPath is /v1/session/init:": transport(url, Config{Wire: 1, InitPath: "/v1/session/init"}),
 	} {
 		var usage *UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), strings.TrimSpace(name)) || strings.Contains(err.Error(), "hunter2") {

@@ -16,7 +16,7 @@ func remedyOf(code string) string {
 	case "RATE_LIMITED":
 		return "Wait as long as Retry-After says. Keep sessions instead of agreeing one for each request."
 	case "SERVICE_UNAVAILABLE":
-		return "502 and 504: look at the service behind. 503: look at the store. The response carries Retry-After where a retry helps."
+		return "500: look at the route's `standalone`, or at the status of its HTTPRoute. 502 and 504: look at the service behind. 503: look at the store. The response carries Retry-After where a retry helps."
 	case "SESSION_EXPIRED":
 		return "Agree a new session and send the request again; SDKs do so by themselves."
 	case "SESSION_FORBIDDEN":

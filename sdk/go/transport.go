@@ -15,14 +15,13 @@ import (
 	"sealway.dev/go/wire"
 )
 
-// Config configures a [Transport]. A zero field means its default. Trust has none: without it every session fails.
+// Config configures a [Transport]. A zero field means its default. Trust has none, and wire 3 requires it.
 type Config struct {
 	// AuthorityURL is the origin that agrees sessions and publishes identity keys. The default is the service itself.
 	AuthorityURL string
 	// Wire is the protocol: 1, 2 or 3. The default is 3. Wires 1 and 2 do not authenticate the service and seal POST alone.
 	Wire wire.Version
-	// InitPath is the path of inits on wires 1 and 2: /session/init (the default), /session/init/anon (wire 1) or
-	// /v1/session/init (wire 2).
+	// InitPath is the path of inits: /session/init (the default), /session/init/anon (wire 1) or /v1/session/init (wire 2).
 	InitPath string
 	// ClientID names this client: 1 to 256 bytes of printable ASCII without a vertical bar. The default is sealway-go.
 	ClientID string
@@ -135,7 +134,7 @@ func checkConfig(c *Config) error {
 	case !wire.ValidClientID(c.ClientID):
 		return &UsageError{"Config.ClientID is not 1 to 256 bytes of printable ASCII without a vertical bar: leave it empty for sealway-go"}
 	case c.InitPath != "/session/init" && !(c.InitPath == "/session/init/anon" && c.Wire == wire.Wire1) && !(c.InitPath == "/v1/session/init" && c.Wire == wire.Wire2):
-		return &UsageError{"Config.InitPath does not serve this wire: /session/init does wires 1 and 2, /session/init/anon wire 1, /v1/session/init wire 2"}
+		return &UsageError{"Config.InitPath is " + c.InitPath + ": it is /session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)"}
 	case c.TTL < 0 || c.TTL/time.Second > 1<<31:
 		return &UsageError{fmt.Sprintf("Config.TTL is %v: it is 0 to %d seconds", c.TTL, 1<<31)}
 	case c.AnswerMaxBytes < 0 || c.RequestMaxBytes < 0:
@@ -151,6 +150,9 @@ func checkConfig(c *Config) error {
 		if _, known := crypto.ParseSuite(string(suite)); !known {
 			return &UsageError{fmt.Sprintf("Config.Suites: %.64q is unknown: the suites are %v", suite, crypto.Suites())}
 		}
+	}
+	if c.Wire == wire.Wire3 && c.Trust.kind == trustPins && len(c.Trust.pins) == 0 {
+		return &UsageError{"Config.Trust is missing: give TrustPins, TrustRoot or TrustFirstUse"}
 	}
 	return nil
 }

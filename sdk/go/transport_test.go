@@ -136,6 +136,31 @@ func TestACancelledCallerLeavesTheAgreementToTheOthers(t *testing.T) {
 	}
 }
 
+func TestTheLifeOfASessionCountsFromWhenItsInitWasSent(t *testing.T) {
+	const late = 300 * time.Millisecond
+	slow := roundTripper(func(r *http.Request) (*http.Response, error) {
+		response, err := http.DefaultTransport.RoundTrip(r)
+		time.Sleep(late)
+		return response, err
+	})
+	s := newService(t, http.HandlerFunc(echo))
+	trust := TrustPins(wire.EncodeBase64(s.identity.PublicKey()))
+	for _, version := range []wire.Version{1, 2} {
+		transport := s.transport(t, func(c *Config) { c.Wire, c.Base = version, slow })
+		if agreed, err := transport.currentCompat(t.Context()); err != nil || agreed.span-agreed.left() < late {
+			t.Error(version, agreed, err)
+		}
+	}
+	agreed, err := s.transport(t, func(c *Config) { c.Trust, c.Base = trust, slow }).currentNative(t.Context())
+	if err != nil || agreed.span-agreed.left() < late {
+		t.Fatal(agreed, err)
+	}
+	// The server's clock stands still until its answer has arrived.
+	if ahead := int64(agreed.stampMs()) - int64(nowMs()); ahead > -late.Milliseconds() {
+		t.Errorf("stamps are ahead by %d ms", ahead)
+	}
+}
+
 func TestASessionIsRenewedBeforeItsEndAndEndedOnDemand(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
 	s.ttlSec = 300
@@ -146,7 +171,7 @@ func TestASessionIsRenewedBeforeItsEndAndEndedOnDemand(t *testing.T) {
 	}
 	// As if most of its life were over.
 	agreed, _ := transport.native.peek()
-	agreed.born = agreed.born.Add(-280 * time.Second)
+	agreed.sent = agreed.sent.Add(-280 * time.Second)
 	if _, _, err := do(t, transport, "POST", s.URL+"/", "x"); err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +263,7 @@ func TestAServiceMayAskForAnotherSuiteAndTheClientBeginsAnewOnce(t *testing.T) {
 
 func TestTrustComesFromPinsARootOrTheFirstUse(t *testing.T) {
 	s := newService(t, http.HandlerFunc(echo))
-	for _, trust := range []Trust{{}, TrustPins(strings.Repeat("0", 32)), TrustPins(wire.EncodeBase64(newIdentity(t).PublicKey())),
+	for _, trust := range []Trust{TrustPins(strings.Repeat("0", 32)), TrustPins(wire.EncodeBase64(newIdentity(t).PublicKey())),
 		TrustRoot(wire.EncodeBase64(newIdentity(t).PublicKey()), nil)} {
 		transport := s.transport(t, func(c *Config) { c.Trust = trust })
 		if _, _, err := do(t, transport, "GET", s.URL+"/", ""); err == nil || !errorsAsTrust(err) && !errorsAsRetired(err) {

@@ -24,7 +24,7 @@ const (
 	trustFirstUse
 )
 
-// Trust verifies the identity of a service. The zero value trusts no service. spec/session-3.md#identity-keys
+// Trust verifies the identity of a service. The zero value is none, which wire 3 rejects. spec/session-3.md#identity-keys
 type Trust struct {
 	kind  trustKind
 	pins  map[string][]byte // key id to key; nil where only the id is known
@@ -302,7 +302,8 @@ func (r *keyring) remember(answer *session.InitAnswer) error {
 		}
 	}
 	for _, id := range append([]string{answer.KeyID}, answer.KeyIDs...) {
-		if r.keys[id] == nil && r.published[id] != nil {
+		// A store with a key off the curve could not be read again.
+		if r.keys[id] == nil && crypto.ValidPoint(r.published[id]) {
 			changed = true
 			add(id, r.published[id])
 		}
@@ -344,8 +345,6 @@ func (r *keyring) remember(answer *session.InitAnswer) error {
 func (r *keyring) untrusted(id string) error {
 	reason := "it is none of the pinned ones: this is another service or an impostor. Ask its operator for its key id, and pin that or its root"
 	switch {
-	case r.trust.kind == trustPins && len(r.trust.pins) == 0:
-		reason = "no key is pinned; ask the service's operator for the key id and pin it, or its root"
 	case r.trust.kind == trustRoot:
 		reason = "the set that the root signed does not have it, or not at this time: this is another service or an impostor, the set has to be signed anew, or this machine's clock is wrong. Ask its operator"
 	case r.trust.kind == trustFirstUse && r.trust.store != nil:

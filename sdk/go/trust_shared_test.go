@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,26 @@ func TestWhatAnotherProcessMetFirstIsNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept := keptKeys(t, file); len(kept) != 1 {
+		t.Fatal(kept)
+	}
+}
+
+// offCurve has a public key that is no point.
+type offCurve struct{ crypto.Signer }
+
+func (o offCurve) PublicKey() []byte {
+	public := slices.Clone(o.Signer.PublicKey())
+	public[64] ^= 1
+	return public
+}
+
+func TestAKeyOffTheCurveIsNotKept(t *testing.T) {
+	file, genuine := filepath.Join(t.TempDir(), "known"), newIdentity(t)
+	ring := must(newKeyring(TrustFirstUse(NewFileTrustStore(file)), sharedOrigin))
+	if err := meets(t, ring, genuine, offCurve{newIdentity(t)}); err != nil {
+		t.Fatal(err)
+	}
+	if kept := keptKeys(t, file); len(kept) != 1 || kept[crypto.KeyID(genuine.PublicKey())] == nil {
 		t.Fatal(kept)
 	}
 }

@@ -272,7 +272,8 @@ export function* writeStream({ key, iv, commit }, context, plaintexts) {
 }
 /** Reads a stream in pieces of any size. `push` returns the plaintexts that verified; only `end` says that the stream was whole. */
 export class StreamReader {
-  constructor({ key, iv, commit }, context) { Object.assign(this, { key, iv, commit, context, buffer: Buffer.alloc(0), n: 0, done: false }); }
+  /** `single` is true for a stream in `X-Sealed`. */
+  constructor({ key, iv, commit }, context, single) { Object.assign(this, { key, iv, commit, context, single, buffer: Buffer.alloc(0), n: 0, done: false }); }
   push(piece) {
     const out = [];
     this.buffer = cat(this.buffer, piece);
@@ -286,6 +287,7 @@ export class StreamReader {
       check(length >= (last ? 16 : 17) && length <= 65552 && this.n < 2 ** 32, 'frame_invalid');
       if (this.buffer.length < 4 + length) break;
       out.push(this.open(this.buffer.subarray(4, 4 + length), last));
+      check(last || !this.single, 'stream_truncated');
       this.buffer = this.buffer.subarray(4 + length);
       this.done = last;
     }
@@ -378,7 +380,7 @@ export class AnswerReader {
     const [stamp, nonce] = stampAndNonce(header(headers, 'x-idempotency-key'), n => check(n.startsWith('r-'), 'answer_mismatch'));
     this.sealed = sealedHeader(headers);
     const context = answerContext({ status, method, path, contentType: optional(headers, 'content-type'), stamp, nonce, id: session.id });
-    Object.assign(this, { headers: null, context, stream: new StreamReader(answerKeys(session.s2c, asked, nonce), context) });
+    Object.assign(this, { headers: null, context, stream: new StreamReader(answerKeys(session.s2c, asked, nonce), context, this.sealed !== null) });
   }
   read(piece) {
     return this.stream.push(piece).map(plain => {
@@ -391,7 +393,6 @@ export class AnswerReader {
   push(piece) { check(this.sealed === null || !piece.length, 'header_invalid', 'x-sealed'); return this.sealed ? [] : this.read(piece); }
   end() {
     const out = this.sealed ? this.read(this.sealed) : [];
-    check(!this.sealed || this.stream.n < 2, 'frame_invalid');
     this.stream.end();
     return out;
   }

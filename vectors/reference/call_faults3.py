@@ -119,6 +119,8 @@ def request_headers(no):
         no(f"{slug}-empty", f"{name} is empty.", "header_missing", swap(headers, name, ""))
         no(f"{slug}-repeated", f"{name} is there twice, even with one value.", "header_invalid", [*headers, [name, value]])
         no(f"{slug}-not-ascii", f"{name} holds bytes beyond ASCII.", "header_invalid", swap(headers, name, value + "é"))
+    no("content-type-repeated", "Content-Type is there twice, even with one value.", "header_invalid",
+       [*headers, ["Content-Type", POST.content_type]])
     for value in ("2", "03", "3.0"):
         no(f"x-seal-{value}", "X-Seal is 3 and nothing else.", "header_invalid", swap(headers, "X-Seal", value))
     for name, value in {"no-dot": f"{NOW}", "three-parts": f"{NOW}.{UUID}.x", "no-stamp": f".{UUID}", "no-nonce": f"{NOW}."}.items():
@@ -166,6 +168,7 @@ def sealed_headers(no):
     no("get-as-head", "X-Sealed of a GET on a HEAD.", "unsealable", call=GET.with_(method="HEAD"), headers=sealed)
     no("get-cut", "The stream in X-Sealed ends in the middle.", "stream_truncated", GET.headers(GET.stream[:-1]), call=GET)
     no("get-byte-behind", "A byte behind the last frame in X-Sealed.", "frame_invalid", GET.headers(GET.stream + b"\0"), call=GET)
+    no("get-two-frames", "Two frames in X-Sealed, which holds one.", "stream_truncated", call=GET.with_(frames=(b"a", b"b")))
 
 
 def request_order(no):
@@ -250,6 +253,9 @@ def answers_refused(add):
     no("other-content-type", "The outer Content-Type was changed.", "unsealable", swap(headers, "Content-Type", "text/html"))
     no("other-stamp", "The stamp was changed.", "unsealable", swap(headers, "X-Idempotency-Key", f"{NOW + 21}.{R_NONCE}"))
     no("bodiless-cut", "The stream in X-Sealed ends in the middle.", "stream_truncated", BODILESS.headers(BODILESS.stream[:-1]), call=BODILESS)
+    no("bodiless-two-frames", "Two frames in X-Sealed, which holds one.", "stream_truncated", call=BODILESS.with_(frames=(b"a", b"b")))
+    no("content-type-repeated", "Content-Type is there twice, even with one value.", "header_invalid",
+       [*headers, ["Content-Type", ANSWER.content_type]])
     no("bodiless-status", "204 and 304 are not the same.", "unsealable", BODILESS.headers(), call=BODILESS.with_(status=304))
     in_body = lambda name, comment, code, stream: no(name, comment, code, body=stream)
     stream_faults(ANSWER, in_body)

@@ -154,7 +154,6 @@ def requests(add):
         ok(f"inner-{name}", "Inner headers at the limits of what is allowed.", POST.with_(inner=headers))
     ok("get", "Without a body: the whole stream in X-Sealed.", GET)
     ok("get-inner", "Without a body, with inner headers.", GET.with_(inner=(("accept", "text/event-stream"),)))
-    ok("get-flushed", "A stream in X-Sealed may have several frames too.", GET.with_(frames=(b"a", b"b")))
     for method in ("HEAD", "DELETE", "QUERY", "post"):
         ok(f"method-{method}-{'lower' if method.islower() else 'upper'}", "Any method, as sent.", GET.with_(method=method))
     ok("put", "Another method with a body.", POST.with_(method="PUT"))

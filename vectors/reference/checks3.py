@@ -86,6 +86,12 @@ def base64_bytes(value) -> bytes | None:
         return None
 
 
+def point_bytes(value) -> bytes | None:
+    """A public key by its form; it may be off the curve."""
+    found = base64_bytes(value)
+    return found if found is not None and len(found) == 65 and found[0] == 4 else None
+
+
 def names(value, form: re.Pattern, least: int, most: int) -> list[str] | None:
     """Different names of a form."""
     if not isinstance(value, list) or isinstance(value, _Pairs) or not least <= len(value) <= most:
@@ -229,8 +235,11 @@ def header(headers, name: str) -> str:
     return found[0]
 
 
-def outer(headers, name: str) -> str | None:
-    return next((value for key, value in headers if key.lower() == name.lower()), None)
+def optional(headers, name: str) -> str | None:
+    found = [value for key, value in headers if key.lower() == name.lower()]
+    if len(found) > 1 or not re.fullmatch(r"[\t\x20-\x7e]*", "".join(found)):
+        raise Refused("header_invalid")
+    return found[0] if found else None
 
 
 def stamp_and_nonce(key: str) -> tuple[str, str]:
@@ -244,9 +253,9 @@ def stamp_and_nonce(key: str) -> tuple[str, str]:
 
 def sealed_stream(headers, body: bytes) -> bytes:
     """Check 6: the bytes of the stream, from the one place where they are. Neither is a stream of no bytes."""
-    if (value := outer(headers, "X-Sealed")) is None:
+    if (value := optional(headers, "X-Sealed")) is None:
         return body
-    if body or len(value) > SEALED_MAX or sum(key.lower() == "x-sealed" for key, _ in headers) > 1:
+    if body or len(value) > SEALED_MAX:
         raise Refused("header_invalid")
     try:
         return unb64(value)
@@ -283,13 +292,14 @@ def open_request(session: Session, method: str, path: str, headers, body: bytes,
     if abs(int(stamp) - now_ms) > min(window_ms, WINDOW_MAX_MS):
         raise Refused("timestamp_outside_window")
     data = sealed_stream(headers, body)
-    context = stream3.request_context(method, path, outer(headers, "Content-Type") or "", stamp, nonce, session.id)
-    return open_stream(stream3.Opener(stream3.request_keys(session.keys.c2s, nonce, stamp), context), data)
+    context = stream3.request_context(method, path, optional(headers, "Content-Type") or "", stamp, nonce, session.id)
+    keys = stream3.request_keys(session.keys.c2s, nonce, stamp)
+    return open_stream(stream3.Opener(keys, context, optional(headers, "X-Sealed") is not None), data)
 
 
 def answer_opener(session: Session, method: str, path: str, request_nonce: str, status: int, headers) -> stream3.Opener:
     """The client's checks of an answer's headers, and what opens its stream."""
-    if outer(headers, "X-Seal") is None:
+    if not any(name.lower() == "x-seal" for name, _ in headers):
         raise Refused("unsealed")
     if header(headers, "X-Seal") != "3":
         raise Refused("header_invalid")
@@ -303,8 +313,9 @@ def answer_opener(session: Session, method: str, path: str, request_nonce: str, 
         raise Refused("answer_mismatch")
     if not STAMP.fullmatch(stamp):
         raise Refused("timestamp_invalid")
-    context = stream3.answer_context(status, method, path, outer(headers, "Content-Type") or "", stamp, nonce, session.id)
-    return stream3.Opener(stream3.answer_keys(session.keys.s2c, request_nonce, nonce), context)
+    context = stream3.answer_context(status, method, path, optional(headers, "Content-Type") or "", stamp, nonce, session.id)
+    keys = stream3.answer_keys(session.keys.s2c, request_nonce, nonce)
+    return stream3.Opener(keys, context, optional(headers, "X-Sealed") is not None)
 
 
 def open_answer(session: Session, method: str, path: str, request_nonce: str, status: int, headers, body: bytes):
@@ -347,7 +358,7 @@ def take_key_set(data: bytes, root: bytes, now_ms: int, taken_issued_ms: int | N
             part.members.setdefault(name, []).append(value)
         try:
             part.take("alg", lambda v: v if v == "ES256" else None)
-            keys.append((part.take("key_id", lambda v: text(v, KEY_ID)), part.take("public_key", base64_bytes),
+            keys.append((part.take("key_id", lambda v: text(v, KEY_ID)), part.take("public_key", point_bytes),
                          *(part.take(name, lambda v: whole(v, U64)) for name in ("not_before_ms", "not_after_ms"))))
         except Refused as error:
             raise Refused("field_invalid", "keys") from error

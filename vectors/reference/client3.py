@@ -222,10 +222,10 @@ class Client:
     def open(self, method: str, path: str, nonce: str, response) -> Answer:
         """Checks an answer's head and opens its first frame. An unsealed one is a problem, or nobody's."""
         headers = response.getheaders()
-        if checks3.outer(headers, "X-Seal") is None:
+        if checks3.optional(headers, "X-Seal") is None:
             raise self.problem(response)
         opener = checks3.answer_opener(self.session, method, path, nonce, response.status, headers)
-        sealed = checks3.outer(headers, "X-Sealed")
+        sealed = checks3.optional(headers, "X-Sealed")
         if sealed is not None:
             first, source = opener.feed(s3.unb64(sealed)), lambda: b""
         else:

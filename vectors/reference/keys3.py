@@ -1,6 +1,7 @@
 """Scenarios of wire 3's key sets, and of the proofs that two problems carry."""
 
 import json
+from types import SimpleNamespace
 
 import checks3
 import session3 as s3
@@ -71,6 +72,9 @@ def sets(add):
     ok("taken-same", "The set that was taken before.", key_set(), taken=ISSUED)
     ok("taken-older", "A later set than the one before.", key_set(), taken=ISSUED - 1)
     ok("last-millisecond", "A set is good until the millisecond before its end.", key_set(), EXPIRES - 1)
+    public = NEXT.public[:-1] + bytes([NEXT.public[-1] ^ 1])
+    off = SimpleNamespace(id=s3.key_id(public), public=public, not_before_ms=0, not_after_ms=EXPIRES)
+    ok("off-curve", "A key off the curve may stand in a set, and signs nothing.", key_set((IDENTITY, off)))
     ok("unknown-members", "Unknown members are passed over.", key_set(note={"a": 1}))
 
 
@@ -112,6 +116,10 @@ def sets_refused(add):
         no(f"{name.replace('_', '-')}-missing", f"{name} is not there.", "field_invalid", {k: v for k, v in good.items() if k != name})
     for name in ("key_id", "alg", "public_key", "not_before_ms", "not_after_ms"):
         no(f"key-{name.replace('_', '-')}-missing", f"A key without {name}.", "field_invalid", changed(0, **{name: None}))
+    short = IDENTITY.public[:64]
+    no("key-64-bytes", "A key of 64 bytes.", "field_invalid", changed(0, key_id=s3.key_id(short), public_key=b64(short)))
+    hybrid = b"\6" + IDENTITY.public[1:]
+    no("key-hybrid", "A key of another form of points.", "field_invalid", changed(0, key_id=s3.key_id(hybrid), public_key=b64(hybrid)))
     no("alg-other", "A key of another kind.", "field_invalid", changed(0, alg="EdDSA"))
     many = tuple(s3.Identity(fixed(f"wire 3/key {n}"), NOW, NOW + DAY) for n in range(17))
     no("17-keys", "A key too many.", "field_invalid", key_set(many))

@@ -67,8 +67,9 @@ class Opener:
     """Opens a stream as it comes. `feed` gives the plaintexts of the frames that are complete, `finish` refuses an end that
     is none."""
 
-    def __init__(self, keys, context: bytes):
-        (self.key, self.iv, self.commit), self.context = keys, context
+    def __init__(self, keys, context: bytes, is_single: bool = False):
+        """`is_single` is true for a stream in X-Sealed, which has one frame."""
+        (self.key, self.iv, self.commit), self.context, self.is_single = keys, context, is_single
         self.pending, self.count, self.done, self.commit_sent = b"", 0, False, None
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -107,6 +108,8 @@ class Opener:
             plaintext = None
         if plaintext is None or not hmac.compare_digest(self.commit_sent, self.commit):
             raise Refused("unsealable")
+        if self.is_single and not last:
+            raise Refused("stream_truncated")
         self.count, self.done = self.count + 1, bool(last)
         return plaintext
 

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_passed_since_a_request_was_sent_is_the_longer_of_both_clocks() {
+    fn elapsed_time_is_the_longer_of_both_clocks() {
         let sent = SentAt { monotonic: Instant::now(), wall_ms: 1_000_000 };
         // Three cases: a machine that slept, a wall clock set back, and a start in the middle of a millisecond.
         assert_eq!(sent.longer(Duration::from_millis(5), 1_600_000), 600_001);

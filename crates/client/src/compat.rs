@@ -24,9 +24,9 @@ use crate::message::{AnswerHeaders, Message, insert, outer};
 /// Time before a session's end at which the client replaces it, in milliseconds.
 const RENEW_BEFORE_MS: u64 = 5000;
 
-/// A session init that awaits the service's answer.
+/// A session init that awaits the service's answer, and the time of its start in milliseconds.
 #[derive(Debug)]
-pub struct Agreement(ClientInit);
+pub struct Agreement(ClientInit, u64);
 
 /// An agreed session for any number of calls, also concurrent ones, until it expires.
 #[derive(Debug)]
@@ -47,13 +47,14 @@ impl Agreement {
         let mut nonce = [0; 16];
         provider.fill_random(&mut nonce).map_err(ErrorKind::Seal)?;
         let anonymous = init_path.ends_with("/anon");
-        let init = ClientInit::new(wire, anonymous, &offer.client_id, offer.ttl_sec, ephemeral, &nonce, now_ms());
+        let sent_ms = now_ms();
+        let init = ClientInit::new(wire, anonymous, &offer.client_id, offer.ttl_sec, ephemeral, &nonce, sent_ms);
         let (init, message) = init.map_err(ErrorKind::Seal)?;
         let mut headers = outer("application/json", &message.headers)?;
         if let Some(value) = &offer.authorization {
             insert(&mut headers, AUTHORIZATION.as_str(), value)?;
         }
-        Ok((Agreement(init), Message { headers, body: message.body.into(), aad: Vec::new() }))
+        Ok((Agreement(init, sent_ms), Message { headers, body: message.body.into(), aad: Vec::new() }))
     }
 
     /// Completes the agreement with the service's answer.
@@ -65,7 +66,7 @@ impl Agreement {
             let refused = Error::from(ErrorKind::Refused { status, body: excerpt(body) });
             return Err(refused.at(Stage::Agreement, &Uri::default()));
         }
-        Ok(self.0.finish(default_provider(), body, now_ms(), laps).map(Session).map_err(ErrorKind::Untrusted)?)
+        Ok(self.0.finish(default_provider(), body, self.1, laps).map(Session).map_err(ErrorKind::Untrusted)?)
     }
 }
 

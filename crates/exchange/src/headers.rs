@@ -153,8 +153,8 @@ pub(crate) fn unseal_outer(headers: &mut HeaderMap, content_type: &HeaderValue, 
     headers.insert(header::ACCEPT, content_type.clone());
 }
 
-/// Turns the headers of a sealed request into those of its plaintext, for a wire that seals headers. Of the outer
-/// headers, those that the spec and `listed` name are kept, and headers of origin if the peer is trusted.
+/// Turns the headers of a sealed request into those of its plaintext, for a wire that seals headers. Keeps
+/// those outer headers that the spec and `listed` name, and forwarding headers if the peer is a trusted proxy.
 // SPEC session-3.md#sealed-requests
 pub(crate) fn unseal_inner(headers: &mut HeaderMap, inner: &InnerHeaders, listed: &[HeaderName], trusts_origin: bool) {
     let inner = inner.iter().filter(|(name, _)| crosses_from_within(name));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seal_says_nothing_of_who_the_client_is_or_where_it_came_from() {
+    fn a_seal_carries_no_identity_or_address_of_the_client() {
         let mut inner = InnerHeaders::new();
         for (name, value) in [("x-a", "in"), ("x_forwarded_for", "6.6.6.6"), ("via", "x"), ("x-b", "1"), ("x-b", "2")] {
             inner.push(name, value.as_bytes()).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_strips_none_of_what_the_gateway_says_of_a_sealed_request() {
+    fn the_connection_header_strips_no_header_that_the_gateway_adds() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("connection", "content-type, accept, x-own"), ("accept", "text/html"), ("x-own", "1")] {
             headers.append(name, HeaderValue::from_static(value));

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_is_there_for_its_time_and_waited_for_while_it_is_on_its_way() {
+    async fn a_kept_answer_lasts_for_its_time_and_waiters_get_a_pending_one() {
         let answers = Arc::new(KeptAnswers::new(Duration::from_secs(60)));
         assert!(answers.find(&[1; 32]).await.is_none());
         let promise = answers.begin([1; 32]);
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_for_an_answer_that_will_not_be_kept_is_told_at_once() {
+    async fn a_waiter_for_an_answer_that_is_not_kept_fails_at_once() {
         let answers = KeptAnswers::new(Duration::from_secs(60));
         let promise = answers.begin([1; 32]);
         let before = Instant::now();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_oldest_goes_when_there_is_too_much() {
+    async fn the_oldest_answer_is_evicted_at_the_bound() {
         let answers = KeptAnswers::new(Duration::from_secs(60));
         for number in 0..4 {
             let promise = answers.begin([number; 32]);

@@ -222,15 +222,13 @@ async fn open<S: Sessions, B: Incoming>(
             return Err(rejection);
         }
     };
-    let is_in_header = in_header.is_some();
     let mut reader = Reader::new(body, stream, len_max, in_header);
     timing.skip();
     // The deadline covers the whole piece, however regularly its bytes arrive.
     let first = tokio::time::timeout(rules.first_time, poll_fn(|cx| reader.poll_piece(cx))).await;
     let first = match first.unwrap_or_else(|_| Err(BodyFault::TooSlow.into())) {
-        // `X-Sealed` holds a whole stream, of one frame.
-        Ok(Some(first)) if first.is_last || !is_in_header => first,
-        Ok(_) => return Err(Error::StreamTruncated.into()),
+        Ok(Some(first)) => first,
+        Ok(None) => return Err(Error::StreamTruncated.into()),
         Err(refusal) => {
             if !matches!(refusal, Refusal::Body(BodyFault::TooSlow | BodyFault::Broken)) {
                 reader.into_body().discard().await;

@@ -79,7 +79,7 @@ fn the_registry_lists_every_code_and_no_other() {
 }
 
 #[test]
-fn the_registry_blames_whom_the_crate_blames() {
+fn the_registry_and_the_crate_blame_the_same_party() {
     let errors = registry("errors");
     for error in ALL {
         let blame = match error.blame() {
@@ -94,7 +94,7 @@ fn the_registry_blames_whom_the_crate_blames() {
 }
 
 #[test]
-fn every_code_says_what_it_means_and_what_the_peer_is_told() {
+fn every_code_has_a_meaning_and_a_text_for_the_peer() {
     let (public, problems) = (registry("public"), registry("problems"));
     for (code, entry) in registry("errors") {
         let entry = entry.as_table().unwrap();

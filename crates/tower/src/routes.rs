@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_plain_where_it_is_said_to_be() {
+    fn paths_without_a_rule_are_plain_if_configured() {
         let routes = Routes::all(SealMode::Off).exact("/pay", SealMode::Required).unwrap();
         assert_eq!(routes.find("/other"), Some(SealMode::Off));
         assert_eq!(routes.find("/PAY"), None);

@@ -78,7 +78,7 @@ async fn a_session_is_used_for_less_than_a_second_without_asking_again() {
 }
 
 #[tokio::test]
-async fn what_is_not_understood_is_no_answer_and_repeats_nothing_of_it() {
+async fn an_unintelligible_response_is_rejected_without_quoting_it() {
     let (script, store) = authority().await;
     let id = SessionId::parse(ID).unwrap();
     let other = "S-ffffffffffffffffffffffffffffffff";
@@ -107,7 +107,7 @@ async fn what_is_not_understood_is_no_answer_and_repeats_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn a_claim_is_asked_for_once_and_granted_by_its_own_answer_alone() {
+async fn a_claim_is_sent_once_and_granted_only_by_its_own_answer() {
     let (script, store) = authority().await;
     let (key, other) = ("ab".repeat(16), "cd".repeat(16));
     say(&script, 201, format!(r#"{{"key":"{key}"}}"#));
@@ -135,7 +135,7 @@ async fn a_claim_is_asked_for_once_and_granted_by_its_own_answer_alone() {
 }
 
 #[tokio::test]
-async fn an_authority_that_does_not_answer_is_told_in_time() {
+async fn a_silent_authority_is_reported_in_time() {
     let (script, store) = authority().await;
     say(&script, 201, format!(r#"{{"key":"{}"}}"#, "ab".repeat(16)));
     script.lock().unwrap().delay = Duration::from_secs(60);

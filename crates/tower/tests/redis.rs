@@ -32,7 +32,8 @@ fn now() -> u64 {
 async fn gateway(server: &Server, folder: &std::path::Path) -> Arc<Authoritys> {
     let keys = Arc::new(KeyRing::load(provider(), &folder.join("sessions.kek")).unwrap());
     let cache = Arc::new(SessionCache::new(CacheLimits::default()));
-    let config = RedisConfig { deadline: PATIENT, ..RedisConfig::parse_url(&server.url()).unwrap() };
+    let mut config = RedisConfig::parse_url(&server.url()).unwrap();
+    config.server.deadline = PATIENT;
     let clock = Arc::new(SystemClock);
     Authoritys::open(provider(), config, keys, cache, MemoryLimits::default(), clock, None).await.unwrap()
 }
@@ -268,7 +269,7 @@ async fn a_key_file_is_read_again_when_a_key_is_unknown() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_say_so_and_tell_no_secret() {
+fn invalid_settings_are_reported_without_secrets() {
     let key = format!("k {}\n", base64::encode(&[1; 32]));
     let lines = || KeySource::Lines(key.clone().into());
     let good = || RedisSettings::new("redis://:hunter2@127.0.0.1:6379", lines());

@@ -166,7 +166,7 @@ func pretend(t *testing.T, hash func(context.Context) (*wire.HashResponse, error
 
 var one = &wire.HashResponse{Digests: [][]byte{{1}}}
 
-func TestABrokerThatIsBackInTimeIsAskedAgain(t *testing.T) {
+func TestACallIsRetriedUntilTheBrokerIsBack(t *testing.T) {
 	var turn atomic.Int64
 	fake, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) {
 		if turn.Add(1) < 3 {
@@ -186,7 +186,7 @@ func TestABrokerThatIsBackInTimeIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatTheBrokerRefusesIsNotAskedAgain(t *testing.T) {
+func TestACallThatTheBrokerRejectsIsNotRetried(t *testing.T) {
 	fake, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) {
 		return nil, status.Error(codes.ResourceExhausted, "too much\n\x1b[2J")
 	})
@@ -197,7 +197,7 @@ func TestWhatTheBrokerRefusesIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-func TestAnAbsentBrokerMeansNotSentAndOpensTheBreaker(t *testing.T) {
+func TestAnUnreachableBrokerMeansNotSentAndOpensTheBreaker(t *testing.T) {
 	asks := client(t, Options{
 		Socket: filepath.Join(t.TempDir(), "none"), Retry: RetryOptions{Attempts: 2, First: time.Millisecond},
 		Breaker: BreakerOptions{Failures: 4, OpenFor: time.Minute},
@@ -239,7 +239,7 @@ func TestADeadlineEndsACallAndReachesTheBroker(t *testing.T) {
 	}
 }
 
-func TestTheTraceOfACallGoesAlong(t *testing.T) {
+func TestTheTraceContextOfACallIsSent(t *testing.T) {
 	const text = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 	heard := make(chan []string, 1)
 	_, socket := pretend(t, func(ctx context.Context) (*wire.HashResponse, error) {
@@ -264,14 +264,14 @@ func TestTheTraceOfACallGoesAlong(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToAnotherNumberOfInputsIsRefused(t *testing.T) {
+func TestAnAnswerWithAWrongNumberOfResultsIsRejected(t *testing.T) {
 	_, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) { return one, nil })
 	if _, err := client(t, Options{Socket: socket}).Hash(context.Background(), "p", []byte("a"), []byte("b")); codeOf(t, err).Code != codes.Internal {
 		t.Error(err)
 	}
 }
 
-func TestMoreThanMayWaitFailsAtOnceAndABoundHoldsMessages(t *testing.T) {
+func TestACallBeyondTheQueueFailsAtOnceAndMessagesAreBounded(t *testing.T) {
 	release := make(chan struct{})
 	fake, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) { <-release; return one, nil })
 	asks := client(t, Options{Socket: socket, InFlightMax: 1, WaitingMax: 1, MessageMax: 1000})
@@ -296,7 +296,7 @@ func TestMoreThanMayWaitFailsAtOnceAndABoundHoldsMessages(t *testing.T) {
 	all.Wait()
 }
 
-func TestAnotherUsersSocketIsSentNothing(t *testing.T) {
+func TestNothingIsSentToAnotherUsersSocket(t *testing.T) {
 	fake, socket := pretend(t, func(context.Context) (*wire.HashResponse, error) { return one, nil })
 	other, own := os.Getuid()+1, os.Getuid()
 	_, err := client(t, Options{Socket: socket, BrokerUID: &other, Retry: RetryOptions{Attempts: 1}}).Hash(context.Background(), "p", nil)
@@ -308,7 +308,7 @@ func TestAnotherUsersSocketIsSentNothing(t *testing.T) {
 	}
 }
 
-func TestABreakerOpensAfterFailuresInARowAndAProbeAloneClosesIt(t *testing.T) {
+func TestABreakerOpensAfterConsecutiveFailuresAndOnlyAProbeClosesIt(t *testing.T) {
 	now := time.Unix(1000, 0)
 	breaker := newBreaker(BreakerOptions{Failures: 3, OpenFor: time.Second})
 	say := func(said verdict) {

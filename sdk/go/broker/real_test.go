@@ -188,7 +188,7 @@ func keysOf(t *testing.T, asks *Client) {
 	}
 }
 
-func TestAClientOutlivesItsBroker(t *testing.T) {
+func TestAClientWorksAgainAfterItsBrokerRestarts(t *testing.T) {
 	socket, kill := serve(t)
 	asks := client(t, Options{Socket: socket, Deadline: 20 * time.Second, Retry: RetryOptions{Attempts: 200, Longest: 50 * time.Millisecond}})
 	ctx := context.Background()

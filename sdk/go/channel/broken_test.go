@@ -8,7 +8,7 @@ import (
 )
 
 // A stream whose channel is lost must read and write as broken, never as finished.
-func TestAStreamOfALostChannelBreaksOffWithTheReasonInEveryDirection(t *testing.T) {
+func TestAStreamOfALostChannelFailsWithTheReasonInBothDirections(t *testing.T) {
 	for name, suite := range map[string]uint16{"native": 0x104, "v1": 1} {
 		t.Run(name, func(t *testing.T) {
 			client, server := pair(t, suite, nil, nil)
@@ -45,7 +45,7 @@ func TestAStreamOfALostChannelBreaksOffWithTheReasonInEveryDirection(t *testing.
 	}
 }
 
-func TestAStreamThatThisSideResetDoesNotEndInOrder(t *testing.T) {
+func TestAStreamThatThisSideResetHasNoOrderlyEnd(t *testing.T) {
 	client, server := pair(t, 0x104, nil, nil)
 	opened, err := client.Open(within(t, 10*time.Second), "reset")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sealway.dev/go/channel/protocol"
 )
 
-func TestAChunkThatIsBeingReadIsNotOverwrittenByTheRecordsBehindIt(t *testing.T) {
+func TestLaterRecordsDoNotOverwriteAChunkThatIsBeingRead(t *testing.T) {
 	for name, between := range map[string]protocol.Content{
 		"ping":       {Kind: protocol.Ping, Number: 7},
 		"pong":       {Kind: protocol.Pong, Number: 7},
@@ -93,7 +93,7 @@ func summed(from io.Reader) (hash.Hash64, int64, error) {
 	return sum, count, err
 }
 
-func TestALongTransferBothWaysWithPingsAndNewKeysArrivesAsItWasSent(t *testing.T) {
+func TestALongTransferBothWaysArrivesUnchangedAcrossPingsAndKeyRotations(t *testing.T) {
 	for name, suite := range map[string]uint16{"native": 0x104, "v1": 1} {
 		t.Run(name, func(t *testing.T) {
 			client, server := pair(t, suite, nil, nil)

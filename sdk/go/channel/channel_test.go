@@ -41,7 +41,7 @@ func TestAnOrderlyCloseReachesThePeerAuthenticated(t *testing.T) {
 	}
 }
 
-func TestKeysChangeByThemselvesAndWhenAsked(t *testing.T) {
+func TestKeysRotateAutomaticallyAndOnDemand(t *testing.T) {
 	for _, suite := range []uint16{1, 0x105} {
 		client, server := pair(t, suite, &Options{RekeyAfterRecords: 3}, &Options{RekeyAfterRecords: 2})
 		echo(t, server)
@@ -70,7 +70,7 @@ func TestKeysChangeByThemselvesAndWhenAsked(t *testing.T) {
 	}
 }
 
-func TestAPingTellsTheTimeOfARoundTrip(t *testing.T) {
+func TestAPingMeasuresTheRoundTripTime(t *testing.T) {
 	for _, suite := range []uint16{1, 0x104} {
 		client, _ := pair(t, suite, nil, nil)
 		if took, err := client.Ping(within(t, 5*time.Second)); err != nil || took <= 0 || client.RTT() != took {
@@ -97,7 +97,7 @@ func TestRecordsArePaddedToAMultiple(t *testing.T) {
 	}
 }
 
-func TestOneMoreStreamThanMayBeOpenWaitsForAPlace(t *testing.T) {
+func TestAStreamBeyondTheBoundWaitsUntilAnotherEnds(t *testing.T) {
 	client, _ := pair(t, 1, nil, nil)
 	var held []*Stream
 	for range v1StreamsMax {
@@ -118,7 +118,7 @@ func TestOneMoreStreamThanMayBeOpenWaitsForAPlace(t *testing.T) {
 	}
 }
 
-func TestDirectionsOfAStreamEndApartAndADeadlineEndsAWait(t *testing.T) {
+func TestEachDirectionOfAStreamEndsAloneAndADeadlineEndsAWait(t *testing.T) {
 	client, server := pair(t, 0x104, nil, nil)
 	stream, err := client.Open(within(t, 5*time.Second), "talk")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestEveryCodeOfThisPackageStandsInTheRegistry(t *testing.T) {
+func TestEveryCodeOfThisPackageIsInTheRegistry(t *testing.T) {
 	registry, err := os.ReadFile("../../../spec/registry.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func TestEveryCodeOfThisPackageStandsInTheRegistry(t *testing.T) {
 	}
 }
 
-func TestChannelsThatAreOverLeaveNothingRunning(t *testing.T) {
+func TestClosedChannelsLeaveNoGoroutineRunning(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 10 {
 		client, server := pair(t, 0x104, nil, nil)

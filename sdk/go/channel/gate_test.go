@@ -20,7 +20,7 @@ func (g *gate) takeAll() []byte {
 }
 
 // Frames may be cut anywhere: what passes is what came, but for the streams that are refused.
-func TestFramesThatAreCutAnywherePassWholeOrNotAtAll(t *testing.T) {
+func TestAFrameSplitAnywherePassesWholeOrNotAtAll(t *testing.T) {
 	for round := range uint64(200) {
 		random := rand.New(rand.NewPCG(round, 1))
 		gate := idle()
@@ -56,7 +56,7 @@ func TestFramesThatAreCutAnywherePassWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestAPeerThatOpensStreamsWithoutEndIsCutOff(t *testing.T) {
+func TestAPeerThatOpensTooManyStreamsIsDisconnected(t *testing.T) {
 	gate := idle()
 	gate.peers = streamsMax
 	for at := range uint32(streamsMax + 1) {

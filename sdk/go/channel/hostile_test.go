@@ -147,7 +147,7 @@ func TestAHandshakeWithAHostilePeerEndsInAnErrorWithACode(t *testing.T) {
 	}
 }
 
-func TestAWrongSecretIsRefusedInBothProfilesAndShownToNobody(t *testing.T) {
+func TestAWrongSecretIsRejectedInBothProfilesAndNotPrinted(t *testing.T) {
 	for _, suite := range []uint16{1, 2, 0x100, 0x104} {
 		info := directInfo(suite)
 		taken := serve(t, info, nil)
@@ -164,7 +164,7 @@ func TestAWrongSecretIsRefusedInBothProfilesAndShownToNobody(t *testing.T) {
 	}
 }
 
-func TestARecordOfAHostileMiddleEndsTheChannelWithItsCode(t *testing.T) {
+func TestATamperedRecordEndsTheChannelWithItsCode(t *testing.T) {
 	ping := protocol.Content{Kind: protocol.Ping}
 	for _, suite := range []uint16{1, 0x104} {
 		for name, one := range map[string]struct {
@@ -220,7 +220,7 @@ func TestARecordOfAHostileMiddleEndsTheChannelWithItsCode(t *testing.T) {
 	}
 }
 
-func TestARecordThatComesBackIsNamedInTheNativeProfile(t *testing.T) {
+func TestAReflectedRecordHasItsOwnCodeInTheNativeProfile(t *testing.T) {
 	info := directInfo(0x104)
 	taken := serve(t, info, nil)
 	peer := dialRaw(t, info)
@@ -236,7 +236,7 @@ func TestARecordThatComesBackIsNamedInTheNativeProfile(t *testing.T) {
 	}
 }
 
-func TestAPeerHasItsNumberOfStreamsAndOneMoreIsReset(t *testing.T) {
+func TestAStreamBeyondThePeersBoundIsReset(t *testing.T) {
 	info := directInfo(0x104)
 	taken := serve(t, info, nil)
 	peer := dialRaw(t, info)
@@ -306,7 +306,7 @@ func TestAStreamWithAMalformedPrologueIsResetAndTheChannelGoesOn(t *testing.T) {
 	}
 }
 
-func TestAPeerThatIsSilentIsTakenForGone(t *testing.T) {
+func TestASilentPeerEndsTheChannel(t *testing.T) {
 	info := directInfo(0x104)
 	taken := serve(t, info, &Options{PingEvery: 50 * time.Millisecond, SilentMax: 150 * time.Millisecond})
 	peer := dialRaw(t, info)

@@ -58,7 +58,7 @@ func TestRustAndGoCarryBytesOverARelayInEitherRoleAndProfile(t *testing.T) {
 	}
 }
 
-func TestKeysThatChangeAndPaddingAreReadByTheOtherLanguage(t *testing.T) {
+func TestRustAndGoReadEachOthersKeyRotationsAndPadding(t *testing.T) {
 	ground := newGround(t)
 	client, server := ground.mint("--suite", "261")
 	theirs := randomBytes(300 << 10)
@@ -108,7 +108,7 @@ func catOverStream(t *testing.T, channel *Channel, role relay.Role, theirs []byt
 	}
 }
 
-func TestPinnedKeysOfBothLanguagesAgreeAndAStrangersIsRefused(t *testing.T) {
+func TestPinnedKeysAgreeBetweenRustAndGoAndAnotherKeyIsRejected(t *testing.T) {
 	ground := newGround(t)
 	for _, suite := range []int{0x110, 0x112, 0x120, 0x127, 0x130, 0x136} {
 		for _, wrong := range []bool{false, true} {
@@ -170,7 +170,7 @@ func pinned(t *testing.T, grant []byte, public string) []byte {
 	return made
 }
 
-func TestConnectionsAreCarriedToARustListenerAndFromARustConnector(t *testing.T) {
+func TestConnectionsAreForwardedToARustListenerAndFromARustConnector(t *testing.T) {
 	ground := newGround(t)
 	ground.startControl()
 	target := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
@@ -280,7 +280,7 @@ func carry(stream *Stream, target string) {
 	_ = stream.CloseWrite()
 }
 
-func TestAConnectorComesBackAfterTheRelayWasGone(t *testing.T) {
+func TestAConnectorReconnectsAfterTheRelayWasAway(t *testing.T) {
 	ground := newGround(t)
 	ground.startControl()
 	peers := make(chan *Channel, 8)
@@ -338,7 +338,7 @@ func TestAConnectorComesBackAfterTheRelayWasGone(t *testing.T) {
 	}
 }
 
-func TestARelaysReasonIsTheCode(t *testing.T) {
+func TestTheRelaysCloseReasonIsTheErrorCode(t *testing.T) {
 	ground := newGround(t)
 	client, server := ground.mint()
 	done := make(chan error, 1)

@@ -58,7 +58,7 @@ func TestAChannelThatEndsAtOnceCountsAsAFailureAndOneThatLastedDoesNot(t *testin
 	}
 }
 
-func TestWhatDoesNotPassByItselfAndACancelledWaitEndAttempts(t *testing.T) {
+func TestAPermanentFailureAndACancelledWaitEndTheAttempts(t *testing.T) {
 	made := newAttempts(Backoff{First: time.Hour, Max: time.Hour})
 	tries := 0
 	_, err := made.make(t.Context(), func(context.Context) (*Channel, error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatAChannelIsMadeOfIsNamedWhereItIsMissing(t *testing.T) {
+func TestAMissingArgumentOfAChannelIsNamed(t *testing.T) {
 	_, noListener := NewListener(nil, nil, Backoff{})
 	_, noConnector := NewConnector(nil, nil, Backoff{})
 	_, noGrant := Attach(t.Context(), nil, Instance{}, nil)

@@ -149,7 +149,7 @@ func settingsFor(t *testing.T, suite protocol.Suite) (client, server *protocol.S
 	return make(0), make(1)
 }
 
-func TestEverySuiteWithStaticKeysAgreesKeysAndHoldsThePinnedOne(t *testing.T) {
+func TestEverySuiteWithStaticKeysAgreesAndChecksThePin(t *testing.T) {
 	count := 0
 	for id := range uint16(0x200) {
 		suite, err := protocol.ParseSuite(id)
@@ -204,7 +204,7 @@ func playHandshake(ofClient, ofServer *protocol.Settings) error {
 	return nil
 }
 
-func TestAPeerThatLeavesDuringAcceptIsReportedAsGone(t *testing.T) {
+func TestAPeerThatLeavesDuringAcceptIsReportedAsLost(t *testing.T) {
 	info := directInfo(0x104)
 	taken := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {

@@ -18,7 +18,7 @@ const (
 )
 
 // A call is never sent again by itself: nobody knows whether it was handled.
-func TestACallUnderWayWhenTheRelayGoesIsBrokenOffAndTheNextGoesOverTheNextChannel(t *testing.T) {
+func TestACallFailsWhenTheRelayIsLostAndTheNextUsesANewChannel(t *testing.T) {
 	ground := channel.NewGround(t)
 	quick := channel.Backoff{First: 20 * time.Millisecond, Max: 200 * time.Millisecond}
 	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
@@ -109,7 +109,7 @@ func callsOver(t *testing.T, ctx context.Context, connector *channel.Connector) 
 }
 
 // Requests that wait for room are not read, and nor is the end of the stream behind them.
-func TestMoreRequestsThanAreHandledAtOnceDoNotHideThatTheChannelIsOver(t *testing.T) {
+func TestQueuedRequestsDoNotHideTheEndOfTheChannel(t *testing.T) {
 	client, server := channel.Pair(t, 0x104)
 	begun, ended := make(chan struct{}, 8), make(chan struct{}, 8)
 	handlers := &rpc.Handlers{AtOnce: 1, Requests: map[uint32]rpc.Handler{

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestAChannelOverTLSHoldsTheServersCertificate(t *testing.T) {
+func TestAChannelOverTLSVerifiesTheServersCertificate(t *testing.T) {
 	info := directInfo(0x104)
 	taken := make(chan acceptResult, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
@@ -42,7 +42,7 @@ func TestAChannelOverTLSHoldsTheServersCertificate(t *testing.T) {
 	<-got.channel.Done()
 }
 
-func TestAnAddressThatDoesNotLeadToAChannelSaysWhy(t *testing.T) {
+func TestAnUnusableAddressFailsWithTheReason(t *testing.T) {
 	statuses := map[string]int{"/401": 401, "/403": 403, "/404": 404, "/503": 503, "/302": 302}
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
 		answer.Header().Set("Location", "/404")

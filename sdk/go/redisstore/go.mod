@@ -4,7 +4,7 @@ go 1.25.0
 
 require (
 	github.com/redis/go-redis/v9 v9.22.0
-	sealway.dev/go v0.0.0
+	sealway.dev/go v0.1.0
 )
 
 require (

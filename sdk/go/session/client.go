@@ -281,7 +281,7 @@ func (p *Call) Open(headers wire.Headers, status int) (sealed []byte, opener *Fr
 	if err := p.session.use(func(of *sessionKeys, _ *[32]byte) { keys = of.answer(p.nonce, nonce) }); err != nil {
 		return nil, nil, err
 	}
-	opener, err = newFrameOpener(&keys, answerContext(status, p.line, contentType, stamp, nonce, id))
+	opener, err = newFrameOpener(&keys, answerContext(status, p.line, contentType, stamp, nonce, id), sealed != nil)
 	return sealed, opener, err
 }
 

@@ -74,5 +74,5 @@ func SealReplyAs(t *testing.T, r *Reply, status int, contentType, stamp, nonce s
 // NewOpener opens a stream under given keys and an empty context.
 func NewOpener(keys []byte) (*FrameOpener, error) {
 	made := messageKeys(keys)
-	return newFrameOpener(&made, [32]byte{})
+	return newFrameOpener(&made, [32]byte{}, false)
 }

@@ -129,13 +129,14 @@ type FrameOpener struct {
 	length  int // of the frame that is awaited, with its tag; 0 before its prefix
 	begun   bool
 	last    bool
+	single  bool // for a stream in X-Sealed, which has one frame
 }
 
 // newFrameOpener wipes the keys.
-func newFrameOpener(keys *messageKeys, context [32]byte) (*FrameOpener, error) {
+func newFrameOpener(keys *messageKeys, context [32]byte, single bool) (*FrameOpener, error) {
 	defer clear(keys[:])
 	s, err := newStream(keys, context)
-	return &FrameOpener{stream: s, want: [commitLen]byte(keys[44:])}, err
+	return &FrameOpener{stream: s, want: [commitLen]byte(keys[44:]), single: single}, err
 }
 
 // fill moves input to pending until it has n bytes; it gives the n bytes, without a copy where input alone has them.
@@ -157,7 +158,8 @@ func (o *FrameOpener) fill(input *[]byte, n int) []byte {
 }
 
 // Read takes bytes from input and appends the plaintext of at most one frame to dst. complete says that a frame came to its
-// end; without it all of input was taken. A byte behind the last frame is frame_invalid.
+// end; without it all of input was taken. A byte behind the last frame is frame_invalid; a first frame in X-Sealed that is not the last is
+// stream_truncated.
 func (o *FrameOpener) Read(input *[]byte, dst []byte) (out []byte, complete bool, err error) {
 	if o.done {
 		if len(*input) > 0 {
@@ -195,6 +197,10 @@ func (o *FrameOpener) Read(input *[]byte, dst []byte) (out []byte, complete bool
 			clear(out[start:])
 		}
 		return dst[:start], false, wire.Refuse(wire.CodeUnsealable)
+	}
+	if o.single && !o.last {
+		clear(out[start:])
+		return dst[:start], false, wire.Refuse(wire.CodeStreamTruncated)
 	}
 	o.count, o.length, o.done = o.count+1, 0, o.last
 	return out, true, nil

@@ -117,7 +117,7 @@ func (r *SealedRequest) Accept(session *Session, nowMs uint64) (opener *FrameOpe
 		return nil, nil, err
 	}
 	keys := session.keys.request(r.nonce, r.stamp)
-	opener, err = newFrameOpener(&keys, requestContext(r.line, r.contentType, r.stamp, r.nonce, r.id))
+	opener, err = newFrameOpener(&keys, requestContext(r.line, r.contentType, r.stamp, r.nonce, r.id), sealed != nil)
 	return opener, sealed, err
 }
 

@@ -94,7 +94,8 @@ Opening = Callable[[], FrameOpener]
 
 def opening(record: SessionRecord, stamp: str, nonce: str) -> Opening:
     """Returns a function that makes openers of one request."""
-    request = ParsedRequest("POST", "/transaction/purchase", record.id, stamp, nonce, "application/octet-stream")
+    octets = "application/octet-stream"
+    request = ParsedRequest("POST", "/transaction/purchase", record.id, stamp, nonce, octets, False)
     return lambda: request.opener(record)
 
 

@@ -58,7 +58,7 @@ def together(n: int, act: Callable[[], Any]) -> list[Any]:
         ("expired", "POST", 1, True),
     ],
 )
-def test_a_call_is_sent_again_where_it_was_not_served(
+def test_a_call_is_retried_only_where_that_is_safe(
     hostile: Hostile, url: str, kind: str, mode: str, method: str, wire: int, is_repeated: bool
 ) -> None:
     hostile.mode = mode
@@ -76,7 +76,7 @@ def test_a_call_is_sent_again_where_it_was_not_served(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_head_that_is_refused_again_is_told_and_its_session_given_up(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_head_rejected_twice_is_reported_and_its_session_dropped(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "expired-always"
     with calling(kind, url) as (_, send):
         with pytest.raises(sealway.PlainAnswerError) as error:
@@ -90,20 +90,36 @@ def test_a_head_that_is_refused_again_is_told_and_its_session_given_up(hostile: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_a_machine_that_slept_past_the_end_of_its_session_agrees_another_before_it_posts(
+def test_a_machine_that_slept_past_the_end_of_its_session_agrees_a_new_one_before_it_posts(
     hostile: Hostile, url: str, kind: str, wire: int
 ) -> None:
     with calling(kind, url, wire=wire) as (transport, send):
         send(content=CONTENT)
         # By the clock of the day alone it is a day later.
-        transport._parts.active._born._day_ns -= 86_400_000_000_000
+        transport._parts.active._sent._day_ns -= 86_400_000_000_000
         response = send(content=CONTENT)
     assert (response.content, response.extensions["sealway"].attempts) == (CONTENT, 1)
     assert (hostile.inits, hostile.calls, len(set(hostile.ids))) == (2, 2, 2)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wire", [1, 2, 3])
+def test_the_life_of_a_session_counts_from_when_its_init_was_sent(
+    hostile: Hostile, url: str, kind: str, wire: int, monkeypatch: Any
+) -> None:
+    # The answer takes 100 seconds, by the clock of the day alone.
+    late = SimpleNamespace(
+        monotonic_ns=time.monotonic_ns, time_ns=lambda: time.time_ns() + hostile.inits * 100_000_000_000
+    )
+    monkeypatch.setattr(clock, "time", late)
+    with calling(kind, url, wire=wire) as (transport, send):
+        send(content=CONTENT)
+        active = transport._parts.active
+        assert active._life_sec - 110 < active.left_sec() <= active._life_sec - 100
+
+
 @pytest.mark.parametrize("wire", [2, 3])
-def test_a_call_is_sent_again_once_alone(hostile: Hostile, url: str, wire: int) -> None:
+def test_a_call_is_retried_only_once(hostile: Hostile, url: str, wire: int) -> None:
     hostile.mode = "expired-proven-always"
     with pytest.raises(sealway.SealwayError):
         calls("sync", url, method="GET" if wire == 3 else "POST", wire=wire)
@@ -111,7 +127,7 @@ def test_a_call_is_sent_again_once_alone(hostile: Hostile, url: str, wire: int) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_clock_heals_by_proof_alone(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_clock_is_corrected_only_by_proof(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "skew-forged"
     with pytest.raises(sealway.ProblemError) as error:
         calls(kind, url)
@@ -123,7 +139,7 @@ def test_a_clock_heals_by_proof_alone(hostile: Hostile, url: str, kind: str) -> 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("method", "attempts"), [("POST", 1), ("PUT", 1), ("DELETE", 1), ("GET", 2)])
-def test_a_clock_skew_that_was_held_back_has_only_what_is_safe_sent_again(
+def test_a_clock_skew_that_was_held_back_retries_only_safe_methods(
     hostile: Hostile, url: str, kind: str, method: str, attempts: int
 ) -> None:
     hostile.mode = "skew-held"
@@ -134,7 +150,7 @@ def test_a_clock_skew_that_was_held_back_has_only_what_is_safe_sent_again(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_purchase_of_a_machine_that_slept_is_sent_again(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_purchase_of_a_machine_that_slept_is_retried(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url) as (transport, send):
         send("GET")
         active = transport._parts.active
@@ -145,7 +161,7 @@ def test_a_purchase_of_a_machine_that_slept_is_sent_again(hostile: Hostile, url:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_purchase_that_was_stamped_too_early_is_not_sent_again_and_the_next_one_has_the_time(
+def test_a_purchase_stamped_too_early_is_not_retried_and_the_next_one_has_the_time(
     hostile: Hostile, url: str, kind: str
 ) -> None:
     with calling(kind, url) as (transport, send):
@@ -159,7 +175,7 @@ def test_a_purchase_that_was_stamped_too_early_is_not_sent_again_and_the_next_on
     assert (response.content, response.extensions["sealway"].attempts, hostile.inits) == (CONTENT, 1, 1)
 
 
-def test_the_time_since_a_request_was_sent_is_that_of_the_clock_that_says_more(monkeypatch: Any) -> None:
+def test_the_time_since_a_request_was_sent_is_the_longer_of_both_clocks(monkeypatch: Any) -> None:
     now = SimpleNamespace(monotonic=5_000_000_000, day=9_000_000_000)
     of_now = SimpleNamespace(monotonic_ns=lambda: now.monotonic, time_ns=lambda: now.day)
     monkeypatch.setattr(clock, "time", of_now)
@@ -190,7 +206,7 @@ def test_a_client_that_only_posts_is_not_stuck_behind_a_service_without_a_key(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_late_answer_about_an_older_session_drops_no_newer_one(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_late_rejection_of_an_older_session_drops_no_newer_one(hostile: Hostile, url: str, kind: str) -> None:
     hostile.mode = "lost-held"
     late: list[Any] = []
     with calling(kind, url) as (_, send):
@@ -209,7 +225,7 @@ def test_a_late_answer_about_an_older_session_drops_no_newer_one(hostile: Hostil
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_callers_at_once_agree_one_new_session_where_theirs_is_over(hostile: Hostile, url: str, kind: str) -> None:
+def test_concurrent_callers_replace_an_expired_session_once(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url) as (_, send):
         send("GET")
         # The first call has been: from here on those of its session are refused at once.
@@ -220,7 +236,7 @@ def test_callers_at_once_agree_one_new_session_where_theirs_is_over(hostile: Hos
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_under_way_finishes_with_the_keys_it_began_with(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_call_in_flight_finishes_with_its_own_keys(hostile: Hostile, url: str, kind: str) -> None:
     results: list[Any] = []
     with calling(kind, url) as (transport, send):
         hostile.mode = "held"

@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("kind", KINDS)
 
 @BOTH
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_authorization_is_asked_for_at_each_init_and_at_no_call(
+def test_authorization_is_requested_for_each_init_and_for_no_call(
     hostile: Hostile, url: str, kind: str, wire: int
 ) -> None:
     tokens = iter(["Bearer one", "Bearer two"])
@@ -49,7 +49,7 @@ def test_async_functions_are_awaited(hostile: Hostile, url: str) -> None:
     assert hostile.request is not None and hostile.request.proof == "a proof of 32 bytes"
 
 
-def test_an_async_function_has_no_more_time_than_its_call(hostile: Hostile, url: str) -> None:
+def test_an_async_function_ends_at_the_deadline_of_its_call(hostile: Hostile, url: str) -> None:
     async def authorization() -> str:
         await anyio.sleep(30)
         return ""
@@ -61,7 +61,7 @@ def test_an_async_function_has_no_more_time_than_its_call(hostile: Hostile, url:
     assert (error.value.stage, error.value.retryable, hostile.inits) == ("agreement", True, 0)
 
 
-def test_an_async_function_is_for_the_async_transport(hostile: Hostile, url: str) -> None:
+def test_an_async_function_requires_the_async_transport(hostile: Hostile, url: str) -> None:
     async def authorization() -> str:
         return "Bearer one"
 
@@ -72,7 +72,7 @@ def test_an_async_function_is_for_the_async_transport(hostile: Hostile, url: str
 
 @BOTH
 @pytest.mark.parametrize("wrong", [None, 1, "", "Bearer hidden\nX-Other: 1", "Bearer hidd\u00e9n"])
-def test_a_token_that_is_no_header_is_not_shown(hostile: Hostile, url: str, kind: str, wrong: Any) -> None:
+def test_a_token_that_is_no_header_value_is_not_printed(hostile: Hostile, url: str, kind: str, wrong: Any) -> None:
     for name in ("authorization", "proof"):
         with pytest.raises(sealway.UsageError, match=name) as error:
             given: dict[str, Any] = {name: lambda *_: wrong}
@@ -82,7 +82,7 @@ def test_a_token_that_is_no_header_is_not_shown(hostile: Hostile, url: str, kind
 
 
 @BOTH
-def test_an_error_of_the_callers_function_passes_as_it_is(hostile: Hostile, url: str, kind: str) -> None:
+def test_an_error_of_the_callers_function_is_raised_unchanged(hostile: Hostile, url: str, kind: str) -> None:
     def authorization() -> str:
         raise LookupError("no token")
 

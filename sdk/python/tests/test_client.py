@@ -21,7 +21,7 @@ from serving import IDENTITY, served
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_calls_go_within_one_session(hostile: Hostile, url: str, kind: str, wire: int) -> None:
+def test_calls_share_one_session(hostile: Hostile, url: str, kind: str, wire: int) -> None:
     responses = calls(kind, url, 3, wire=wire)
     assert [response.content for response in responses] == [CONTENT] * 3
     assert (hostile.inits, hostile.calls) == (1, 3)
@@ -38,7 +38,7 @@ def test_every_suite_agrees(hostile: Hostile, url: str, suite: Suite) -> None:
     assert response.extensions["sealway"].suite == suite.value
 
 
-def test_another_suite_that_the_server_wants_is_taken_once(hostile: Hostile, url: str) -> None:
+def test_another_suite_that_the_server_requires_is_used_once(hostile: Hostile, url: str) -> None:
     hostile.suites = [Suite.P256]
     [response] = calls("sync", url)
     assert (response.extensions["sealway"].suite, hostile.inits) == ("P256", 2)
@@ -69,9 +69,7 @@ BROKEN = [
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("mode", "wire", "code"), BROKEN)
-def test_an_answer_that_is_not_the_services_is_an_error(
-    hostile: Hostile, url: str, kind: str, mode: str, wire: int, code: str
-) -> None:
+def test_a_wrong_answer_is_an_error(hostile: Hostile, url: str, kind: str, mode: str, wire: int, code: str) -> None:
     hostile.mode = mode
     with pytest.raises(sealway.SealwayError) as error:
         calls(kind, url, wire=wire)
@@ -100,7 +98,7 @@ def test_a_connection_that_is_cut_is_an_error(hostile: Hostile, url: str, kind: 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["slow", "hang"])
-def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str, mode: str) -> None:
+def test_a_slow_answer_ends_at_the_deadline(hostile: Hostile, url: str, kind: str, mode: str) -> None:
     hostile.mode = mode
     began = time.monotonic()
     with pytest.raises(sealway.TimeoutError):
@@ -109,7 +107,7 @@ def test_a_slow_answer_meets_the_deadline(hostile: Hostile, url: str, kind: str,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: str) -> None:
+def test_an_answer_over_its_bound_is_rejected(hostile: Hostile, url: str, kind: str) -> None:
     with pytest.raises(sealway.ProtocolError) as error:
         calls(kind, url, content=b"", path="/large", answer_max_bytes=1_000_000)
     assert error.value.code == "body_too_large"
@@ -118,7 +116,7 @@ def test_an_answer_over_its_bound_is_refused(hostile: Hostile, url: str, kind: s
 
 
 @pytest.mark.parametrize("mode", ["init-forged", "init-status"])
-def test_an_init_that_was_changed_is_refused(hostile: Hostile, url: str, mode: str) -> None:
+def test_a_changed_answer_to_an_init_is_rejected(hostile: Hostile, url: str, mode: str) -> None:
     hostile.mode = mode
     with pytest.raises(sealway.SealwayError) as error:
         calls("sync", url)
@@ -150,7 +148,7 @@ def test_a_public_key_can_be_pinned_itself(hostile: Hostile, url: str) -> None:
     assert calls("sync", url, trust=sealway.Pins([encode_base64(IDENTITY.public)]))[0].content == CONTENT
 
 
-def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
+def test_concurrent_writers_of_a_trust_file_lose_nothing(tmp_path: Any) -> None:
     file = tmp_path / "trust.json"
     store = sealway.FileTrustStore(file)
     threads = [threading.Thread(target=store.change, args=(f"http://{n}", lambda _, n=n: {"n": n})) for n in range(16)]
@@ -162,7 +160,7 @@ def test_who_writes_at_the_same_time_undoes_nothing(tmp_path: Any) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trust.json", "trust.json.lock"]
 
 
-def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path: Any) -> None:
+def test_keys_of_the_first_use_are_stored(hostile: Hostile, url: str, tmp_path: Any) -> None:
     file = tmp_path / "trust.json"
     calls("sync", url, trust=sealway.FirstUse(sealway.FileTrustStore(file)))
     assert PIN in file.read_text()
@@ -174,7 +172,7 @@ def test_what_was_met_at_first_use_is_kept(hostile: Hostile, url: str, tmp_path:
         calls("sync", url, trust=sealway.FirstUse(sealway.FileTrustStore(file)))
 
 
-def test_what_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) -> None:
+def test_a_request_that_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) -> None:
     with httpx.Client(transport=sealway.Transport(url, options())) as client:
         for method, target, headers in (
             ("OPTIONS", "/echo", {}),
@@ -192,7 +190,7 @@ def test_what_cannot_be_sealed_is_the_callers_error(hostile: Hostile, url: str) 
     assert hostile.inits == hostile.calls == 0
 
 
-def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
+def test_nothing_that_holds_a_key_prints_it(hostile: Hostile, url: str) -> None:
     for wire in (2, 3):
         transport = sealway.Transport(url, options(wire=wire))
         with httpx.Client(transport=transport) as client:
@@ -211,7 +209,7 @@ def test_nothing_that_holds_a_key_shows_it(hostile: Hostile, url: str) -> None:
                 session.seal("GET", "/echo", "", "1", "n" * 16)
 
 
-def test_what_was_made_of_a_key_goes_with_it() -> None:
+def test_derived_keys_are_wiped_with_their_key() -> None:
     secret = Secret(bytes(range(32)))
     assert secret.made(bytes) is secret.made(bytes)
     assert "redacted" in repr(secret)
@@ -223,7 +221,7 @@ def test_what_was_made_of_a_key_goes_with_it() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("wire", [2, 3])
-def test_a_captive_portals_page_is_told_as_one_with_the_host(kind: str, wire: int) -> None:
+def test_a_captive_portal_is_named_with_the_host(kind: str, wire: int) -> None:
     async def portal(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/html")]})
         await send({"type": "http.response.body", "body": b"<html>Welcome to the hotel"})

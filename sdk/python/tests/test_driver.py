@@ -76,7 +76,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("wire", "path", "suite"), CASES)
-def test_a_driver_agrees_and_calls_with_itself(driver: Process, wire: int, path: str, suite: str | None) -> None:
+def test_both_sides_of_the_driver_agree_and_call(driver: Process, wire: int, path: str, suite: str | None) -> None:
     session, record = agree(driver, wire, path, suite)
     inner = [["x-tried", "1"]] if wire == 3 else []
     sealed = driver.ok(
@@ -125,7 +125,7 @@ def test_a_renewal_gives_a_session_that_works(driver: Process) -> None:
     driver.ok("server.open", session=answer["session"], headers=sealed["headers"], body_hex=sealed["body_hex"], **asked)
 
 
-def test_what_a_driver_cannot_do_is_a_fault(driver: Process) -> None:
+def test_an_unknown_operation_is_a_fault(driver: Process) -> None:
     assert driver.ok("hello")["language"] == "python"
     assert driver.ask("dance") == {"fault": "no such op"}
     assert "fault" in driver.ask("client.seal")

@@ -102,14 +102,14 @@ def test_a_timeout_of_a_call_that_was_sent_is_not_retryable(hostile: Hostile, ur
 
 
 @BOTH
-def test_a_failure_of_tls_does_not_pass(kind: str, hostile: Hostile, url: str) -> None:
+def test_a_failure_of_tls_is_not_retryable(kind: str, hostile: Hostile, url: str) -> None:
     error = failure(kind, url.replace("http://", "https://"), sealway.UnreachableError)
     assert facts(error) == ("agreement", "unreachable", False)
     assert "SSL" in str(error)
 
 
 @BOTH
-def test_a_connection_that_breaks_under_way_leaves_the_outcome_unknown(kind: str, hostile: Hostile, url: str) -> None:
+def test_the_outcome_of_a_call_whose_connection_broke_is_unknown(kind: str, hostile: Hostile, url: str) -> None:
     hostile.mode = "cut"
     with pytest.raises(sealway.NetworkError) as error, calling(kind, url) as (_, send):
         send(content=CONTENT, headers={"X-Padding": "x"})

@@ -50,7 +50,7 @@ def test_a_single_purchase_is_sealed_and_answered(gateway: Gateway, service: str
     assert set(line["body"]) == {"status", "transactionId", "schemeCode", "amount", "timestamp", "message"}
 
 
-def test_a_benchmark_tells_its_figures(gateway: Gateway, service: str) -> None:
+def test_a_benchmark_prints_its_figures(gateway: Gateway, service: str) -> None:
     environment = {"SESSION_URL": gateway.url, "SERVER_URL": service, "BENCHMARK_CONCURRENCY": "4"}
     line = line_of(run("benchmark.py", "40", "--json", **environment))
     assert (line["n"], line["failed"], line["concurrency"], line["wire"]) == (40, 0, 4, 3)
@@ -80,7 +80,7 @@ def keys_like(text: str) -> list[str]:
 
 @pytest.mark.parametrize("wire", [1, 2, 3])
 @pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_a_purchase_is_told_without_a_key_of_its_session(
+def test_a_purchase_is_printed_without_a_key_of_its_session(
     gateway: Gateway, wire: int, arguments: tuple[str, ...]
 ) -> None:
     done = run("single.py", *arguments, SESSION_URL=gateway.url, SEALWAY_WIRE=str(wire))
@@ -94,7 +94,7 @@ def test_a_purchase_is_told_without_a_key_of_its_session(
     assert keys_like(said) == []
 
 
-def test_a_benchmark_and_a_service_tell_nothing_like_a_key(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_benchmark_and_a_service_print_no_key(gateway: Gateway, tmp_path: Path) -> None:
     with example_server(gateway, tmp_path) as url:
         done = run("benchmark.py", "5", SESSION_URL=gateway.url, SERVER_URL=url)
         assert done.returncode == 0, done.stderr
@@ -108,7 +108,7 @@ def test_a_benchmark_and_a_service_tell_nothing_like_a_key(gateway: Gateway, tmp
     assert len(keys_like(f"{bytes(32).hex()} key={base64.b64encode(bytes(32)).decode()}")) == 2
 
 
-def test_a_single_run_tells_what_the_session_took_and_the_call(gateway: Gateway) -> None:
+def test_a_single_run_prints_the_times_of_the_agreement_and_the_call(gateway: Gateway) -> None:
     timings = line_of(run("single.py", "--json", SESSION_URL=gateway.url))["timings"]
     assert set(timings) == {"init", "call"}
     for part in timings.values():
@@ -119,7 +119,7 @@ def test_a_single_run_tells_what_the_session_took_and_the_call(gateway: Gateway)
     assert set(timings["call"]["crypto_ms"]) == {"seal", "open"}
 
 
-def test_an_empty_variable_is_as_if_unset(gateway: Gateway, tmp_path: Path) -> None:
+def test_an_empty_variable_counts_as_unset(gateway: Gateway, tmp_path: Path) -> None:
     names = ("SERVER_URL", "SEALWAY_PINS", "SEALWAY_WIRE", "SEALWAY_CLIENT_ID", "BENCHMARK_CONCURRENCY")
     empty = dict.fromkeys(names, "")
     line = line_of(run("single.py", "--json", **empty, SESSION_URL=gateway.url))
@@ -154,7 +154,7 @@ def test_an_empty_variable_is_as_if_unset(gateway: Gateway, tmp_path: Path) -> N
         ("server.py", (), {"PORT": "70000"}),
     ],
 )
-def test_what_is_wrong_is_named_with_exit_code_2(
+def test_a_wrong_argument_or_variable_is_named_with_exit_code_2(
     program: str, arguments: tuple[str, ...], environment: dict[str, str]
 ) -> None:
     done = run(program, *arguments, **environment)
@@ -164,7 +164,7 @@ def test_what_is_wrong_is_named_with_exit_code_2(
     assert named in done.stderr
 
 
-def test_a_service_that_is_not_there_is_a_failure_with_exit_code_1() -> None:
+def test_an_unreachable_service_fails_with_exit_code_1() -> None:
     done = run("single.py", "--json", SESSION_URL="http://127.0.0.1:1")
     assert done.returncode == 1
     assert done.stdout == ""

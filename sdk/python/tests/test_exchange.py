@@ -59,7 +59,7 @@ def read(stream: Stream, body: bytes, step: int) -> tuple[list[bytes], str]:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
-def test_the_last_piece_is_given_only_when_nothing_stands_behind_it(step: int) -> None:
+def test_the_last_piece_is_released_only_at_the_end_of_the_body(step: int) -> None:
     session, record = active()
     _, headers, body = sent(session, [b"one", b"two"])
 
@@ -87,7 +87,7 @@ def test_a_body_of_wires_1_and_2_is_one_piece() -> None:
 
 
 @pytest.mark.parametrize(("status", "sealed_as"), [(201, 200), (404, 404), (400, None), (422, None), (304, None)])
-def test_an_answer_of_wires_1_and_2_is_sealed_as_a_whole_or_refused(status: int, sealed_as: int | None) -> None:
+def test_an_answer_of_wires_1_and_2_is_sealed_whole_or_rejected(status: int, sealed_as: int | None) -> None:
     store = MemoryStore()
     compat = agree_compat(store, 2)
     call = compat.seal(TARGET, b"hello", str(NOW_MS), "n", bytes(12))
@@ -106,7 +106,7 @@ def test_an_answer_of_wires_1_and_2_is_sealed_as_a_whole_or_refused(status: int,
             seal.more(b"", True)
 
 
-def test_an_anonymous_session_is_sent_no_more_than_its_bound() -> None:
+def test_a_request_of_an_anonymous_session_is_bounded() -> None:
     store = MemoryStore()
     for is_anonymous, most in ((True, 4096), (False, 9000)):
         compat = agree_compat(store, 1, is_anonymous=is_anonymous)
@@ -115,7 +115,7 @@ def test_an_anonymous_session_is_sent_no_more_than_its_bound() -> None:
         assert opening.body_max(9000, 90_000) == most
 
 
-def test_a_request_is_opened_and_answered_and_shows_nothing_when_printed() -> None:
+def test_a_request_is_opened_and_answered_and_prints_no_secret() -> None:
     session, record = active()
     answered, headers, body = sent(session, [b"hello"])
     opening, stream = begun(headers).session(record)
@@ -135,7 +135,7 @@ def test_a_request_is_opened_and_answered_and_shows_nothing_when_printed() -> No
     assert open_whole(opener, frames) == ([(b"x-a", b"1")], [b"he", b"llo", b""])
 
 
-def test_an_answer_without_a_body_is_in_its_headers_and_refused_where_it_does_not_fit() -> None:
+def test_an_answer_without_a_body_is_in_a_header_and_rejected_if_too_long() -> None:
     session, record = active()
     answered, headers, body = sent(session, [b"x"])
     opening, stream = begun(headers).session(record)
@@ -151,7 +151,7 @@ def test_an_answer_without_a_body_is_in_its_headers_and_refused_where_it_does_no
             reply.answer(status).begin(inner, b"", True, NOW_MS, bytes(16), bytes(12))
 
 
-def test_what_was_checked_before_the_body_came_is_checked_again_at_the_claim() -> None:
+def test_session_and_stamp_are_checked_again_at_the_claim() -> None:
     session, record = active()
     _, headers, _ = sent(session, [b"x"])
     opening, _ = begun(headers, window_ms=86_400_000).session(record)
@@ -173,7 +173,7 @@ def test_what_was_checked_before_the_body_came_is_checked_again_at_the_claim() -
     assert admitted(endless, NOW_MS + WINDOW_MS + 1) == "timestamp_outside_window"
 
 
-def test_a_stamp_that_is_off_is_refused_with_a_proof_of_the_time() -> None:
+def test_a_stamp_that_is_off_is_rejected_with_a_proof_of_the_time() -> None:
     session, record = active()
     _, headers, _ = sent(session, [b"x"], NOW_MS - WINDOW_MS - 1)
     with pytest.raises(ProtocolError) as refused:
@@ -184,7 +184,7 @@ def test_a_stamp_that_is_off_is_refused_with_a_proof_of_the_time() -> None:
     assert rejection.answer(Form.PLAIN).body == b'{"error":"CRYPTO_ERROR"}'
 
 
-def test_a_method_that_may_not_be_is_refused_first() -> None:
+def test_a_method_that_is_not_sealed_is_rejected_first() -> None:
     with pytest.raises(Refusal) as refusal:
         Exchange.begin("GET", "/", Headers([]), NOW_MS, WINDOW_MS)
     answer = Rejection(refusal.value).answer(Form.of(2))
@@ -196,7 +196,7 @@ def test_a_method_that_may_not_be_is_refused_first() -> None:
             Exchange.begin(method, "/", Headers([("X-Seal", "3")]), NOW_MS, WINDOW_MS)
 
 
-def test_a_request_speaks_one_wire() -> None:
+def test_a_request_is_of_one_wire() -> None:
     spoken = [[], ["X-Kid"], ["X-Nonce"], ["X-Nonce", "X-Idempotency-Key"], ["X-Seal", "X-Nonce"]]
     headers = [Headers((name, "1") for name in names) for names in spoken]
     assert [wire_of(each) for each in headers] == [2, 2, 1, 2, 3]
@@ -204,7 +204,7 @@ def test_a_request_speaks_one_wire() -> None:
 
 
 @pytest.mark.parametrize(("place", "form"), [("sealed", Form.PLAIN), ("sealed3", Form.PROBLEM)])
-def test_what_is_told_of_each_code_is_what_the_registry_says(place: str, form: Form) -> None:
+def test_the_answer_for_each_code_is_that_of_the_registry(place: str, form: Form) -> None:
     told = {code: entry[place] for code, entry in REGISTRY["errors"].items() if place in entry}
     assert len(told) > 15 and set(told) <= set(CODES)
     for code, entry in told.items():

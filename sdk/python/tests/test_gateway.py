@@ -42,7 +42,7 @@ def test_every_suite_agrees_with_the_gateway(gateway: Gateway, suite: sealway.Su
 
 
 @pytest.mark.parametrize(("wire", "init_path"), [(1, "/session/init/anon"), (2, "/v1/session/init")])
-def test_the_other_paths_of_inits_work(gateway: Gateway, wire: int, init_path: str) -> None:
+def test_inits_succeed_on_every_path(gateway: Gateway, wire: int, init_path: str) -> None:
     given = options(trust=None, wire=wire, init_path=init_path)
     with httpx.Client(transport=sealway.Transport(gateway.url, given)) as client:
         assert purchase(client, gateway.url).startswith("A-" if wire == 1 else "S-")
@@ -54,7 +54,7 @@ def test_a_session_is_renewed_before_its_end_and_the_previous_exporter_is_in_it(
         first = purchase(client, gateway.url)
         active = transport._parts.active
         assert active is not None
-        active._born._day_ns -= int((active._life_sec - 5) * 1e9)
+        active._sent._day_ns -= int((active._life_sec - 5) * 1e9)
         carried: list[str] = []
         send = transport._inner.handle_request
 
@@ -69,7 +69,7 @@ def test_a_session_is_renewed_before_its_end_and_the_previous_exporter_is_in_it(
         assert purchase(client, gateway.url) == second
 
 
-def test_a_session_that_ended_elsewhere_is_replaced_for_the_next_call(gateway: Gateway) -> None:
+def test_a_session_ended_elsewhere_is_replaced_for_the_next_call(gateway: Gateway) -> None:
     transport = sealway.Transport(gateway.url, options())
     with httpx.Client(transport=transport) as client:
         first = purchase(client, gateway.url)
@@ -86,13 +86,13 @@ def test_a_session_that_ended_elsewhere_is_replaced_for_the_next_call(gateway: G
         assert purchase(client, gateway.url) != first
 
 
-def test_a_clock_that_is_far_off_heals_by_proof(gateway: Gateway) -> None:
+def test_a_clock_that_is_far_off_is_corrected_by_proof(gateway: Gateway) -> None:
     transport = sealway.Transport(gateway.url, options())
     with httpx.Client(transport=transport) as client:
         first = purchase(client, gateway.url)
         active = transport._parts.active
         assert active is not None
-        active.set_clock(1_000_000_000_000, active._born.monotonic_sec)
+        active.set_clock(1_000_000_000_000, active._sent.monotonic_sec)
         response = client.post(gateway.url + "/transaction/purchase", json=PURCHASE)
         assert response.extensions["sealway"].attempts == 2
         assert response.extensions["sealway"].session_id == first
@@ -111,7 +111,7 @@ def test_pins_are_what_the_gateway_publishes_and_no_other(gateway: Gateway) -> N
         assert error.value.more["key_set"]["keys"][0]["key_id"] == keys[0]["key_id"]
 
 
-def test_first_use_is_kept_over_restarts(gateway: Gateway, tmp_path: Path) -> None:
+def test_keys_of_the_first_use_survive_a_restart(gateway: Gateway, tmp_path: Path) -> None:
     trust = sealway.FirstUse(sealway.FileTrustStore(tmp_path / "trust"))
     for _ in range(2):
         with httpx.Client(transport=sealway.Transport(gateway.url, options(trust=trust))) as client:
@@ -119,7 +119,7 @@ def test_first_use_is_kept_over_restarts(gateway: Gateway, tmp_path: Path) -> No
     assert gateway.url in json.loads((tmp_path / "trust").read_text())
 
 
-def test_an_authority_gives_sessions_and_each_claim_once(gateway: Gateway) -> None:
+def test_an_authority_serves_sessions_and_grants_each_claim_once(gateway: Gateway) -> None:
     with httpx.Client(transport=sealway.Transport(gateway.url, options(wire=2))) as client:
         id = purchase(client, gateway.url)
 
@@ -156,6 +156,6 @@ def test_an_authority_gives_sessions_and_each_claim_once(gateway: Gateway) -> No
 
 
 @pytest.mark.parametrize("url", ["http://authority.example", "ftp://localhost", "http://10.0.0.1:3000"])
-def test_an_authority_is_asked_over_tls_or_on_this_machine(url: str) -> None:
+def test_an_authority_is_used_over_tls_or_on_this_machine(url: str) -> None:
     with pytest.raises(sealway.UsageError):
         AuthorityStore(url, SECRET)

@@ -112,7 +112,7 @@ HOW = pytest.mark.parametrize("how", ["revoked", "over"])
 
 
 @WIRES
-def test_a_copy_with_a_slow_body_is_not_served_once_the_claim_of_the_first_is_forgotten(wire: int) -> None:
+def test_a_slow_copy_of_a_request_is_not_served_after_the_first_claim_is_forgotten(wire: int) -> None:
     async def run() -> None:
         world = World()
         begin_ms = world.clock_ms
@@ -133,7 +133,7 @@ def test_a_copy_with_a_slow_body_is_not_served_once_the_claim_of_the_first_is_fo
 
 @WIRES
 @HOW
-def test_a_request_is_not_served_whose_session_ends_before_its_first_frame_is_there(wire: int, how: str) -> None:
+def test_a_request_whose_session_ends_before_its_first_frame_arrives_is_not_served(wire: int, how: str) -> None:
     async def run() -> None:
         world = World()
         request = world.seal(wire, world.clock_ms)
@@ -157,9 +157,7 @@ def _members(record: Any) -> dict[str, Any]:
 
 
 @WIRES
-def test_a_body_that_drips_has_no_more_time_than_one_that_stands_still(
-    wire: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_body_that_drips_has_the_same_deadline_as_one_that_stalls(wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "BODY_SEC", 0.3)
 
     async def run() -> None:
@@ -188,7 +186,7 @@ def test_a_body_that_drips_has_no_more_time_than_one_that_stands_still(
     anyio.run(run)
 
 
-def test_the_store_takes_no_stamp_from_before_what_a_clock_that_was_set_back_had_it_forget() -> None:
+def test_the_store_rejects_stamps_older_than_what_it_forgot_when_the_clock_is_set_back() -> None:
     async def run() -> None:
         world = World()
         begin_ms = world.clock_ms
@@ -233,7 +231,7 @@ def sent_of_a_session_that_ends(how: str, work: Callable[[Any, Any, anyio.Event]
 
 
 @HOW
-def test_an_answer_in_flight_is_cut_within_a_second_once_its_session_ends(how: str) -> None:
+def test_an_answer_in_flight_is_cut_within_a_second_of_the_end_of_its_session(how: str) -> None:
     async def ticks(receive: Any, send: Any, begun: anyio.Event) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
@@ -245,7 +243,7 @@ def test_an_answer_in_flight_is_cut_within_a_second_once_its_session_ends(how: s
 
 
 @HOW
-def test_a_whole_request_whose_session_ends_before_its_answer_begins_is_refused(how: str) -> None:
+def test_a_request_whose_session_ends_before_its_answer_begins_is_rejected(how: str) -> None:
     async def never(receive: Any, send: Any, begun: anyio.Event) -> None:
         while (await receive()).get("more_body"):
             pass
@@ -255,7 +253,7 @@ def test_a_whole_request_whose_session_ends_before_its_answer_begins_is_refused(
     assert sent_of_a_session_that_ends(how, never)[0]["status"] == 401
 
 
-def test_a_request_that_still_comes_is_cut_within_a_second_once_its_session_ends() -> None:
+def test_a_request_that_still_arrives_is_cut_within_a_second_of_the_end_of_its_session() -> None:
     async def run() -> None:
         world = World()
         begun = anyio.Event()
@@ -285,7 +283,7 @@ def test_a_request_that_still_comes_is_cut_within_a_second_once_its_session_ends
 
 
 @HOW
-def test_a_request_that_still_comes_behind_its_answer_is_cut_too_once_its_session_ends(how: str) -> None:
+def test_a_request_that_still_arrives_after_its_answer_began_is_cut_at_the_end_of_its_session(how: str) -> None:
     async def run() -> None:
         world = World()
 
@@ -310,7 +308,7 @@ def test_a_request_that_still_comes_behind_its_answer_is_cut_too_once_its_sessio
 
 
 @pytest.mark.parametrize("how", ["refused", "broken", "silent"])
-def test_a_request_under_way_outlives_its_store_but_not_its_own_session(
+def test_a_request_in_flight_survives_a_store_outage_but_not_its_session(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)
@@ -348,7 +346,7 @@ def test_a_request_under_way_outlives_its_store_but_not_its_own_session(
 
 
 @WIRES
-def test_an_application_that_has_all_of_a_request_and_has_answered_is_left_to_its_work(
+def test_an_application_that_has_read_its_request_and_answered_is_not_cancelled(
     wire: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)
@@ -371,7 +369,7 @@ def test_an_application_that_has_all_of_a_request_and_has_answered_is_left_to_it
     anyio.run(run)
 
 
-def test_a_call_of_wire_2_under_way_is_not_cut_since_its_client_would_send_it_again(
+def test_a_call_of_wire_2_in_flight_is_not_cut_because_its_client_would_retry_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(serve, "LOOK_AGAIN_SEC", 0.001)

@@ -96,7 +96,7 @@ def problem(response: httpx.Response) -> tuple[int, str]:
 # --- What handlers and clients see
 
 
-def test_a_handler_sees_a_plain_request_and_who_sent_it(world: World) -> None:
+def test_a_handler_receives_a_plain_request_and_the_identity_headers(world: World) -> None:
     session = agree_native(world.store, who=native_server.Caller("bearer", "ann é", "acme"))
     inner = [
         (b"content-type", b"text/x"),
@@ -143,9 +143,7 @@ def test_a_compat_call_is_opened_and_its_answer_sealed(world: World, wire: int) 
     ("code", "told", "is_sealed"), [(201, 200, True), (400, 400, False), (422, 400, False), (304, 502, False),
                                     (404, 404, True), (500, 500, True)]
 )  # fmt: skip
-def test_a_compat_answer_has_the_status_that_the_wire_knows(
-    world: World, code: int, told: int, is_sealed: bool
-) -> None:
+def test_a_compat_answer_has_a_status_that_its_wire_has(world: World, code: int, told: int, is_sealed: bool) -> None:
     session = agree_compat(world.store, 2)
     sealed, headers = seal_compat(session, f"/status/{code}", b"")
     response = world.http.post(f"/status/{code}", headers=headers, content=sealed.body)
@@ -187,14 +185,14 @@ def test_a_handler_that_fails_is_a_sealed_500(world: World) -> None:
     assert open_native(pending, response)[1] == b"Internal Server Error"
 
 
-def test_an_answer_that_cannot_be_sealed_is_none(world: World) -> None:
+def test_an_answer_that_cannot_be_sealed_is_not_sent(world: World) -> None:
     _, headers, stream = seal_native(agree_native(world.store), "POST", "/many", b"x")
     assert problem(world.http.post("/many", headers=headers, content=stream)) == (502, "upstream_unreachable")
     sealed, compat = seal_compat(agree_compat(world.store, 2), "/large", b"x")
     assert world.http.post("/large", headers=compat, content=sealed.body).status_code == 502
 
 
-def test_routes_say_what_is_sealed(world: World) -> None:
+def test_routes_decide_which_requests_are_sealed(world: World) -> None:
     spoofed = {"X-Sealway-Subject": "eve", "X_Sealway_Subject": "eve"}
     assert world.http.get("/open", headers=spoofed).status_code == 200
     assert world.http.post("/either", content=b"1", headers=spoofed).content == b"1"
@@ -206,7 +204,7 @@ def test_routes_say_what_is_sealed(world: World) -> None:
     assert open_native(pending, world.http.post("/either", headers=headers, content=stream))[1] == b"2"
 
 
-def test_a_path_that_no_route_names_is_sealed_and_its_question_reaches_no_handler(world: World) -> None:
+def test_a_path_that_no_route_names_is_sealed_and_its_preflight_reaches_no_handler(world: World) -> None:
     for path in ("/echo", "/either", "/status/200", "/nowhere"):
         told = world.http.request("OPTIONS", path, headers={"Origin": "https://shop.example"}, content=b"?")
         assert (told.status_code, told.headers["allow"], told.content) == (204, "POST, OPTIONS", b"")
@@ -227,7 +225,7 @@ ORIGIN = [
 
 @pytest.mark.parametrize("trusts", [False, True])
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool, wire: int) -> None:
+def test_origin_headers_pass_only_from_a_trusted_proxy(trusts: bool, wire: int) -> None:
     store, seen = MemoryStore(), Seen()
     with served(sealed_application(seen, store, trust_forwarded=trusts)) as url, httpx.Client(base_url=url) as http:
         if wire == 3:
@@ -248,7 +246,7 @@ def test_where_a_request_came_from_is_told_by_who_is_trusted_alone(trusts: bool,
 # --- Hostile clients
 
 
-def test_a_replay_is_refused_and_reaches_no_handler(world: World) -> None:
+def test_a_replay_is_rejected_and_reaches_no_handler(world: World) -> None:
     _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"once")
     assert world.http.post("/echo", headers=headers, content=stream).status_code == 200
     assert problem(world.http.post("/echo", headers=headers, content=stream)) == (409, "replayed")
@@ -260,7 +258,7 @@ def test_a_replay_is_refused_and_reaches_no_handler(world: World) -> None:
     assert len(world.seen.requests) == 3
 
 
-def test_a_changed_byte_method_target_or_type_is_refused_and_burns_no_nonce(world: World) -> None:
+def test_a_changed_byte_method_target_or_type_is_rejected_and_claims_no_nonce(world: World) -> None:
     _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo?a=1", b"text")
     for at in (0, 16, 20, len(stream) - 1):
         broken = stream[:at] + bytes([stream[at] ^ 1]) + stream[at + 1 :]
@@ -275,7 +273,7 @@ def test_a_changed_byte_method_target_or_type_is_refused_and_burns_no_nonce(worl
     assert world.http.post("/echo?a=1", headers=headers, content=stream).status_code == 200
 
 
-def test_an_answer_sent_back_is_no_request(world: World) -> None:
+def test_a_reflected_answer_is_rejected(world: World) -> None:
     sealed, headers = seal_compat(agree_compat(world.store, 2), "/echo", b"x")
     answer = world.http.post("/echo", headers=headers, content=sealed.body)
     echoed = [("X-Kid", answer.headers["x-kid"]), ("X-Idempotency-Key", answer.headers["x-idempotency-key"])]
@@ -283,7 +281,7 @@ def test_an_answer_sent_back_is_no_request(world: World) -> None:
     assert (back.status_code, back.json()) == (400, {"error": "CRYPTO_ERROR"})
 
 
-def test_missing_repeated_and_malformed_headers_are_refused(world: World) -> None:
+def test_missing_repeated_and_malformed_headers_are_rejected(world: World) -> None:
     _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"x")
     for name in ("X-Kid", "X-Idempotency-Key"):
         without = [(n, v) for n, v in headers if n != name]
@@ -299,7 +297,7 @@ def test_missing_repeated_and_malformed_headers_are_refused(world: World) -> Non
     assert world.seen.requests == []
 
 
-def test_a_clock_that_is_off_is_told_the_time_with_proof(world: World) -> None:
+def test_a_client_whose_clock_is_off_receives_the_time_with_a_proof(world: World) -> None:
     session = agree_native(world.store)
     pending, headers, stream = seal_native(session, "POST", "/echo", b"x", stamp=str(now_ms() - 300_500))
     response = world.http.post("/echo", headers=headers, content=stream)
@@ -309,7 +307,7 @@ def test_a_clock_that_is_off_is_told_the_time_with_proof(world: World) -> None:
     assert told["mac"] == encode_base64(mac)
 
 
-def test_a_session_that_is_unknown_or_over_is_told_so(world: World) -> None:
+def test_an_unknown_or_expired_session_is_rejected_as_expired(world: World) -> None:
     session = agree_native(world.store)
     world.store.delete(session.id)
     _, headers, stream = seal_native(session, "POST", "/echo", b"x")
@@ -324,7 +322,7 @@ def test_a_session_that_is_unknown_or_over_is_told_so(world: World) -> None:
     assert (refused.status_code, refused.json()) == (401, {"error": "SESSION_EXPIRED"})
 
 
-def test_a_session_of_another_wire_is_of_no_use(world: World) -> None:
+def test_a_session_of_another_wire_is_rejected(world: World) -> None:
     native, compat = agree_native(world.store), agree_compat(world.store, 2)
     as_compat = ClientSession(native.id, 2, "tests", native.prk_bytes(), 2**50)
     sealed, headers = seal_compat(as_compat, "/echo", b"x")
@@ -334,7 +332,7 @@ def test_a_session_of_another_wire_is_of_no_use(world: World) -> None:
     assert problem(world.http.post("/echo", headers=swapped, content=stream)) == (400, "unsealable")
 
 
-def test_an_anonymous_session_keeps_to_its_paths(world: World) -> None:
+def test_an_anonymous_session_is_limited_to_its_paths(world: World) -> None:
     session = agree_compat(world.store, 1, is_anonymous=True)
     sealed, headers = seal_compat(session, "/echo", b"x")
     assert world.http.post("/echo", headers=headers, content=sealed.body).status_code == 200
@@ -353,7 +351,7 @@ def test_ten_mebibytes_are_too_large(world: World) -> None:
     assert world.http.post("/echo", headers=compat, content=sealed.body).json() == {"error": "PAYLOAD_TOO_LARGE"}
 
 
-def test_a_stream_that_breaks_later_breaks_off_for_its_handler(world: World) -> None:
+def test_a_stream_that_breaks_later_fails_for_its_handler(world: World) -> None:
     session = agree_native(world.store)
     pending = session.seal("POST", "/echo", "application/octet-stream", str(now_ms()), entropy.nonce())
     first = pending.sealer.seal(encode_inner([]) + b"first", False)
@@ -402,7 +400,7 @@ def test_without_a_claim_nothing_is_served(error: Exception, compat: tuple[int, 
     assert seen.requests == []
 
 
-def test_a_policy_may_refuse() -> None:
+def test_a_policy_may_deny_a_request() -> None:
     store, seen = MemoryStore(), Seen()
     app = sealed_application(seen, store, allow=lambda record, path: path != "/echo")
     with served(app) as url, httpx.Client(base_url=url) as http:
@@ -416,7 +414,9 @@ def test_a_policy_may_refuse() -> None:
 
 
 @pytest.mark.parametrize("wire", [2, 3])
-def test_a_body_that_does_not_come_is_refused_in_time(world: World, wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_does_not_arrive_is_rejected_in_time(
+    world: World, wire: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(body, "BODY_SEC", 0.3)
     if wire == 3:
         _, headers, stream = seal_native(agree_native(world.store), "POST", "/echo", b"text")

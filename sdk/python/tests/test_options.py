@@ -174,17 +174,34 @@ def test_an_option_that_is_absent_or_wrong_is_named(make: Make, name: str, value
         assert error.value.blame == "caller"
 
 
-def test_what_is_right_is_taken(tmp_path: Path) -> None:
+def test_valid_options_are_accepted(tmp_path: Path) -> None:
     options(ttl_sec=0, total_timeout_sec=None, answer_max_bytes=None, authorization=str, proof=lambda _: "x")
     sealway.Pins(pin for pin in [PIN])
     transport(sealway.Transport, options=options(authority_url="https://other.test:8443"))
     options(trust=None, wire=1, init_path="/session/init/anon")
-    options(trust=None, wire=2, init_path="/gateway/session/init")
+    options(trust=None, wire=2, init_path="/v1/session/init")
     sealed(routes=iter([Route("/x")]), anonymous_paths={"/y"}, allow=lambda *_: True)
     sealway.FirstUse(sealway.FileTrustStore(tmp_path / "met.json"))
 
 
-def test_nothing_of_a_url_is_shown() -> None:
+@pytest.mark.parametrize(
+    ("wire", "path"),
+    [
+        (1, "/x"),
+        (1, "/v1/session/init"),
+        (2, "/gateway/session/init"),
+        (2, "/session/init/anon"),
+        (3, "/v3/sessions"),
+    ],
+)
+def test_an_init_path_of_none_or_another_wire_is_named_with_the_allowed_ones(wire: int, path: str) -> None:
+    with pytest.raises(sealway.UsageError) as error:
+        options(wire=wire, init_path=path)
+    allowed = "/session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)"
+    assert str(error.value) == f"init_path: {path} is not {allowed}"
+
+
+def test_no_part_of_a_url_is_printed() -> None:
     with pytest.raises(sealway.UsageError) as error:
         transport(sealway.Transport, url="ftp://user:hidden@shop.test/?token=hidden")
     assert "hidden" not in str(error.value)

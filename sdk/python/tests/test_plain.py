@@ -58,10 +58,10 @@ PLAIN = pytest.mark.parametrize(("type", "path"), [("http", "/off"), ("http", "/
 
 
 @PLAIN
-def test_no_header_says_where_a_plain_request_came_from(type: str, path: str) -> None:
+def test_origin_headers_of_a_plain_request_are_removed(type: str, path: str) -> None:
     assert seen(type, path, trust_forwarded=False) == KEPT
 
 
 @PLAIN
-def test_they_pass_in_their_own_spelling_where_the_one_in_front_is_trusted(type: str, path: str) -> None:
+def test_origin_headers_pass_in_their_own_spelling_from_a_trusted_proxy(type: str, path: str) -> None:
     assert seen(type, path, trust_forwarded=True) == [*ORIGIN, *KEPT]

@@ -57,7 +57,7 @@ def imported(path: Path, node: ast.ImportFrom) -> list[str]:
 
 
 @pytest.mark.parametrize("path", DRIVER, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_driver_knows_no_byte_of_a_wire(path: Path) -> None:
+def test_a_driver_has_no_bytes_of_a_wire(path: Path) -> None:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level and imported(path, node)[0] in {"wire", "crypto", "session"}:
             assert ".".join(imported(path, node)) in FOR_DRIVERS, ast.dump(node)
@@ -88,5 +88,5 @@ def test_a_pure_module_imports_and_calls_nothing_that_is_not_pure(path: Path) ->
                 assert called.id != "encapsulate" or (name, "encapsulate") in GIVEN
 
 
-def test_there_are_pure_modules_to_look_at() -> None:
+def test_there_are_pure_modules_to_check() -> None:
     assert len(PURE) >= 20

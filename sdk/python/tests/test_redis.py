@@ -118,7 +118,7 @@ def until(holds: Callable[[], bool], seconds: float = 10) -> None:
 
 
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_a_session_of_the_gateway_is_served_here_and_no_request_twice(world: World, wire: int) -> None:
+def test_a_session_of_the_gateway_is_served_and_no_request_twice(world: World, wire: int) -> None:
     response, request = world.captured(world.url, wire)
     assert (response.status_code, response.content) == (200, BODY)
     assert told(world.again(request, world.url)) == REPLAYED[wire]
@@ -128,14 +128,14 @@ def test_a_session_of_the_gateway_is_served_here_and_no_request_twice(world: Wor
 
 
 @pytest.mark.parametrize("wire", [1, 2, 3])
-def test_what_the_gateway_served_is_not_served_here(world: World, wire: int) -> None:
+def test_a_request_that_the_gateway_served_is_not_served_again(world: World, wire: int) -> None:
     response, request = world.captured(world.gateway.url, wire)
     assert response.json()["status"] == "SUCCESS"
     assert told(world.again(request, world.url)) == REPLAYED[wire]
     assert world.seen.requests == []
 
 
-def test_of_many_equal_requests_at_once_one_is_served(world: World) -> None:
+def test_one_of_many_equal_concurrent_requests_is_served(world: World) -> None:
     transport = sealway.Transport(world.gateway.url, sealway.Options(trust=sealway.FirstUse()), inner=Interceptor())
     with pytest.raises(Interception), httpx.Client(transport=transport) as client:
         client.post(world.gateway.url + TARGET, content=BODY)
@@ -177,7 +177,7 @@ def client_of(world: World, **more: Any) -> Iterator[tuple[sealway.Transport, Ca
 
 
 @pytest.mark.parametrize("how", ["ended", "revoked"])
-def test_a_session_that_ended_elsewhere_is_over_here_within_a_second(world: World, how: str) -> None:
+def test_a_session_ended_elsewhere_is_over_within_a_second(world: World, how: str) -> None:
     with client_of(world) as (_, call):
         first = call().extensions["sealway"].session_id
         if how == "ended":
@@ -193,7 +193,7 @@ def test_a_session_that_ended_elsewhere_is_over_here_within_a_second(world: Worl
     assert len(world.seen.requests) == 2
 
 
-def test_a_session_that_cannot_be_read_is_a_fault_and_not_over(world: World) -> None:
+def test_an_unreadable_session_is_a_fault_and_not_an_ended_session(world: World) -> None:
     with client_of(world) as (_, call):
         first = call().extensions["sealway"].session_id
         name = f"sealway:s:{first}"
@@ -228,7 +228,7 @@ def test_a_request_that_is_stamped_ahead_waits_for_its_time(world: World) -> Non
     assert len(world.seen.requests) == 2
 
 
-def test_while_redis_stands_still_everything_is_refused_in_time_and_nothing_later(world: World) -> None:
+def test_while_redis_stalls_requests_are_rejected_in_time_and_none_is_served_later(world: World) -> None:
     _, request = world.captured(world.url)
     with client_of(world) as (_, call):
         call()
@@ -255,7 +255,7 @@ def test_while_redis_stands_still_everything_is_refused_in_time_and_nothing_late
     assert told(world.again(request, world.url)) == REPLAYED[3]
 
 
-def test_a_redis_that_lost_its_memory_lets_no_request_be_served_twice(tmp_path: Path) -> None:
+def test_no_request_is_served_twice_after_redis_lost_its_memory(tmp_path: Path) -> None:
     with begun(tmp_path) as world:
         _, request = world.captured(world.url)
         kid = request.headers["X-Kid"].removeprefix("session:")
@@ -285,7 +285,7 @@ def test_a_redis_that_lost_its_memory_lets_no_request_be_served_twice(tmp_path: 
         assert len(world.seen.requests) == 1
 
 
-def test_without_an_epoch_of_this_very_server_nothing_is_served(tmp_path: Path) -> None:
+def test_nothing_is_served_without_an_epoch_of_this_server(tmp_path: Path) -> None:
     with begun(tmp_path) as world:
         _, request = world.captured(world.gateway.url)
         # It would begin another epoch.
@@ -302,7 +302,7 @@ def test_without_an_epoch_of_this_very_server_nothing_is_served(tmp_path: Path) 
         assert world.seen.requests == []
 
 
-def test_a_connection_whose_answer_was_not_waited_for_answers_nothing_else() -> None:
+def test_a_connection_with_a_late_answer_is_not_used_again() -> None:
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
@@ -316,7 +316,7 @@ def test_a_connection_whose_answer_was_not_waited_for_answers_nothing_else() -> 
     anyio.run(run)
 
 
-def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_after_it() -> None:
+def test_a_connection_in_use_when_the_store_is_closed_is_closed_afterwards() -> None:
     async def run() -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             url = f"redis://127.0.0.1:{silent.getsockname()[1]}"
@@ -332,7 +332,7 @@ def test_a_connection_that_is_in_use_when_the_store_is_closed_is_closed_after_it
     anyio.run(run)
 
 
-def test_nobody_waits_for_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_request_waits_for_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     store = RedisStore("redis://127.0.0.1:1", KeyRing(text="a " + base64.b64encode(bytes(32)).decode()))
     answers = [Answer("AHEAD", 10_000, 0), Answer("OK", 6_000, 0)]
 
@@ -357,7 +357,7 @@ def test_nobody_waits_for_a_clock_that_is_set_back(monkeypatch: pytest.MonkeyPat
         "redis://h?db=1&retry_on_timeout=1",
     ],
 )
-def test_what_is_no_redis_of_one_server_is_refused(url: str) -> None:
+def test_a_wrong_url_or_prefix_is_rejected(url: str) -> None:
     keys = KeyRing(text="a " + base64.b64encode(bytes(32)).decode())
     with pytest.raises(UsageError):
         RedisStore(url, keys)

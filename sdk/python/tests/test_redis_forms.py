@@ -58,7 +58,7 @@ def find(id: str) -> Aes256Gcm | None:
     return KEK if id == "k" else None
 
 
-def test_a_session_is_read_as_it_was_written() -> None:
+def test_a_stored_session_survives_a_round_trip() -> None:
     row_ = decode_stored(ID, row(), find)
     assert row_ is not None
     found = row_.record
@@ -77,7 +77,7 @@ def _session_of(s: Node, given: Any) -> None:
     assert record.key.reveal() == told.hex("key_hex")
 
 
-def test_every_scenario_of_rows_comes_out_as_it_says() -> None:
+def test_every_vector_of_rows_has_its_outcome() -> None:
     failed, ran = [], Counter[str]()
     for kind, path in scenarios("store"):
         s = load(path)
@@ -133,14 +133,14 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("value", BROKEN)
-def test_a_value_of_another_form_is_a_fault(value: bytes) -> None:
+def test_a_malformed_value_is_a_fault(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"[a-z]"):
         decode_stored(ID, value, find)
 
 
 @settings(max_examples=200, deadline=None, database=None)
 @given(st.binary(max_size=200), st.integers(0, 150), st.booleans())
-def test_no_value_is_more_than_a_fault(data: bytes, at: int, is_spliced: bool) -> None:
+def test_any_value_is_a_session_or_a_fault(data: bytes, at: int, is_spliced: bool) -> None:
     with suppress(ValueError):
         decode_stored(ID, row()[:at] + data if is_spliced else data, find)
 
@@ -149,7 +149,7 @@ def line(id: str, byte: int) -> str:
     return f"{id} {base64.b64encode(bytes([byte]) * 32).decode()}\n"
 
 
-def test_a_file_of_keys_is_read_again_for_an_id_that_is_unknown_once_a_second(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_key_file_is_read_again_for_an_unknown_id_at_most_once_a_second(tmp_path: Path, monkeypatch: Any) -> None:
     file = tmp_path / "sessions.kek"
     file.write_text(line("a", 1))
     monkeypatch.setattr(kek, "_AGAIN_SEC", 0.2)
@@ -171,7 +171,7 @@ def test_a_file_of_keys_is_read_again_for_an_id_that_is_unknown_once_a_second(tm
     "wrong", ["", "a", "a AQEB", line("a", 1) * 2, line("a" * 33, 1), line("é", 1), line("a", 1).replace(" ", ""),
               "".join(line(f"k{n}", n) for n in range(17))]
 )  # fmt: skip
-def test_keys_that_are_none_are_refused_without_being_told(wrong: str) -> None:
+def test_malformed_keys_are_rejected_and_not_printed(wrong: str) -> None:
     with pytest.raises(UsageError) as error:
         KeyRing(text=wrong)
     assert "AQEB" not in str(error.value)
@@ -179,7 +179,7 @@ def test_keys_that_are_none_are_refused_without_being_told(wrong: str) -> None:
         KeyRing()
 
 
-def test_the_script_is_the_specifications() -> None:
+def test_the_script_is_that_of_the_spec() -> None:
     found = SPEC.read_text().split("```lua\n")[1].split("```")[0]
     assert found == epoch._SCRIPT
     assert found.count("GENERATION") == 2
@@ -190,7 +190,7 @@ MEMBERS: list[Any] = [b"a" * 32, b"1", b"7", NODE.encode()]
 INFO = f"# Server\r\nredis_mode:standalone\r\n# Replication\r\nrole:master\r\nmaster_replid:{NODE}\r\n".encode()
 
 
-def test_an_epoch_is_in_force_on_the_server_that_it_was_begun_on_alone() -> None:
+def test_an_epoch_is_valid_only_on_the_server_that_began_it() -> None:
     assert epoch_of(MEMBERS, INFO).made_ms == 7
     for members, info in (
         ([None, *MEMBERS[1:]], INFO),
@@ -221,7 +221,9 @@ def test_a_claim_is_kept_for_twice_the_window_at_least() -> None:
         ("EPOCH", 999_000, 0, None), ("CLOCK", 999_000, 0, None), ("", 999_000, 0, None),
     ],
 )  # fmt: skip
-def test_an_answer_of_the_script_means_what_the_table_says(state: str, time_ms: int, floor_ms: int, found: Any) -> None:
+def test_each_answer_of_the_script_has_the_meaning_of_the_spec(
+    state: str, time_ms: int, floor_ms: int, found: Any
+) -> None:
     claim = make_claim(3, ID, "nonce-of-the-tests", 1_000_000, 300_000)
     answer = Answer.of([state.encode(), time_ms, floor_ms])
     if isinstance(found, int):

@@ -46,7 +46,7 @@ def certificate(folder: Path, file: str, issuer: Any, names: list[x509.GeneralNa
 
 # A handshake that fails leaves a socket of asyncio to the collector, on a slow machine.
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_certificate_of_the_named_authority_and_of_the_servers_name_is_needed(tmp_path: Path) -> None:
+def test_a_certificate_of_the_configured_authority_for_the_servers_name_is_required(tmp_path: Path) -> None:
     authority = certificate(tmp_path, "authority", None, [])
     certificate(tmp_path, "stranger", None, [])
     certificate(tmp_path, "server", authority, [x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])

@@ -104,7 +104,7 @@ async def waiting(scope: Any, receive: Any, send: Any) -> None:
         pass
 
 
-def test_an_error_that_is_told_before_a_seal_is_looked_at_has_one_form() -> None:
+def test_a_rejection_before_the_seal_is_read_has_one_form() -> None:
     service = Service(routes=[Route("/open/", "off"), Route("/", "required")])
     answers = {
         ("GET", "/open/%2e%2e/order"): (400, "CRYPTO_ERROR"),
@@ -117,7 +117,7 @@ def test_an_error_that_is_told_before_a_seal_is_looked_at_has_one_form() -> None
 
 
 @pytest.mark.parametrize("method", ["CONNECT", "TRACE"])
-def test_a_method_that_no_wire_seals_is_refused_in_the_words_of_the_requests_wire(method: str) -> None:
+def test_a_method_that_is_not_sealed_is_rejected_in_the_form_of_its_wire(method: str) -> None:
     sent = Service().call([("X-Seal", "3")], [b""], method)
     assert told(sent) == (405, "method_not_allowed")
     assert (b"allow", b"POST, OPTIONS") in sent[0]["headers"]
@@ -125,9 +125,7 @@ def test_a_method_that_no_wire_seals_is_refused_in_the_words_of_the_requests_wir
 
 @WIRES
 @pytest.mark.parametrize("handler", [silent, crowded])
-def test_an_application_without_an_answer_that_can_be_sealed_is_told_in_the_words_of_its_wire(
-    wire: int, handler: Any
-) -> None:
+def test_an_unsealable_answer_of_the_application_is_an_error_in_the_form_of_its_wire(wire: int, handler: Any) -> None:
     service = Service(handler)
     headers, sealed, _ = service.seal(wire)
     code = "upstream_unreachable" if wire == 3 else "SERVICE_UNAVAILABLE"
@@ -135,7 +133,7 @@ def test_an_application_without_an_answer_that_can_be_sealed_is_told_in_the_word
 
 
 @pytest.mark.parametrize("status", [400, 422])
-def test_a_handlers_400_on_wire_2_is_as_bare_as_the_wires_own(status: int) -> None:
+def test_a_handlers_400_on_wire_2_has_the_form_of_the_wires_own(status: int) -> None:
     async def rejecting(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"why"})
@@ -151,7 +149,7 @@ def test_a_handlers_400_on_wire_2_is_as_bare_as_the_wires_own(status: int) -> No
 @WIRES
 @pytest.mark.parametrize("at", [1, 2, 3], ids=["session", "session again", "claim"])
 @pytest.mark.parametrize("is_late", [False, True])
-def test_a_store_that_fails_in_its_own_words_is_one_that_cannot_be_asked(
+def test_an_unknown_error_of_the_store_is_store_unavailable(
     wire: int, at: int, is_late: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     is_served = False
@@ -190,14 +188,14 @@ def test_a_store_that_fails_in_its_own_words_is_one_that_cannot_be_asked(
 
 
 @WIRES
-def test_a_body_that_does_not_open_is_told_in_the_words_of_its_wire(wire: int) -> None:
+def test_a_body_that_does_not_open_is_rejected_in_the_form_of_its_wire(wire: int) -> None:
     service = Service()
     headers, sealed, _ = service.seal(wire)
     code = "unsealable" if wire == 3 else "CRYPTO_ERROR"
     assert told(service.call(headers, [sealed[:-1] + bytes([sealed[-1] ^ 1])])) == (400, code)
 
 
-def test_a_stream_that_breaks_off_under_way_is_told_as_one_that_broke_at_once() -> None:
+def test_a_stream_that_breaks_later_is_reported_like_one_that_broke_at_once() -> None:
     service = Service(waiting)
     pending = service.native.seal("POST", "/order", "application/octet-stream", str(now_ms()), entropy.nonce())
     headers = [*pending.headers, ("Content-Type", "application/octet-stream")]
@@ -218,7 +216,7 @@ def test_the_body_of_an_anonymous_session_is_bounded_before_it_is_read(monkeypat
     assert opened(service.call(headers, [sealed])) == b"bought"
 
 
-def test_an_anonymous_session_keeps_to_its_paths_as_they_are_sent() -> None:
+def test_an_anonymous_session_is_limited_to_its_paths_as_sent() -> None:
     service = Service(anonymous_paths=["/order"])
     call = service.anonymous.seal("/o%72der", b"{}", str(now_ms()), entropy.nonce(), entropy.iv())
     assert told(service.call(call.headers, [call.body], path="/o%72der")) == (403, "SESSION_FORBIDDEN")
@@ -226,7 +224,7 @@ def test_an_anonymous_session_keeps_to_its_paths_as_they_are_sent() -> None:
 
 @WIRES
 @pytest.mark.parametrize("verdict", [None, 1, "no", object()])
-def test_a_policy_that_says_anything_but_true_refuses(wire: int, verdict: Any) -> None:
+def test_a_policy_that_returns_anything_but_true_denies(wire: int, verdict: Any) -> None:
     # A coroutine, which an async function returns, is true as a condition.
     service = Service(allow=lambda record, path: verdict)
     headers, sealed, _ = service.seal(wire)
@@ -234,7 +232,7 @@ def test_a_policy_that_says_anything_but_true_refuses(wire: int, verdict: Any) -
 
 
 @WIRES
-def test_nothing_that_an_application_sends_behind_its_answer_is_sealed(wire: int) -> None:
+def test_bytes_that_an_application_sends_after_its_answer_are_not_sealed(wire: int) -> None:
     async def talkative(scope: Any, receive: Any, send: Any) -> None:
         await bought(scope, receive, send)
         await send({"type": "http.response.body", "body": b" twice"})
@@ -268,7 +266,7 @@ def test_an_error_of_on_refusal_changes_no_answer() -> None:
 
 
 @WIRES
-def test_a_route_has_the_applications_bound_of_bodies_or_its_own(wire: int) -> None:
+def test_a_route_has_its_own_bound_of_bodies_or_the_applications(wire: int) -> None:
     for own, status in ((None, 413), (1000, 200)):
         service = Service(body_max_bytes=60, routes=[Route("/order", body_max_bytes=own)])
         headers, body, _ = service.seal(wire, b'"%s"' % (b"x" * 100))

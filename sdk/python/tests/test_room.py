@@ -123,7 +123,7 @@ def service(**more: Any) -> Iterator[Service]:
 
 
 @WIRES
-def test_bodies_that_are_held_back_take_no_more_than_the_room_and_of_it_a_share(wire: int) -> None:
+def test_slow_bodies_use_no_more_than_the_budget_and_their_share_of_it(wire: int) -> None:
     with service() as here:
         room = here.room
         each = len(here.sealed(wire, "/order", LENGTH[wire])[1])
@@ -157,7 +157,7 @@ def test_bodies_that_are_held_back_take_no_more_than_the_room_and_of_it_a_share(
 
 
 @pytest.mark.parametrize("wire", [2, 3])
-def test_what_a_request_took_is_back_however_it_ends(wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reserved_bytes_are_released_however_a_request_ends(wire: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(here: Service, target: str = "/order") -> Late:
         request = here.begin(wire, target=target)
         here.all_but_one_byte(request)
@@ -191,7 +191,7 @@ def test_what_a_request_took_is_back_however_it_ends(wire: int, monkeypatch: pyt
         assert not here.room.by_client
 
 
-def test_what_came_behind_the_first_frame_is_given_back_when_a_handler_answers_without_it() -> None:
+def test_bytes_after_the_first_frame_are_released_if_the_handler_answers_without_them() -> None:
     with service() as here:
         request = here.begin(3, target="/early", length=100_000)
         # A frame, and half of one.
@@ -200,7 +200,7 @@ def test_what_came_behind_the_first_frame_is_given_back_when_a_handler_answers_w
         here.holds(0)
 
 
-def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
+def test_behind_a_trusted_proxy_one_address_may_use_the_whole_budget() -> None:
     with service(trust_forwarded=True) as here:
         slow = [here.begin(2) for _ in range(3)]
         for request in slow:
@@ -211,14 +211,14 @@ def test_behind_a_trusted_proxy_one_address_may_take_all_of_the_room() -> None:
         here.holds(0)
 
 
-def test_a_body_longer_than_the_room_is_too_long() -> None:
+def test_a_body_longer_than_the_budget_is_too_large() -> None:
     with service(buffered_max_bytes=MIB, routes=[Route("/", body_max_bytes=4 * MIB)]) as here:
         with closing(here.begin(2, length=MIB).connection) as connection:
             assert connection.recv(12).endswith(b" 413")
         here.is_served(here.begin(3, length=2 * MIB))
 
 
-def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_body_held_whole() -> None:
+def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_buffered_body() -> None:
     def share(**more: Any) -> int:
         return SealedApp(handler, store=MemoryStore(), **more)._settings.room.share
 
@@ -229,7 +229,7 @@ def test_the_share_of_an_address_is_a_sixteenth_or_the_longest_body_held_whole()
     assert Room(MIB, 0).share == 128 << 10
 
 
-def test_a_client_is_an_ipv4_address_or_an_ipv6_64() -> None:
+def test_an_ipv6_address_counts_by_its_64_bit_network() -> None:
     assert client_of("2001:db8::1") == client_of("2001:db8::ffff:2") == "2001:db8::/64"
     assert client_of("2001:db8::1") != client_of("2001:db8:0:1::1")
     assert client_of("fe80::1%eth0") == client_of("fe80::2")

@@ -73,7 +73,7 @@ async def decision(routes: list[Route], target: str) -> str:
 
 
 @pytest.mark.parametrize("vector", of_type("routes"))
-def test_each_target_of_the_vectors_comes_to_its_decision(vector: dict[str, Any]) -> None:
+def test_each_target_has_the_decision_of_its_vector(vector: dict[str, Any]) -> None:
     async def run() -> None:
         routes = routes_of(vector)
         wrong = []
@@ -108,7 +108,7 @@ def test_all_vectors_are_played() -> None:
 
 
 @pytest.mark.parametrize("raw_path", [b"/mounted/api/x", b"/mounted/%61pi/x"])
-def test_an_application_that_is_mounted_goes_by_its_own_path(raw_path: bytes) -> None:
+def test_a_mounted_application_is_routed_by_its_own_path(raw_path: bytes) -> None:
     rules = Rules([Route("/api/", "required"), Route("/", "off")])
     assert rules.find("/api/x", raw_path) == Route("/api/", "required")
     assert rules.find("/x", b"/mounted/x") == Route("/", "off")

@@ -57,7 +57,7 @@ def test_many_calls_at_once_agree_one_session(hostile: Hostile, url: str, kind: 
     assert (hostile.inits, hostile.calls) == (1, 8)
 
 
-def test_a_cancelled_call_leaves_the_client_in_order(hostile: Hostile, url: str) -> None:
+def test_a_client_works_after_a_cancelled_call(hostile: Hostile, url: str) -> None:
     async def run() -> None:
         async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, options())) as client:
             hostile.mode = "hang"
@@ -71,7 +71,7 @@ def test_a_cancelled_call_leaves_the_client_in_order(hostile: Hostile, url: str)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_piece_of_a_request_arrives_before_the_rest_is_made(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_piece_of_a_request_arrives_before_the_rest_exists(hostile: Hostile, url: str, kind: str) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"one"
         until(lambda: hostile.seen.pieces == [b"one"])
@@ -139,7 +139,7 @@ def test_a_cancelled_call_ends_its_exchange(hostile: Hostile, url: str) -> None:
     anyio.run(run)
 
 
-def test_a_stream_that_a_task_leaves_ends_its_exchange(hostile: Hostile, url: str) -> None:
+def test_a_stream_that_a_task_abandons_ends_its_exchange(hostile: Hostile, url: str) -> None:
     async def run() -> None:
         async with httpx.AsyncClient(transport=sealway.AsyncTransport(url, options())) as client:
             async with client.stream("GET", url + "/endless") as response:
@@ -152,7 +152,7 @@ def test_a_stream_that_a_task_leaves_ends_its_exchange(hostile: Hostile, url: st
     anyio.run(run)
 
 
-def test_a_stream_that_a_thread_leaves_ends_its_exchange(hostile: Hostile, url: str) -> None:
+def test_a_stream_that_a_thread_abandons_ends_its_exchange(hostile: Hostile, url: str) -> None:
     with httpx.Client(transport=sealway.Transport(url, options())) as client:
         with client.stream("GET", url + "/endless") as response:
             assert next(response.iter_bytes()) == b"tick"
@@ -161,7 +161,7 @@ def test_a_stream_that_a_thread_leaves_ends_its_exchange(hostile: Hostile, url: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_whose_time_is_over_ends_its_exchange(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_call_that_times_out_ends_its_exchange(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url, total_timeout_sec=0.5) as (_, send):
         with pytest.raises(sealway.TimeoutError):
             send("GET", "/wait")
@@ -178,7 +178,7 @@ def test_a_call_whose_time_is_over_ends_its_exchange(hostile: Hostile, url: str,
     ],
     ids=["head", "length of a chunk", "body"],
 )
-def test_an_answer_that_drips_meets_the_deadline(kind: str, quick: bytes, dripped: bytes) -> None:
+def test_an_answer_that_drips_ends_at_the_deadline(kind: str, quick: bytes, dripped: bytes) -> None:
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -205,7 +205,7 @@ def test_an_answer_that_drips_meets_the_deadline(kind: str, quick: bytes, drippe
 LIMITS = {"connect_timeout_sec": 10.0, "head_timeout_sec": 30.0, "idle_timeout_sec": 60.0, "total_timeout_sec": None}
 
 
-def test_a_step_has_no_more_time_than_its_call() -> None:
+def test_a_step_ends_at_the_deadline_of_its_call() -> None:
     timer = Timer({**LIMITS, "total_timeout_sec": 20.0}, {})
     timer.enter(SENDING)
     step = timer.steps()["write"]
@@ -291,7 +291,7 @@ def dripping(*pieces: tuple[float, bytes]) -> Iterator[Drip]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_head_that_drips_meets_the_heads_timeout(kind: str) -> None:
+def test_a_head_that_drips_ends_at_the_head_timeout(kind: str) -> None:
     with dripping(*[(0.15, b"H")] * 20) as drip:
         began = time.monotonic()
         with pytest.raises(
@@ -303,7 +303,7 @@ def test_a_head_that_drips_meets_the_heads_timeout(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_time_to_upload_is_no_wait_for_the_head(hostile: Hostile, url: str, kind: str) -> None:
+def test_the_head_timeout_does_not_count_the_upload(hostile: Hostile, url: str, kind: str) -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(4):
             time.sleep(0.2)
@@ -320,7 +320,9 @@ def test_time_to_upload_is_no_wait_for_the_head(hostile: Hostile, url: str, kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_that_pauses_meets_the_idle_timeout_and_not_the_heads(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_stream_that_pauses_ends_at_the_idle_timeout_and_not_at_that_of_the_head(
+    hostile: Hostile, url: str, kind: str
+) -> None:
     with calling(kind, url, head_timeout_sec=0.3, idle_timeout_sec=0.8) as (_, send):
         threading.Timer(0.5, hostile.seen.go.set).start()
         assert send("GET", "/ticks").content == b"onetwo"
@@ -334,7 +336,7 @@ def test_a_stream_that_pauses_meets_the_idle_timeout_and_not_the_heads(hostile: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_may_bring_its_own_timeouts(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_call_may_have_its_own_timeouts(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url) as (_, send):
         send("GET")
         hostile.mode = "hang"
@@ -350,7 +352,7 @@ def test_a_call_may_bring_its_own_timeouts(hostile: Hostile, url: str, kind: str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_call_whose_total_timeout_is_off_takes_its_time(hostile: Hostile, url: str, kind: str) -> None:
+def test_a_call_without_a_total_timeout_is_not_bounded(hostile: Hostile, url: str, kind: str) -> None:
     with calling(kind, url, total_timeout_sec=0.6) as (_, send):
         threading.Timer(1.0, hostile.seen.go.set).start()
         assert send("GET", "/ticks", extensions={"sealway_total_timeout_sec": None}).content == b"onetwo"

@@ -99,14 +99,16 @@ def test_a_service_whose_keys_the_root_signed_is_trusted_and_the_set_is_remember
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_root_that_signed_nothing_here_trusts_nobody(world: World, gateway: processes.Gateway, kind: str) -> None:
+def test_a_root_that_did_not_sign_the_key_set_trusts_no_service(
+    world: World, gateway: processes.Gateway, kind: str
+) -> None:
     for url, root in ((world.gateway.url, world.other_root), (gateway.url, world.root)):
         with pytest.raises(sealway.ProtocolError) as error:
             purchase(kind, url, trust=sealway.Root(root))
         assert error.value.code == "key_untrusted"
 
 
-def test_a_set_that_is_older_than_one_that_was_taken_is_refused_after_a_restart(world: World, tmp_path: Path) -> None:
+def test_a_key_set_older_than_the_accepted_one_is_rejected_after_a_restart(world: World, tmp_path: Path) -> None:
     state = tmp_path / "root.state"
     purchase("sync", world.gateway.url, trust=sealway.Root(world.root, sealway.FileTrustStore(state)))
     kept = json.loads(state.read_text())
@@ -122,7 +124,7 @@ def test_a_set_that_is_older_than_one_that_was_taken_is_refused_after_a_restart(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_token_at_an_init_says_who_the_client_is(world: World, kind: str) -> None:
+def test_a_token_at_an_init_authenticates_the_client(world: World, kind: str) -> None:
     token = world.token(sub="ann", tenant="acme")
     session, _ = purchase(
         kind, world.gateway.url, trust=sealway.Root(world.root), authorization=lambda: f"Bearer {token}"
@@ -133,7 +135,7 @@ def test_a_token_at_an_init_says_who_the_client_is(world: World, kind: str) -> N
     assert world.session(metrics.session_id)["subject"] == "ann"
 
 
-def test_a_token_of_nobody_is_refused(world: World) -> None:
+def test_an_invalid_token_is_rejected(world: World) -> None:
     stranger = jwt({"alg": "ES256", "typ": "JWT"}, {"exp": int(time.time()) + 600, "sub": "ann"}, entropy.key_pair())
     with pytest.raises(sealway.ProblemError) as error:
         purchase("sync", world.gateway.url, trust=sealway.Root(world.root), authorization=lambda: f"Bearer {stranger}")
@@ -142,7 +144,7 @@ def test_a_token_of_nobody_is_refused(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_proof_binds_the_share_to_the_owner_of_a_token(world: World, kind: str) -> None:
+def test_a_proof_binds_the_share_to_the_owner_of_the_token(world: World, kind: str) -> None:
     owner = entropy.key_pair()
     members = json.dumps(jwk(owner), sort_keys=True, separators=(",", ":"))
     token = world.token(sub="ann", cnf={"jkt": b64u(hashlib.sha256(members.encode()).digest())})

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from sealway.client import trust_store
 from sealway.client.trust import Keyring
 from sealway.client.trust_store import FileTrustStore
 from sealway.crypto.p256 import key_id
+from sealway.wire.encoding import encode_base64
 from trust_store_process import pair
 
 ORIGIN = "https://shop.test:443"
@@ -48,7 +51,7 @@ def id_of(n: int) -> str:
     return key_id(pair(n).public)
 
 
-def test_the_key_that_another_process_met_first_wins(tmp_path: Path) -> None:
+def test_a_key_that_another_process_stored_first_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "met.json"
     with Process("first-use", file) as one, Process("first-use", file) as other:
         assert one.ask(1) == "kept"
@@ -59,7 +62,27 @@ def test_the_key_that_another_process_met_first_wins(tmp_path: Path) -> None:
         assert one.ask(1) == "kept"
 
 
-def test_a_newer_set_that_another_process_took_is_not_undone(tmp_path: Path) -> None:
+def test_a_key_off_the_curve_is_not_kept(tmp_path: Path) -> None:
+    store = FileTrustStore(tmp_path / "met.json")
+    own = pair(1).public
+    off = pair(2).public[:-1] + bytes([pair(2).public[-1] ^ 1])
+    listed = [
+        {
+            "key_id": key_id(public),
+            "alg": "ES256",
+            "public_key": encode_base64(public),
+            "not_before_ms": 0,
+            "not_after_ms": 2,
+        }
+        for public in (own, off)
+    ]
+    data = json.dumps({"issued_ms": 1, "expires_ms": 2, "keys": listed}).encode()
+    answer: Any = SimpleNamespace(key_id=key_id(own), key_ids=[key_id(own), key_id(off)])
+    Keyring(FirstUse(store), ORIGIN).remember(answer, own, data)
+    assert Keyring(FirstUse(store), ORIGIN).pinned_ids() == (key_id(own),)
+
+
+def test_a_newer_key_set_of_another_process_is_not_overwritten(tmp_path: Path) -> None:
     file = tmp_path / "root.json"
     with Process("root", file) as one, Process("root", file) as other:
         assert other.ask(5) == "kept"
@@ -70,7 +93,7 @@ def test_a_newer_set_that_another_process_took_is_not_undone(tmp_path: Path) -> 
         assert other.ask(8) == "kept"
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_processes_lose_no_entry(tmp_path: Path) -> None:
     file = tmp_path / "met.json"
     script = str(Path(__file__).with_name("trust_store_process.py"))
     started = [
@@ -80,7 +103,7 @@ def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     assert len(json.loads(file.read_text())) == 120
 
 
-def test_a_system_without_locks_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_file_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise OSError(95, "Operation not supported")
 
@@ -91,7 +114,7 @@ def test_a_system_without_locks_is_told_of(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"https://shop.test:443": 1}', '{"other": []}'])
-def test_a_damaged_file_is_named_and_left_alone(content: str, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_not_changed(content: str, tmp_path: Path) -> None:
     file = tmp_path / "met.json"
     file.write_text(content)
     with pytest.raises(UsageError, match=r"met\.json is not a trust store"):

@@ -175,7 +175,7 @@ RUN: dict[str, Callable[[Node], None]] = {
 }
 
 
-def test_every_scenario_of_wires_1_and_2_comes_out_as_it_says() -> None:
+def test_every_vector_of_wires_1_and_2_has_its_outcome() -> None:
     failed = []
     for kind, path in scenarios("session"):
         scenario = load(path)

@@ -271,7 +271,7 @@ def open_client(session: Session, s: Node, headers: Headers, body: bytes) -> Any
 
 def run_answer(s: Node) -> None:
     session, record, request = session_of(s["client"]), native_record(s["session"]), s["request"]
-    parsed = ParsedRequest(request["method"], request["path"], record.id, "0", request["nonce"], "")
+    parsed = ParsedRequest(request["method"], request["path"], record.id, "0", request["nonce"], "", False)
     assert s["nonce"].startswith("r-")
     headers, sealer = parsed.seal_answer(record, s["status"], s["content_type"] or "", s["stamp"], s["nonce"])
     assert_keys(sealer, s)
@@ -344,7 +344,7 @@ RUN: dict[str, Callable[[Node], None]] = {
 }
 
 
-def test_every_scenario_has_the_outcome_that_it_states() -> None:
+def test_every_vector_has_its_outcome() -> None:
     failed = []
     for kind, path in scenarios("session3"):
         scenario = load(path)
@@ -363,7 +363,7 @@ def test_every_scenario_has_the_outcome_that_it_states() -> None:
     COUNTED.append(f"vectors/session3: {sum(RAN.values())} ran, none skipped ({counts})")
 
 
-def test_a_kem_key_of_a_seed_agrees_with_what_is_encapsulated_for_it() -> None:
+def test_a_kem_key_of_a_seed_decapsulates_its_ciphertext() -> None:
     from cryptography.hazmat.primitives.asymmetric import mlkem
 
     key = SeedKemKey(bytes(range(64)))

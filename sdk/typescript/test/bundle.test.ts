@@ -6,7 +6,7 @@ import { expect, it } from "vitest";
 
 const INDEX = fileURLToPath(new URL("../src/index.ts", import.meta.url));
 
-it("the client of sessions is under 15 KiB of gzip, what is loaded lazily aside", async () => {
+it("the client of sessions is under 15 KiB of gzip, without lazily loaded parts", async () => {
   const made = await build({
     entryPoints: [INDEX],
     bundle: true,

@@ -6,7 +6,7 @@ import { givenWebProvider } from "./vectors/given.js";
 import { type Agreements, runAgreements } from "./vectors/wycheproof.js";
 
 describe.each([nodeProvider, givenWebProvider])("Wycheproof with $name", (provider) => {
-  it.each(["p256", "x25519"] as const)("agrees or refuses as it should on %s", async (curve) => {
+  it.each(["p256", "x25519"] as const)("agrees or rejects as expected on %s", async (curve) => {
     const file = JSON.parse(
       readFileSync(new URL(`wycheproof/${curve}.json`, import.meta.url), "utf8"),
     ) as Agreements;

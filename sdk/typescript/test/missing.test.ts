@@ -57,7 +57,7 @@ it.each([3, 2] as Wire[])(
   },
 );
 
-it("a service that is not there is named", async () => {
+it("an unreachable service is named", async () => {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;

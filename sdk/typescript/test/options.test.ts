@@ -72,7 +72,7 @@ describe("a client of sessions", () => {
     suites: [null, 1, "", "P256", {}, [], ["x"], [none]],
     clientId: [...TEXTS, "a|b", "x".repeat(257)],
     ttlSec: [...NUMBERS, 1.5, 2 ** 32],
-    initPath: [null, 1, "", "session", {}],
+    initPath: [null, 1, "", "session", {}, "/session/init/anon", "/v1/session/init"],
     headTimeoutMs: [...NUMBERS, 0, 2 ** 31],
     idleTimeoutMs: [...NUMBERS, 0, 2 ** 31],
     totalTimeoutMs: [...NUMBERS, 2 ** 31],
@@ -101,6 +101,19 @@ describe("a client of sessions", () => {
     await named(() => createClient(options as never), "url");
   });
 
+  it.each([
+    [1, "/x"],
+    [1, "/v1/session/init"],
+    [2, "/session/init/"],
+    [2, "/session/init/anon"],
+    [3, "/v3/sessions"],
+  ])("names an initPath that wire %i does not have, %s, and the allowed ones", async (wire, initPath) => {
+    await named(
+      () => createClient({ url, trust, wire, initPath } as never),
+      `initPath: ${initPath} is not /session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)`,
+    );
+  });
+
   it("rejects wrong pins at its first use", async () => {
     const wrong = [
       { pins: [none] },
@@ -118,7 +131,7 @@ describe("a client of sessions", () => {
     }
   });
 
-  it("shows nothing of a url that is wrong", async () => {
+  it("prints no part of a wrong url", async () => {
     const error = await errorOf(() =>
       createClient({ url: "ftp://user:hidden@shop.test/?token=hidden", trust }),
     );
@@ -213,7 +226,7 @@ describe("a channel", () => {
 });
 
 describe("calls on a channel", () => {
-  it("are told what is wrong with their options", async () => {
+  it("name a wrong option", async () => {
     const stream = { onFail: none, read: () => new Promise(() => undefined) };
     for (const channel of [none, null, 1, {}])
       await named(() => Rpc.open(channel as never), "channel", "setting_invalid");

@@ -17,7 +17,7 @@ it.each([
   [".", ["@noble/curves", "@noble/post-quantum"]],
   ["channel", ["@noble/ciphers", "@noble/curves", "@noble/hashes", "@noble/post-quantum", "ws"]],
   ["broker", ["@grpc/grpc-js", "@grpc/proto-loader"]],
-])("the package in %s has the dependencies %j alone", (name, expected) => {
+])("the package in %s has only the dependencies %j", (name, expected) => {
   const folder = join(ROOT, name);
   if (name !== ".") run(folder, process.execPath, "../stage.mjs");
   const { dependencies, exports, bin = {} } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));

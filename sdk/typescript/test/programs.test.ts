@@ -68,7 +68,7 @@ describe("the examples", () => {
     },
   );
 
-  it("single tells what happens, and benchmark what it took", () => {
+  it("single prints its steps, and benchmark its figures", () => {
     expect(run("single", [], {}).out).toContain("Performance Metrics Summary");
     const { code, out, err } = run("benchmark", ["20", "--json"], { BENCHMARK_CONCURRENCY: "4" });
     expect(code, err).toBe(0);
@@ -110,7 +110,7 @@ describe("the examples", () => {
     expect(said).not.toMatch(/(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{43}=?(?![A-Za-z0-9+/_=-])/);
   });
 
-  it("name what of their arguments and environment is wrong, with exit code 2", () => {
+  it("name a wrong argument or variable, with exit code 2", () => {
     expect(run("benchmark", ["none"], {})).toMatchObject({ code: 2, err: expect.stringContaining("N is") });
     for (const [name, value] of [
       ["SEALWAY_WIRE", "4"],
@@ -126,7 +126,7 @@ describe("the examples", () => {
     expect(missing).toMatchObject({ code: 2, err: expect.stringContaining("AUTHORITY_SECRET_FILE") });
   });
 
-  it("fail with exit code 1 where there is no service", () => {
+  it("fail with exit code 1 if the service is unreachable", () => {
     const { code, err } = run("single", [], { SESSION_URL: "http://127.0.0.1:9" });
     expect(code).toBe(1);
     expect(err).toContain("network");
@@ -238,7 +238,7 @@ describe("the conformance driver", () => {
     }
   });
 
-  it("renews a session of wire 3, and refuses what was changed", async () => {
+  it("renews a session of wire 3, and rejects a changed message", async () => {
     const [client, server] = await agreed(3, "P256");
     const renewal = await ok({
       op: "client.renew",

@@ -44,7 +44,7 @@ it("clients, channels and calls need no types of the platform", { timeout: 120_0
   expect(check("", "sealway", "sealway-channel", "sealway-channel/rpc", "sealway/errors")).toBe("");
 });
 
-it("what is of Node alone needs those of Node, and not the DOM's", { timeout: 120_000 }, () => {
+it("parts for Node need the types of Node, and not those of the DOM", { timeout: 120_000 }, () => {
   for (const name of ["@types/node", "undici-types", "@grpc", "protobufjs", "long"]) {
     cpSync(join(ROOT, "node_modules", name), join(folder, "node_modules", name), { recursive: true });
   }

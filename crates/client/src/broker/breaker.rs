@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_success_between_them_does_not_let_them() {
+    fn only_consecutive_failures_open_the_breaker() {
         let (breaker, now) = (breaker(3, 1), Instant::now());
         fail(&breaker, now);
         fail(&breaker, now);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_succeeds_closes_it_and_one_that_fails_opens_it_again() {
+    fn a_successful_probe_closes_the_breaker_and_a_failed_one_reopens_it() {
         let (breaker, start) = (breaker(1, 1), Instant::now());
         fail(&breaker, start);
         let later = start + WHILE;
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_was_cancelled_gives_its_place_back() {
+    fn a_cancelled_probe_releases_its_slot() {
         let (breaker, start) = (breaker(1, 2), Instant::now());
         fail(&breaker, start);
         let later = start + WHILE;
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_when_it_opened_does_not_close_it() {
+    fn calls_started_before_the_breaker_opened_do_not_close_it() {
         let (breaker, now) = (breaker(1, 1), Instant::now());
         let early = breaker.pass(now).unwrap();
         fail(&breaker, now);

@@ -120,7 +120,7 @@ fn options(socket: &Path) -> Options {
 }
 
 #[tokio::test]
-async fn a_call_tells_its_deadline_and_its_trace() {
+async fn a_call_carries_its_deadline_and_trace() {
     let broker = ScriptedBroker::new(&[]);
     let parent = TraceParent::new(1, 2, true).unwrap();
     let client = Client::new(options(&broker.socket())).within(Duration::from_secs(3)).traced(parent);
@@ -133,7 +133,7 @@ async fn a_call_tells_its_deadline_and_its_trace() {
 }
 
 #[tokio::test]
-async fn what_is_unavailable_is_tried_again_and_other_refusals_are_not() {
+async fn only_unavailable_calls_are_retried() {
     let broker = ScriptedBroker::new(&[Act::Refuse(14), Act::Break, Act::Answer, Act::Refuse(3), Act::Refuse(8)]);
     let client = Client::new(options(&broker.socket()));
     client.information().await.unwrap();
@@ -156,7 +156,7 @@ async fn attempts_have_an_end_and_the_error_says_how_many_there_were() {
 }
 
 #[tokio::test]
-async fn what_changes_the_store_is_repeated_only_where_it_was_surely_not_sent() {
+async fn calls_that_change_the_store_are_retried_only_if_they_were_not_sent() {
     let broker = ScriptedBroker::new(&[Act::Break]);
     let client = Client::new(options(&broker.socket()));
     let err = client.generate_key("k", "aes-256-gcm").await.unwrap_err();
@@ -169,7 +169,7 @@ async fn what_changes_the_store_is_repeated_only_where_it_was_surely_not_sent() 
 }
 
 #[tokio::test]
-async fn a_broker_that_says_nothing_is_left_at_the_deadline() {
+async fn a_call_to_a_silent_broker_ends_at_its_deadline() {
     let broker = ScriptedBroker::new(&[Act::Stall]);
     let client = Client::new(options(&broker.socket())).within(Duration::from_millis(50));
     let err = client.information().await.unwrap_err();
@@ -210,7 +210,7 @@ async fn an_open_breaker_fails_at_once_and_a_probe_closes_it() {
 }
 
 #[tokio::test]
-async fn calls_beyond_the_bounds_fail_here() {
+async fn calls_beyond_the_bounds_fail_in_the_client() {
     let broker = ScriptedBroker::new(&[Act::Stall]);
     let bounds = Options { in_flight_max: 1, waiting_max: 1, message_len_max: 1000, ..options(&broker.socket()) };
     let client = Client::new(bounds).within(Duration::from_millis(300));
@@ -227,7 +227,7 @@ async fn calls_beyond_the_bounds_fail_here() {
 }
 
 #[tokio::test]
-async fn a_stranger_at_the_socket_is_sent_nothing() {
+async fn nothing_is_sent_to_a_socket_of_another_user() {
     let broker = ScriptedBroker::new(&[]);
     let me = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(broker.socket()).unwrap());
     let client = |uid| Client::new(Options { broker_uid: Some(uid), ..options(&broker.socket()) });

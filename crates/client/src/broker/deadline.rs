@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_deadline_ends_what_takes_longer_and_lets_be_what_does_not() {
+    async fn a_deadline_ends_only_calls_that_take_longer() {
         let deadline = Deadline::after(Duration::from_millis(30));
         assert_eq!(deadline.bound(async { 1 }).await, Some(1));
         assert!(deadline.left().is_some_and(|left| left <= deadline.length()));

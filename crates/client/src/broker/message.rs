@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_is_shown_has_an_input_in_it() {
+    fn no_debug_output_shows_an_input() {
         let secret = b"a secret";
         let shown = [
             format!("{:?}", Plain { plaintext: secret, aad: secret, nonce: secret }),

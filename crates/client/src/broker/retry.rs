@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_grow_to_the_bound_and_lie_anywhere_below_it() {
+    fn backoff_grows_to_its_bound_with_full_jitter() {
         let retry = RetryOptions::default();
         let most: Vec<_> = (1..=7).map(|attempts| retry.pause_at(attempts, 1.0).as_millis()).collect();
         assert_eq!(most, [20, 40, 80, 160, 320, 500, 500]);

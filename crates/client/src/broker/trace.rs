@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_as_the_same_and_nothing_else_is_read() {
+    fn a_trace_parent_round_trips_and_malformed_ones_are_rejected() {
         let text = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01";
         assert_eq!(TraceParent::parse(text).unwrap().to_string(), text);
         for wrong in [

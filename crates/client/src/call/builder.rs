@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) init_path: String,
     pub(crate) offer: Offer,
     pub(crate) authorization: Option<Arc<dyn Fn() -> Authorization + Send + Sync>>,
-    pub(crate) trust: Trust,
+    pub(crate) trust: Option<Trust>,
     pub(crate) connect_timeout: Duration,
     pub(crate) head_timeout: Duration,
     pub(crate) idle_timeout: Duration,
@@ -93,7 +93,7 @@ impl Builder {
             init_path: "/session/init".into(),
             offer: Offer::default(),
             authorization: None,
-            trust: Trust::Pins(Vec::new()),
+            trust: None,
             connect_timeout: Duration::from_secs(10),
             head_timeout: Duration::from_secs(30),
             idle_timeout: Duration::from_secs(60),
@@ -149,6 +149,16 @@ impl Builder {
                 return Err(ErrorKind::Usage(format!("{name}: {len} is more than {BODY_MAX} bytes")).into());
             }
         }
+        let has_path = match settings.init_path.as_str() {
+            "/session/init" => true,
+            "/session/init/anon" => settings.wire == Wire::V1,
+            "/v1/session/init" => settings.wire == Wire::V2,
+            _ => false,
+        };
+        if !has_path {
+            let allowed = "/session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
+            return Err(ErrorKind::Usage(format!("init_path: {} is not {allowed}", settings.init_path)).into());
+        }
         if self.settings.offer.suites.is_empty() {
             return Err(ErrorKind::Usage("suites: the list is empty".into()).into());
         }
@@ -180,7 +190,7 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Identity keys that the client trusts, on wire 3. Default: none, so that no service is trusted by oversight.
+    /// Identity keys that the client trusts. Wire 3 requires it; wires 1 and 2 do not prove the service's identity.
     trust: Trust => trust;
     /// Key of DPoP proofs (RFC 9449) to which the token of [`Builder::authorization`] is bound, on wire 3. Default: none.
     dpop: DpopKey => offer.dpop;
@@ -189,7 +199,7 @@ setters! {
     authority_url: Uri => authority_url;
     /// Wire of the calls. Default: 3.
     wire: Wire => wire;
-    /// Path of inits on wires 1 and 2: `/session/init`, `/v1/session/init` or `/session/init/anon`. Default:
+    /// Path of inits: `/session/init`, `/session/init/anon` (wire 1) or `/v1/session/init` (wire 2). Default:
     /// `/session/init`.
     init_path: impl Into<String> => init_path;
     /// Name of the client, which wire 1 does not send. Default: `sealway-client`. Bounds: those of `X-ClientId` in

@@ -28,7 +28,7 @@ pub(crate) use self::trace::{Meter, texts};
 pub use self::trace::{Timings, Trace};
 pub(crate) use self::transport::{AGREEMENT_LEN_MAX, BoxError, Outgoing, Pieces, Transport};
 use crate::error::{Error, ErrorKind, Stage};
-use crate::native::{InitAnswer, Keyring, KnownService, key_log, origin};
+use crate::native::{InitAnswer, Keyring, KnownService, Trust, TrustStore, key_log, origin};
 use crate::{compat, native};
 
 /// Description of an agreed session.
@@ -136,7 +136,14 @@ impl Client {
         if let Some(file) = settings.key_log.as_deref().filter(|_| is_native) {
             key_log::check(file)?;
         }
-        let trust = if is_native { settings.trust.clone() } else { native::Trust::Pins(Vec::new()) };
+        let trust = match &settings.trust {
+            _ if !is_native => Trust::FirstUse(TrustStore::Memory),
+            Some(trust) => trust.clone(),
+            None => {
+                let remedy = "pin the service's keys (Trust::Pins) or their root (Trust::Root), or trust the first use";
+                return Err(ErrorKind::Usage(format!("trust is missing: {remedy} (Trust::FirstUse)")).into());
+            }
+        };
         let keyring = Arc::new(Keyring::new(trust, &origin(&authority.base))?);
         let settings = Arc::new(settings);
         Ok(Client(Arc::new(Calls { service, authority, settings, keyring, slot: RwLock::default() })))
@@ -151,7 +158,7 @@ impl Client {
     }
 
     /// Identity keys that this client learnt at its first use; `None` if it learnt none itself. Only
-    /// [`Trust::FirstUse`](native::Trust::FirstUse) learns keys.
+    /// [`Trust::FirstUse`] learns keys.
     pub fn first_use(&self) -> Option<KnownService> {
         self.0.keyring.first_use()
     }

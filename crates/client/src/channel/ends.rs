@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_counts_once_all_of_its_frame_was_read_however_it_is_cut() {
+    fn the_end_of_a_stream_counts_only_after_its_whole_frame_was_read() {
         let bytes = [
             frame(TYPE_DATA, FLAG_SYN, 1, &[FLAG_FIN; 30]),
             frame(TYPE_WINDOW, 0, 1, &[]),

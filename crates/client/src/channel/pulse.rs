@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_is_bounded_and_in_order() {
+    fn due_pongs_are_bounded_and_in_order() {
         let pulse = Pulse::new();
         (0..10).for_each(|id| pulse.send(Due::Pong(id)));
         let sent: Vec<_> = std::iter::from_fn(|| pulse.take_due()).collect();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_pong_of_the_last_ping_tells_a_time() {
+    fn only_the_pong_of_the_last_ping_gives_a_round_trip_time() {
         let pulse = Pulse::new();
         pulse.send(Due::Ping(7));
         pulse.ponged(6);

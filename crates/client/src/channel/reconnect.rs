@@ -123,7 +123,7 @@ mod tests {
     use crate::channel::error::Stage;
 
     #[test]
-    fn waits_double_up_to_their_bound_and_are_anywhere_below() {
+    fn reconnect_waits_double_to_their_bound_with_full_jitter() {
         let backoff = Backoff::default();
         assert_eq!(backoff.wait(0, u32::MAX), Duration::ZERO);
         assert_eq!(backoff.wait(1, u32::MAX), Duration::from_millis(250));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn attempts_go_on_until_one_succeeds_and_stop_where_nothing_will_change() {
+    async fn attempts_stop_at_success_or_at_a_permanent_error() {
         let mut attempts = Attempts::new(Backoff::default());
         let mut left = 3;
         let mut told = 0;

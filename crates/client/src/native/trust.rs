@@ -68,8 +68,7 @@ pub fn public_key(text: &str) -> Result<PublicKey, Error> {
 /// Rule by which the service's identity is verified.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Only these keys, up to 16. With none, no service is trusted: that is the default, so that no service is trusted
-    /// by oversight.
+    /// Only these keys, 1 to 16.
     Pins(Vec<Pin>),
     /// The keys in the newest key set that this root signed.
     Root {
@@ -158,12 +157,16 @@ impl Keyring {
     /// Creates a keyring for the service at `origin`; reads the file that an earlier process wrote.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] for too many pins or a malformed root, [`ErrorKind::Trust`] for a file that cannot be used.
+    /// [`ErrorKind::Usage`] for no pin, too many pins or a malformed root; [`ErrorKind::Trust`] for a file that cannot be
+    /// used.
     pub fn new(trust: Trust, origin: &str) -> Result<Self, Error> {
         let mut held = KeyState::default();
         match &trust {
-            Trust::Pins(pins) if pins.len() > PINNED_KEYS_MAX => {
-                return Err(ErrorKind::Usage(format!("more than {PINNED_KEYS_MAX} keys are pinned")).into());
+            Trust::Pins(pins) if !(1..=PINNED_KEYS_MAX).contains(&pins.len()) => {
+                let count = pins.len();
+                return Err(
+                    ErrorKind::Usage(format!("trust: {count} keys are pinned, not 1 to {PINNED_KEYS_MAX}")).into()
+                );
             }
             Trust::Pins(pins) => held.keys = pins.iter().filter_map(Pin::with_key).collect(),
             Trust::Root { key, store } => {
@@ -285,8 +288,11 @@ impl Keyring {
         let (new, root) = {
             let held = self.held();
             let named = || answer.key_ids.iter().chain([&answer.key_id]);
-            let fresh =
-                |key: &&(KeyId, PublicKey)| named().any(|id| *id == key.0) && find(&held.keys, &key.0).is_none();
+            let fresh = |(id, key): &&(KeyId, PublicKey)| {
+                let is_new = named().any(|named| named == id) && find(&held.keys, id).is_none();
+                // A file with a key off the curve could not be read again.
+                is_new && default_es256().public(key).is_ok()
+            };
             let fresh: Vec<_> = held.published.iter().filter(fresh).copied().collect();
             if fresh.is_empty() && held.is_met {
                 return Ok(());
@@ -353,9 +359,6 @@ impl Keyring {
     fn untrusted(&self, id: &KeyId, held: &KeyState) -> Error {
         let ids = held.keys.iter().map(|(id, _)| id.as_str()).collect::<Vec<_>>().join(", ");
         let way = match &self.trust {
-            Trust::Pins(pins) if pins.is_empty() => {
-                "no key is pinned; ask the service's operator for the key id, and pin it or its root".to_owned()
-            }
             Trust::Pins(_) => {
                 "it is none of the pinned ones; an attacker may be in between. If the service's operator \
                                says that it is the service's own, pin it"

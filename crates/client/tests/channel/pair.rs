@@ -346,7 +346,7 @@ async fn an_end_that_has_closed_its_output_still_reads_the_peers_input() {
 }
 
 #[tokio::test]
-async fn what_was_told_arrives_although_the_handle_is_dropped_at_once() {
+async fn a_notification_arrives_although_its_handle_is_dropped() {
     for number in 0..20 {
         let (heard, mut hears) = tokio::sync::mpsc::unbounded_channel();
         let handlers = Handlers::none().on_notification(5, move |payload| heard.send(payload).unwrap());

@@ -21,7 +21,7 @@ const WORLD_TIME: Duration = Duration::from_secs(3600);
 /// Simulated time after which nothing of a world may remain.
 const AFTERMATH: Duration = Duration::from_secs(600);
 
-/// SplitMix64: a small generator that gives each seed another world.
+/// SplitMix64, a small random generator; each seed gives a different simulation.
 #[derive(Clone)]
 struct Dice(u64);
 
@@ -202,7 +202,7 @@ fn world(seed: u64) -> u64 {
 }
 
 #[test]
-fn no_world_gets_stuck_reads_what_was_not_sent_or_leaves_anything_behind() {
+fn no_interleaving_deadlocks_corrupts_data_or_leaks() {
     let seeds = std::env::var("SEALWAY_SEEDS").map_or(SEEDS, |text| text.parse().expect("SEALWAY_SEEDS is a number"));
     let next = AtomicU64::new(0);
     let channels: u64 = std::thread::scope(|scope| {

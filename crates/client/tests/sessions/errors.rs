@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request};
 use http_body_util::BodyExt;
-use sealway_client::{Body, Client, Error, Stage, Trust};
+use sealway_client::{Body, Client, Error, Pin, Stage, Trust};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
-use crate::ground::{Act, Flowing, Service, call, pinned, post, trusted};
+use crate::ground::{Act, Flowing, Service, call, new_key, pinned, post, trusted};
 
 const TOTAL: Duration = Duration::from_millis(400);
 
@@ -41,13 +41,14 @@ async fn an_error_names_its_stage_its_code_and_its_host() {
     let client = pinned(&service).await.build().unwrap();
     let options = call(&client, Method::OPTIONS, "/a", HeaderMap::new(), Body::empty()).await.unwrap_err();
     assert_eq!(told(&options), (Stage::Configuration, "usage", false));
-    let stranger = Client::builder(service.listen().await).trust(Trust::Pins(Vec::new())).connect().await.unwrap_err();
+    let other = Trust::Pins(vec![Pin::Key(Box::new(*new_key().public()))]);
+    let stranger = pinned(&service).await.trust(other).connect().await.unwrap_err();
     assert_eq!(told(&stranger), (Stage::Agreement, "key_untrusted", false));
 
     // Nothing was sent where no connection is.
     let gone = closed().await;
     for (client, stage) in [
-        (Client::builder(format!("http://{gone}")).build().unwrap(), Stage::Agreement),
+        (Client::builder(format!("http://{gone}")).trust(trusted(&service)).build().unwrap(), Stage::Agreement),
         (apart(&service, &gone).await, Stage::Call),
     ] {
         let err = post(&client, "/a", b"x").await.unwrap_err();

@@ -182,6 +182,19 @@ fn agreement(wire: Wire) -> Agreement {
     Agreement::begin(wire, "/session/init", &Offer::default(), &mut no_laps).unwrap().0
 }
 
+#[tokio::test]
+async fn the_life_of_a_session_counts_from_when_its_init_was_sent() {
+    let service = Service::with(&[]);
+    for wire in [Wire::V1, Wire::V2] {
+        let begun = Agreement::begin(wire, "/session/init", &Offer::default(), &mut no_laps).unwrap();
+        let (agreement, message) = begun;
+        let (_, _, answer) = service.init("/session/init", &RequestHeaders(message.headers), &message.body);
+        tokio::time::sleep(Duration::from_millis(1100)).await;
+        let session = agreement.finish(StatusCode::OK, &answer, &mut no_laps).unwrap();
+        assert!(session.expires_in_sec() < u64::from(TtlPolicy::default().default_sec), "{}", session.expires_in_sec());
+    }
+}
+
 fn said(answer: &Response<Bytes>) -> String {
     String::from_utf8(answer.body().to_vec()).unwrap()
 }
@@ -254,7 +267,7 @@ async fn many_callers_wait_for_one_init() {
 }
 
 #[tokio::test]
-async fn what_is_refused_in_plain_is_told_with_its_status_and_a_part_of_its_text() {
+async fn an_unsealed_rejection_is_reported_with_status_and_excerpt() {
     let service = Service::with(&[Act::Plain(403), Act::Serve, Act::Plain(503)]);
     let client = client(&service).await;
     let err = client.session().await.unwrap_err();
@@ -289,7 +302,7 @@ async fn an_answer_that_was_changed_or_has_a_header_twice_is_not_trusted() {
 }
 
 #[tokio::test]
-async fn what_was_captured_is_sent_again_as_it_is() {
+async fn a_sealed_request_can_be_sent_twice_unchanged() {
     let service = Service::with(&[]);
     let client = client(&service).await;
     let captured = client.seal(Request::post("/a?b").body("x".to_owned()).unwrap()).await.unwrap();
@@ -301,7 +314,7 @@ async fn what_was_captured_is_sent_again_as_it_is() {
 }
 
 #[tokio::test]
-async fn no_answer_is_told_with_the_url_and_in_time() {
+async fn a_missing_answer_is_reported_with_the_url_in_time() {
     let service = Service::with(&[Act::Stall]);
     let client = settings(&service).await.head_timeout(Duration::from_millis(200)).build().unwrap();
     let err = client.session().await.unwrap_err();
@@ -320,7 +333,7 @@ async fn no_answer_is_told_with_the_url_and_in_time() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_said_before_anything_is_sent() {
+async fn invalid_settings_are_reported_before_anything_is_sent() {
     for url in ["/path/alone", "ftp://h/", "h:80", "no url"] {
         let err = Client::builder(url).wire(Wire::V2).build().unwrap_err();
         assert!(matches!(err.kind(), ErrorKind::Usage(_)), "{err}");
@@ -353,7 +366,7 @@ async fn what_cannot_be_used_is_said_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn nothing_that_is_shown_has_a_key_or_a_token() {
+async fn no_debug_output_shows_a_key_or_a_token() {
     let service = Service::with(&[]);
     let offer = Offer { authorization: Some("Bearer the token".into()), ..Offer::default() };
     let shown = format!("{offer:?}");
@@ -361,7 +374,9 @@ async fn nothing_that_is_shown_has_a_key_or_a_token() {
     let (agreement, outgoing) = Agreement::begin(Wire::V2, "/session/init", &offer, &mut no_laps).unwrap();
     let shown = format!("{agreement:?} {outgoing:?}");
     assert!(
-        shown.starts_with("Agreement(ClientInit { wire: V2, .. }) Message { len: ") && !shown.contains("the token"),
+        shown.starts_with("Agreement(ClientInit { wire: V2, .. }, ")
+            && shown.contains("Message { len: ")
+            && !shown.contains("the token"),
         "{shown}"
     );
     assert!(!format!("{:?}", outgoing.headers).contains("the token"), "it is marked as sensitive");

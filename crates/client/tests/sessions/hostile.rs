@@ -88,7 +88,7 @@ fn sealed_headers(session: &str) -> String {
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed_and_plain_answers_of_any_status_are_told_with_it() {
+async fn redirects_are_not_followed_and_unsealed_answers_are_reported_with_their_status() {
     let service = Service::new();
     for (status, headers) in [
         ("302 Found", "location: http://127.0.0.1:1/elsewhere\r\n"),
@@ -123,14 +123,14 @@ async fn an_answer_with_a_header_missing_or_of_another_session_is_not_trusted() 
 }
 
 #[tokio::test]
-async fn ten_mebibytes_in_plain_are_told_by_their_beginning() {
+async fn a_long_unsealed_answer_is_reported_by_its_beginning() {
     let service = Service::new();
     let err = called(&service, Method::POST, Delivery::Whole(answer("200 OK", "", &vec![b'a'; 10 << 20]))).await;
     assert!(matches!(err.kind(), ErrorKind::Refused { body, .. } if body.len() == 300), "{err}");
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_or_comes_too_slowly_or_is_no_http_is_told_in_time() {
+async fn broken_slow_and_malformed_answers_are_reported_in_time() {
     let service = Service::new();
     let mut cut = answer("200 OK", "", b"some bytes of many");
     cut.truncate(cut.len() - 5);

@@ -152,7 +152,7 @@ async fn a_purchase_whose_genuine_refusal_was_held_back_may_have_been_served_and
 }
 
 #[tokio::test]
-async fn after_any_word_that_a_session_is_over_the_next_call_begins_a_new_one() {
+async fn after_a_session_ended_error_the_next_call_agrees_a_new_session() {
     for body in ["", "a purchase"] {
         let service = Service::new();
         let client = client(&service).await;
@@ -173,7 +173,7 @@ async fn after_any_word_that_a_session_is_over_the_next_call_begins_a_new_one() 
 }
 
 #[tokio::test]
-async fn callers_whose_session_is_over_agree_one_new_session_and_a_late_answer_takes_it_from_nobody() {
+async fn concurrent_callers_share_one_new_session_and_a_late_answer_does_not_drop_it() {
     let service = Service::new();
     let client = client(&service).await;
     client.session().await.unwrap();
@@ -225,7 +225,7 @@ async fn in_a_session_that_is_over_a_safe_method_alone_is_sent_again_and_once() 
 }
 
 #[tokio::test]
-async fn other_refusals_are_told_by_their_code_and_nothing_is_sent_again() {
+async fn other_rejections_are_reported_by_code_without_a_retry() {
     for what in
         ["replayed", "unsealable", "policy", "too_large", "store_unavailable", "upstream_timeout", "wire_disabled"]
     {
@@ -358,7 +358,7 @@ async fn many_callers_wait_for_one_init_and_one_that_goes_away_harms_nobody() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_to_the_service() {
+async fn ending_a_session_notifies_the_service() {
     let service = Service::new();
     let client = client(&service).await;
     client.end().await.unwrap();
@@ -372,7 +372,7 @@ async fn an_end_is_told_to_the_service() {
 }
 
 #[tokio::test]
-async fn no_answer_is_told_in_time_and_a_slow_source_is_not_the_services_fault() {
+async fn a_missing_answer_is_reported_in_time_and_a_slow_source_is_the_callers_error() {
     let service = Service::with(&[Act::Serve, Act::Stall, Act::Stall]);
     let timeout = Duration::from_millis(300);
     let client = pinned(&service).await.head_timeout(timeout).idle_timeout(timeout).build().unwrap();
@@ -435,7 +435,7 @@ async fn what_is_captured_and_sent_again_is_refused_as_a_replay() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sent_is_said_before_anything_is_and_nothing_that_is_shown_has_a_secret() {
+async fn invalid_requests_are_reported_before_sending_and_no_output_shows_a_secret() {
     let service = Service::new();
     let settings = pinned(&service).await.authorization(fixed("Bearer the token"));
     assert!(!format!("{settings:?}").contains("the token"));

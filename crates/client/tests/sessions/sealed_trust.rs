@@ -3,22 +3,34 @@
 use std::path::Path;
 
 use http::Uri;
-use sealway_client::native::origin;
-use sealway_client::{Builder, Client, ErrorKind, Pin, SUITES_DEFAULT, Suite, Trust, TrustStore};
+use sealway_client::native::{InitAnswer, KeyId, Keyring, origin};
+use sealway_client::{Builder, Client, ErrorKind, Pin, SUITES_DEFAULT, Stage, Suite, Trust, TrustStore, Wire};
+use sealway_proto::crypto::default_provider;
 use sealway_proto::crypto::es256::{Es256Key, default_es256};
+use sealway_proto::session::Auth;
+use sealway_proto::wire::{SessionId, base64};
+use serde_json::json;
 
 use crate::ground::{self, Act, LATEST_MS, Service, client, code, new_key, pinned, post};
 
 #[tokio::test]
-async fn nobody_is_trusted_unless_said_and_a_key_that_is_not_pinned_is_refused_with_what_to_do() {
+async fn a_client_of_wire_3_without_trust_is_an_error_of_usage_before_anything_is_sent() {
     let service = Service::new();
-    let unsaid = Client::builder(service.listen().await).build().unwrap();
-    let err = unsaid.session().await.unwrap_err();
-    assert!(
-        matches!(err.kind(), ErrorKind::KeyUntrusted { key_id, .. } if key_id == service.key_id().as_str()),
-        "{err}"
-    );
-    assert!(err.to_string().contains("no key is pinned"), "{err}");
+    let url = service.listen().await;
+    let none = Client::builder(url.clone());
+    let no_pin = none.clone().trust(Trust::Pins(Vec::new()));
+    for (settings, told) in [(none, "trust is missing: pin"), (no_pin, "trust: 0 keys are pinned, not 1 to 16")] {
+        let err = settings.build().unwrap_err();
+        assert_eq!((err.stage(), err.code(), err.is_retryable()), (Stage::Configuration, "usage", false));
+        assert!(err.to_string().contains(told), "{err}");
+    }
+    Client::builder(url).wire(Wire::V2).build().unwrap();
+    assert!(service.paths().is_empty());
+}
+
+#[tokio::test]
+async fn a_key_that_is_not_pinned_is_rejected() {
+    let service = Service::new();
     for act in [Act::OtherKey, Act::OtherSignature, Act::Changed] {
         let service = Service::with(&[act]);
         let err = post(&client(&service).await, "/a", b"x").await.unwrap_err();
@@ -46,7 +58,7 @@ fn first_use(url: &Uri, file: &Path) -> Client {
 }
 
 #[tokio::test]
-async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_another_is_refused() {
+async fn the_first_key_and_its_successors_are_stored_and_other_keys_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("state/known");
     let service = Service::new();
@@ -87,6 +99,36 @@ async fn what_was_met_first_is_kept_in_a_file_with_the_keys_that_follow_it_and_a
     );
     assert!(told.contains(service.key_id().as_str()) && told.contains("sealway trust forget"), "{told}");
     assert_eq!(service.served.lock().unwrap().len(), 3);
+}
+
+#[test]
+fn a_key_off_the_curve_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Keyring::new(Trust::FirstUse(TrustStore::File(folder.path().join("known"))), "https://a.test:443");
+    let own = *new_key().public();
+    let mut off = *new_key().public();
+    off[64] ^= 1;
+    let [own_id, off_id] = [own, off].map(|key| KeyId::of(default_provider(), &key));
+    let listed = [(own_id, own), (off_id, off)].map(|(id, key)| {
+        json!({"key_id": id.as_str(), "alg": "ES256", "public_key": base64::encode(&key), "not_before_ms": 0, "not_after_ms": 2})
+    });
+    let answer = InitAnswer {
+        session_id: SessionId::parse(&format!("S-{}", "0".repeat(32))).unwrap(),
+        suite: Suite::P256,
+        suites: vec!["P256".into()],
+        share: own.to_vec(),
+        expires_in_sec: 1,
+        server_time_ms: 1,
+        key_id: own_id,
+        key_ids: vec![own_id, off_id],
+        auth: Auth::None,
+        subject: None,
+        tenant: None,
+    };
+    let keyring = open().unwrap();
+    keyring.see(json!({"issued_ms": 1, "expires_ms": 2, "keys": listed}).to_string().as_bytes()).unwrap();
+    keyring.remember(&answer).unwrap();
+    assert_eq!(open().unwrap().pinned(), [own_id]);
 }
 
 #[tokio::test]
@@ -136,7 +178,7 @@ fn rooted(url: &Uri, root: &dyn Es256Key, store: TrustStore) -> Client {
 }
 
 #[tokio::test]
-async fn a_root_says_which_keys_there_are_and_no_older_word_of_it_is_taken() {
+async fn a_root_signs_the_key_set_and_an_older_set_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("roots");
     let root = default_es256().generate().unwrap();
@@ -198,7 +240,7 @@ async fn a_key_signs_only_while_its_root_says_that_it_is_live_by_the_services_ti
 }
 
 #[tokio::test]
-async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
+async fn a_retired_pin_is_reported_with_the_current_keys() {
     let service = Service::with(&[Act::Retired]);
     let pin = Pin::Key(Box::new(*new_key().public()));
     let client = pinned(&service).await.trust(Trust::Pins(vec![pin])).build().unwrap();
@@ -209,7 +251,7 @@ async fn a_pinned_key_that_was_retired_is_told_with_the_keys_there_are() {
 }
 
 #[tokio::test]
-async fn another_suite_is_taken_once_and_only_of_the_own_list() {
+async fn another_suite_is_tried_once_and_only_from_the_clients_list() {
     let service = Service::new();
     *service.suites.lock().unwrap() = vec![Suite::SecP256r1MlKem768, Suite::P256];
     let client = client(&service).await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
-use sealway_client::{Body, Client, Error, ErrorKind, Trace};
+use sealway_client::{Body, Client, Error, ErrorKind, Trace, Wire};
 use tokio::sync::mpsc;
 
 use crate::ground::{Act, Flowing, Service, code, pinned, post, trusted};
@@ -34,6 +34,21 @@ async fn a_token_is_asked_for_at_each_init_and_nothing_is_sent_without_it() {
     let never = pinned(&service).await.total_timeout(Duration::from_millis(200));
     let never = never.authorization(std::future::pending::<Result<String, Error>>);
     assert!(matches!(never.connect().await.unwrap_err().kind(), ErrorKind::Timeout { .. }));
+}
+
+#[test]
+fn an_init_path_that_the_wire_does_not_have_is_named_with_those_that_it_may_be() {
+    for (wire, path) in [
+        (Wire::V1, "/x"),
+        (Wire::V1, "/v1/session/init"),
+        (Wire::V2, "/session/init/"),
+        (Wire::V2, "/session/init/anon"),
+        (Wire::Native, "/v3/sessions"),
+    ] {
+        let err = Client::builder("http://service.test").wire(wire).init_path(path).build().unwrap_err();
+        let allowed = "/session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
+        assert_eq!((err.code(), err.to_string()), ("usage", format!("init_path: {path} is not {allowed}")));
+    }
 }
 
 #[tokio::test]

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_told_by_magic_version_and_length() {
+    fn a_record_is_recognised_by_magic_version_and_length() {
         for profile in [Profile::V1, Profile::Native] {
             let mut record = record_header(profile, 0, 1, 20).to_vec();
             record.extend_from_slice(&[0; 20]);

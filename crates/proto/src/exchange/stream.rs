@@ -61,7 +61,7 @@ impl Stream {
     /// Reads the next bytes of the body, and returns a piece once it is complete. Call it again until `input` is empty.
     ///
     /// # Errors
-    /// [`Error::FrameInvalid`], [`Error::Unsealable`]. Nothing can be read after one.
+    /// Those of [`FrameOpener::read`]. Nothing can be read after one.
     pub fn read(&mut self, input: &mut &[u8]) -> Result<Option<Piece>, Error> {
         match (self.state, &mut self.kind) {
             _ if input.is_empty() => Ok(None),

@@ -42,7 +42,7 @@ fn read(stream: &mut Stream, body: &[u8], chunk: usize) -> (Vec<Piece>, Option<E
 }
 
 #[test]
-fn the_last_piece_is_given_only_when_nothing_stands_behind_it() {
+fn the_last_piece_is_returned_only_at_the_end_of_the_body() {
     let (_, client, server) = agreed(Suite::P256);
     let (headers, body) = sent(&client, &[b"one", b"two"], NOW_MS);
     let open = || begin(&headers, NOW_MS).session(provider(), server.clone()).unwrap().1;
@@ -82,7 +82,7 @@ fn a_request_is_opened_and_answered_and_its_fingerprint_is_its_own() {
 }
 
 #[test]
-fn what_was_checked_before_the_body_came_is_checked_again_at_the_claim() {
+fn checks_before_the_body_are_repeated_at_the_claim() {
     let (_, client, server) = agreed(Suite::P256);
     let wide = ReplayPolicy::new(86_400_000, 0);
     let (headers, body) = sent(&client, &[b"x"], NOW_MS);

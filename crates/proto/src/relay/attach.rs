@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_attach_is_refused_and_unknown_members_are_not() {
+    fn malformed_attach_messages_are_rejected_and_unknown_members_are_ignored() {
         assert!(with("unknown", r#"{"deep":[1]}"#).is_ok());
         let native = with("caps", r#"{"profile":"native","x":"y"}"#).unwrap();
         assert_eq!((native.profile, native.role), (Profile::Native, Role::Client));

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_told_by_its_header_and_its_length() {
+    fn a_record_is_recognised_by_its_header_and_length() {
         let record = |magic: &[u8; 4], version, rest: u32| {
             let mut head = magic.to_vec();
             head.extend([version, 0, 0, 0, 0, 0, 0, 0, 0, 1]);

@@ -95,7 +95,7 @@ fn a_rule_that_is_unreachable_or_without_a_form_is_found() {
 }
 
 #[test]
-fn a_rule_for_every_path_names_also_what_is_no_path() {
+fn a_rule_for_every_path_also_covers_targets_that_are_not_paths() {
     let rules = [(&Pattern::ANY, SealMode::Off, ())];
     for path in ["", "*", "/x", "\\x", "/.."] {
         assert_eq!(decide(rules.into_iter(), path), Decision::Plain(()), "{path}");

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_envelope_is_refused_with_the_member_at_fault() {
+    fn malformed_envelopes_are_rejected_with_the_member_at_fault() {
         for (text, fault) in [
             ("7", FrameError::NotJson),
             ("{\"type_id\":", FrameError::NotJson),

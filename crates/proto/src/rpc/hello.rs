@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_prologue_is_refused_with_the_member_at_fault() {
+    fn malformed_prologues_are_rejected_with_the_member_at_fault() {
         for (text, fault) in [
             ("", FrameError::NotJson),
             ("[]", FrameError::NotJson),

@@ -157,7 +157,7 @@ fn disagree(suite: Suite, edit: Edit) -> ChannelError {
 }
 
 #[test]
-fn two_ends_of_v1_that_mean_different_things_find_out_what() {
+fn v1_ends_with_different_settings_report_the_difference() {
     let differ: [(Edit, ChannelError); 3] = [
         (|s| s.channel_id = "channel-2".into(), ChannelError::ChannelMismatch),
         (|s| s.psk = [8; 32].into(), ChannelError::HandshakeUnauthentic),
@@ -175,7 +175,7 @@ fn two_ends_of_v1_that_mean_different_things_find_out_what() {
 }
 
 #[test]
-fn two_native_ends_that_mean_different_things_do_not_agree() {
+fn native_ends_with_different_settings_do_not_agree() {
     let differ: [Edit; 6] = [
         |s| s.channel_id = "channel-2".into(),
         |s| s.psk = [8; 32].into(),

@@ -23,7 +23,7 @@ fn made_of(suite: Suite, messages: impl Fn(&mut End, &mut End) -> Vec<Vec<u8>>) 
 }
 
 #[test]
-fn what_a_middle_does_to_records_is_fatal_and_named() {
+fn changes_to_records_in_transit_are_fatal_and_named() {
     for suite in Suite::all() {
         let name = suite.name();
         let replayed = made_of(suite, |client, _| {
@@ -149,7 +149,7 @@ fn pings_and_pongs_carry_their_number_in_the_native_profile() {
 }
 
 #[test]
-fn what_a_profile_cannot_say_is_the_callers_error_and_costs_nothing() {
+fn an_operation_that_a_profile_lacks_is_the_callers_error() {
     let close = Content::Close(CloseReason { code: 0, reason: String::new() });
     let (mut client, mut server) = connected(Suite::from_id(1).unwrap());
     let mut out = Vec::new();

@@ -35,7 +35,7 @@ fn a_handler_sees_the_plain_request_and_who_sends_it_and_its_answer_goes_back_se
 }
 
 #[test]
-fn a_services_status_is_told_as_the_spec_has_it() {
+fn the_status_of_the_service_is_mapped_as_specified() {
     let ground = Ground::new(Settings::default());
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
@@ -54,7 +54,7 @@ fn a_services_status_is_told_as_the_spec_has_it() {
 }
 
 #[test]
-fn a_call_that_its_handler_has_begun_is_not_told_to_be_sent_again_when_its_session_ends() {
+fn a_call_that_reached_its_handler_gets_no_retryable_error_when_its_session_ends() {
     for (family, wire) in WIRES {
         let ground = Ground::new(Settings::default());
         let session = ground.old(family, wire);
@@ -71,7 +71,7 @@ fn a_call_that_its_handler_has_begun_is_not_told_to_be_sent_again_when_its_sessi
 }
 
 #[test]
-fn what_does_not_open_is_told_in_one_word_and_reaches_nobody() {
+fn a_request_that_does_not_open_gets_a_uniform_error_and_no_handler_runs() {
     let ground = Ground::new(Settings::default());
     for (family, wire) in WIRES {
         let session = ground.old(family, wire);
@@ -121,7 +121,7 @@ fn a_request_is_served_once_however_many_send_it() {
 }
 
 #[test]
-fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts() {
+fn forwarding_headers_count_only_from_trusted_proxies() {
     for trusts_origin in [false, true] {
         let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
         for (family, wire) in WIRES {
@@ -140,7 +140,7 @@ fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts() {
 }
 
 #[test]
-fn a_path_that_nothing_names_is_sealed() {
+fn a_path_without_a_rule_is_sealed() {
     let ground = Ground::new(Settings::default());
     for (method, path) in [("GET", "/"), ("POST", "/echo"), ("GET", "/anything?a"), ("HEAD", "/x"), ("DELETE", "/x")] {
         let answer = ground.send(&Raw::new(method, path));

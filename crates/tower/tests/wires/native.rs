@@ -50,7 +50,7 @@ fn any_method_goes_through_with_its_headers_within() {
 }
 
 #[test]
-fn where_a_request_came_from_is_told_only_by_whom_the_layer_trusts_and_never_within_a_seal() {
+fn forwarding_headers_count_only_from_trusted_proxies_and_never_within_a_seal() {
     for trusts_origin in [false, true] {
         let ground = Ground::new(Settings { trusts_origin, ..Settings::default() });
         let session = ground.native();
@@ -162,7 +162,7 @@ fn a_piece_is_handed_on_before_the_rest_is_there_both_ways() {
 }
 
 #[test]
-fn what_does_not_open_is_a_problem_with_its_code_and_reaches_nobody() {
+fn a_request_that_does_not_open_is_a_problem_with_its_code_and_no_handler_runs() {
     let ground = Ground::new(Settings { body_max: 100_000, ..Settings::default() });
     let session = ground.native();
     let fresh = || native_request(&session, "POST", "/echo", &[], &[b"an order"]).0;
@@ -218,7 +218,7 @@ fn a_header_with_a_frame_that_is_not_the_last_is_rejected_before_the_handler_run
 }
 
 #[test]
-fn a_wrong_clock_is_told_the_time_with_proof() {
+fn a_wrong_clock_gets_the_proven_time() {
     let ground = Ground::new(Settings::default());
     let session = ground.native();
     ground.set_clock(NOW_MS + 300_001);
@@ -363,7 +363,7 @@ fn a_first_frame_has_one_deadline_however_regularly_its_bytes_come() {
 }
 
 #[test]
-fn what_is_under_way_in_a_session_is_cut_when_the_session_ends() {
+fn requests_in_flight_are_cut_when_their_session_ends() {
     for is_revoked in [true, false] {
         let ground = Ground::new(Settings::default());
         let session = ground.native();

@@ -70,7 +70,7 @@ func wants(t *testing.T, name string, err error, code Code) {
 	}
 }
 
-func TestTheServersChecksOnInitHaveTheirCodes(t *testing.T) {
+func TestEachCheckOfTheServerOnInitHasItsCode(t *testing.T) {
 	for name, one := range map[string]struct {
 		code   Code
 		change func(map[string]any)
@@ -105,7 +105,7 @@ func TestTheServersChecksOnInitHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestTheServersChecksOnAckHaveTheirCodes(t *testing.T) {
+func TestEachCheckOfTheServerOnAckHasItsCode(t *testing.T) {
 	for name, one := range map[string]struct {
 		code Code
 		play func(t *testing.T, server *Handshake, init, ack []byte) error
@@ -153,7 +153,7 @@ func TestTheServersChecksOnAckHaveTheirCodes(t *testing.T) {
 	wants(t, "a key of zeros", err, PeerKeyInvalid)
 }
 
-func TestAFirstRecordThatIsNoPingConfirmsNothing(t *testing.T) {
+func TestAFirstRecordOtherThanAPingDoesNotConfirmTheKeys(t *testing.T) {
 	client, server, init := v1Pair(t, nil)
 	ack := step(t, client, step(t, server, init, nowS, false), nowS, false)
 	step(t, server, ack, nowS, true)
@@ -184,7 +184,7 @@ func ratchets(t *testing.T) (*nativeSealer, *nativeOpener) {
 	return sealer.inner.(*nativeSealer), opener.inner.(*nativeOpener)
 }
 
-func TestWhatNoSenderWritesIsRefusedAlthoughItOpens(t *testing.T) {
+func TestARecordThatOpensWithForbiddenContentIsRejected(t *testing.T) {
 	for _, inner := range [][]byte{
 		{}, {0, 0, 0}, {6}, {0x80}, {1, 2, 3, byte(Ping)}, {0, 0, 0, 0, 0, 0, 0, 0, 0, byte(Pong)}, {byte(Rekey)},
 		{1, byte(Rekey) | keyChanges}, {0, byte(Close)}, {0, 0, 0xff, byte(Close)},
@@ -198,7 +198,7 @@ func TestWhatNoSenderWritesIsRefusedAlthoughItOpens(t *testing.T) {
 	}
 }
 
-func TestASenderThatDoesNotChangeItsKeyIsRefusedAfterTheBound(t *testing.T) {
+func TestAnOverdueKeyRotationIsRejected(t *testing.T) {
 	sealer, opener := ratchets(t)
 	sealer.used, opener.used, sealer.rekeyAfter = RecordsPerKeyMax-1, RecordsPerKeyMax-1, 1<<63
 	for _, code := range []Code{"", RekeyOverdue} {
@@ -211,7 +211,7 @@ func TestASenderThatDoesNotChangeItsKeyIsRefusedAfterTheBound(t *testing.T) {
 	}
 }
 
-func TestKeysAreReplacedByAgeAndReplacedKeysAreWiped(t *testing.T) {
+func TestKeysRotateByAgeAndOldKeysAreWiped(t *testing.T) {
 	sealer, opener := ratchets(t)
 	before := sealer.key
 	for _, at := range []uint64{5, 5 + uint64(time.Hour.Milliseconds()) - 1, 5 + uint64(time.Hour.Milliseconds())} {
@@ -222,7 +222,7 @@ func TestKeysAreReplacedByAgeAndReplacedKeysAreWiped(t *testing.T) {
 	}
 }
 
-func TestTheLastNumberIsNeverUsed(t *testing.T) {
+func TestTheLastSequenceNumberIsNeverUsed(t *testing.T) {
 	sealer, _ := ratchets(t)
 	sealer.sequence.used = lastSeq - 2
 	if message := must[[]byte](t)(sealer.seal(nil, &Content{Kind: Data}, 0)); binary.BigEndian.Uint64(message[6:]) != lastSeq-1 {
@@ -232,7 +232,7 @@ func TestTheLastNumberIsNeverUsed(t *testing.T) {
 	wants(t, "the last", err, RecordsExhausted)
 }
 
-func TestWhatIsTooLongOrOfAnotherProfileUsesUpNothing(t *testing.T) {
+func TestContentThatIsTooLongDoesNotUseUpARecord(t *testing.T) {
 	native, _ := ratchets(t)
 	sealer := &Sealer{inner: native}
 	_, err := sealer.Seal(nil, &Content{Kind: Data, Data: make([]byte, ContentMax+1)}, 0)

@@ -296,7 +296,7 @@ func runV1Record(t *testing.T, text []byte) {
 	same(t, "plaintext", opened.Data, v.Plaintext)
 }
 
-func TestAVectorWithAMemberThatNobodyReadsIsAFailure(t *testing.T) {
+func TestAVectorWithAnUnreadMemberFails(t *testing.T) {
 	var v v1Scenario
 	if strictly([]byte(`{"type":"channel-v1","news":1}`), &v) == nil {
 		t.Error("it was read")

@@ -54,7 +54,7 @@ func TestEveryVectorOfTokens(t *testing.T) {
 	t.Logf("ran %d files", len(files))
 }
 
-func TestATokenIsHeldToEveryClaim(t *testing.T) {
+func TestEveryClaimOfATokenIsChecked(t *testing.T) {
 	key := ed25519.NewKeyFromSeed(make([]byte, 32))
 	good := Claims{KID: "k", Audience: "a", Issuer: "i", ChannelID: "c", Role: 1, TokenID: "t", InitExpiresS: 200, IssuedS: 100, ExpiresS: 160}
 	expected := &TokenPolicy{map[string]ed25519.PublicKey{"k": key.Public().(ed25519.PublicKey)}, []string{"a"}, []string{"i"}}
@@ -109,7 +109,7 @@ func grantText(change func(map[string]any)) []byte {
 	return text
 }
 
-func TestAGrantIsReadOrTheMemberAtFaultIsNamed(t *testing.T) {
+func TestAMalformedGrantIsRejectedWithTheMemberAtFault(t *testing.T) {
 	grant, err := ParseGrant(grantText(func(map[string]any) {}))
 	if err != nil || grant.Role != Client || grant.PSK[0] != 7 || !grant.IsNative() {
 		t.Fatalf("%v: %v", grant, err)

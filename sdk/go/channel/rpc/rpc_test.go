@@ -33,7 +33,7 @@ func code(t *testing.T, err error) string {
 	return told.Code
 }
 
-func TestManyCallsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
+func TestConcurrentCallsEachGetTheirOwnAnswer(t *testing.T) {
 	var most, now atomic.Int64
 	handlers := &Handlers{Requests: map[uint32]Handler{1: func(_ context.Context, request *Request) (any, error) {
 		most.Store(max(most.Load(), now.Add(1)))
@@ -61,7 +61,7 @@ func TestManyCallsAtOnceEachGetTheirOwnAnswer(t *testing.T) {
 	}
 }
 
-func TestEitherSideMayAskAndTell(t *testing.T) {
+func TestBothSidesCallAndNotify(t *testing.T) {
 	heard := make(chan string, 1)
 	client, _ := ends(t, &Handlers{
 		Requests:      map[uint32]Handler{7: func(context.Context, *Request) (any, error) { return "from the client", nil }},
@@ -83,7 +83,7 @@ func TestEitherSideMayAskAndTell(t *testing.T) {
 	}
 }
 
-func TestWhyACallHasNoAnswerHasAStableCode(t *testing.T) {
+func TestEachFailureOfACallHasAStableCode(t *testing.T) {
 	client, server := ends(t, &Handlers{FrameMax: 1 << 20}, &Handlers{FrameMax: 4096, Requests: map[uint32]Handler{
 		1: func(context.Context, *Request) (any, error) { return nil, NewFailure(FirstOwn, "own") },
 		2: func(context.Context, *Request) (any, error) { return nil, errors.New("SECRET") },
@@ -125,7 +125,7 @@ func TestWhyACallHasNoAnswerHasAStableCode(t *testing.T) {
 	}
 }
 
-func TestACallThatIsTakenBackEndsItsHandler(t *testing.T) {
+func TestACancelledCallEndsItsHandler(t *testing.T) {
 	ended := make(chan error, 1)
 	client, _ := ends(t, nil, &Handlers{Requests: map[uint32]Handler{1: func(ctx context.Context, _ *Request) (any, error) {
 		<-ctx.Done()
@@ -147,7 +147,7 @@ func TestACallThatIsTakenBackEndsItsHandler(t *testing.T) {
 	}
 }
 
-func TestMoreRequestsThanAreHandledAtOnceWait(t *testing.T) {
+func TestRequestsBeyondTheConcurrencyBoundWait(t *testing.T) {
 	var most, now atomic.Int64
 	client, _ := ends(t, nil, &Handlers{AtOnce: 2, Requests: map[uint32]Handler{1: func(context.Context, *Request) (any, error) {
 		most.Store(max(most.Load(), now.Add(1)))
@@ -169,7 +169,7 @@ func TestMoreRequestsThanAreHandledAtOnceWait(t *testing.T) {
 	}
 }
 
-func TestAHostilePeerEndsItsStreamAndNothingElse(t *testing.T) {
+func TestAHostilePeerEndsOnlyItsOwnStream(t *testing.T) {
 	malformed, _ := frame.Append(nil, []byte(`{"request_id":-1}`), frame.Max)
 	for name, bytesOf := range map[string][]byte{
 		"a length beyond the bound": []byte("\xff\xff\xff\xff"),
@@ -204,7 +204,7 @@ func TestAHostilePeerEndsItsStreamAndNothingElse(t *testing.T) {
 }
 
 // The end of a handler ends its context too: that must not pass for the end of its time.
-func TestAnAnswerThatHasArrivedIsNoTimeout(t *testing.T) {
+func TestAnAnswerThatHasArrivedIsNotATimeout(t *testing.T) {
 	handlers := (&Handlers{Requests: map[uint32]Handler{1: func(context.Context, *Request) (any, error) { return 1, nil }}}).filled()
 	minute := uint32(60_000)
 	var all sync.WaitGroup

@@ -95,8 +95,8 @@ class SealedClient implements Client {
   }
 
   get session(): SessionInfo | undefined {
-    const now = this.#slot.peek();
-    return now === undefined || now.life.isOver ? undefined : now.life.info;
+    const life = this.#slot.peek()?.life;
+    return life?.isOver ? undefined : life?.info;
   }
 
   async end(): Promise<void> {
@@ -136,8 +136,8 @@ class SealedClient implements Client {
   async #agree(old: AnySession | undefined): Promise<AnySession> {
     const exchanges = await this.#get();
     if (exchanges.wire !== 3) {
-      const { session, arrived, traits } = await exchanges.compat.agree();
-      return { session, life: new Life(arrived, session.id, session.expiresInSec, traits) } as AnySession;
+      const { session, begin, traits } = await exchanges.compat.agree();
+      return { session, life: new Life(begin, session.id, session.expiresInSec, traits) } as AnySession;
     }
     if (old !== undefined) {
       try {

@@ -11,7 +11,7 @@ import { SealwayError, wants } from "../wire/error.js";
 import { PROBLEM_LEN_MAX, WINDOW_MS } from "../wire/forms.js";
 import { firstOf, X_KID } from "../wire/headers.js";
 import { membersOf, parseJson } from "../wire/json.js";
-import { type Moment, wallMs } from "./clock.js";
+import { type Moment, moment, wallMs } from "./clock.js";
 import type { Settings } from "./options.js";
 import { notOurs, type ResponseHead } from "./refusal.js";
 import type { Call } from "./request.js";
@@ -32,7 +32,7 @@ export class CompatClient {
   }
 
   /** Agrees a session. */
-  async agree(): Promise<{ session: CompatClientSession; arrived: Moment; traits: Traits }> {
+  async agree(): Promise<{ session: CompatClientSession; begin: Moment; traits: Traits }> {
     const provider = this.#provider;
     const { clientId, ttlSec, authorization, authorityUrl, initPath } = this.#settings;
     const wire = this.#settings.wire === 1 ? 1 : 2;
@@ -52,6 +52,7 @@ export class CompatClient {
     if (value !== undefined) headers.push(["Authorization", value]);
     measure.requestBytes = init.body.length;
     const outgoing = { method: "POST", headers, body: init.body };
+    const begin = moment();
     const received = await this.#transport.send(new URL(initPath, authorityUrl), outgoing, measure);
     const body = await measure.http(() => received.whole(PROBLEM_LEN_MAX));
     measure.responseBytes = body.length;
@@ -62,7 +63,7 @@ export class CompatClient {
       const session = await measure.step("agree", () => init.finish(provider, body, wallMs()));
       const auth = value === undefined ? "none" : "bearer";
       const traits: Traits = { wire, auth, suite: undefined, keyId: undefined };
-      return { session, arrived: received.arrived, traits };
+      return { session, begin, traits };
     } finally {
       measure.done();
     }

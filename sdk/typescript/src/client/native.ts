@@ -17,7 +17,7 @@ import { type Bytes, concat } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import { INIT_LEN_MAX, PROBLEM_LEN_MAX } from "../wire/forms.js";
 import { firstOf, type HeaderList, X_SEAL, X_SEALED } from "../wire/headers.js";
-import { type Moment, moment, passedMs } from "./clock.js";
+import { type Moment, moment, passedMs, steadyMs } from "./clock.js";
 import { bodyOf, OpenFlow, sealFlow, wholeOf } from "./flow.js";
 import type { Measure } from "./measure.js";
 import type { Settings } from "./options.js";
@@ -91,13 +91,15 @@ export class NativeClient {
         init.prove(await proof(toBase64Url(await init.initHash()), url));
       }
       try {
-        const { status, body, arrived } = await this.#ask(init.body(), value, measure, path, old);
+        const begin = moment();
+        const { status, body } = await this.#ask(init.body(), value, measure, path, old);
+        const arrivedMs = steadyMs();
         const said = init.claimed(status, body).answer;
         const key = await ring.key(said.keyId, said.serverTimeMs, this.#fetchSet);
         const session = await measure.step("agree", () => init.finish(status, body, () => key));
         await ring.remember(session.agreed, this.#fetchSet);
         measure.done();
-        return new NativeSession(session, arrived);
+        return new NativeSession(session, begin, arrivedMs);
       } catch (error) {
         if (measure.status) measure.done();
         const problem = error instanceof SealwayError ? error.problem : undefined;
@@ -121,17 +123,16 @@ export class NativeClient {
     measure: Measure,
     path: string,
     old: NativeSession | undefined,
-  ): Promise<{ status: number; body: Bytes; arrived: Moment }> {
+  ): Promise<{ status: number; body: Bytes }> {
     const url = new URL(path, this.#settings.authorityUrl);
-    const json: HeaderList = [["Content-Type", "application/json"]];
+    const json: HeaderList = [["content-type", "application/json"]];
     if (old !== undefined) {
-      const call = this.#own("POST", path, [["content-type", "application/json"]], body);
+      const call = this.#own("POST", path, json, body);
       const opened = await this.#once(old, call, measure);
-      const arrived = moment();
       const answer = await wholeOf(opened.flow, opened.first, ANSWER_LEN_MAX);
       opened.done();
       if (opened.status !== 201) throw refusal(opened, answer);
-      return { status: opened.status, body: answer, arrived };
+      return { status: opened.status, body: answer };
     }
     const headers = authorization === undefined ? json : [...json, ["Authorization", authorization] as const];
     measure.requestBytes = body.length;
@@ -139,7 +140,7 @@ export class NativeClient {
     const answer = await measure.http(() => received.whole(ANSWER_LEN_MAX));
     measure.responseBytes = answer.length;
     if (received.status !== 201) throw refusal(received, answer);
-    return { status: received.status, body: answer, arrived: received.arrived };
+    return { status: received.status, body: answer };
   }
 
   /**
@@ -204,7 +205,7 @@ export class NativeClient {
     try {
       const { headers, status } = received;
       const { opener, stream } = await beginAnswer(this.#provider, sealed.pending, status, headers);
-      if (stream !== undefined) measure.responseBytes = firstOf(headers, X_SEALED)?.length ?? 0;
+      measure.responseBytes = stream?.length ?? 0;
       const flow = new OpenFlow(received, opener, stream);
       // Most of this waits for the network; what a frame costs beside is small.
       const frame = await measure.step("open", () => flow.next());
@@ -247,10 +248,10 @@ export class NativeClient {
       const body = sealFlow(call.body as ReadableStream<Uint8Array>, sealer, inner, pace);
       return { headers, body, pending, length: 0, pace };
     }
-    const body = await sealAll(sealer, concat(inner, whole));
-    if (!inHeader) return { headers, body, pending, length: body.length };
-    const text = toBase64(body);
-    return { headers: [...headers, [X_SEALED, text]], body: undefined, pending, length: text.length };
+    const stream = await sealAll(sealer, concat(inner, whole));
+    const { length } = stream;
+    if (!inHeader) return { headers, body: stream, pending, length };
+    return { headers: [...headers, [X_SEALED, toBase64(stream)]], body: undefined, pending, length };
   }
 
   /** Makes the error of an answer in plain, and sets the session's clock where a proof gives the time. */

@@ -37,7 +37,7 @@ export interface Timing {
   readonly ms: number;
 }
 
-/** One exchange with a service, measured. All times in milliseconds, sizes in bytes of bodies. */
+/** One exchange with a service, measured. All times in milliseconds, sizes in bytes of bodies or of what stands in `X-Sealed`. */
 export interface CallMetrics {
   readonly endpoint: "init" | "call" | "renew" | "end";
   readonly method: string;
@@ -95,7 +95,7 @@ export interface ClientOptions {
   readonly clientId?: string;
   /** Requested life of sessions, in seconds. Default: the service's. */
   readonly ttlSec?: number;
-  /** Path of inits on wires 1 and 2. Default: `/session/init`. */
+  /** Path of inits: `/session/init` (the default), `/session/init/anon` (wire 1) or `/v1/session/init` (wire 2). */
   readonly initPath?: string;
   /** Returns the value of `Authorization` for each init: `Bearer …`, or `DPoP …` beside a `proof`. */
   readonly authorization?: () => string | Promise<string>;
@@ -135,6 +135,7 @@ const isTrust = ({ pins, root, firstUse, store = firstUse }: any) =>
   (Array.isArray(pins) || typeof root === "string" || firstUse) &&
   (store === undefined || (isFunction(store?.load) && isFunction(store.save)));
 
+const INIT_PATH = "/session/init";
 type Rule = readonly [what: string, holds: (value: any, settings: any) => unknown];
 const URL_RULE: Rule = ["an http(s) URL", (text) => URL.canParse(text) && /^https?:/i.test(text)];
 const FUNCTION: Rule = ["a function", (value) => isFunction(value ?? wants)];
@@ -156,7 +157,6 @@ const RULES: Readonly<Record<string, Rule>> = {
     (id) => typeof id === "string" && isClientId(id),
   ],
   ttlSec: ["whole seconds", (sec = 0) => Number.isInteger(sec) && sec >= 0 && sec < 2 ** 32],
-  initPath: ["a path", (path) => /^\//.test(path)],
   authorization: FUNCTION,
   proof: FUNCTION,
   onMetrics: FUNCTION,
@@ -182,7 +182,7 @@ export function settingsOf(options: ClientOptions): Settings {
     wire: 3,
     suites: SUITES,
     clientId: "sealway-typescript",
-    initPath: "/session/init",
+    initPath: INIT_PATH,
     headTimeoutMs: 30_000,
     idleTimeoutMs: 60_000,
     totalTimeoutMs: 60_000,
@@ -191,6 +191,11 @@ export function settingsOf(options: ClientOptions): Settings {
   for (const [name, value] of Object.entries(options ?? {})) if (value !== undefined) settings[name] = value;
   for (const [name, [what, holds]] of Object.entries(RULES))
     wants(holds(settings[name], settings), `${name}: ${what}`);
+  const { wire, initPath } = settings;
+  wants(
+    initPath === INIT_PATH || initPath === { 1: `${INIT_PATH}/anon`, 2: `/v1${INIT_PATH}` }[wire as 1],
+    `initPath: ${initPath} is not ${INIT_PATH}, ${INIT_PATH}/anon (wire 1) or /v1${INIT_PATH} (wire 2)`,
+  );
   // Read at each call, so that a global `fetch` that is replaced later is used.
   settings.fetch ??= (...args: Parameters<typeof fetch>) => globalThis.fetch(...args);
   settings.suites = [...new Set(settings.suites)];

@@ -17,7 +17,7 @@ export class Life {
   readonly #lifeMs: number;
   readonly #begin: Moment;
 
-  /** `begin` is the moment at which its answer arrived. */
+  /** `begin` is the moment at which its init was sent. */
   constructor(begin: Moment, id: string, expiresInSec: number, traits: Traits) {
     this.#lifeMs = expiresInSec * 1000;
     this.#begin = begin;
@@ -53,13 +53,14 @@ export class NativeSession {
   #serverMs: number;
   #saidAt: number;
 
-  constructor(session: ClientSession, arrived: Moment) {
+  /** `begin` is the moment at which its init was sent; the answer arrived at `arrivedMs` of the steady clock. */
+  constructor(session: ClientSession, begin: Moment, arrivedMs: number) {
     const { suite, keyId, auth, subject, tenant, expiresInSec, serverTimeMs } = session.agreed;
     const traits = { wire: 3, suite: suite as Suite, keyId, auth, subject, tenant } as const;
     this.session = session;
-    this.life = new Life(arrived, session.id, expiresInSec, traits);
+    this.life = new Life(begin, session.id, expiresInSec, traits);
     this.#serverMs = serverTimeMs;
-    this.#saidAt = arrived[0];
+    this.#saidAt = arrivedMs;
   }
 
   /** The server's clock, as this session knows it: what the server said, and what has passed since. */

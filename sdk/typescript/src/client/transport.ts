@@ -1,8 +1,8 @@
 /** HTTP through a `fetch`: with deadlines, bounds and no redirects. */
-import { type Bytes, concat, owned } from "../wire/bytes.js";
+import { type Bytes, joined } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { HeaderList } from "../wire/headers.js";
-import { moment, steadyMs } from "./clock.js";
+import { steadyMs } from "./clock.js";
 import { Measure, serverTiming } from "./measure.js";
 import type { CallMetrics, Settings } from "./options.js";
 import type { ResponseHead } from "./refusal.js";
@@ -59,7 +59,8 @@ export class Transport {
       watch.signal.addEventListener("abort", () => pace.stop?.());
     }
     const { method, headers, credentials, showRedirects } = outgoing;
-    const fixed = { redirect: "manual", cache: "no-store", duplex: "half", signal: watch.signal };
+    const { signal } = watch;
+    const fixed = { redirect: "manual", cache: "no-store", duplex: "half", signal };
     const init = { ...fixed, method, headers, credentials, body } as unknown as RequestInit;
     const response = await measure.http(() => watch.guard(() => this.#settings.fetch(url, init)));
     if (pace !== undefined) {
@@ -84,7 +85,6 @@ export class HttpResponse implements ResponseHead {
   readonly host: string;
   readonly status: number;
   readonly headers: HeaderList;
-  readonly arrived = moment();
   readonly #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   readonly #watch: Watch;
   /** Number of bytes of the body that have arrived. */
@@ -93,7 +93,10 @@ export class HttpResponse implements ResponseHead {
   constructor(host: string, response: Response, watch: Watch) {
     this.host = host;
     this.status = response.status;
-    this.headers = [...response.headers];
+    // `fetch` joins headers of one name: one that may stand once alone must not look as if it did.
+    this.headers = [...response.headers].flatMap(([name, value]) =>
+      value.split(", ").map((each) => [name, each] as const),
+    );
     this.#reader = response.body?.getReader();
     this.#watch = watch;
   }
@@ -133,8 +136,7 @@ export class HttpResponse implements ResponseHead {
       }
       parts.push(part);
     }
-    const [only] = parts;
-    return parts.length === 1 && only !== undefined ? owned(only) : concat(...parts);
+    return joined(parts);
   }
 
   /** Lets go of the rest. */

@@ -7,6 +7,7 @@ import { checkKeySet, checkKeySetTimes, liveKey } from "../session/native/root.j
 import { fromBase64, toBase64 } from "../wire/base64.js";
 import { type Bytes, utf8 } from "../wire/bytes.js";
 import { type Problem, SealwayError, wants } from "../wire/error.js";
+import { membersOf } from "../wire/json.js";
 import type { KeyValues } from "../wire/platform.js";
 import { wallMs } from "./clock.js";
 import type { KnownKeys, Trust, TrustStore } from "./options.js";
@@ -162,11 +163,8 @@ export class Keyring {
    * @throws {SealwayError} `key_retired` where keys are pinned or kept, with the ids that the service names.
    */
   async retired(problem: Problem): Promise<void> {
-    const said = problem["key_set"];
-    const set =
-      typeof said === "object" && said !== null
-        ? await parseKeySet(this.#provider, utf8(JSON.stringify(said)))
-        : undefined;
+    const said = membersOf(problem["key_set"]);
+    const set = said && (await parseKeySet(this.#provider, utf8(JSON.stringify(said))));
     if (this.#root !== undefined && set !== undefined) return this.#take(set);
     const ids = set?.keys.map((key) => key.keyId).join(", ") || "none";
     const message = `no pinned identity key is live; the service names: ${ids}`;
@@ -185,7 +183,8 @@ export class Keyring {
     const kept = new Map<string, Bytes>();
     for (const id of [...named, ...this.#keys.keys()]) {
       const key = this.#keys.get(id) ?? this.#published.get(id);
-      if (key !== undefined && kept.size < KEYS_MAX) kept.set(id, key);
+      // A store with a key off the curve could not be read again.
+      if (key && kept.size < KEYS_MAX && (await this.#provider.isPoint(key))) kept.set(id, key);
     }
     const isNew = [...kept.keys()].some((id) => !this.#keys.has(id));
     // Another client of the same store, such as a page's in another tab, may have met the service since.

@@ -1,5 +1,5 @@
 /** The provider over WebCrypto: browsers, and any runtime. No key that lasts is readable. */
-import { type Bytes, concat, owned, wipe } from "../wire/bytes.js";
+import { type Bytes, joined, owned, wipe } from "../wire/bytes.js";
 import { SealwayError } from "../wire/error.js";
 import type { AeadKey, AgreementKey, MacKey, Provider } from "./provider.js";
 
@@ -10,8 +10,6 @@ export const X25519 = { name: "X25519" };
 
 const subtle = (): SubtleCrypto => globalThis.crypto.subtle;
 const bytes = (buffer: ArrayBuffer): Bytes => new Uint8Array(buffer);
-const joined = (parts: readonly Uint8Array[]): Bytes =>
-  parts.length === 1 && parts[0] !== undefined ? owned(parts[0]) : concat(...parts);
 
 // Keys are in closures: nothing that prints an object shows them.
 const macKeyOf = (key: CryptoKey): MacKey => ({
@@ -40,6 +38,16 @@ const aeadKeyOf = (key: CryptoKey): AeadKey => {
   };
 };
 
+/** Imports a public key; points of P-256 are uncompressed. */
+async function imported(
+  key: Uint8Array,
+  algorithm: { name: string },
+  uses: KeyUsage[] = [],
+): Promise<CryptoKey> {
+  if (algorithm !== X25519 && (key.length !== 65 || key[0] !== 4)) throw new TypeError("not a point");
+  return subtle().importKey("raw", owned(key), algorithm, false, uses);
+}
+
 /** A key for ECDH with P-256 or X25519, of its two halves. */
 export const agreementKeyOf = (
   publicKey: Bytes,
@@ -48,9 +56,8 @@ export const agreementKeyOf = (
 ): AgreementKey => ({
   publicKey,
   agree: async (peer) => {
-    if (peer.length !== publicKey.length || (peer.length === 65 && peer[0] !== 4)) return undefined;
     try {
-      const key = await subtle().importKey("raw", owned(peer), algorithm, false, []);
+      const key = await imported(peer, algorithm);
       const secret = bytes(await subtle().deriveBits({ name: algorithm.name, public: key }, own, 256));
       // RFC 7748 section 6.1: a point of small order gives everybody the same secret.
       return algorithm === X25519 && secret.every((byte) => byte === 0) ? undefined : secret;
@@ -105,18 +112,15 @@ export const webProvider: Provider = {
   kem: async () => (await import("./kem.js")).newKemKey(),
   encapsulate: async (publicKey) => (await import("./kem.js")).encapsulate(publicKey),
   isPoint: async (publicKey) => {
-    if (publicKey.length !== 65 || publicKey[0] !== 4) return false;
     try {
-      await subtle().importKey("raw", owned(publicKey), P256, false, []);
-      return true;
+      return !!(await imported(publicKey, P256));
     } catch {
       return false;
     }
   },
   verify: async (publicKey, message, signature) => {
-    if (publicKey.length !== 65 || publicKey[0] !== 4 || signature.length !== 64) return false;
     try {
-      const key = await subtle().importKey("raw", owned(publicKey), ES256, false, ["verify"]);
+      const key = await imported(publicKey, ES256, ["verify"]);
       const algorithm = { name: "ECDSA", hash: "SHA-256" };
       return await subtle().verify(algorithm, key, owned(signature), owned(message));
     } catch {

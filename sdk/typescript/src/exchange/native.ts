@@ -99,7 +99,7 @@ export class NativeCall implements Call {
       const { headers, body } = decodeInner(frame);
       return { inner: headers, first: body, reply };
     };
-    return [new Stream(new FrameOpener(keys, context), inHeader), open];
+    return [new Stream(new FrameOpener(keys, context, inHeader !== undefined), inHeader), open];
   }
 }
 

@@ -51,6 +51,11 @@ export function owned(bytes: Uint8Array): Bytes {
   return bytes.buffer instanceof ArrayBuffer ? (bytes as Bytes) : new Uint8Array(bytes);
 }
 
+/** All parts behind one another, without a copy of a single one. */
+export function joined(parts: readonly Uint8Array[]): Bytes {
+  return parts.length === 1 && parts[0] ? owned(parts[0]) : concat(...parts);
+}
+
 /** Lower-case hexadecimal digits. */
 export function hex(bytes: Uint8Array): string {
   let out = "";

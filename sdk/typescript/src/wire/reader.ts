@@ -22,15 +22,13 @@ export class Reader {
    * @throws {SealwayError} `json_invalid` and `field_invalid`, or `code` for both.
    */
   static of(body: Uint8Array, code: FaultCode): Reader {
-    let value: unknown;
     try {
-      value = parseJson(body);
+      const members = membersOf(parseJson(body));
+      if (members) return new Reader(members, code);
     } catch (error) {
-      throw code === "answer_mismatch" ? fault(code) : error;
+      if (code === "field_invalid") throw error;
     }
-    const members = membersOf(value);
-    if (members === undefined) throw fault(code);
-    return new Reader(members, code);
+    throw fault(code);
   }
 
   /** A member that may be absent; `null` is as absent. `read` gives none for a value that is not of its form. */
@@ -50,7 +48,8 @@ export class Reader {
   }
 }
 
-function fault(code: FaultCode, field?: string): SealwayError {
+/** Returns the error of a message, or of its member `field`, that is not of its form. */
+export function fault(code: FaultCode, field?: string): SealwayError {
   const what =
     field === undefined ? "the message is no JSON object" : `the member ${field} is not of its form`;
   return new SealwayError(code, what, field === undefined ? {} : { field });

@@ -42,7 +42,7 @@ it("the messages are those of spec/broker.proto, with every tag", () => {
 });
 
 describe("a broker", () => {
-  it("digests, draws and tells what it is", async () => {
+  it("hashes, draws random bytes and returns its capabilities", async () => {
     const client = fixture.client();
     const { digests, descriptor } = await client.hash(
       { profile, inputs: [bytes("a"), bytes("")] },
@@ -59,7 +59,7 @@ describe("a broker", () => {
     expect(JSON.parse(await client.benchmark({ deadlineMs: 30_000 }))).toBeTruthy();
   });
 
-  it("seals, opens, seals anew after a rotation, and refuses what was changed by itself", async () => {
+  it("seals, opens, re-seals after a rotation, and rejects a changed input alone", async () => {
     const client = fixture.client();
     const keyId = "data";
     await client.generateKey({ keyId, algorithm: "aes-256-gcm" });
@@ -119,7 +119,7 @@ describe("a broker", () => {
     }
   });
 
-  it("lists its keys a page at a time, and refuses by gRPC's codes", async () => {
+  it("lists its keys by page, and rejects with gRPC's codes", async () => {
     const client = fixture.client();
     const first = await client.listKeys({ limit: 1 });
     expect([first.keys.length, first.hasMore]).toEqual([1, true]);
@@ -151,7 +151,7 @@ describe("a broker", () => {
     ]);
   });
 
-  it("answers many callers at once", async () => {
+  it("answers concurrent callers", async () => {
     const client = fixture.client({ inFlightMax: 8, deadlineMs: 50_000 });
     const inputs = Array.from({ length: 200 }, (_, i) => bytes(`${i}`));
     const all = await Promise.all(inputs.map((input) => client.hash({ profile, inputs: [input] })));
@@ -161,8 +161,8 @@ describe("a broker", () => {
   });
 });
 
-describe("a broker that is away", () => {
-  it("fails as such, not sent, and calls succeed again when it is back", async () => {
+describe("an unreachable broker", () => {
+  it("is reported as not sent, and calls succeed again when it is back", async () => {
     const own = new BrokerFixture();
     const client = own.client({ deadlineMs: 20_000, retry: { attempts: 200, longestMs: 100 } });
     const early = await own
@@ -180,7 +180,7 @@ describe("a broker that is away", () => {
     await own.end();
   });
 
-  it("opens the breaker after some failures in a row, and a probe closes it", async () => {
+  it("opens the breaker after consecutive failures, and a probe closes it", async () => {
     const own = new BrokerFixture();
     const client = own.client({ breaker: { failures: 3, openForMs: 100 }, retry: { attempts: 1 } });
     for (let i = 0; i < 3; i++)
@@ -209,19 +209,26 @@ describe("a broker that answers nothing", () => {
   beforeAll(() => new Promise<void>((resolve) => void silent.listen(socket, resolve)));
   afterAll(() => void silent.close());
 
-  it("is given up by the deadline, and a call can be taken back", async () => {
-    const client = new BrokerClient({ socket, deadlineMs: 150 });
+  it("ends a call at its deadline, and a call can be cancelled", async () => {
+    const client = new BrokerClient({ socket, deadlineMs: 1000 });
+    const before = calls;
     const late = await client
       .generateKey({ keyId: "k", algorithm: "ed25519" })
       .catch((error: BrokerError) => error);
     expect(late).toMatchObject({ code: "deadline_exceeded", sent: "perhaps", attempts: 1 });
-    const taken = client.health({ signal: AbortSignal.timeout(30), deadlineMs: 5000 });
-    await expect(taken).rejects.toMatchObject({ code: "cancelled" });
-    expect(calls).toBe(2);
+    const caller = new AbortController();
+    const cancelled = expect(
+      client.health({ signal: caller.signal, deadlineMs: 20_000 }),
+    ).rejects.toMatchObject({
+      code: "cancelled",
+    });
+    await vi.waitFor(() => expect(calls).toBe(before + 2), 10_000);
+    caller.abort();
+    await cancelled;
     client.close();
   });
 
-  it("is waited for by so many, and one more fails at once", async () => {
+  it("has a bounded queue, and a call beyond it fails at once", async () => {
     const client = new BrokerClient({ socket, deadlineMs: 300, inFlightMax: 1, waitingMax: 1 });
     const calls = [client.health(), client.health(), client.health()];
     const codes = await Promise.all(calls.map((call) => call.catch((error: BrokerError) => error.code)));
@@ -230,7 +237,7 @@ describe("a broker that answers nothing", () => {
   });
 });
 
-it("callers that try again at once while the breaker is open leave the event loop its turns", async () => {
+it("callers that retry at once while the breaker is open do not block the event loop", async () => {
   const client = new BrokerClient({
     socket: "/nowhere/broker.sock",
     breaker: { failures: 1, openForMs: 60_000 },
@@ -248,7 +255,7 @@ it("callers that try again at once while the breaker is open leave the event loo
   expect(hasFired).toBe(true);
 });
 
-it("a breaker opens, lets one probe through, and a success of before it opened does not close it", () => {
+it("a breaker opens, lets one probe through, and an earlier success does not close it", () => {
   const breaker = new Breaker({ failures: 1, openForMs: 250 });
   const pass = (now: number) => {
     const given = breaker.pass(now);
@@ -296,7 +303,7 @@ describe("sealway-broker", () => {
     if (!existsSync(cli)) throw new Error(`${cli} is not built: npm run build`);
   });
 
-  it("digests, says whether the broker serves, and has it time itself", () => {
+  it("hashes, reports the broker's health, and measures it", () => {
     const digest = createHash("sha256").update("abc").digest("hex");
     expect(run("--profile", profile, "hash", "abc", "abc").stdout).toBe(`${digest}\n${digest}\n`);
     expect(run("health")).toMatchObject({ stdout: "SERVING\n", status: 0 });
@@ -318,7 +325,7 @@ describe("sealway-broker", () => {
     });
   });
 
-  it("is asked by the program of the README", () => {
+  it("serves the program of the README", () => {
     const readme = readFileSync(fileURLToPath(new URL("../../broker/README.md", import.meta.url)), "utf8");
     const program = /```js file=broker.js\n([\s\S]*?)```/.exec(readme)![1]!;
     // Within the package, its own name leads to it.
@@ -340,7 +347,7 @@ describe("sealway-broker", () => {
     }
   });
 
-  it("has a certificate issued that its CA has signed", async () => {
+  it("issues a certificate that its CA has signed", async () => {
     const client = fixture.client();
     const ca = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-384", "-nodes", "-subj", "/CN=ca"];
     fixture.openssl("req", "-x509", ...ca, "-keyout", "ca.key", "-out", "ca.pem", "-days", "30");
@@ -387,7 +394,7 @@ describe("sealway-broker", () => {
     return said;
   };
 
-  it("goes on in a loop until it is interrupted, and ends with what it did", async () => {
+  it("loops until it is interrupted, and prints its result", async () => {
     const said = await interrupted(["--loop", "50", "health"], (text) => text.split("\n").length > 3);
     expect([said.code, said.out.startsWith("SERVING\nSERVING\nSERVING\n")]).toEqual([0, true]);
     const calls = said.out.split("\n").length - 1;
@@ -401,20 +408,20 @@ describe("sealway-broker", () => {
     expect(away.err).toMatch(/sealway-broker: (\d+) calls, \1 failed, in [0-9.]+ s\n$/);
   });
 
-  it("benchmarks until it is interrupted, and ends with what it measured", async () => {
+  it("benchmarks until it is interrupted, and prints its result", async () => {
     const begunMs = performance.now();
     const args = ["--profile", profile, "benchmark", "--calls", "10000000", "--concurrency", "4"];
-    const said = await interrupted(args, () => performance.now() - begunMs > 2000);
+    const said = await interrupted(args, () => performance.now() - begunMs > 5000);
     const report = JSON.parse(said.out);
     expect(said).toMatchObject({ code: 0, err: "" });
     expect(report).toMatchObject({ failed: 0, interrupted: true });
     expect(report.calls).toBeGreaterThan(0);
     expect(report.calls).toBeLessThan(10_000_000);
     expect(report.latency_ms.p50).toBeGreaterThan(0);
-    expect(performance.now() - begunMs).toBeLessThan(20_000);
+    expect(performance.now() - begunMs).toBeLessThan(25_000);
   });
 
-  it("ends with 1 where the broker refuses or is away, and with 2 for a command that is none", () => {
+  it("exits with 1 if the broker rejects or is unreachable, and with 2 for an unknown command", () => {
     expect(run("--profile", "none", "hash", "abc").status).toBe(1);
     expect(run("--socket", "/nowhere/broker.sock", "health")).toMatchObject({ status: 1, stdout: "" });
     for (const args of [

@@ -47,7 +47,7 @@ it("the trace of a call arrives at the broker: its span is a child of the caller
   expect([TRACE, SPAN, other, otherSpan].filter((id) => !has(id))).toEqual([]);
 });
 
-it("a call carries the trace that it was given, as it is, and none where it was given none", async () => {
+it("a call carries the given trace context unchanged, and none by default", async () => {
   const heard: unknown[] = [];
   const server = createHttp2Server();
   server.on("stream", (stream, headers) => {

@@ -73,7 +73,7 @@ describe("a page in Chromium", () => {
     ["flowersec-v1 over P-256", ["--profile", "flowersec-v1", "--suite", "2"]],
     ["NNpsk0 with ML-KEM", ["--suite", "260"]],
     ["NNpsk0 on P-256, ChaChaPoly", ["--suite", "259"]],
-  ])("talks to a peer over the relay: %s", async (_, flags) => {
+  ])("exchanges bytes with a peer over the relay: %s", async (_, flags) => {
     const pair = JSON.parse(fixture.mintText(...flags)) as { grant_client: object; grant_server: object };
     const { parseGrant } = await import("../../src/channel/index.js");
     const serving = (async () => {

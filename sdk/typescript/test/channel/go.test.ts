@@ -196,7 +196,7 @@ describe.concurrent.each(ROLES)(
         expect(await refusals(id, roles, changed, change)[changed]).toBe(`attach ${code}`);
     });
 
-    it("another channel of the same control plane: nobody comes", async () => {
+    it("another channel of the same control plane has no peer", async () => {
       const said = refusals(0x104, roles, our, (_, other) => other, 700);
       expect(await Promise.all([said.client, said.server])).toEqual([
         "handshake timeout",
@@ -228,7 +228,7 @@ describe.concurrent.each(PINNED.map((suite) => [suite.name, suite] as const))(
   "with pinned keys, %s,",
   (_, suite) => {
     it.each(ROLES.flatMap(([our, their]) => [[our, their, our] as const, [our, their, their] as const]))(
-      "we are the %s, Go is the %s, and the %s has another key than the pinned one: refused",
+      "we are the %s, Go is the %s, and the %s has another key than the pinned one: rejected",
       async (our, their, stranger) => {
         const { flags, ours, theirs } = await keysFor(suite, [our, their] as Roles);
         const grants = JSON.parse(fixture.mintText(...flagsOf(suite), ...flags)) as Record<string, Grant>;

@@ -35,7 +35,7 @@ describe.each([
 ])("records of %s", (profile, suite) => {
   const data = { kind: "data", bytes: utf8("hello") } as const;
 
-  it("that were changed, replayed, left out, cut off or sent back are refused by name, for good", async () => {
+  it("that were changed, replayed, dropped, cut or reflected are rejected with their code", async () => {
     const cases: [string, (made: Bytes[], own: Bytes) => Bytes][] = [
       ["record_unsealable", ([first]) => flipped(first!, -1)],
       ["record_unsealable", ([first]) => flipped(first!, 19)],
@@ -61,14 +61,14 @@ describe.each([
     expect(await codeOf(server.opener.open(made))).toBe("record_replayed");
   });
 
-  it("hold no more than they may", async () => {
+  it("are bounded", async () => {
     const { client } = await shaken(suite);
     const bytes = new Uint8Array(client.sealer.contentMax + 1);
     expect(await codeOf(client.sealer.seal({ kind: "data", bytes }, 0))).toBe("content_too_large");
   });
 });
 
-it("a key changes by count and by time, and the other side follows", async () => {
+it("keys rotate by count and by time, and the other side follows", async () => {
   const { client, server } = await shaken(0x100, { rekeyAfterRecords: 2, rekeyAfterMs: 1000 });
   for (const now of [0, 1, 5000, 5001, 9000]) {
     const record = await client.sealer.seal({ kind: "data", bytes: utf8(`${now}`) }, now);
@@ -76,7 +76,7 @@ it("a key changes by count and by time, and the other side follows", async () =>
   }
 });
 
-describe("a handshake of v1 refuses", () => {
+describe("a handshake of v1 rejects", () => {
   const begun = async () => {
     const { client, server } = handshakes(1);
     await server.begin();
@@ -122,7 +122,7 @@ describe("a handshake of v1 refuses", () => {
     expect(await codeOf(server.read(changed, NOW_S + later))).toBe(code);
   });
 
-  it("another Init, and takes the same one again", async () => {
+  it("another Init, and accepts the same one again", async () => {
     const { server, init } = await begun();
     const resp = await server.read(init, NOW_S);
     expect((await server.read(init, NOW_S)).send).toEqual(resp.send);
@@ -130,7 +130,7 @@ describe("a handshake of v1 refuses", () => {
     expect(await codeOf(server.read(other, NOW_S))).toBe("init_changed");
   });
 
-  it("a key that leads to zeros, and a first record that is no ping", async () => {
+  it("a key that gives an all-zero secret, and a first record other than a ping", async () => {
     const { client, server, init } = await begun();
     const resp = await server.read(init, NOW_S);
     const zeros = withMember(resp.send!, 2, (m) => (m.server_eph_pub_b64u = b64u(new Uint8Array(32))));
@@ -148,7 +148,7 @@ describe("a handshake of v1 refuses", () => {
   });
 });
 
-describe("a native handshake refuses", () => {
+describe("a native handshake rejects", () => {
   it.each([
     ["handshake_unauthentic", (m: Bytes) => flipped(m, -1), 0x100],
     ["handshake_frame_invalid", (m: Bytes) => handshakeFrame("native", 1, m.slice(10, 30)), 0x100],
@@ -162,7 +162,7 @@ describe("a native handshake refuses", () => {
     expect([code, "handshake_unauthentic"]).toContain(await codeOf(server.read(change(first), NOW_S)));
   });
 
-  it("one that comes too late, and a second message whose ciphertext was changed", async () => {
+  it("a late first message, and a second message whose ciphertext was changed", async () => {
     const late = handshakes(0x100);
     await late.server.begin();
     expect(await codeOf(late.server.read((await late.client.begin())!, 2_000_000_031))).toBe("init_expired");
@@ -173,7 +173,7 @@ describe("a native handshake refuses", () => {
   });
 });
 
-it("a middle that changes a record, or says text, ends the channel with a typed error", async () => {
+it("an intermediary that changes a record or sends text ends the channel with a typed error", async () => {
   const { client, server, a } = await channels(0x100);
   a.onWay = (message) => [
     typeof message === "string" ? message : flipped(new Uint8Array(message as ArrayBuffer), -1).buffer,
@@ -244,7 +244,7 @@ describe("without a relay", () => {
     expect(await codeOf(connectDirect(info(0x100, url()), { handshakeTimeoutMs: 500 }))).toBe(code);
   });
 
-  it("nobody there, an address that is none, and an attempt that is taken back are told by their codes", async () => {
+  it("an absent peer, a malformed address and a cancelled attempt have their codes", async () => {
     expect(await codeOf(connectDirect(info(0x100, "ws://127.0.0.1:1")))).toBe("connection_refused");
     expect(await codeOf(connectDirect(info(0x100, "http://127.0.0.1:1")))).toBe("address_invalid");
     const stop = AbortSignal.timeout(50);
@@ -275,11 +275,11 @@ describe("grants", () => {
     ["default_suite", { default_suite: 257 }],
     ["channel_init_expire_at_unix_s", { channel_init_expire_at_unix_s: -1 }],
     ["peer_static_b64u", { peer_static_b64u: "?" }],
-  ])("with a bad %s are refused by name", (name, change) => {
+  ])("with a malformed %s are rejected with its name", (name, change) => {
     expect(() => parseGrant({ ...good, ...change })).toThrowError(new RegExp(`${name}.*grant_invalid`));
   });
 
-  it("with a bad secret, a token that is none or an unknown suite are refused by code", async () => {
+  it("with a malformed secret or token or an unknown suite are rejected with their code", async () => {
     expect(() => parseGrant({ ...good, e2ee_psk_b64u: "AA==" })).toThrowError(/psk_invalid/);
     expect(await codeOf(attach(parseGrant({ ...good, token: "x" })))).toBe("grant_invalid");
     const unknown = { ...good, allowed_suites: [9999], default_suite: 9999 };
@@ -287,7 +287,7 @@ describe("grants", () => {
     expect(await codeOf(attach(parseGrant({ ...good, noise_pattern: "XXpsk3" })))).toBe("grant_invalid");
   });
 
-  it("and keys show no secret where they are printed or serialized", async () => {
+  it("and keys show no secret when they are printed or serialized", async () => {
     const psk = b64u(new Uint8Array(32).fill(0xab));
     const grant = parseGrant({ ...good, token: "FST1.verysecret.AA", e2ee_psk_b64u: psk });
     const identity = Identity.draw("25519");
@@ -300,7 +300,7 @@ describe("grants", () => {
   });
 });
 
-it("base64url is canonical or refused", () => {
+it("base64url is canonical or rejected", () => {
   for (const length of [0, 1, 2, 3, 31, 32]) {
     const bytes = crypto.getRandomValues(new Uint8Array(length));
     expect(unb64u(b64u(bytes))).toEqual(bytes);
@@ -309,7 +309,7 @@ it("base64url is canonical or refused", () => {
   for (const bad of ["A", "AA==", "AB", "A A", "+/", "AAB", "é"]) expect(unb64u(bad), bad).toBeUndefined();
 });
 
-it("waits between attempts double up to their bound, are random below it, and stop where nothing will change", async () => {
+it("waits between attempts double up to their bound, are random below it, and stop after a permanent failure", async () => {
   const waits: number[] = [];
   const sleep = async (ms: number) => void waits.push(ms);
   const attempts = new Attempts({ sleep, random: () => 1, nowMs: () => 0 });

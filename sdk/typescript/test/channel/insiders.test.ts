@@ -43,7 +43,7 @@ const ones = (length: number, first: number[] = []): Bytes => {
 const own = (id: number): Promise<KeyPair> =>
   keyPair((id & 2) === 0 ? "25519" : "P256", new Uint8Array(32).fill(5));
 
-describe("a first message of an insider is refused by our server:", () => {
+describe("a first message of an insider is rejected by our server:", () => {
   const X25519_ONE = ones(32).fill(0);
   X25519_ONE[0] = 1;
   it.each<[string, string, number, KeyPair | undefined, Bytes]>([
@@ -64,7 +64,7 @@ describe("a first message of an insider is refused by our server:", () => {
   });
 });
 
-describe("a second message of an insider is refused by our client:", () => {
+describe("a second message of an insider is rejected by our client:", () => {
   it.each<[string, string, number, KeyPair | undefined, Bytes]>([
     ["a key of zeros", "peer_key_invalid", 0x100, showing("25519", new Uint8Array(32)), new Uint8Array()],
     ["a point that is none", "peer_key_invalid", 0x102, showing("P256", ones(65, [4])), new Uint8Array()],
@@ -78,7 +78,7 @@ describe("a second message of an insider is refused by our client:", () => {
     expect(await codeOf(client.read(message, NOW_S))).toBe("handshake_state");
   });
 
-  it("one without its ML-KEM ciphertext is handshake_frame_invalid, and with another handshake_unauthentic", async () => {
+  it("a message without its ML-KEM ciphertext is handshake_frame_invalid, with another one handshake_unauthentic", async () => {
     for (const [code, change] of [
       ["handshake_frame_invalid", (payload: Bytes) => payload.slice(1088)],
       ["handshake_unauthentic", (payload: Bytes) => concat(new Uint8Array(1088), payload.slice(1088))],
@@ -92,7 +92,7 @@ describe("a second message of an insider is refused by our client:", () => {
   });
 });
 
-it("a first record that is no ping confirms nothing", async () => {
+it("a first record other than a ping does not confirm the keys", async () => {
   const { server } = handshakes(0x100);
   await server.begin();
   const client = insider(0x100, "client", await own(0x100));
@@ -105,7 +105,7 @@ it("a first record that is no ping confirms nothing", async () => {
   expect(() => server.records()).toThrowError(/handshake_state/);
 });
 
-describe("a record that opens and holds what no sender writes is refused:", () => {
+describe("a record that opens with forbidden content is rejected:", () => {
   const reason = new Uint8Array(124).fill(0x61);
   it.each<[string, number[] | Uint8Array]>([
     ["nothing", []],

@@ -97,7 +97,7 @@ describe.each([
     expect(cat.said.out.toString()).toBe("ours");
   });
 
-  it("another key than the pinned one is refused", async () => {
+  it("another key than the pinned one is rejected", async () => {
     const [mine, stranger] = [Identity.draw(curve), Identity.draw(curve)];
     const pins = [
       `--client-static=${await mine.public(curve)}`,
@@ -191,7 +191,7 @@ function readPairs(file: string) {
     .map((line) => parseGrantPair(line));
 }
 
-describe("under a name at a control plane", () => {
+describe("by a name at a control plane", () => {
   it("our listener serves sealway channel connect, one stream a connection", async () => {
     const listener = new Listener(fixture.grants("ours", "server"));
     const serving = (async () => {
@@ -209,7 +209,7 @@ describe("under a name at a control plane", () => {
     await serving;
   });
 
-  it("our connector reaches sealway channel listen, and again after it was started anew", async () => {
+  it("our connector reaches sealway channel listen, also after a restart", async () => {
     const echo = createServer((socket: Socket) => socket.pipe(socket)).listen(0, "127.0.0.1");
     await until("the echo", () => echo.address() ?? undefined);
     const { port } = echo.address() as { port: number };
@@ -235,7 +235,7 @@ describe("under a name at a control plane", () => {
     echo.close();
   });
 
-  it("a refusal of a control plane has its code", async () => {
+  it("a rejection of a control plane has its code", async () => {
     const { controlGrants } = await import("../../src/channel/index.js");
     const from = (token: string, url = fixture.controlUrl) =>
       controlGrants({ url, name: "x", role: "server", token })().catch(

@@ -194,7 +194,7 @@ const HANDSHAKES: readonly [string, string, (peer: Peer, due: number) => void][]
 
 describe.each(SUITES)("suite %i:", (suite) => {
   describe.each(ROLES)("our %s", (role) => {
-    it.each(HANDSHAKES)("fails with %s where a handshake is due: %s", async (_, code, play) => {
+    it.each(HANDSHAKES)("fails the handshake with %s: %s", async (_, code, play) => {
       const { ours, peer } = await ends(role, suite, code === "timeout" ? 400 : undefined);
       if (role === "client") await peer.hear();
       play(peer, role === "server" ? 1 : 2);
@@ -202,7 +202,7 @@ describe.each(SUITES)("suite %i:", (suite) => {
       await peer.closed;
     });
 
-    it("rejects noise, and an honest message of which one bit was changed", async () => {
+    it("rejects noise, and a valid message with one flipped bit", async () => {
       const { ours, peer } = await ends(role, suite);
       if (role === "client") await peer.hear();
       peer.say(handshakeFrame("native", role === "server" ? 1 : 2, new Uint8Array(1300).fill(0x78)));
@@ -311,7 +311,7 @@ describe.each([...SUITES, 1])("suite %i:", (suite) => {
     });
   });
 
-  it("a stream whose prologue is none is reset, and the channel goes on", async () => {
+  it("a stream with a malformed prologue is reset, and the channel continues", async () => {
     const { ours, peer } = await ends("server", suite);
     const shaking = peer.shake(suite, "client");
     const channel = await ours;

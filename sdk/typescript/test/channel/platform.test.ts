@@ -5,7 +5,7 @@ import { isNode } from "../../src/channel/platform.js";
 import { givenKey } from "../../src/crypto/given.js";
 
 it.each(["AESGCM", "ChaChaPoly"] as const)(
-  "%s is the same by Node and by what browsers have",
+  "%s is the same by Node and by WebCrypto or a library",
   async (cipher) => {
     expect(isNode).toBe(true);
     const [key, nonce] = [new Uint8Array(32).fill(3), new Uint8Array(12).fill(4)];
@@ -30,7 +30,7 @@ it.each([
   ["Node", "AESGCM", aead],
   ["Node", "ChaChaPoly", aead],
   ["browsers", "ChaChaPoly", browserAead],
-] as const)("by %s, a key of %s that was wiped seals and opens nothing", async (_, cipher, make) => {
+] as const)("by %s, a wiped key of %s seals and opens nothing", async (_, cipher, make) => {
   const [nonce, additional] = [new Uint8Array(12), new Uint8Array(18)];
   const [zeros, key] = [make(cipher, new Uint8Array(32)), make(cipher, new Uint8Array(32).fill(3))];
   key.wipe();
@@ -54,7 +54,7 @@ it.each(["25519", "P256"] as const)(
   },
 );
 
-it.each(["25519", "P256"] as const)("a key that is none of %s is refused by name", async (curve) => {
+it.each(["25519", "P256"] as const)("a malformed key of %s is rejected with its name", async (curve) => {
   const pair = await keyPair(curve, new Uint8Array(32).fill(1));
   for (const length of [0, 31, 33, 65]) {
     await expect(pair.agree(new Uint8Array(length))).rejects.toMatchObject({ code: "peer_key_invalid" });

@@ -13,7 +13,7 @@ afterAll(() => fixture.stop());
 const [ECHO, STUCK] = [1, 2];
 
 // A call is never sent again by itself: nobody knows whether it was handled.
-it("a call under way when the relay goes is broken off by its code, and the next goes over the next channel", async () => {
+it("a call fails with its code when the relay is lost, and the next uses a new channel", async () => {
   const over = new AbortController();
   const attempting = { backoff: { firstMs: 20, maxMs: 200 }, signal: over.signal };
   const listener = new Listener(fixture.grants("calls", "server"), {}, attempting);
@@ -95,7 +95,7 @@ it("a channel that ends at once counts as a failure, and one that lasted does no
   expect(waits).toBe(2);
 });
 
-it("a wait that is taken back ends the attempts", async () => {
+it("a cancelled wait ends the attempts", async () => {
   const signal = AbortSignal.timeout(20);
   const attempts = new Attempts({
     backoff: { firstMs: 3_600_000, maxMs: 3_600_000 },

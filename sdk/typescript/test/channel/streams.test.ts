@@ -9,7 +9,7 @@ describe.each([
   ["native", 0x104],
   ["v1", 1],
 ])("streams of the %s profile", (profile, suite) => {
-  it("carry bytes both ways, far beyond a window, and end each direction by itself", async () => {
+  it("carry bytes both ways, far beyond a window, and end each direction alone", async () => {
     const { client, server } = await channels(suite);
     const sent = crypto.getRandomValues(new Uint8Array(65_536));
     const times = 32;
@@ -40,7 +40,7 @@ describe.each([
     expect(why.message).toContain("all said");
   });
 
-  it("wait for one another where there are too many, and none is lost", async () => {
+  it("wait for each other beyond their bound, and none is lost", async () => {
     const { client, server } = await channels(suite);
     const answering = (async () => {
       for await (const { stream } of server.incoming()) {
@@ -66,7 +66,7 @@ describe.each([
     await answering;
   });
 
-  it("go on over new keys", async () => {
+  it("continue over a key rotation", async () => {
     const { client, server } = await channels(suite);
     const stream = await client.open(hello);
     const other = (await server.accept())!.stream;
@@ -110,7 +110,7 @@ it("a pending read fails with the reason when the channel ends", async () => {
   await expect(client.open(hello)).rejects.toMatchObject({ code: "ended" });
 });
 
-it("a round trip is measured by pings, and a peer that is silent is given up", async () => {
+it("pings measure the round trip, and a silent peer ends the channel", async () => {
   const { client, server } = await channels(0x100);
   client.ping();
   await new Promise((resolve) => setTimeout(resolve, 50));
@@ -121,7 +121,7 @@ it("a round trip is measured by pings, and a peer that is silent is given up", a
   expect((await silent.client.over()).code).toBe("peer_silent");
 });
 
-it("a stream whose channel is lost ends in no direction, and says why", async () => {
+it("a stream of a lost channel fails in both directions with the reason", async () => {
   for (const suite of [0x104, 1]) {
     const { client, server, a } = await channels(suite);
     const stream = await client.open(hello);
@@ -136,7 +136,7 @@ it("a stream whose channel is lost ends in no direction, and says why", async ()
   }
 });
 
-it("what a stream is for has to be said well, and in order", async () => {
+it("a stream with a malformed prologue is not opened", async () => {
   const { client, server } = await channels();
   await expect(client.open({ kind: "no blanks", v: 1 })).rejects.toMatchObject({ code: "hello_invalid" });
   await expect(client.open({ kind: "rpc", v: 0 })).rejects.toMatchObject({ code: "hello_invalid" });
@@ -173,7 +173,7 @@ describe("a hostile peer's frames", () => {
     expect(() => sink().streams.feed(bytes)).toThrowError(/streams_malformed/);
   });
 
-  it("are read wherever they are cut", () => {
+  it("are read however they are split", () => {
     const { streams, opened, sent } = sink();
     for (const byte of concat(frame(0, 1, 1, 3, Uint8Array.of(1, 2, 3)), frame(2, 1, 0, 9))) {
       streams.feed(Uint8Array.of(byte));
@@ -185,7 +185,7 @@ describe("a hostile peer's frames", () => {
     ]);
   });
 
-  it("may open streams out of turn, as peers do that open several at once, and a number again that is free", () => {
+  it("may open streams out of order, and use the number of a closed one again", () => {
     const { streams, opened, sent } = sink();
     for (const id of [5, 1, 3]) streams.feed(frame(0, 1, id, 0));
     expect(opened.length).toBe(3);
@@ -195,14 +195,14 @@ describe("a hostile peer's frames", () => {
     expect(sent.every((bytes) => bytes[3] === 2)).toBe(true);
   });
 
-  it("open no more streams than may be", () => {
+  it("open no more streams than the bound", () => {
     const { streams, opened, sent } = sink();
     for (let i = 0; i < STREAMS_MAX + 3; i++) streams.feed(frame(0, 1, 2 * i + 1, 0));
     expect(opened.length).toBe(STREAMS_MAX);
     expect(sent.slice(-3).every((bytes) => bytes[3] === 8)).toBe(true);
   });
 
-  it("of v1 may open 256 streams, and see no window grow", async () => {
+  it("of v1 may open 256 streams, and no window grows", async () => {
     const { opened, carrier, sent } = sink();
     const streams = new Streams(carrier, false, false);
     for (let i = 0; i < V1_STREAMS_MAX + 3; i++) streams.feed(frame(0, 1, 2 * i + 1, 0));
@@ -216,7 +216,7 @@ describe("a hostile peer's frames", () => {
     expect(sent).toEqual([frame(1, 0, 1, 262_144)]);
   });
 
-  it("that ask and ask are given up where nothing is read", () => {
+  it("that are sent without reading the answers end the channel", () => {
     const carrier = {
       send: () => new Promise<void>(() => undefined),
       ...{ opened: () => undefined, goneAway: () => undefined, ponged: () => undefined, over: undefined },

@@ -30,7 +30,7 @@ const ran: Record<string, number> = {};
 for (const folder of ["channel", "relay"]) {
   describe(`the vectors of ${folder}`, () => {
     for (const v of scenarios(folder)) {
-      it(`${v.file} is made and taken`, async () => {
+      it(`${v.file} is written and read`, async () => {
         const run = runs[v.type];
         if (run === undefined) throw new Error(`nobody knows the type ${v.type}`);
         await run(v);

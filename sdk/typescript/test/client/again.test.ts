@@ -43,7 +43,7 @@ async function withClocks(run: (move: (steadyMs: number, wallMs: number) => void
 }
 
 describe("a genuine clock_skew", () => {
-  it("has no purchase sent again that was in time when it left, but a safe request; the time serves the next call", async () => {
+  it("retries no purchase that was in time when it was sent, but a safe request; the next call has the time", async () => {
     const made = client();
     await made.connect();
     service.aheadMs = WINDOW + 100;
@@ -58,7 +58,7 @@ describe("a genuine clock_skew", () => {
     expect(service.count(INITS)).toBe(1);
   });
 
-  it("has no purchase sent again while which a machine slept: the steady clock stood still, the other did not", async () => {
+  it("retries no purchase during which the machine slept: the steady clock stood still, the wall clock did not", async () => {
     const made = client();
     await made.connect();
     service.aheadMs = WINDOW + 10_000;
@@ -69,7 +69,7 @@ describe("a genuine clock_skew", () => {
     expect(service.count(CALLS)).toBe(1);
   });
 
-  it("has a purchase sent again that was too old for any server before it left, as after a sleep", async () => {
+  it("retries a purchase that was too old for any server before it was sent, as after a sleep", async () => {
     const made = client();
     await made.connect();
     service.aheadMs = 2 * WINDOW + 1000;
@@ -77,7 +77,7 @@ describe("a genuine clock_skew", () => {
     expect(service.count(CALLS)).toBe(2);
   });
 
-  it("has no purchase sent again whose stamp is early: an attacker who kept it can show it later", async () => {
+  it("retries no purchase with an early stamp: an attacker who kept it can send it later", async () => {
     const made = client();
     await made.connect();
     service.aheadMs = -2 * WINDOW;
@@ -87,7 +87,7 @@ describe("a genuine clock_skew", () => {
     expect(service.count(CALLS)).toBe(2);
   });
 
-  it("has a call sent again once, and no oftener", async () => {
+  it("retries a call only once", async () => {
     const made = client();
     await made.connect();
     service.before = (request) => {
@@ -98,10 +98,10 @@ describe("a genuine clock_skew", () => {
   });
 });
 
-describe("a session that is over", () => {
+describe("an expired session", () => {
   const forget = async (made: Client) => service.store.delete((await made.connect()).id);
 
-  it("is given up without proof too: the purchase is not sent again, and the next one goes through", async () => {
+  it("is dropped without proof too: the purchase is not retried, and the next one succeeds", async () => {
     const made = client();
     await forget(made);
     await expect(order(made)).rejects.toMatchObject({ code: "session_expired" });
@@ -114,7 +114,7 @@ describe("a session that is over", () => {
   it.each([
     ["before its end", -60_000],
     ["behind its end", 60_000],
-  ])("has no purchase sent again at a signature over a time %s, and is given up", async (_, fromEndMs) => {
+  ])("retries no purchase for a signature over a time %s, and is dropped", async (_, fromEndMs) => {
     const made = client();
     const agreedMs = Date.now();
     await made.connect();
@@ -132,7 +132,7 @@ describe("a session that is over", () => {
     expect(service.count(INITS)).toBe(2);
   });
 
-  it("is given up after HEAD too, whose refusal has no body to say it in, and HEAD is sent again", async () => {
+  it("is dropped after HEAD too, whose rejection has no body, and HEAD is retried", async () => {
     const made = client();
     await forget(made);
     const answer = await made.fetch("/order", { method: "HEAD" });
@@ -140,7 +140,7 @@ describe("a session that is over", () => {
     expect([service.count(CALLS), service.count(INITS)]).toEqual([2, 2]);
   });
 
-  it("is followed by one new session, however many find out at once", async () => {
+  it("is replaced once for concurrent callers", async () => {
     const made = client();
     await forget(made);
     const refused = await Promise.allSettled(Array.from({ length: 6 }, () => order(made)));
@@ -158,7 +158,7 @@ describe("a session that is over", () => {
     expect(service.count(INITS)).toBe(3);
   });
 
-  it("does not take a newer one with it, when the end of an older one is reported late", async () => {
+  it("is dropped alone: a late rejection of an older session drops no newer one", async () => {
     const made = client();
     await forget(made);
     let release: () => void = () => undefined;
@@ -184,7 +184,7 @@ describe("a session that is over", () => {
   });
 });
 
-describe("an attacker who ends TLS, delivers a purchase and holds its answer until the session is lost", () => {
+describe("an attacker who terminates TLS, delivers a purchase and holds its answer until the session is lost", () => {
   it.each([
     ["POST", 1],
     ["DELETE", 1],
@@ -253,8 +253,8 @@ class Middle {
   }
 }
 
-describe("a session whose end a machine slept past", () => {
-  it("is followed by a new one before the first purchase: the steady clock stood still, the other did not", async () => {
+describe("a session that expired while the machine slept", () => {
+  it("is replaced before the first purchase: the steady clock stood still, the wall clock did not", async () => {
     const made = client();
     const before = await made.connect();
     await withClocks(async (move) => {
@@ -267,7 +267,7 @@ describe("a session whose end a machine slept past", () => {
     expect([service.count(CALLS), service.count(INITS), service.count(RENEWALS)]).toEqual([1, 2, 0]);
   });
 
-  it("is found over by the steady clock where the other was set back", async () => {
+  it("is expired by the steady clock if the wall clock was set back", async () => {
     const made = client();
     await made.connect();
     await withClocks(async (move) => {
@@ -280,6 +280,16 @@ describe("a session whose end a machine slept past", () => {
 });
 
 describe("a session that is about to end", () => {
+  it("counts its life from when its init was sent", async () => {
+    await withClocks(async (move) => {
+      // The answer takes 50 minutes of the hour that it grants, by the wall clock alone.
+      service.before = ({ url }) => url === "/v3/sessions" && move(0, 3_000_000);
+      const { remainingMs } = await client().connect();
+      expect(remainingMs()).toBeGreaterThan(590_000);
+      expect(remainingMs()).toBeLessThanOrEqual(600_000);
+    });
+  });
+
   it("is renewed, by one renewal and no new init", async () => {
     service.expiresInSec = 300;
     const made = client();
@@ -293,7 +303,7 @@ describe("a session that is about to end", () => {
     expect(made.session?.id).not.toBe(before.id);
   });
 
-  it("serves to its end where it cannot be renewed, and is not tried at every call", async () => {
+  it("serves to its end if it cannot be renewed, without an attempt at every call", async () => {
     service.expiresInSec = 300;
     const made = client();
     const before = await made.connect();

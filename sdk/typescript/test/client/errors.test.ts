@@ -37,7 +37,7 @@ function endless() {
 }
 
 describe("the whole call", () => {
-  it("ends after its total timeout in the middle of a stream", async () => {
+  it("ends at its total timeout in the middle of a stream", async () => {
     endless();
     const made = client({ totalTimeoutMs: 1500 });
     await made.connect();
@@ -50,7 +50,7 @@ describe("the whole call", () => {
     expect(took).toBeLessThan(5000);
   });
 
-  it("has no end where its timeout is switched off", async () => {
+  it("is not bounded if its timeout is switched off", async () => {
     endless();
     const made = client({ totalTimeoutMs: 0, headTimeoutMs: 300, idleTimeoutMs: 300 });
     const reader = (await made.fetch("/stream")).body?.getReader();
@@ -59,7 +59,7 @@ describe("the whole call", () => {
     await reader?.cancel();
   });
 
-  it("counts the agreement, in which nothing was sent", async () => {
+  it("includes the agreement, in which nothing was sent", async () => {
     service.before = (request) => (request.url === "/v3/sessions" ? never() : undefined);
     const made = client({ totalTimeoutMs: 300 });
     const expected = { stage: "agreement", code: "timeout", host, retryable: true };
@@ -68,7 +68,7 @@ describe("the whole call", () => {
     expect(service.count(/order/)).toBe(0);
   });
 
-  it("counts a source of its body that makes the service wait", async () => {
+  it("includes a source of its body that makes the service wait", async () => {
     service.serve = async (call) => {
       for await (const _ of call.body ?? []);
       return { status: 200, body: undefined };
@@ -94,7 +94,7 @@ it("a response that stops between two parts is a timeout", async () => {
 });
 
 describe("an error of a call", () => {
-  it("is not retryable where the outcome is unknown: no answer in time, or a connection that broke", async () => {
+  it("is not retryable if the outcome is unknown: no answer in time, or a broken connection", async () => {
     const made = client({ headTimeoutMs: 300 });
     await made.connect();
     service.serve = never;
@@ -108,7 +108,7 @@ describe("an error of a call", () => {
     await expect(made.fetch("/order", POST)).rejects.toMatchObject(broken);
   });
 
-  it("is retryable where no connection was made", async () => {
+  it("is retryable without a connection", async () => {
     const closed = createServer();
     await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
     const { port } = closed.address() as AddressInfo;
@@ -119,7 +119,7 @@ describe("an error of a call", () => {
     });
   });
 
-  it("is not retryable for a purchase that was refused in plain, which anybody on the path can say", async () => {
+  it("is not retryable for a purchase that an unsealed answer rejected, which anyone on the path can send", async () => {
     const made = client();
     await made.connect();
     for (const code of ["session_expired", "store_unavailable", "rate_limited"]) {
@@ -131,7 +131,7 @@ describe("an error of a call", () => {
     }
   });
 
-  it("is of the configuration where it cannot be sealed, and nothing is sent", async () => {
+  it("is of the configuration if it cannot be sealed, and nothing is sent", async () => {
     const made = client();
     await made.connect();
     const long = { headers: { "x-long": "x".repeat(20_000) }, ...POST };
@@ -153,7 +153,7 @@ it.each([
   ["rate_limited", true],
   ["policy", false],
   ["unauthenticated", false],
-])("an agreement that is refused with %s has retryable %s", async (code, retryable) => {
+])("an agreement that is rejected with %s has retryable %s", async (code, retryable) => {
   service.before = (_, response) => problem(response, 503, { code });
   const expected = { stage: "agreement", code, host, retryable };
   await expect(client().fetch("/order", POST)).rejects.toMatchObject(expected);
@@ -162,7 +162,7 @@ it.each([
 it.each([
   ["/session/init/anon", 1],
   ["/v1/session/init", 2],
-] as const)("inits of wires 1 and 2 go to the path %s", async (initPath, wire) => {
+] as const)("inits are sent to the path %s", async (initPath, wire) => {
   await expect(client({ wire, initPath }).connect()).rejects.toMatchObject({ stage: "agreement" });
   expect(service.seen).toEqual([`POST ${initPath}`]);
 });

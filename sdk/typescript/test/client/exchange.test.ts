@@ -45,8 +45,8 @@ function ended(request: IncomingMessage): Promise<void> {
   });
 }
 
-describe("a body that flows", () => {
-  it("reaches the service piece by piece: the first one before the second was made", async () => {
+describe("a streamed body", () => {
+  it("reaches the service piece by piece: the first one before the second exists", async () => {
     const arrived = gate<string>();
     service.serve = async (call) => {
       let whole = "";
@@ -69,7 +69,7 @@ describe("a body that flows", () => {
     expect(await answer.text()).toBe("one two");
   });
 
-  it("reaches the caller piece by piece: the first one before the service made the second", async () => {
+  it("reaches the caller piece by piece: the first one before the service writes the second", async () => {
     const arrived = gate();
     service.serve = () => ({
       status: 200,
@@ -87,7 +87,7 @@ describe("a body that flows", () => {
     expect((await reader?.read())?.done).toBe(true);
   });
 
-  it("may take longer than an answer, while it gets on or its source makes the service wait", async () => {
+  it("may take longer than the head timeout while it makes progress or waits for its source", async () => {
     service.serve = async (call) => {
       let length = 0;
       for await (const part of call.body ?? []) length += part.length;
@@ -106,7 +106,7 @@ describe("a body that flows", () => {
     expect(await answer.text()).toBe("6");
   });
 
-  it("has no answer in time: from when its last piece was taken", async () => {
+  it("times out if no answer comes after its last piece", async () => {
     service.serve = () => sleep(20_000).then(() => ({ status: 200, body: utf8("late") }));
     const body = new Blob(["all"]).stream();
     const begin = performance.now();
@@ -117,7 +117,7 @@ describe("a body that flows", () => {
 });
 
 describe("a call that is cancelled under way", () => {
-  it("ends with its caller's reason, and ends on the wire before it is answered", async () => {
+  it("ends with its caller's reason, and on the wire before it is answered", async () => {
     const came = gate<IncomingMessage>();
     service.serve = (_, request) => {
       came.open(request);
@@ -131,7 +131,7 @@ describe("a call that is cancelled under way", () => {
     await ended(request);
   });
 
-  it("ends on the wire too where an answer is on its way, by signal or by its reader", async () => {
+  it("ends on the wire during its answer, by signal or by its reader", async () => {
     for (const how of ["signal", "reader"]) {
       const came = gate<IncomingMessage>();
       service.serve = (_, request) => {
@@ -158,7 +158,7 @@ describe("a call that is cancelled under way", () => {
     }
   });
 
-  it("lets go of its body where that flows", async () => {
+  it("releases its streamed body", async () => {
     const came = gate<IncomingMessage>();
     service.serve = (_, request) => {
       came.open(request);
@@ -178,7 +178,7 @@ describe("a call that is cancelled under way", () => {
   });
 });
 
-it("a body whose source was let go of is no whole one, even for a fetch that looks at no signal", async () => {
+it("a body whose source was released is not complete, even for a fetch that ignores signals", async () => {
   const keys = {
     aead: await provider.aeadKey(provider.random(32)),
     iv: provider.random(12),
@@ -195,7 +195,7 @@ it("a body whose source was let go of is no whole one, even for a fetch that loo
 });
 
 describe("trust by a root", () => {
-  it("takes the keys that it signed, and no older set, not after a restart either", async () => {
+  it("accepts the keys that it signed, and no older set, also after a restart", async () => {
     const root = await Signer.make();
     const store = memoryTrustStore();
     const trust = { root: toBase64(root.publicKey), store };
@@ -210,7 +210,7 @@ describe("trust by a root", () => {
     expect(await (await client({ trust }).fetch("/order")).text()).toBe("served");
   });
 
-  it("takes nothing that another root signed, and begins anew where another one is pinned", async () => {
+  it("rejects a set that another root signed, and starts afresh if another root is pinned", async () => {
     const [root, other] = [await Signer.make(), await Signer.make()];
     service.keySet = await keySetOf([service.identity], other, 7);
     const kept = new Map<string, KnownKeys>();
@@ -227,8 +227,8 @@ describe("trust by a root", () => {
   });
 });
 
-describe("a client that says who it is", () => {
-  it("sends its token at the init alone, and a session under another's is not taken", async () => {
+describe("a client that authenticates", () => {
+  it("sends its token only at the init, and rejects a session under another token", async () => {
     const seen: (string | undefined)[] = [];
     service.before = (request) => void seen.push(request.headers.authorization);
     service.recognise = (_, authorization) => (authorization === "Bearer a-token" ? "bearer" : "none");
@@ -246,7 +246,7 @@ describe("a client that says who it is", () => {
     expect(`${error.message} ${JSON.stringify(error)}`).not.toContain("a-token");
   });
 
-  it("sends a DPoP proof that is made for its very share, and none at a renewal", async () => {
+  it("sends a DPoP proof for its share, and none at a renewal", async () => {
     const asked: string[] = [];
     service.recognise = async (init, authorization) => {
       const hash = toBase64Url(await provider.sha256(initHashInput(init)));
@@ -275,7 +275,7 @@ describe("a client that says who it is", () => {
   });
 });
 
-it("another suite is taken once where the service asks for one of the client's own list", async () => {
+it("another suite of the client's list is used once if the service requires it", async () => {
   service.suites = ["P256"];
   const made = client({ suites: ["X25519MLKEM768", "P256"] });
   expect(await (await made.fetch("/order")).text()).toBe("served");
@@ -287,7 +287,7 @@ it("another suite is taken once where the service asks for one of the client's o
   expect(service.seen).toEqual(["POST /v3/sessions"]);
 });
 
-it("a call to another origin is refused and not sent, in plain or sealed", async () => {
+it("a call to another origin is rejected and not sent, in plain or sealed", async () => {
   const other = await Service.start();
   try {
     const made = client();

@@ -40,7 +40,7 @@ describe("the client against the service", () => {
     expect(client.session).toMatchObject({ wire, suite: undefined });
   });
 
-  it("sends a body that flows, and a request without one", async () => {
+  it("sends a streamed body, and a request without one", async () => {
     const client = createClient({ url: sealway.url, trust: { firstUse: memoryTrustStore() } });
     const parts = [PURCHASE.slice(0, 5), PURCHASE.slice(5)].map((part) => new TextEncoder().encode(part));
     const body = new ReadableStream<Uint8Array>({
@@ -56,7 +56,7 @@ describe("the client against the service", () => {
     expect([read.status, await read.json()]).toEqual([405, { error: "METHOD_NOT_ALLOWED" }]);
   });
 
-  it("agrees one session for all who ask at once, and tells of it", async () => {
+  it("agrees one session for concurrent callers, and reports it", async () => {
     const metrics: CallMetrics[] = [];
     const seen: (string | undefined)[] = [];
     const client = createClient({
@@ -116,7 +116,7 @@ describe("the client against the service", () => {
     ]);
   });
 
-  it("sends no purchase again in a session that the service forgot, and has another for the next", async () => {
+  it("retries no purchase whose session the service forgot, and agrees another for the next", async () => {
     const client = createClient({ url: sealway.url, trust: { pins: [sealway.pin] } });
     const { id } = await client.connect();
     const deleted = await fetch(`${sealway.url}/v1/authority/sessions/${id}`, {
@@ -131,7 +131,7 @@ describe("the client against the service", () => {
     expect(client.session?.id).not.toBe(id);
   });
 
-  it("begins anew after 401 on wire 2, once", async () => {
+  it("agrees a new session after 401 on wire 2, once", async () => {
     const client = createClient({ url: sealway.url, trust: { pins: [] }, wire: 2 });
     const { id } = await client.connect();
     await fetch(`${sealway.url}/v1/authority/sessions/${id}`, {
@@ -141,7 +141,7 @@ describe("the client against the service", () => {
     expect((await client.fetch("/transaction/purchase", post())).status).toBe(200);
   });
 
-  it("takes no service whose key it does not trust", async () => {
+  it("rejects a service whose key it does not trust", async () => {
     const client = createClient({ url: sealway.url, trust: { pins: ["00".repeat(16)] } });
     const error = await client.connect().catch((caught) => caught);
     expect(error).toBeInstanceOf(SealwayError);
@@ -149,7 +149,7 @@ describe("the client against the service", () => {
     expect(error.message).toContain(sealway.pin);
   });
 
-  it("heals a clock that is wrong, by the service's own word", async () => {
+  it("corrects a wrong clock by the service's proof", async () => {
     const client = createClient({ url: sealway.url, trust: { pins: [sealway.pin] } });
     const real = performance.now.bind(performance);
     await client.connect();

@@ -101,7 +101,7 @@ async function failed(made: Client): Promise<SealwayError> {
 describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wire) => {
   const isNative = wire === 3;
 
-  it("changes a tag: nothing of the answer is shown", async () => {
+  it("changes a tag: no part of the answer is returned", async () => {
     meddle = (passed) => {
       if (wire === 1) passed.headers["x-tag"] = Buffer.alloc(16).toString("base64");
       else passed.body[passed.body.length - 1] = (passed.body.at(-1) ?? 0) ^ 1;
@@ -110,7 +110,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect((await failed(client(wire))).code).toBe("unsealable");
   });
 
-  it("gives the answer to another call, or an old one", async () => {
+  it("sends the answer to another call, or an old one", async () => {
     const made = client(wire);
     let kept: Passed | undefined;
     meddle = (passed) => {
@@ -128,7 +128,18 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     }
   });
 
-  it("gives the answer to another session's call", async () => {
+  it.each(isNative ? ["content-type", "x-seal", "x-kid", "x-idempotency-key"] : ["x-kid"])(
+    "sends the header %s twice",
+    async (name) => {
+      meddle = (passed) => {
+        passed.headers[name] = [passed.headers[name], passed.headers[name]] as never;
+        return passed;
+      };
+      expect((await failed(client(wire))).code).toBe("header_invalid");
+    },
+  );
+
+  it("sends the answer to another session's call", async () => {
     let kept: Passed | undefined;
     meddle = (passed) => {
       kept ??= { ...passed, headers: { ...passed.headers } };
@@ -139,7 +150,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect((await failed(client(wire))).code).toBe("answer_mismatch");
   });
 
-  it("leaves a header away", async () => {
+  it("omits a header", async () => {
     const name = wire === 1 ? "x-iv" : "x-idempotency-key";
     meddle = (passed) => {
       delete passed.headers[name];
@@ -154,13 +165,13 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect((await failed(client(wire))).code).toBe("unsealed");
   });
 
-  it("cuts a body off, and says that it is whole", async () => {
+  it("cuts a body, with a matching length", async () => {
     meddle = (passed) => ({ ...passed, body: passed.body.subarray(0, wire === 1 ? 40 : 60) });
     const codes = isNative ? ["stream_truncated"] : ["unsealable"];
     expect(codes).toContain((await failed(client(wire))).code);
   });
 
-  it("breaks a connection off in the middle of a body", async () => {
+  it("breaks the connection in the middle of a body", async () => {
     meddle = (passed, response) => {
       response.writeHead(passed.status, { ...passed.headers, "content-length": String(passed.body.length) });
       response.write(passed.body.subarray(0, 30), () => response.destroy());
@@ -169,7 +180,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect((await failed(client(wire))).code).toBe("network");
   });
 
-  it("sends 10 MiB, sealed in name or not at all", async () => {
+  it("sends 10 MiB, with headers of a seal or without", async () => {
     meddle = (passed) => ({ ...passed, body: Buffer.alloc(10 * 1024 * 1024) });
     const code = (await failed(client(wire))).code;
     expect(isNative ? ["frame_invalid"] : ["body_too_large"]).toContain(code);
@@ -177,7 +188,7 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect(["unsealed", "body_too_large"]).toContain((await failed(client(wire))).code);
   });
 
-  it("sends a body too slowly: the call ends in its time", async () => {
+  it("sends a body too slowly: the call ends at its timeout", async () => {
     meddle = (passed, response) => {
       response.writeHead(passed.status, passed.headers);
       let at = 0;
@@ -190,23 +201,26 @@ describe.each([3, 2, 1] as Wire[])("on wire %s, a service that is hostile", (wir
     expect(performance.now() - begin).toBeLessThan(12_000);
   });
 
-  it("redirects: nobody is followed", async () => {
+  it("redirects: no redirect is followed", async () => {
     meddle = () => ({ status: 307, headers: { location: "http://127.0.0.1:9/" }, body: Buffer.alloc(0) });
     expect(await failed(client(wire))).toMatchObject({ code: "redirected", status: 307 });
   });
 
-  it.each([500, 502, 503, 504])("answers %s in plain: it is recognised, and not trusted", async (status) => {
-    meddle = () => ({
-      status,
-      headers: { "content-type": "text/html" },
-      body: Buffer.from(`<h1>${SECRET}</h1>`),
-    });
-    expect(await failed(client(wire))).toMatchObject({ code: "unsealed", status });
-  });
+  it.each([500, 502, 503, 504])(
+    "answers %s unsealed: the answer is reported and not trusted",
+    async (status) => {
+      meddle = () => ({
+        status,
+        headers: { "content-type": "text/html" },
+        body: Buffer.from(`<h1>${SECRET}</h1>`),
+      });
+      expect(await failed(client(wire))).toMatchObject({ code: "unsealed", status });
+    },
+  );
 });
 
-describe("on wire 3, problems that nobody has proven", () => {
-  it("have no purchase sent a second time", async () => {
+describe("on wire 3, unproven problems", () => {
+  it("cause no retry of a purchase", async () => {
     let calls = 0;
     const problem = (code: string, status: number) => () => {
       calls += 1;
@@ -223,7 +237,7 @@ describe("on wire 3, problems that nobody has proven", () => {
     expect(calls).toBe(2);
   });
 
-  it("may have a safe request sent once more, and no oftener", async () => {
+  it("cause at most one retry of a safe request", async () => {
     let calls = 0;
     meddle = () => {
       calls += 1;
@@ -235,8 +249,8 @@ describe("on wire 3, problems that nobody has proven", () => {
   });
 });
 
-describe("what is printed of a client", () => {
-  it("holds no key", async () => {
+describe("a printed client", () => {
+  it("shows no key", async () => {
     const made = client(3);
     await made.connect();
     const shown = inspect(made, { depth: 20, showHidden: true, getters: true });

@@ -31,14 +31,14 @@ async function told(url: string, more: Partial<ClientOptions> = {}): Promise<str
   return text;
 }
 
-it("nobody listens", async () => {
+it("nothing listens", async () => {
   const server = createServer();
   const url = await listen(server);
   await new Promise((resolve) => server.close(resolve));
   expect(await told(url)).toContain("unreachable: ECONNREFUSED; Check the URL");
 });
 
-it("a service says nothing", async () => {
+it("a service is silent", async () => {
   const server = createServer((socket) => closing.push(() => socket.destroy()));
   const text = await told(await listen(server), { headTimeoutMs: 300 });
   expect(text).toMatch(/no answer from .* in time; .*\(option `headTimeoutMs, /);
@@ -49,7 +49,7 @@ it("TLS fails", async () => {
   expect(await told(url.replace("http:", "https:"))).toMatch(/unreachable: ERR_SSL.*TLS certificate/);
 });
 
-it("a name is nobody's", async () => {
+it("a host name is unknown", async () => {
   expect(await told("http://shop.invalid")).toContain("unreachable: ENOTFOUND");
 });
 
@@ -72,7 +72,7 @@ it.each([
   [403, "policy", "Ask the operator"],
   [403, "wire_disabled", "(option `wire`)"],
   [503, "store_unavailable", "Wait as long as Retry-After says"],
-])("a session is refused: %s %s", async (status, code, remedy) => {
+])("a session is rejected: %s %s", async (status, code, remedy) => {
   const body = JSON.stringify({ type: `urn:sealway:problem:${code}`, status, code });
   const url = await listen(
     createHttp((_, response) =>

@@ -53,7 +53,7 @@ const answer = (keyId: string, keyIds: string[]): InitAnswer => ({ keyId, keyIds
 const never = (): Promise<Bytes> => Promise.reject(new Error("asked for a key set"));
 
 describe("a keyring", () => {
-  it("with pinned keys asks for nothing, and with pinned ids looks up those alone", async () => {
+  it("with pinned keys fetches nothing, and with pinned ids looks up only those", async () => {
     const [own, other] = [await pair(), await pair()];
     const byKey = await Keyring.of(provider, { pins: [toBase64(own.publicKey)] }, ORIGIN);
     expect(await byKey.key(own.id, Date.now(), never)).toEqual(own.publicKey);
@@ -65,7 +65,7 @@ describe("a keyring", () => {
     });
   });
 
-  it("with a root takes what that signed, and nothing older", async () => {
+  it("with a root accepts its key sets, and no older one", async () => {
     const [root, other, first, second] = [await pair(), await pair(), await pair(), await pair()];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     expect(ring.pinned()).toEqual([]);
@@ -82,7 +82,7 @@ describe("a keyring", () => {
     expect(await ring.key(second.id, Date.now(), never)).toEqual(second.publicKey);
   });
 
-  it("with a root takes no older set that came beside a newer one, and no key of a set that is over", async () => {
+  it("with a root accepts no older set beside a newer one, and no key of an expired set", async () => {
     const [root, first, second] = [await pair(), await pair(), await pair()];
     const ring = await Keyring.of(provider, { root: toBase64(root.publicKey) }, ORIGIN);
     const [newer, older] = [await keySet([second], root, 6), await keySet([first], root, 5)];
@@ -102,7 +102,7 @@ describe("a keyring", () => {
     await expect(brief.key(first.id, 5, async () => set)).rejects.toMatchObject({ code: "key_untrusted" });
   });
 
-  it("with a root takes a key between its begin and its end alone, of a set that it took before too", async () => {
+  it("with a root accepts a key only while it is live, also of a stored set", async () => {
     const [root, own] = [await pair(), await pair()];
     const nowMs = Date.now();
     const day = 86_400_000;
@@ -127,7 +127,7 @@ describe("a keyring", () => {
     expect([await early(nowMs), await early(nowMs + day / 4)]).toEqual(["key_untrusted", "trusted"]);
   });
 
-  it("with pinned keys that are retired tells which there are", async () => {
+  it("with retired pinned keys names the current ones", async () => {
     const [own, other] = [await pair(), await pair()];
     const ring = await Keyring.of(provider, { pins: [own.id] }, ORIGIN);
     const set = JSON.parse(new TextDecoder().decode(await keySet([other])));
@@ -136,7 +136,7 @@ describe("a keyring", () => {
     expect(error.message).toContain(other.id);
   });
 
-  it("at first use keeps what a signature vouched for, and takes no other afterwards", async () => {
+  it("at first use stores the keys under the signature, and accepts no other afterwards", async () => {
     const [own, next, other] = [await pair(), await pair(), await pair()];
     const kept = new Map<string, string>();
     const storage = {
@@ -157,7 +157,18 @@ describe("a keyring", () => {
     expect(kept.size).toBe(1);
   });
 
-  it("keeps to what another client of the same store met first, or took last", async () => {
+  it("at first use stores no key off the curve", async () => {
+    const [own, off] = [await pair(), await pair()];
+    off.publicKey[64]! ^= 1;
+    const named = { ...off, id: await keyIdOf(provider, off.publicKey) };
+    const firstUse = memoryTrustStore();
+    const ring = await Keyring.of(provider, { firstUse }, ORIGIN);
+    await ring.key(own.id, Date.now(), () => keySet([own, named]));
+    await ring.remember(answer(own.id, [own.id, named.id]), never);
+    expect((await Keyring.of(provider, { firstUse }, ORIGIN)).pinned()).toEqual([own.id]);
+  });
+
+  it("follows the keys that another client of the same store stored first, and its newest key set", async () => {
     const [own, other, root] = [await pair(), await pair(), await pair()];
     const kept = new Map<string, string>();
     const storage = {
@@ -192,7 +203,7 @@ describe("a keyring", () => {
     expect(kept.get(`sealway:${ORIGIN}:2`)).toContain('"issuedMs":7');
   });
 
-  it("takes no pin that is none", async () => {
+  it("rejects a malformed pin", async () => {
     for (const trust of [
       { pins: ["nothing"] },
       { root: "AAAA" },

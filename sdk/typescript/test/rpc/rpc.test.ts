@@ -15,7 +15,7 @@ async function pair(server: RpcOptions, client: RpcOptions = {}) {
 }
 
 describe("calls", () => {
-  it("run at the same time, and answers come in any order, from either side", async () => {
+  it("run concurrently from both sides, with answers in any order", async () => {
     const order: number[] = [];
     const wait = async (payload: unknown) => {
       await pause(payload as number);
@@ -29,7 +29,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("fail by code: no handler, a handler's own number, one that throws, and nothing of why", async () => {
+  it("fail with a code: no handler, a handler's own number, a handler that throws, without its message", async () => {
     const { rpc, ends } = await pair({
       handlers: {
         1: () => {
@@ -51,7 +51,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("have deadlines: the handler is ended, and who waited hears of it", async () => {
+  it("have deadlines: the handler is cancelled, and the caller gets the error", async () => {
     let ended = 0;
     const { rpc, ends } = await pair({
       handlers: {
@@ -71,7 +71,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("can be taken back: the handler is ended, and nothing waits", async () => {
+  it("can be cancelled: the handler is cancelled too", async () => {
     let ended = 0;
     const { rpc, ends } = await pair({
       handlers: {
@@ -91,7 +91,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("are broken off when the channel is over, whatever became of them", async () => {
+  it("fail when the channel ends", async () => {
     const { rpc, ends } = await pair({ handlers: { 1: () => new Promise(() => undefined) } });
     const call = rpc.call(1, {});
     await pause(10);
@@ -101,7 +101,7 @@ describe("calls", () => {
     await expect(rpc.notify(1, {})).rejects.toMatchObject({ code: "transport_error" });
   });
 
-  it("are broken off at once although a handler of this side works, whose signal fires", async () => {
+  it("fail at once while a handler of this side runs, whose signal fires", async () => {
     let aborted = 0;
     const stuck = (_: unknown, { signal }: { signal: AbortSignal }) =>
       new Promise(() => {
@@ -121,7 +121,7 @@ describe("calls", () => {
     expect(aborted).toBe(2);
   });
 
-  it("that are more than a side handles at once do not keep it from hearing that the channel is over", async () => {
+  it("beyond the concurrency bound do not hide the end of the channel", async () => {
     const stuck = () => new Promise(() => undefined);
     const { rpc, other, ends } = await pair({ handlers: { 1: stuck }, atOnceMax: 1 });
     const calls = [1, 2, 3].map(() => rpc.call(1, {}).catch((error: RpcError) => error.code));
@@ -132,7 +132,7 @@ describe("calls", () => {
     expect(await Promise.all(calls)).toEqual(Array(3).fill("transport_error"));
   });
 
-  it("of this side end when the peer finishes the stream, and what the peer asked is still answered", async () => {
+  it("of this side end when the peer finishes the stream, and the peer's calls are still answered", async () => {
     let answer: (value: unknown) => void = () => undefined;
     const late = new Promise((resolve) => {
       answer = resolve;
@@ -156,7 +156,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("are bounded: 1 MiB a frame, and so many handlers at once", async () => {
+  it("are bounded: 1 MiB a frame, and a number of concurrent handlers", async () => {
     let [active, most] = [0, 0];
     const count = async () => {
       most = Math.max(most, ++active);
@@ -177,7 +177,7 @@ describe("calls", () => {
     await ends.client.close();
   });
 
-  it("notifications come in order, and a listener that throws ends nothing", async () => {
+  it("notifications arrive in order, and a listener that throws ends no call", async () => {
     const heard: unknown[] = [];
     const listen = (payload: unknown) => {
       heard.push(payload);
@@ -194,7 +194,7 @@ describe("calls", () => {
 describe("a hostile peer's frames", () => {
   const frame = (json: string) => concat(uint(utf8(json).length, 4), utf8(json));
 
-  it("that are malformed are passed over, up to sixteen in a row", async () => {
+  it("that are malformed are ignored, up to sixteen in a row", async () => {
     const ends = await channels(0x104);
     const stream = await ends.client.open({ kind: "rpc", v: 1 });
     const rpc = Rpc.over((await ends.server.accept())!.stream, { handlers: { 1: () => "still here" } });
@@ -209,7 +209,7 @@ describe("a hostile peer's frames", () => {
     await ends.client.close();
   });
 
-  it("over their bound end the stream before room is made, and not the channel", async () => {
+  it("over their bound end the stream before memory is allocated, and not the channel", async () => {
     const ends = await channels(0x104);
     const stream = await ends.client.open({ kind: "rpc", v: 1 });
     const rpc = Rpc.over((await ends.server.accept())!.stream);
@@ -232,11 +232,11 @@ describe("a hostile peer's frames", () => {
     "7",
     "null",
     "",
-  ])("%s is no envelope", (json) => {
+  ])("%s is rejected as an envelope", (json) => {
     expect(parseEnvelope(utf8(json))).toBeUndefined();
   });
 
-  it("what is written is what the spec's examples show", () => {
+  it("written frames equal the examples of the spec", () => {
     const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
     expect(text(encodeEnvelope({ kind: "request", id: 8, typeId: 1, payload: null, timeoutMs: 250 }))).toBe(
       '{"type_id":1,"request_id":8,"response_to":0,"timeout_ms":250,"payload":null}',

@@ -20,7 +20,7 @@ async function* parts(length: number, count: number) {
 }
 
 describe("an answer of wire 2 over its bound", () => {
-  it.each(["bytes", "a stream"])("is no answer: %s", async (how) => {
+  it.each(["bytes", "a stream"])("is not sent: %s", async (how) => {
     const call = await opened(2, { answerMaxBytes: 1000 });
     const body = how === "bytes" ? new Uint8Array(1001) : parts(100, 11);
     expect((await call.seal(200, [], body)).status).toBe(502);
@@ -42,7 +42,7 @@ it.each([
   expect(inHeader?.length ?? 0).toBeLessThanOrEqual(8192);
 });
 
-it("an answer of which only the first frame is taken ends its source", async () => {
+it("an answer whose reader stops after the first frame ends its source", async () => {
   const call = await opened(3);
   let isEnded = false;
   const source = parts(1, 3);
@@ -94,7 +94,7 @@ class Response extends EventEmitter {
 const raw = (response: Response) => response as unknown as ServerResponse;
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
-it("a client that is slow all the way has no listener left for each part", async () => {
+it("a slow client leaves no listener behind for each part", async () => {
   const response = new Response();
   const sent = send(raw(response), { status: 200, headers: [], body: parts(1, 50) });
   for (let at = 0; at < 50; at += 1) {
@@ -106,14 +106,14 @@ it("a client that is slow all the way has no listener left for each part", async
   expect(response.listenerCount("close")).toBeLessThan(3);
 });
 
-it("a stream for a client that went before is not waited for", async () => {
+it("a stream for a client that left is not awaited", async () => {
   const response = new Response();
   response.go();
   await send(raw(response), { status: 200, headers: [], body: parts(1, 50) });
   expect(response.written).toBe(0);
 });
 
-it("what a handler writes for a client that is gone is not kept", async () => {
+it("bytes that a handler writes for a client that left are not kept", async () => {
   const response = new Response();
   sealResponse(raw(response), await opened(3));
   expect(raw(response).write("begin")).toBe(true);

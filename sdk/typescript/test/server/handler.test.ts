@@ -23,7 +23,7 @@ it.each([
   [" ", "%20"],
   ["\t~\x7f\n", "%09~%7F%0A"],
   ["日本😀", "%E6%97%A5%E6%9C%AC%F0%9F%98%80"],
-])("a header says who asks, two texts never alike: %j", (text, wanted) => {
+])("identity headers never encode two texts alike: %j", (text, wanted) => {
   const session = { ...stored(3, 0), clientId: text, subject: text, tenant: text, auth: "bearer" };
   const { id: sessionId, ...caller } = session;
   expect(handlerHeaders([], [], { ...caller, sessionId }, false)).toEqual([
@@ -37,7 +37,7 @@ it.each([
 it.each([
   ["twice", "application/octet-stream"],
   ["twice, with another value", "text/plain"],
-])("a content type outside the seal is not there %s", async (_, more) => {
+])("a content type outside the seal does not reach the handler %s", async (_, more) => {
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];

@@ -149,15 +149,15 @@ describe.each(["express", "fastify"])("with %s", (kind) => {
     expect(text).not.toContain("bought");
   });
 
-  it("a refusal keeps what lets a page read it", async () => {
+  it("a rejection keeps the CORS headers", async () => {
     const answer = await fetch(`${urls[kind]}/orders`, { method: "POST", headers: { "X-Seal": "3" } });
     expect(answer.headers.get("content-type")).toBe("application/problem+json");
     expect(answer.headers.get("access-control-allow-origin")).toBe("https://page.test");
   });
 });
 
-describe.each(["express", "fastify"])("what leaves beside a sealed answer, with %s", (kind) => {
-  it("is no trailer and no early hint of its handler", async () => {
+describe.each(["express", "fastify"])("outside a sealed answer, with %s", (kind) => {
+  it("there is no trailer and no early hint of its handler", async () => {
     const { headers, sealer, pending } = await begin("POST", "/beside", "application/octet-stream");
     const body = await sealer.seal(encodeInner([]), true);
     const early: unknown[] = [];
@@ -175,24 +175,27 @@ describe.each(["express", "fastify"])("what leaves beside a sealed answer, with 
   });
 });
 
-describe.each(["express", "fastify"])("a header whose name every object knows, with %s", (kind) => {
-  it.each(["constructor", "__proto__"])("is a header like others: %s", async (name) => {
-    const { headers, sealer, pending } = await begin("POST", "/named", "application/octet-stream");
-    const body = await sealer.seal(encodeInner([[name, "sealed"]]), true);
-    const answer = await fetch(`${urls[kind]}/named`, { method: "POST", headers, body });
-    const bytes = new Uint8Array(await answer.arrayBuffer());
-    const opened = await openAnswer(provider, pending, answer.status, [...answer.headers], bytes);
-    expect(new TextDecoder().decode(opened.body)).toBe(`${name}: sealed`);
-  });
+describe.each(["express", "fastify"])(
+  "a header with the name of a member of every object, with %s",
+  (kind) => {
+    it.each(["constructor", "__proto__"])("is a header like others: %s", async (name) => {
+      const { headers, sealer, pending } = await begin("POST", "/named", "application/octet-stream");
+      const body = await sealer.seal(encodeInner([[name, "sealed"]]), true);
+      const answer = await fetch(`${urls[kind]}/named`, { method: "POST", headers, body });
+      const bytes = new Uint8Array(await answer.arrayBuffer());
+      const opened = await openAnswer(provider, pending, answer.status, [...answer.headers], bytes);
+      expect(new TextDecoder().decode(opened.body)).toBe(`${name}: sealed`);
+    });
 
-  it("is one on a plain route too", async () => {
-    const { status, text } = await plainly(urls[kind] ?? "", "/open/named", { constructor: "plain" });
-    expect([status, text]).toEqual([200, "constructor: plain"]);
-  });
-});
+    it("reaches a plain route too", async () => {
+      const { status, text } = await plainly(urls[kind] ?? "", "/open/named", { constructor: "plain" });
+      expect([status, text]).toEqual([200, "constructor: plain"]);
+    });
+  },
+);
 
 describe("with express", () => {
-  it("what a handler writes later is sealed too", async () => {
+  it("bytes that a handler writes later are sealed too", async () => {
     const { headers, sealer, pending } = await begin("POST", "/stream", "application/octet-stream");
     const body = await sealer.seal(encodeInner([]), true);
     const answer = await fetch(`${urls["express"]}/stream`, { method: "POST", headers, body });
@@ -202,7 +205,7 @@ describe("with express", () => {
     expect(new TextDecoder().decode(opened.body)).toBe("one two three");
   });
 
-  it("an answer that breaks off is no whole one", async () => {
+  it("an answer that breaks is not complete", async () => {
     const { headers, sealer, pending } = await begin("POST", "/broken", "application/octet-stream");
     const body = await sealer.seal(encodeInner([]), true);
     const opening = fetch(`${urls["express"]}/broken`, { method: "POST", headers, body }).then(
@@ -218,7 +221,7 @@ describe("with express", () => {
     await expect(opening).rejects.toThrow();
   });
 
-  it("nobody outside says who asks, however it is spelt", async () => {
+  it("identity headers from outside are removed in every spelling", async () => {
     const headers = { "X-Sealway-Subject": "root", X_Sealway_Subject: "root" };
     const { text } = await plainly(urls["express"] ?? "", "/open/raw", headers);
     expect(text).toContain("Host");
@@ -226,7 +229,7 @@ describe("with express", () => {
   });
 });
 
-it("the first part of a stream, moved into a header, is no request without a body", async () => {
+it("the first part of a stream, moved into a header, is rejected", async () => {
   const { headers, sealer } = await begin("POST", "/orders", "application/octet-stream");
   const cut = await sealer.seal(encodeInner([]), false);
   let served = 0;
@@ -240,7 +243,7 @@ it("the first part of a stream, moved into a header, is no request without a bod
   expect(await answer.json()).toMatchObject({ code: "unsealable" });
 });
 
-it("a handler on wires 1 and 2 is not asked for an answer that they could not say they carry", () => {
+it("a handler on wires 1 and 2 receives no Range and no Accept-Encoding", () => {
   const caller = {
     sessionId: ID,
     wire: 2,

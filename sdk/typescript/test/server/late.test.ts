@@ -81,7 +81,7 @@ describe.each([
   ["wire 3", sealedNative, "clock_skew", "session_expired"],
   ["wire 2", sealed2, "CRYPTO_ERROR", "SESSION_EXPIRED"],
 ] as const)("%s, between the head of a request and its first frame", (_, seal, skew, over) => {
-  it("time passes: a copy with a slow body is not served once the claim of the first is forgotten", async () => {
+  it("time passes: a slow copy is not served after the first claim is forgotten", async () => {
     const request = await seal(START_MS + 900);
     expect(await outcome(gate.open(incoming(request)))).toBe("opened");
     vi.setSystemTime(START_MS + 1800);
@@ -114,7 +114,7 @@ describe.each([
     expect(await opening).toBe(over);
   });
 
-  it("a body that drips has no more time than one that stands still", async () => {
+  it("a body that drips has the same deadline as one that stalls", async () => {
     const { headers, frames } = await seal(START_MS);
     let isWanted = true;
     async function* drip() {
@@ -141,13 +141,13 @@ describe("the store in memory", () => {
     stampMs,
   });
 
-  it("takes no claim whose stamp its own clock refuses", async () => {
+  it("rejects a claim whose stamp is outside its own clock's window", async () => {
     expect(await store.claim(claim(START_MS - WINDOW_MS - 1))).toBe("outside_window");
     expect(await store.claim(claim(START_MS + WINDOW_MS + 1))).toBe("outside_window");
     expect(await store.claim(claim(START_MS + WINDOW_MS))).toBe("fresh");
   });
 
-  it("takes no stamp from before what a clock that was set back had it forget", async () => {
+  it("rejects stamps older than what it forgot when the clock is set back", async () => {
     expect(await store.claim(claim(START_MS))).toBe("fresh");
     vi.setSystemTime(START_MS + 3_600_000);
     expect(await store.claim(claim(START_MS + 3_600_000, 2))).toBe("fresh");
@@ -247,7 +247,7 @@ function sent(
 }
 
 describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (kind) => {
-  it.each(["revoked", "over"])("is cut within a second once its session is %s", async (how) => {
+  it.each(["revoked", "over"])("is cut within a second after its session is %s", async (how) => {
     vi.useRealTimers();
     const request = await sealedNative(Date.now());
     store.put(stored(3, Date.now() + 600_000));
@@ -275,8 +275,8 @@ describe.each(["express", "fastify"] as const)("a stream in flight, with %s", (k
   });
 });
 
-describe.each(["express", "fastify"] as const)("a handler that works, with %s", (kind) => {
-  it.each(["revoked", "over"])("learns by its signal that its session is %s", async (how) => {
+describe.each(["express", "fastify"] as const)("a running handler, with %s", (kind) => {
+  it.each(["revoked", "over"])("sees by its signal that its session is %s", async (how) => {
     vi.useRealTimers();
     const request = await sealedNative(Date.now(), ["{}"], "/wait");
     store.put(stored(3, Date.now() + 600_000));
@@ -292,7 +292,7 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
     expect(await answer).toMatch(/^HTTP\/1.1 401 /);
   });
 
-  it.each([3, 2])("learns by its signal that its client is gone, on wire %s", async (wire) => {
+  it.each([3, 2])("sees by its signal that its client left, on wire %s", async (wire) => {
     vi.useRealTimers();
     const request =
       wire === 3 ? await sealedNative(Date.now(), ["{}"], "/wait") : await sealed2(Date.now(), "/wait");
@@ -306,9 +306,9 @@ describe.each(["express", "fastify"] as const)("a handler that works, with %s", 
 });
 
 describe.each(["express", "fastify"] as const)(
-  "a client that is gone before a handler begins, with %s",
+  "a client that leaves before its handler starts, with %s",
   (kind) => {
-    it("learns it by the signal", async () => {
+    it("is reported by the signal", async () => {
       vi.useRealTimers();
       const request = await sealedNative(Date.now(), ["{}"], "/wait");
       store.put(stored(3, Date.now() + 600_000));
@@ -342,7 +342,7 @@ describe.each(["express", "fastify"] as const)(
   },
 );
 
-it("a signal tells nothing once its answer has gone", async () => {
+it("a signal does not fire after its answer was sent", async () => {
   vi.useRealTimers();
   const request = await sealedNative(Date.now(), ["{}"], "/at-once");
   store.put(stored(3, Date.now() + 600_000));
@@ -356,7 +356,7 @@ it("a signal tells nothing once its answer has gone", async () => {
   expect((await over)?.aborted).toBe(false);
 });
 
-it("a request whose body still comes is cut within a second once its session is revoked", async () => {
+it("a request whose body still arrives is cut within a second after its session is revoked", async () => {
   vi.useRealTimers();
   const { headers, frames } = await sealedNative(Date.now(), ["one", "two"]);
   store.put(stored(3, Date.now() + 600_000));
@@ -387,7 +387,7 @@ it("a request whose body still comes is cut within a second once its session is 
 });
 
 it.each(["revoked", "over", "gone"])(
-  "a handler of requests and answers learns by its signal: %s",
+  "a handler of requests and answers sees by its signal: %s",
   async (how) => {
     vi.useRealTimers();
     const { headers, frames } = await sealedNative(Date.now());
@@ -410,7 +410,7 @@ it.each(["revoked", "over", "gone"])(
   },
 );
 
-it("a handler of requests and answers learns of a client that was gone before", async () => {
+it("a handler of requests and answers sees a client that left before", async () => {
   const { headers, frames } = await sealedNative(START_MS);
   const client = new AbortController();
   const claim = store.claim.bind(store);
@@ -428,7 +428,7 @@ it("a handler of requests and answers learns of a client that was gone before", 
   expect(seen).toEqual([true]);
 });
 
-it("a whole request whose session is revoked before its answer begins is answered by a refusal", async () => {
+it("a whole request whose session is revoked before its answer begins is rejected", async () => {
   const { headers, frames } = await sealedNative(START_MS);
   let begun = () => {};
   const hasBegun = new Promise<void>((resolve) => (begun = resolve));
@@ -450,7 +450,7 @@ it("a whole request whose session is revoked before its answer begins is answere
   expect([answer.status, answer.headers.get("x-seal")]).toEqual([401, null]);
 });
 
-it("a session ends at its own time while its store is away, and not before", async () => {
+it("a session ends at its own time while its store is unavailable, and not before", async () => {
   const sealed = [await sealedNative(START_MS), await sealedNative(START_MS)];
   store.put(stored(3, START_MS + 500));
   const calls = [];

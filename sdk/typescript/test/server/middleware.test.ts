@@ -184,14 +184,14 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
     expect(await response.text()).toBe(status === 204 ? "" : "text");
   });
 
-  it("answers wires 1 and 2 with the statuses that they know", async () => {
+  it("answers wires 1 and 2 with the statuses that they have", async () => {
     const { fetch: sealed } = client(urls[kind], 2);
     expect((await sealed(at("/status/201"), { method: "POST" })).status).toBe(200);
     expect((await sealed(at("/status/404"), { method: "POST" })).status).toBe(404);
     await expect(sealed(at("/status/422"), { method: "POST" })).rejects.toMatchObject({ status: 400 });
   });
 
-  it("passes a plain request where that is allowed, without what it claims, and refuses it elsewhere", async () => {
+  it("passes a plain request on an optional route without identity headers, and rejects it elsewhere", async () => {
     const claimed = { "X-Sealway-Client-Id": "impostor", "Content-Type": "application/json" };
     const plain = await routed(at("/both"), { method: "POST", headers: claimed, body: "{}" });
     expect(await plain.json()).toMatchObject({ wire: null, client: null });
@@ -207,7 +207,7 @@ describe.each(["express", "fastify", "fetch"])("middleware for %s", (kind) => {
     ]);
   });
 
-  it("serves no request twice, and none that was changed", async () => {
+  it("serves no request twice, and no changed one", async () => {
     const sent: [string, RequestInit][] = [];
     const spy: typeof fetch = (input, init) => {
       if (!String(input).startsWith(sealway.url)) sent.push([String(input), init ?? {}]);

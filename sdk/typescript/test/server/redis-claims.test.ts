@@ -34,7 +34,7 @@ function redisThat(answers: (isClaim: boolean) => [string, number, number]) {
 const claim = (stampMs: number) => ({ key: Buffer.alloc(16), sealed: true, stampMs });
 
 describe("a claim in Redis", () => {
-  it("that is ahead is not granted before Redis's own clock has come to it", async () => {
+  it("with a stamp ahead is not granted before Redis's own clock reaches it", async () => {
     // The first look finds that the clock was set back by 100 ms.
     const clocks = [10_000, 9_900, 10_050];
     const { store, calls } = redisThat((isClaim) => [isClaim ? "AHEAD" : "OK", clocks.shift() ?? 0, 0]);
@@ -44,7 +44,7 @@ describe("a claim in Redis", () => {
     await expect(stopped.store.claim(claim(11_300))).rejects.toMatchObject({ code: "store_unavailable" });
   });
 
-  it("is not granted over a connection that was made after the epoch was looked at", async () => {
+  it("is not granted over a connection made after the epoch was read", async () => {
     const ahead = redisThat((isClaim) => [isClaim ? "AHEAD" : "OK", isClaim ? 10_000 : 10_100, 0]);
     const waiting = ahead.store.claim(claim(10_600));
     setTimeout(ahead.reconnect, 20);
@@ -60,7 +60,7 @@ describe("a claim in Redis", () => {
     expect(await moved.store.claim(claim(10_000))).toBe("fresh");
   });
 
-  it("is not made in a cluster, in which it would be in another place than the gateways look", () => {
+  it("is not made in a cluster, where the gateways would not find it", () => {
     const cluster = new Cluster([{ host: "127.0.0.1", port: 1 }], { lazyConnect: true });
     expect(() => ioRedis(cluster)).toThrow(expect.objectContaining({ code: "usage" }));
     cluster.disconnect();
@@ -68,7 +68,7 @@ describe("a claim in Redis", () => {
 });
 
 describe("key-encryption keys", () => {
-  it("are of their form, and what is wrong is named without them", () => {
+  it("are well-formed, or rejected without being printed", () => {
     const folder = mkdtempSync(join(tmpdir(), "sealway-keks-"));
     const file = join(folder, "keks");
     try {
@@ -91,7 +91,7 @@ describe("key-encryption keys", () => {
     }
   });
 
-  it("that are new are there for all who ask at a time", () => {
+  it("that are new are available to concurrent callers", () => {
     const folder = mkdtempSync(join(tmpdir(), "sealway-keks-"));
     const file = join(folder, "keks");
     try {

@@ -127,7 +127,7 @@ async function again(url: string, sent: Sent | undefined): Promise<[number, stri
 }
 
 describe("the store over Redis", () => {
-  it("serves sessions of the gateway, and no nonce twice, wherever it was used first", async () => {
+  it("serves sessions of the gateway, and no nonce twice between both", async () => {
     const { made, sent } = client(serviceUrl);
     const answer = await buy(made);
     expect([answer.status, await answer.json()]).toEqual([
@@ -148,7 +148,7 @@ describe("the store over Redis", () => {
     }
   });
 
-  it("works with the package ioredis as with the package redis, and with neither while that has no connection", async () => {
+  it("works with the packages ioredis and redis, and with neither without a connection", async () => {
     const other = new Redis(port, "127.0.0.1", { lazyConnect: true });
     other.on("error", () => undefined);
     const made = store({ redis: ioRedis(other) });
@@ -166,7 +166,7 @@ describe("the store over Redis", () => {
     await expect(made.claim(claim)).rejects.toMatchObject({ code: "store_unavailable" });
   });
 
-  it("hears that a session was deleted, within a second", async () => {
+  it("sees within a second that a session was deleted", async () => {
     const { made } = client(serviceUrl);
     expect((await buy(made)).status).toBe(200);
     const id = made.session?.id;
@@ -177,7 +177,7 @@ describe("the store over Redis", () => {
     await expect(buy(made)).rejects.toMatchObject({ code: "session_expired" });
   });
 
-  it("grants a claim that is stamped ahead once Redis could not forget it, and none from far ahead", async () => {
+  it("grants a claim stamped ahead once Redis cannot forget it, and none from far ahead", async () => {
     const made = store();
     const claim = (aheadMs: number) =>
       made.claim({ key: randomBytes(16), sealed: true, stampMs: Date.now() + aheadMs });
@@ -194,7 +194,7 @@ describe("the store over Redis", () => {
     expect(all.filter((outcome) => outcome === "replayed")).toHaveLength(19);
   });
 
-  it("takes a value that it cannot read for a fault, and never for the end of a session", async () => {
+  it("reports an unreadable value as a fault, and never as the end of a session", async () => {
     const { made } = client(serviceUrl);
     const { id } = await made.connect();
     const name = `sealway:s:${id}`;
@@ -229,7 +229,7 @@ describe("the store over Redis", () => {
     expect(await store().get(id)).toBeUndefined();
   });
 
-  it("takes no options that are none", () => {
+  it("rejects wrong options", () => {
     const wrong = [
       { prefix: "" },
       { windowMs: 0 },
@@ -248,7 +248,7 @@ describe("the store over Redis", () => {
     expect(scriptOf("ab".repeat(16))).toBe(text?.replaceAll("GENERATION", "ab".repeat(16)));
   });
 
-  it("serves nothing after Redis has lost its memory, and no replay when it is back", async () => {
+  it("serves nothing after Redis lost its memory, and no replay when it is back", async () => {
     const { made, sent } = client(serviceUrl);
     expect((await buy(made)).status).toBe(200);
     const now = () => ({ key: randomBytes(16), sealed: true, stampMs: Date.now() });
@@ -280,7 +280,7 @@ describe("the store over Redis", () => {
       await expect(each.claim(now())).rejects.toThrow("the floor lies ahead");
   });
 
-  it("serves nothing while Redis is away, and says so in time", async () => {
+  it("serves nothing while Redis is unavailable, and reports it in time", async () => {
     const { made } = client(serviceUrl);
     await made.connect();
     const running = server;

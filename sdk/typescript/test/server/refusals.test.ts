@@ -21,12 +21,12 @@ function told(opened: GateOutcome): { status: number; members: Record<string, un
   return { status, members: JSON.parse(new TextDecoder().decode(body as Uint8Array)) };
 }
 
-describe("the list of refusals", () => {
+describe("the list of rejections", () => {
   const codes = entries("errors").filter(([code]) => code !== "reservation_mismatch");
   const of = (text: string, form: string) =>
     new RegExp(`^${form} = \\{ status = (\\d+), error = "(\\w+)" \\}`, "m").exec(text)?.slice(1);
 
-  it("tells of each code of a sealed request what the registry says", () => {
+  it("has the registry's answer for each code of a sealed request", () => {
     let checked = 0;
     for (const [code, text] of codes) {
       for (const [form, name] of [
@@ -44,7 +44,7 @@ describe("the list of refusals", () => {
     expect(checked).toBeGreaterThan(30);
   });
 
-  it("has no word for wires 1 and 2 that is not the registry's, and none with another status", () => {
+  it("has only the registry's texts and statuses for wires 1 and 2", () => {
     const known = new Map(entries("public"));
     for (const [status, error] of Object.values(REFUSALS)) {
       const statuses = /^statuses = (\[.*\])$/m.exec(known.get(error) ?? "")?.[1] ?? "[]";
@@ -52,7 +52,7 @@ describe("the list of refusals", () => {
     }
   });
 
-  it("has no problem that is not the registry's", () => {
+  it("has only the registry's problems", () => {
     const known = new Map(entries("problems"));
     for (const [code, [status, title]] of Object.entries(PROBLEMS))
       expect(known.get(code)).toContain(`status = ${status}\ntitle = "${title}"\n`);
@@ -60,8 +60,8 @@ describe("the list of refusals", () => {
   });
 });
 
-describe("a session that is over", () => {
-  it("is the same before a request is opened and when it is answered", async () => {
+describe("an expired session", () => {
+  it("has the same answer before a request is opened and when it is answered", async () => {
     const store = new MemoryStore();
     const paths: string[] = [];
     const gate = new Gate({ store, onRefusal: ({ path }) => paths.push(path) });
@@ -80,7 +80,7 @@ describe("a session that is over", () => {
   });
 });
 
-it("bytes behind the last frame are refused when they come, and not when the body ends", async () => {
+it("bytes after the last frame are rejected when they arrive, and not at the end of the body", async () => {
   const store = new MemoryStore();
   store.put(stored(3, Date.now() + 600_000));
   const codes: string[] = [];
@@ -108,7 +108,7 @@ describe("an anonymous session", () => {
       : Object.values(told(opened)).map((each) => JSON.stringify(each));
   };
 
-  it("may go where it is named alone, with a short body", async () => {
+  it("may use only its listed paths, with a short body", async () => {
     expect(await asked("/open", 2000)).toBe("opened");
     expect(await asked("/other", 2000)).toEqual(["403", '{"error":"SESSION_FORBIDDEN"}']);
     expect(await asked("/open", 4000)).toEqual(["413", '{"error":"PAYLOAD_TOO_LARGE"}']);
@@ -128,7 +128,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
   const busy = wire === 3 ? "store_unavailable" : "SERVICE_UNAVAILABLE";
   const skew = wire === 3 ? "clock_skew" : "CRYPTO_ERROR";
 
-  it("of which the store says nothing that is known is not granted", async () => {
+  it("is not granted for an unknown outcome of the store", async () => {
     for (const outcome of [undefined, true, "granted"])
       expect(await asked(async () => outcome as never)).toEqual([503, busy, "store_unavailable"]);
   });
@@ -140,7 +140,7 @@ describe.each([2, 3])("a claim of wire %s", (wire) => {
     expect(await asked(async () => "outside_window")).toEqual([400, skew, "timestamp_outside_window"]);
   });
 
-  it("that fails is the store's fault, whatever it says", async () => {
+  it("that fails is store_unavailable", async () => {
     for (const error of [
       new Error("no"),
       new SealwayError("timeout", "no"),

@@ -120,7 +120,7 @@ describe.each(["express", "fastify"])("with %s", (kind) => {
     expect([repeated, served]).toEqual([400, before]);
   });
 
-  it("a body over its bound is 413, whether its frames open or it is one that never ends", async () => {
+  it("a body over its bound is 413, also one whose first frame never ends", async () => {
     const before = served;
     const { headers, stream } = await sealed(Array.from({ length: 5 }, () => new Uint8Array(60_000)));
     const { status, bytes } = await post(kind, headers, stream);
@@ -128,22 +128,19 @@ describe.each(["express", "fastify"])("with %s", (kind) => {
     expect(served).toBe(before);
   });
 
-  it.each([0, 1, 2])(
-    "a stream that breaks off behind its first frame is no whole one: cut %s",
-    async (at) => {
-      const before = served;
-      const { headers, stream, ends } = await sealed([utf8("one"), utf8("two"), utf8("three")]);
-      const { status, bytes } = await post(
-        kind,
-        headers,
-        stream.subarray(0, [ends[0], ends[1], (ends[1] ?? 0) + 10][at]),
-      );
-      expect([status, codeOf(bytes)]).toEqual([400, "unsealable"]);
-      expect(served).toBe(before);
-    },
-  );
+  it.each([0, 1, 2])("a stream that breaks off after its first frame is not complete: cut %s", async (at) => {
+    const before = served;
+    const { headers, stream, ends } = await sealed([utf8("one"), utf8("two"), utf8("three")]);
+    const { status, bytes } = await post(
+      kind,
+      headers,
+      stream.subarray(0, [ends[0], ends[1], (ends[1] ?? 0) + 10][at]),
+    );
+    expect([status, codeOf(bytes)]).toEqual([400, "unsealable"]);
+    expect(served).toBe(before);
+  });
 
-  it("a body that comes too slowly is not waited for", async () => {
+  it("a body that comes too slowly is rejected in time", async () => {
     const { headers, stream } = await sealed([utf8("one"), utf8("two")]);
     const before = served;
     const begin = performance.now();
@@ -215,7 +212,7 @@ function slowly(kind: string, headers: Headers, part: Uint8Array, length: number
   });
 }
 
-it("a window that is configured wider is five minutes on wire 3, and what it is on wire 2", async () => {
+it("a wider configured window is five minutes on wire 3, and unchanged on wire 2", async () => {
   const told = async (ageMs: number) => {
     const { headers, stream } = await sealed([utf8("{}")], undefined, Date.now() - ageMs);
     const { status, bytes } = await post("express", headers, stream);
@@ -228,7 +225,7 @@ it("a window that is configured wider is five minutes on wire 3, and what it is 
   expect((await post("express", headers, body)).status).toBe(200);
 });
 
-describe("who says where a request came from", () => {
+describe("the origin of a request", () => {
   const OF_ORIGIN: Headers = [
     ["Forwarded", "for=192.0.2.1"],
     ["X-Forwarded-For", "192.0.2.1"],
@@ -251,13 +248,13 @@ describe("who says where a request came from", () => {
     return JSON.parse(new TextDecoder().decode(opened.body));
   }
 
-  it.each(["express", "fastify"])("is nobody, with %s, unless the one in front is trusted", async (kind) => {
+  it.each(["express", "fastify"])("is removed, with %s, unless the proxy is trusted", async (kind) => {
     const seen = await seenOn3(kind);
     expect(Object.keys(seen).filter((name) => names.includes(name))).toEqual([]);
     expect(seen).toMatchObject({ "x-own": "yes", via: "1.1 proxy" });
   });
 
-  it("is the one in front, where that is trusted, and never the sealed one", async () => {
+  it("is that of a trusted proxy, and never the sealed one", async () => {
     const seen = await seenOn3("trusting");
     for (const [name, value] of OF_ORIGIN) expect(seen[name.toLowerCase()]).toBe(value);
   });
@@ -265,7 +262,7 @@ describe("who says where a request came from", () => {
   it.each([
     ["express", []],
     ["trusting", names],
-  ])("is held alike on wire 2, with %s", async (kind, wanted) => {
+  ])("is treated alike on wire 2, with %s", async (kind, wanted) => {
     const { own, headers, body } = await sealedOn2(kind, Date.now());
     const answer = await post(kind, [...headers, ...OF_ORIGIN, ["X_Forwarded_For", "192.0.2.1"]], body);
     expect(answer.status).toBe(200);

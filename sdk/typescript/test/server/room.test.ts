@@ -208,7 +208,7 @@ function ofTwo(kind: string, wire: number): { length: number; more: Partial<Serv
 
 describe.each(["express", "fastify"] as const)("with %s", (kind) => {
   it.each([1, 2, 3])(
-    "bodies that are held back take no more than the room, and of it a share: wire %s",
+    "slow bodies use no more than the budget, and their share of it: wire %s",
     {
       timeout: 60_000,
     },
@@ -251,7 +251,7 @@ describe.each(["express", "fastify"] as const)("with %s", (kind) => {
   );
 
   it.each([2, 3])(
-    "what a request took is back however it ends: wire %s",
+    "reserved bytes are released however a request ends: wire %s",
     { timeout: 60_000 },
     async (wire) => {
       const { length, more } = ofTwo(kind, wire);
@@ -283,7 +283,7 @@ describe.each(["express", "fastify"] as const)("with %s", (kind) => {
     },
   );
 
-  it("behind a trusted proxy one address may take all of the room", async () => {
+  it("behind a trusted proxy one address may use the whole budget", async () => {
     const { length, more } = ofTwo(kind, 2);
     const served = await listening(kind, { ...more, trustForwarded: true });
     const slow: Late[] = [];
@@ -298,7 +298,7 @@ describe.each(["express", "fastify"] as const)("with %s", (kind) => {
   });
 });
 
-it("what came behind the first frame is given back when a handler answers without it", async () => {
+it("bytes after the first frame are released if a handler answers without them", async () => {
   const served = await listening("fastify", {});
   // A frame, and half of one.
   const request = await Late.begin(served, 3, 100_000, "127.0.0.1", "/early");
@@ -308,7 +308,7 @@ it("what came behind the first frame is given back when a handler answers withou
   await holds(served.room, 0);
 });
 
-it("a body longer than the room is too long, where it is held whole", async () => {
+it("a body longer than the budget is too large if it is buffered whole", async () => {
   const routes = [{ path: "/*", mode: "required", bodyMaxBytes: 4 * MIB }] as const;
   for (const [kind, wire, status] of [
     ["express", 2, 413],
@@ -323,26 +323,29 @@ it("a body longer than the room is too long, where it is held whole", async () =
   }
 });
 
-it.each(["an answer", "a stream", "an error"])("a handler of requests gives room back: %s", async (how) => {
-  const spied = vi.spyOn(Room.prototype, "holding");
-  const store = new MemoryStore();
-  store.put({ ...whole, id: idOf(3), wire: 3 });
-  const held: number[] = [];
-  const handle = sealedFetch({ store }, () => {
-    held.push((spied.mock.contexts[0] as Room).taken);
-    if (how === "an error") throw new Error("a handler's own fault");
-    return new Response(how === "a stream" ? new Blob(["a", "b"]).stream() : null);
-  });
-  // A frame, and the beginning of another.
-  const { headers, body } = await sealed(3, 100_000, "/order");
-  const init = { method: "POST", headers, body: body.slice(0, 90_000) };
-  const answer = await handle(new Request("http://a/order", init)).catch(() => undefined);
-  await answer?.arrayBuffer();
-  expect(held[0]).toBeGreaterThan(20_000);
-  expect((spied.mock.contexts[0] as Room).taken).toBe(0);
-});
+it.each(["an answer", "a stream", "an error"])(
+  "a handler of requests releases its bytes: %s",
+  async (how) => {
+    const spied = vi.spyOn(Room.prototype, "holding");
+    const store = new MemoryStore();
+    store.put({ ...whole, id: idOf(3), wire: 3 });
+    const held: number[] = [];
+    const handle = sealedFetch({ store }, () => {
+      held.push((spied.mock.contexts[0] as Room).taken);
+      if (how === "an error") throw new Error("a handler's own fault");
+      return new Response(how === "a stream" ? new Blob(["a", "b"]).stream() : null);
+    });
+    // A frame, and the beginning of another.
+    const { headers, body } = await sealed(3, 100_000, "/order");
+    const init = { method: "POST", headers, body: body.slice(0, 90_000) };
+    const answer = await handle(new Request("http://a/order", init)).catch(() => undefined);
+    await answer?.arrayBuffer();
+    expect(held[0]).toBeGreaterThan(20_000);
+    expect((spied.mock.contexts[0] as Room).taken).toBe(0);
+  },
+);
 
-it("a frame that comes in single bytes is gathered, and takes no more room than another", async () => {
+it("a frame that arrives in single bytes uses no more memory than another", async () => {
   const served = await listening("fastify", {});
   const pushed = vi.spyOn(FrameOpener.prototype, "push");
   const request = await Late.begin(served, 3, 300);
@@ -371,14 +374,14 @@ describe("an address's share", () => {
     [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }] }, false, 9 * MIB],
     [{ routes: [{ ...route, bodyMaxBytes: 9 * MIB }], wires: [3] }, false, 4 * MIB],
     [{ routes: [{ ...route, bodyMaxBytes: 2 ** 40 }] }, false, 64 * MIB],
-  ])("is a sixteenth, or the longest body that is held whole: %j, %s", async (more, holdsWhole, share) => {
+  ])("is a sixteenth, or the longest buffered body: %j, %s", async (more, holdsWhole, share) => {
     const spied = vi.spyOn(Room.prototype, "holding");
     const gate = new Gate({ store: new MemoryStore(), ...more }, holdsWhole);
     await gate.open({ method: "POST", target: "/", headers: [], body: undefined });
     expect((spied.mock.contexts[0] as Room).share).toBe(share);
   });
 
-  it("is that of an IPv4 address, or of an IPv6 /64", () => {
+  it("counts an IPv6 address by its /64", () => {
     expect(clientOf("2001:db8::1")).toBe(clientOf("2001:db8::ffff:2"));
     expect(clientOf("2001:db8::1")).not.toBe(clientOf("2001:db8:0:1::1"));
     expect(clientOf("fe80::1%eth0")).toBe(clientOf("fe80::2"));
@@ -391,7 +394,7 @@ describe("an address's share", () => {
 });
 
 it.each([null, -1, 0, MIB - 1, 1.5 * MIB + 0.5, Number.NaN, Number.POSITIVE_INFINITY, "1", {}])(
-  "an option that is wrong is named: %s",
+  "a wrong option is named: %s",
   (wrong) => {
     const make = () => sealedExpress({ store: new MemoryStore(), bufferedMaxBytes: wrong as never });
     expect(make).toThrow(/bufferedMaxBytes is .*: give a whole number from 1048576 up, or leave it out/);

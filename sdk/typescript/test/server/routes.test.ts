@@ -37,7 +37,7 @@ function deciding(rules: readonly Named[]): (target: string) => Promise<string> 
   };
 }
 
-it.each(sets)("each target comes to its decision: $name", async ({ rules, cases }) => {
+it.each(sets)("each target has the decision of its vector: $name", async ({ rules, cases }) => {
   const decision = deciding(rules);
   const wrong: string[] = [];
   for (const { target, decision: meant } of cases) {
@@ -52,7 +52,7 @@ it.each(rejected)("a wrong rule is an error that names it: $name", ({ rules, rul
   expect(() => gateOf(rules)).toThrow(reason === "path" ? /a route's path begins with/ : /never reached/);
 });
 
-it("plays them all", () => {
+it("plays all vectors", () => {
   expect(sets.length + rejected.length).toBe(all.length);
   expect(sets.flatMap(({ cases }) => cases).length).toBeGreaterThan(300);
 });

@@ -43,8 +43,8 @@ const store = (timeoutMs = 5000): SessionStore => new AuthorityStore({ url, secr
 const claim = { key: new Uint8Array(16), sealed: true, stampMs: 1 };
 const key = "00".repeat(16);
 
-describe("the store that asks an authority", () => {
-  it("takes a session, asks once within a second, and shows no key", async () => {
+describe("the store of an authority", () => {
+  it("reads a session, requests it once within a second, and prints no key", async () => {
     answer = { status: 200, body: SESSION };
     asked = 0;
     const made = store();
@@ -57,7 +57,7 @@ describe("the store that asks an authority", () => {
     expect(inspect(made, { depth: 9, showHidden: true })).not.toContain(SECRET);
   });
 
-  it("takes only a 404 with the session's id for the end of it", async () => {
+  it("counts only a 404 with the session's id as its end", async () => {
     answer = { status: 404, body: { error: "SESSION_NOT_FOUND", id: ID } };
     expect(await store().get(ID)).toBeUndefined();
   });
@@ -70,7 +70,7 @@ describe("the store that asks an authority", () => {
     ["too much", 200, { ...SESSION, more: "x".repeat(70_000) }, undefined],
     ["a refused secret", 401, { error: "UNAUTHORIZED" }, undefined],
     ["a failure", 503, { error: "SERVICE_UNAVAILABLE" }, undefined],
-  ])("does not understand %s", async (_, status, body, type) => {
+  ])("rejects the answer %s", async (_, status, body, type) => {
     answer = { status, body, ...(type && { type }) };
     const error = await store()
       .get(ID)
@@ -82,7 +82,7 @@ describe("the store that asks an authority", () => {
     expect(inspect(error, { depth: 9 })).not.toContain(SECRET);
   });
 
-  it("waits no longer than it was told, and asks for a claim once", async () => {
+  it("waits no longer than its timeout, and requests a claim once", async () => {
     answer = undefined;
     asked = 0;
     await expect(store(500).claim(claim)).rejects.toMatchObject({ code: "store_unavailable" });
@@ -94,17 +94,17 @@ describe("the store that asks an authority", () => {
     [409, { error: "REPLAYED", key }, "replayed"],
     [409, { error: "TIMESTAMP_OUTSIDE_WINDOW", key }, "outside_window"],
     [507, { error: "NONCES_FULL" }, "full"],
-  ])("reads %s as what it says of a claim", async (status, body, outcome) => {
+  ])("reads the outcome %s of a claim", async (status, body, outcome) => {
     answer = { status, body };
     expect(await store().claim(claim)).toBe(outcome);
   });
 
-  it("refuses a claim that was granted to another question", async () => {
+  it("rejects the answer to another claim", async () => {
     answer = { status: 201, body: { key: "11".repeat(16) } };
     await expect(store().claim(claim)).rejects.toMatchObject({ code: "store_unavailable" });
   });
 
-  it("takes no authority that keys would travel to in the clear, and no short secret", () => {
+  it("rejects an authority without TLS on another machine, and a short secret", () => {
     expect(() => new AuthorityStore({ url: "http://example.test", secret: SECRET })).toThrow("https");
     expect(() => new AuthorityStore({ url, secret: "short" })).toThrow("secret");
   });
@@ -122,14 +122,14 @@ describe("the gate", () => {
     return opened.kind === "refused" ? [opened.answer.status, inspect(opened.answer.headers)] : opened.kind;
   };
 
-  it("serves nothing while the authority is away, and says when to come again", async () => {
+  it("serves nothing while the authority is unavailable, with Retry-After", async () => {
     answer = { status: 503, body: {} };
     const [code, told] = await status(new Gate({ store: store(), routes }));
     expect(code).toBe(503);
     expect(told).toContain("Retry-After");
   });
 
-  it("tells a session that there is none, a wire that is switched off, and a method that is not sealed", async () => {
+  it("rejects an unknown session, a wire that is switched off, and a method that is not sealed", async () => {
     const made = new MemoryStore();
     const refused: string[] = [];
     const gate = new Gate({
@@ -154,14 +154,14 @@ describe("the gate", () => {
     ]);
   });
 
-  it("says that a wire is switched off before it looks at anything else", async () => {
+  it("rejects a wire that is switched off before it checks anything else", async () => {
     const gate = new Gate({ store: new MemoryStore(), wires: [1] });
     expect((await status(gate, { method: "TRACE" }))[0]).toBe(403);
     const wire2: [string, string][] = [["X-Kid", `session:${ID}`]];
     expect((await status(gate, { method: "GET", headers: wire2 }))[0]).toBe(403);
   });
 
-  it("seals every path but those that a route names, however they are spelt", async () => {
+  it("seals every path that no route names, however it is spelt", async () => {
     const plain = ["/health", "/public/*"].map((path) => ({ path, mode: "off" as const }));
     const gate = new Gate({ store: new MemoryStore(), routes: plain });
     const of = async (target: string) => {
@@ -193,7 +193,7 @@ describe("the gate", () => {
     ).toBe("refused");
   });
 
-  it("grants a claim in memory once, and refuses when it is full", async () => {
+  it("grants a claim in memory once, and none when it is full", async () => {
     const made = new MemoryStore(1000, 1, () => claim.stampMs);
     expect(await made.claim(claim)).toBe("fresh");
     expect(await made.claim(claim)).toBe("replayed");

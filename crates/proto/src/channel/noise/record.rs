@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sender_writes_is_refused_although_it_opens() {
+    fn a_record_that_no_sender_writes_is_rejected_although_it_opens() {
         let long = [&[0, 0][..], &[b'x'; CLOSE_REASON_LEN_MAX + 1], &[CLOSE]].concat();
         let inners: [&[u8]; 10] = [
             &[],

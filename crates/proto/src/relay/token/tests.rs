@@ -80,7 +80,7 @@ fn times_are_judged_to_the_second_with_the_skew() {
 }
 
 #[test]
-fn the_first_fault_is_told_in_the_order_of_the_spec() {
+fn the_first_error_in_the_order_of_the_spec_is_reported() {
     let token = claims().sign(&key());
     for bad in ["", "FST1", "FST1.a", "FST3.a.b", "FST1.a.b.c", "fst1.a.b"] {
         assert_eq!(told(bad, 0), Err(TokenInvalid::Shape), "{bad}");
@@ -116,7 +116,7 @@ fn no_byte_of_a_token_can_be_changed() {
 }
 
 #[test]
-fn a_token_of_the_later_form_says_all_that_it_must_and_its_prefix_is_signed() {
+fn a_token_of_the_later_form_has_all_required_claims_and_a_signed_prefix() {
     let good = Claims { form: TokenForm::Fst2, idle_timeout_s: Some(60), ..claims() };
     let token = good.sign(&key());
     assert!(token.starts_with("FST2."));

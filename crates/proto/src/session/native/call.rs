@@ -95,6 +95,7 @@ pub struct SealedRequest<'a> {
     session_id: Result<SessionId, Error>,
     stamp: Timestamp<'a>,
     nonce: Nonce<'a>,
+    is_in_header: bool,
     sealed: Option<Vec<u8>>,
 }
 
@@ -116,7 +117,7 @@ impl<'a> SealedRequest<'a> {
         if line.target.len() > PATH_LEN_MAX {
             return Err(Error::HeaderInvalid(":path"));
         }
-        Ok(SealedRequest { line, content_type, session_id, stamp, nonce, sealed })
+        Ok(SealedRequest { line, content_type, session_id, stamp, nonce, is_in_header: sealed.is_some(), sealed })
     }
 
     /// Returns the id of the session to look up.
@@ -183,7 +184,7 @@ impl<'a> SealedRequest<'a> {
     pub(super) fn opener(&self, provider: &dyn Provider, keys: &Keys, id: &SessionId) -> Result<FrameOpener, Error> {
         let (stamp, nonce) = self.stamp_and_nonce();
         let context = request_context(provider, self.line, self.content_type, stamp, nonce, id);
-        Ok(FrameOpener::new(keys.request(provider, nonce, stamp)?, context))
+        Ok(FrameOpener::new(keys.request(provider, nonce, stamp)?, context, self.is_in_header))
     }
 }
 
@@ -323,7 +324,9 @@ pub(super) fn answer_opener(
     let content_type = optional(headers, "content-type")?.unwrap_or_default();
     let context = answer_context(provider, status, line, content_type, stamp, nonce, id);
     let keys = keys.answer(provider, request_nonce, nonce)?;
-    Ok((sealed_header(headers)?, FrameOpener::new(keys, context)))
+    let sealed = sealed_header(headers)?;
+    let opener = FrameOpener::new(keys, context, sealed.is_some());
+    Ok((sealed, opener))
 }
 
 impl fmt::Debug for Reply {

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_part_ends_and_the_next_begins_is_in_the_bytes() {
+    fn the_boundaries_of_parts_are_part_of_the_bytes() {
         let sequences = [
             Fields::new().field("ab").field("c"),
             Fields::new().field("a").field("bc"),

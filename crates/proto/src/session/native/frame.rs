@@ -126,11 +126,13 @@ pub struct FrameOpener {
     /// Difference between the received commitment and the expected one: all zero if they are equal.
     difference: [u8; COMMIT_LEN],
     number: u64,
+    /// True for a stream in `X-Sealed`, which has one frame.
+    is_single: bool,
     is_done: bool,
 }
 
 impl FrameOpener {
-    pub(super) fn new(keys: MessageKeys, context: [u8; 32]) -> Self {
+    pub(super) fn new(keys: MessageKeys, context: [u8; 32], is_single: bool) -> Self {
         let MessageKeys { aead, iv, commit } = keys;
         FrameOpener {
             aead,
@@ -143,6 +145,7 @@ impl FrameOpener {
             is_committed: Choice::from(0),
             difference: [0; COMMIT_LEN],
             number: 0,
+            is_single,
             is_done: false,
         }
     }
@@ -151,7 +154,8 @@ impl FrameOpener {
     /// `frame` must be empty for each new one; until a frame is reported, it holds no authenticated byte.
     ///
     /// # Errors
-    /// [`Error::FrameInvalid`], [`Error::Unsealable`]. Nothing can be read of the stream after one.
+    /// [`Error::FrameInvalid`], [`Error::Unsealable`]; [`Error::StreamTruncated`] if the first frame in `X-Sealed` is not
+    /// the last. Nothing can be read of the stream after one.
     pub fn read(&mut self, input: &mut &[u8], frame: &mut Vec<u8>) -> Result<Read, Error> {
         if self.is_done {
             return if input.is_empty() { Ok(Read::More) } else { Err(Error::FrameInvalid) };
@@ -175,6 +179,10 @@ impl FrameOpener {
         }
         self.frame = None;
         self.open(frame, is_last)?;
+        if self.is_single && !is_last {
+            frame.clear();
+            return Err(Error::StreamTruncated);
+        }
         self.is_done = is_last;
         Ok(if is_last { Read::Last } else { Read::Frame })
     }

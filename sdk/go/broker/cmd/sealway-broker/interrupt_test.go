@@ -59,7 +59,7 @@ func interrupted(t *testing.T, binary string, isEnough func(output, words string
 	return out.String(), err.String(), command.ProcessState.ExitCode()
 }
 
-func TestALoopAndABenchmarkThatAreInterruptedEndWithWhatTheyDid(t *testing.T) {
+func TestAnInterruptedLoopOrBenchmarkPrintsItsResult(t *testing.T) {
 	_, socket := serve(t)
 	binary := filepath.Join(t.TempDir(), "sealway-broker")
 	if words, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {

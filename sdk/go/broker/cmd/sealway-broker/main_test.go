@@ -197,7 +197,7 @@ func TestWrongArgumentsAreReported(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoFailureBeforeAndBehindACommand(t *testing.T) {
+func TestHelpBeforeOrAfterACommandSucceeds(t *testing.T) {
 	for _, arguments := range [][]string{{"--help"}, {"-h"}, {"--socket", "/none", "sign", "--help"}, {"--socket", "/none", "hash", "-h"}} {
 		var printed bytes.Buffer
 		if err := run(t.Context(), arguments, &printed); err != nil || printed.String() != usage {

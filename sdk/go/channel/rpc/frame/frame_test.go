@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestTheExamplesOfTheContractAreReadAndWritten(t *testing.T) {
+func TestTheExamplesOfTheSpecAreReadAndWritten(t *testing.T) {
 	prologue, err := Prologue{"rpc", 1}.Encode()
 	if err != nil || string(prologue) != "\x00\x00\x00\x14{\"kind\":\"rpc\",\"v\":1}" {
 		t.Errorf("%q: %v", prologue, err)
@@ -40,7 +40,7 @@ func TestTheExamplesOfTheContractAreReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEnvelopeIsRefusedWithTheMemberAtFault(t *testing.T) {
+func TestAMalformedEnvelopeIsRejectedWithTheMemberAtFault(t *testing.T) {
 	for text, member := range map[string]string{
 		`7`: "JSON", `null`: "JSON", `{"type_id":`: "JSON", `{"type_id":-1}`: "type_id", `{"type_id":4294967296}`: "type_id",
 		`{"request_id":"1"}`: "request_id", `{"request_id":9007199254740992}`: "request_id", `{"request_id":1.5}`: "request_id",
@@ -59,7 +59,7 @@ func TestWhatIsNoEnvelopeIsRefusedWithTheMemberAtFault(t *testing.T) {
 	}
 }
 
-func TestAPrologueIsReadOrTheMemberAtFaultIsNamed(t *testing.T) {
+func TestAMalformedPrologueIsRejectedWithTheMemberAtFault(t *testing.T) {
 	if read, err := ParsePrologue([]byte(`{"kind":"cat","v":2,"more":1}`)); err != nil || read != (Prologue{"cat", 2}) {
 		t.Errorf("%v: %v", read, err)
 	}
@@ -71,7 +71,7 @@ func TestAPrologueIsReadOrTheMemberAtFaultIsNamed(t *testing.T) {
 	}
 }
 
-func TestAFrameBeyondItsBoundIsRefusedBeforeRoomIsMade(t *testing.T) {
+func TestAFrameOverItsBoundIsRejectedBeforeMemoryIsAllocated(t *testing.T) {
 	if _, err := Read(strings.NewReader("\xff\xff\xff\xff"), nil, Max); !errors.Is(err, ErrTooLong) {
 		t.Error(err)
 	}

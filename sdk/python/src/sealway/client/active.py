@@ -21,12 +21,15 @@ class ActiveSession:
     Its keys are wiped when it is retired and the last call in it has ended.
     """
 
-    def __init__(self, session: Session | ClientSession, life_sec: float, born: Moment, clock_ms: int) -> None:
+    def __init__(
+        self, session: Session | ClientSession, life_sec: float, sent: Moment, clock_ms: int, arrived: Moment
+    ) -> None:
+        """The life counts from when the init was sent, `clock_ms` from when its answer arrived."""
         self.session: Final = session
         self._life_sec = life_sec
-        self._born = born
+        self._sent = sent
         self._lock = threading.Lock()
-        self._clock = (clock_ms, born.monotonic_sec)
+        self._clock = (clock_ms, arrived.monotonic_sec)
         self._holders = 0
         self._is_retired = False
 
@@ -48,7 +51,7 @@ class ActiveSession:
 
     def left_sec(self) -> float:
         """Returns the seconds until its end."""
-        return self._life_sec - self._born.elapsed_sec()
+        return self._life_sec - self._sent.elapsed_sec()
 
     def is_usable(self) -> bool:
         """Returns True if it need not be renewed yet."""

@@ -96,13 +96,14 @@ def establish_compat(options: Options) -> Flow[ActiveSession]:
     client_id = options.client_id if options.wire == 2 else None
     keys, nonce = entropy.key_pair(), entropy.nonce()
     init = CompatInit(options.wire, options.init_path, client_id, options.ttl_sec, keys, now_ms(), nonce)
+    sent = Moment()
     response = yield Request("POST", init.path, [*init.headers, *_init_headers(authorization)], init.body)
     # A captive portal answers with a page of its own, and 200.
     if response.status != 200 or "html" in (response.headers.first("Content-Type") or "").lower():
         raise rejection(response)
-    at_ms, born = now_ms(), Moment()
+    at_ms, arrived = now_ms(), Moment()
     session = init.finish(response.body, at_ms)
-    return ActiveSession(session, (session.expires_ms - at_ms) / 1000, born, at_ms)
+    return ActiveSession(session, (session.expires_ms - at_ms) / 1000, sent, at_ms, arrived)
 
 
 def _seal_whole(previous: ActiveSession, method: str, path: str, body: bytes) -> Flow[tuple[int, bytes]]:
@@ -190,9 +191,10 @@ class Agreement:
             if previous is None:
                 authorization = yield from _result("authorization", self._options.authorization)
             init = yield from self._begin(suite, previous, authorization)
+            sent = Moment()
             try:
                 status, data = yield from self._send(init.body(), previous, authorization)
-                born = Moment()
+                arrived = Moment()
                 unverified = init.unverified(status, data)
             except ProblemError as problem:
                 wanted = self._suite_wanted(problem)
@@ -208,7 +210,7 @@ class Agreement:
             session = init.finish(unverified, identity)
             yield from self._keep(session)
             answer = session.answer
-            return ActiveSession(session, answer.expires_in_sec, born, answer.server_time_ms)
+            return ActiveSession(session, answer.expires_in_sec, sent, answer.server_time_ms, arrived)
 
     def _send(self, body: bytes, previous: ActiveSession | None, authorization: str | None) -> Flow[tuple[int, bytes]]:
         if previous is not None:

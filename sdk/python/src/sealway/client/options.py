@@ -18,14 +18,15 @@ from .timer import TIMEOUTS
 from .trust import FirstUse, Pins, Root, Trust
 
 BODY_MAX: Final = 16 * 1024 * 1024
+_SESSION, _ANONYMOUS, _V1 = PATHS[Family.SESSION], PATHS[Family.ANONYMOUS], PATHS[Family.V1]
 #: Former names of options.
 _RENAMED: Final = {
     "deadline_sec": "total_timeout_sec",
     "request_max": "request_max_bytes",
     "answer_max": "answer_max_bytes",
     "prove": "proof",
-    "is_anonymous": f'init_path="{PATHS[Family.ANONYMOUS]}"',
-    "is_v1": f'init_path="{PATHS[Family.V1]}"',
+    "is_anonymous": f'init_path="{_ANONYMOUS}"',
+    "is_v1": f'init_path="{_V1}"',
 }
 
 
@@ -71,7 +72,7 @@ class Options:
         client_id: name of the client, 1 to 256 characters of printable ASCII without a vertical bar. Wire 1 has none.
         suites: suites of wire 3, in order of preference. Those that the `cryptography` package lacks are left out.
         wire: 1, 2 or 3.
-        init_path: path of inits on wires 1 and 2.
+        init_path: path of inits: `/session/init`, `/session/init/anon` (wire 1) or `/v1/session/init` (wire 2).
         window_ms: the largest difference between an answer's timestamp and this machine's clock on wires 1 and 2.
         on_metrics: receives the measurements of each call when its answer has ended, or the call has failed.
 
@@ -92,7 +93,7 @@ class Options:
     client_id: str = "sealway-python"
     suites: tuple[Suite, ...] = DEFAULT_SUITES
     wire: int = 3
-    init_path: str = PATHS[Family.SESSION]
+    init_path: str = _SESSION
     window_ms: int = WINDOW_MS
     on_metrics: Callable[[CallMetrics], None] | None = None
 
@@ -122,10 +123,10 @@ class Options:
         check.wants(all(isinstance(each, Suite) for each in suites), "suites", self.suites, "a tuple of Suite")
         if self.wire == 3 and not self.usable_suites():
             raise UsageError("suites: the cryptography package has none of them; P256 works everywhere")
-        check.text("init_path", self.init_path, "a path, which begins with /")
-        wire = {PATHS[Family.ANONYMOUS]: 1, PATHS[Family.V1]: 2}.get(self.init_path, self.wire)
-        if not self.init_path.startswith("/") or wire != self.wire:
-            raise UsageError(f"init_path: {self.init_path} is not a path of inits on wire {self.wire}")
+        allowed = f"{_SESSION}, {_ANONYMOUS} (wire 1) or {_V1} (wire 2)"
+        check.text("init_path", self.init_path, allowed)
+        if {_SESSION: self.wire, _ANONYMOUS: 1, _V1: 2}.get(self.init_path) != self.wire:
+            raise UsageError(f"init_path: {self.init_path} is not {allowed}")
         check.number("window_ms", self.window_ms, 1, "milliseconds", is_whole=True)
 
     def usable_suites(self) -> tuple[Suite, ...]:

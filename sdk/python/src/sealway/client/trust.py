@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Final, Never
 
 from .. import check
-from ..crypto.p256 import check_point, key_id
+from ..crypto.p256 import is_point, key_id
 from ..errors import ProtocolError, UsageError
 from ..session.native.key_set import KeySet, parse_key_set
 from ..session.native.message import InitAnswer
@@ -23,9 +23,10 @@ def _public_key(text: Any, name: str = "pins") -> bytes:
     check.text(name, text, "public keys in base64, or ids of keys")
     try:
         public = decode_base64(text)
-        check_point(public)
-    except (ValueError, ProtocolError):
-        raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)") from None
+    except ValueError:
+        public = b""
+    if not is_point(public):
+        raise UsageError(f"{name}: give key ids (32 hexadecimal digits) or public keys (base64 of 65 bytes)")
     return public
 
 
@@ -179,7 +180,8 @@ class Keyring:
                 kept = {answer.key_id: identity}
                 for id in answer.key_ids:
                     public = self._keys.get(id) or known.get(id) or (found.find(id) if found else None)
-                    if public is not None:
+                    # A store with a key off the curve could not be read again.
+                    if public is not None and is_point(public):
                         kept[id] = public
                 # A key that is not live any more may come back: it is the service's own, said so under a trusted signature.
                 for id, public in {**self._keys, **known}.items():

@@ -48,13 +48,13 @@ def _point(data: bytes) -> ec.EllipticCurvePublicKey:
         raise ProtocolError("public_key_invalid") from None
 
 
-def check_point(data: bytes) -> None:
-    """Checks that these are the 65 bytes of a point on the curve.
-
-    Raises:
-        ProtocolError: `public_key_invalid`.
-    """
-    _point(data)
+def is_point(data: bytes) -> bool:
+    """Returns True for the 65 bytes of a point on the curve."""
+    try:
+        _point(data)
+    except ProtocolError:
+        return False
+    return True
 
 
 class KeyPair:

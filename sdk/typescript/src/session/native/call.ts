@@ -4,7 +4,7 @@ import { fromBase64 } from "../../wire/base64.js";
 import type { Bytes } from "../../wire/bytes.js";
 import { fields } from "../../wire/fields.js";
 import { SEALED_HEADER_LEN_MAX } from "../../wire/forms.js";
-import { type HeaderList, invalid, valuesOf, X_SEALED } from "../../wire/headers.js";
+import { type HeaderList, invalid, optional, X_SEALED } from "../../wire/headers.js";
 import { type StreamKeys, streamKeys } from "./stream.js";
 
 /** Method, and path and query as sent. */
@@ -73,10 +73,9 @@ export function answerContext(
  * @throws {SealwayError} `header_invalid`.
  */
 export function sealedHeader(headers: HeaderList): Bytes | undefined {
-  const found = valuesOf(headers, X_SEALED);
-  const [value] = found;
+  const value = optional(headers, X_SEALED);
   if (value === undefined) return undefined;
-  const stream = found.length === 1 && value.length <= SEALED_HEADER_LEN_MAX ? fromBase64(value) : undefined;
+  const stream = value.length <= SEALED_HEADER_LEN_MAX ? fromBase64(value) : undefined;
   if (stream === undefined) throw invalid(X_SEALED);
   return stream;
 }

@@ -16,6 +16,7 @@ import {
   firstOf,
   type HeaderList,
   invalid,
+  optional,
   required,
   X_IDEMPOTENCY_KEY,
   X_KID,
@@ -156,12 +157,12 @@ export async function beginAnswer(
   checkAnswerNonce(nonce, 16);
   parseStamp(stamp);
   const stream = sealedHeader(headers);
-  const contentType = firstOf(headers, "Content-Type") ?? "";
+  const contentType = optional(headers, "Content-Type") ?? "";
   const [keys, context] = await Promise.all([
     answerKeys(provider, session.keys.s2c, pending.nonce, nonce),
     answerContext(provider, status, pending.line, contentType, stamp, nonce, session.id),
   ]);
-  return { opener: new FrameOpener(keys, context), stream };
+  return { opener: new FrameOpener(keys, context, stream !== undefined), stream };
 }
 
 /**

@@ -56,15 +56,7 @@ export class ClientInit {
     this.#suite = offer.suite;
     this.#old = old;
     this.#authorization = offer.authorization;
-    this.#request = {
-      suite: offer.suite,
-      suites: offer.suites,
-      share: clientShare(offer.suite, keys),
-      clientId: offer.clientId,
-      ttlSec: offer.ttlSec,
-      proof: offer.proof,
-      pinnedKeyIds: offer.pinnedKeyIds,
-    };
+    this.#request = { ...offer, share: clientShare(offer.suite, keys) };
   }
 
   /** The body to send. */

@@ -1,9 +1,8 @@
 /** Identity keys and the set of them that a root signs (`spec/session-3.md`, Identity keys). */
 import type { Provider } from "../../crypto/provider.js";
 import { type Bytes, hex } from "../../wire/bytes.js";
-import { SealwayError } from "../../wire/error.js";
 import { membersOf } from "../../wire/json.js";
-import { bytesOf, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
+import { bytesOf, fault, Reader, textOf, wholeUpTo } from "../../wire/reader.js";
 import { KEY_ID } from "./message.js";
 
 const KEYS_MAX = 16;
@@ -47,29 +46,24 @@ export async function parseKeySet(provider: Provider, body: Uint8Array): Promise
   const keys = listed.map(parseKey);
   const rootKeyId = reader.optional("root_key_id", textOf(KEY_ID));
   const rootSignature = reader.optional("root_signature", bytesOf());
-  if ((rootKeyId === undefined) !== (rootSignature === undefined)) throw malformed("root_key_id");
+  if (!rootKeyId !== !rootSignature) throw malformed("root_key_id");
   for (const key of keys) {
     // Else a root's word for one key could be taken for its word for another.
-    if (key.keyId !== (await keyIdOf(provider, key.publicKey))) throw malformed("keys");
+    const id = await keyIdOf(provider, key.publicKey);
+    if (key.keyId !== id || key.publicKey[0] !== 4) throw malformed("keys");
   }
   return { issuedMs, expiresMs, keys, rootKeyId, rootSignature };
 }
 
-function malformed(field: string): SealwayError {
-  return new SealwayError("field_invalid", `the member ${field} of the key set is not of its form`, {
-    field,
-  });
-}
+const malformed = (field: string) => fault("field_invalid", field);
 
 function parseKey(value: unknown): SetKey {
-  const members = membersOf(value);
-  if (members === undefined) throw malformed("keys");
   try {
-    const reader = new Reader(members, "field_invalid");
+    const reader = new Reader(membersOf(value) ?? {}, "field_invalid");
     reader.required("alg", textOf(/^ES256$/));
     return {
       keyId: reader.required("key_id", textOf(KEY_ID)),
-      publicKey: reader.required("public_key", bytesOf()),
+      publicKey: reader.required("public_key", bytesOf(65)),
       notBeforeMs: reader.required("not_before_ms", wholeMs),
       notAfterMs: reader.required("not_after_ms", wholeMs),
     };

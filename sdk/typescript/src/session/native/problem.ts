@@ -41,7 +41,7 @@ export async function provenTimeMs(
   const { session, nonce, stamp } = pending;
   const time = problem["server_time_ms"];
   if (problem.code !== "clock_skew" || !isWhole(time, Number.MAX_SAFE_INTEGER)) return undefined;
-  const sent = bytes(problem["mac"]);
+  const sent = fromBase64(String(problem["mac"]));
   const mac = await clockMac(provider, session.keys, nonce, stamp, time);
   return sent !== undefined && equal(sent, mac) ? time : undefined;
 }
@@ -69,8 +69,4 @@ export function sendsAgain(
 ): boolean {
   if (code !== "clock_skew") return code === "session_expired" && isSafe(method);
   return provenMs !== undefined && (isSafe(method) || stampMs + 2 * WINDOW_MAX_MS < provenMs - elapsedMs);
-}
-
-function bytes(value: unknown): Bytes | undefined {
-  return typeof value === "string" ? fromBase64(value) : undefined;
 }

@@ -87,14 +87,17 @@ export class FrameSealer {
 export class FrameOpener extends ByteQueue {
   readonly #keys: StreamKeys;
   readonly #context: Uint8Array;
+  readonly #isSingle: boolean;
   #commit: Uint8Array | undefined;
   #count = 0;
   #isDone = false;
 
-  constructor(keys: StreamKeys, context: Uint8Array) {
+  /** `isSingle` is true for a stream in `X-Sealed`, which has one frame. */
+  constructor(keys: StreamKeys, context: Uint8Array, isSingle: boolean) {
     super();
     this.#keys = keys;
     this.#context = context;
+    this.#isSingle = isSingle;
   }
 
   /** True after the last frame was opened. */
@@ -105,7 +108,7 @@ export class FrameOpener extends ByteQueue {
   /**
    * The next frame's plaintext; none while it is not complete, and when there is no more.
    *
-   * @throws {SealwayError} `frame_invalid`, `unsealable`.
+   * @throws {SealwayError} `frame_invalid`, `unsealable`; `stream_truncated` if the first frame in `X-Sealed` is not the last.
    */
   async next(): Promise<Bytes | undefined> {
     // Copied: it stays as long as the stream.
@@ -131,6 +134,7 @@ export class FrameOpener extends ByteQueue {
     }
     this.#count += 1;
     this.#isDone = isLast;
+    if (this.#isSingle) this.finish();
     return plaintext;
   }
 

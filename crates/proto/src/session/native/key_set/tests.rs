@@ -41,7 +41,7 @@ fn a_key_id_is_the_hash_of_the_public_key_and_has_one_form() {
 }
 
 #[test]
-fn what_is_encoded_is_read_back_with_and_without_a_root() {
+fn a_key_set_round_trips_with_and_without_a_root() {
     let mut set = set(3);
     assert_eq!(parse(&set.encode()), Ok(set.clone()));
     set.sign(default_provider(), key().as_ref()).unwrap();
@@ -108,7 +108,7 @@ fn a_set_is_refused_for_each_single_fault() {
 }
 
 #[test]
-fn a_root_is_believed_for_the_very_set_that_it_signed() {
+fn a_root_signature_covers_exactly_its_key_set() {
     let root = key();
     let mut good = set(2);
     good.sign(default_provider(), root.as_ref()).unwrap();

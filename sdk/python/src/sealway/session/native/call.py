@@ -127,7 +127,8 @@ class PendingAnswer:
         sealed = sealed_header(headers)
         content_type = headers.optional("Content-Type") or ""
         context = _answer_context(status, self._method, self._target, content_type, stamp, nonce, self._id)
-        return FrameOpener(StreamKeys(self._s2c.reveal(), _ANSWER, self.nonce, nonce), context), sealed
+        keys = StreamKeys(self._s2c.reveal(), _ANSWER, self.nonce, nonce)
+        return FrameOpener(keys, context, is_single=sealed is not None), sealed
 
 
 def seal_request(
@@ -154,6 +155,7 @@ class ParsedRequest:
     stamp: str
     nonce: str
     _content_type: str
+    _is_in_header: bool
 
     def check_session(self, record: SessionRecord, now_ms: int, window_ms: int) -> None:
         """Checks 2 to 4. `window_ms` is as configured; one over `WINDOW_MS_MAX` counts as that.
@@ -172,7 +174,8 @@ class ParsedRequest:
         context = _request_context(
             self.method, self.target, self._content_type, self.stamp, self.nonce, self.session_id
         )
-        return FrameOpener(StreamKeys(record.key.made(c2s_of), _REQUEST, self.nonce, self.stamp), context)
+        keys = StreamKeys(record.key.made(c2s_of), _REQUEST, self.nonce, self.stamp)
+        return FrameOpener(keys, context, is_single=self._is_in_header)
 
     def claim(self, window_ms: int) -> Claim:
         """The claim that a store has to admit when the first frame has opened, before anybody sees what it holds."""
@@ -207,4 +210,5 @@ def parse_request(method: str, target: str, headers: Headers) -> ParsedRequest:
     id = session_of_kid(kid)
     if not is_session_id(id):
         raise ProtocolError("session_unknown")
-    return ParsedRequest(method, target, id, stamp, nonce, headers.optional("Content-Type") or "")
+    content_type = headers.optional("Content-Type") or ""
+    return ParsedRequest(method, target, id, stamp, nonce, content_type, X_SEALED in headers)

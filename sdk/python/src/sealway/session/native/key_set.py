@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...crypto.digest import sha256
-from ...crypto.p256 import key_id, verify
+from ...crypto.p256 import POINT_LEN, key_id, verify
 from ...errors import ProtocolError
 from ...wire.encoding import field, fields, number
 from ...wire.identifier import is_key_id
@@ -79,6 +79,12 @@ def key_set_message(issued_ms: int, expires_ms: int, keys: Sequence[ListedKey]) 
     return b"sealway/3 keys" + sha256(number(issued_ms) + number(expires_ms) + fields(listed))
 
 
+def _point(value: Any) -> bytes | None:
+    """Returns a public key of its form, which may be off the curve."""
+    public = base64_bytes(value)
+    return public if public is not None and len(public) == POINT_LEN and public[0] == 4 else None
+
+
 def _listed(value: Any) -> tuple[ListedKey, ...] | None:
     if not isinstance(value, list) or len(value) > KEYS_MAX:
         return None
@@ -89,7 +95,7 @@ def _listed(value: Any) -> tuple[ListedKey, ...] | None:
             members.required("alg", lambda v: v if v == "ES256" else None)
             key = ListedKey(
                 members.required("key_id", lambda v: text(v, is_key_id)),
-                members.required("public_key", base64_bytes),
+                members.required("public_key", _point),
                 members.required("not_before_ms", lambda v: whole(v, U64_MAX)),
                 members.required("not_after_ms", lambda v: whole(v, U64_MAX)),
             )

@@ -84,10 +84,11 @@ class FrameSealer:
 class FrameOpener:
     """Opens a stream as it comes, in pieces of any size. It holds less than a frame beside what it is fed."""
 
-    __slots__ = ("_commit", "_context", "_count", "_keys", "_pending", "is_done")
+    __slots__ = ("_commit", "_context", "_count", "_is_single", "_keys", "_pending", "is_done")
 
-    def __init__(self, keys: StreamKeys, context: bytes) -> None:
-        self._keys, self._context = keys, context
+    def __init__(self, keys: StreamKeys, context: bytes, *, is_single: bool = False) -> None:
+        """`is_single` is true for a stream in `X-Sealed`, which has one frame."""
+        self._keys, self._context, self._is_single = keys, context, is_single
         self._pending = bytearray()
         self._commit: bytes | None = None
         self._count = 0
@@ -103,7 +104,8 @@ class FrameOpener:
         """The plaintexts of the frames that this completes.
 
         Raises:
-            ProtocolError: `frame_invalid`, `unsealable`. The stream is of no use then.
+            ProtocolError: `frame_invalid`, `unsealable`; `stream_truncated` if the first frame in `X-Sealed` is not the
+                last. The stream is of no use then.
         """
         if self._commit is None and not self._pending and len(data) > _ONE_LEN_MIN:
             # One frame, and whole: the common case.
@@ -159,6 +161,8 @@ class FrameOpener:
         if self._count > _COUNT_MAX:
             raise ProtocolError("frame_invalid")
         self.is_done = is_last
+        if self._is_single:
+            self.finish()
         return plaintext
 
     def finish(self) -> None:

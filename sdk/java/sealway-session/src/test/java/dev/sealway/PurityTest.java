@@ -84,7 +84,7 @@ class PurityTest {
     }
 
     @Test
-    void theCheckFindsWhatItLooksFor() throws IOException {
+    void theCheckFindsAViolation() throws IOException {
         Path file = Path.of("target/test-classes/dev/sealway/PurityTest$Impure.class");
         assertEquals(Set.of("java/lang/System.nanoTime", "java/security/SecureRandom.<init>", "java/net/URI"),
                 Set.copyOf(found(Files.readAllBytes(file))));

@@ -54,7 +54,7 @@ class WireTest {
     }
 
     @Test
-    void eachCodeOfTheRegistryHasItsRemedyAndEachOwnWordHasOne() throws IOException {
+    void eachCodeHasARemedy() throws IOException {
         Matcher entry = Pattern.compile("\\[(errors|public|problems|client_errors)\\.(\\w+)]\\s(?:(?!remedy)\\w+ = .*\\s)*remedy = \"(.*)\"").matcher(registry());
         Map<String, String> remedies = new TreeMap<>();
         while (entry.find()) {
@@ -136,7 +136,7 @@ class WireTest {
     }
 
     @Test
-    void whatIsKeptOfAKeyIsWipedWithIt() {
+    void derivedKeysAreWipedWithTheirKey() {
         SecretBytes key = SecretBytes.owning("0123456789abcdef0123456789abcdef".getBytes());
         SecretBytes kept = Hashes.kept(key, "a label");
         assertSame(kept, Hashes.kept(key, "a label"));

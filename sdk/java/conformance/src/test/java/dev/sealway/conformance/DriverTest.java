@@ -33,7 +33,7 @@ class DriverTest {
     }
 
     @Test
-    void aCallGoesRoundOnEveryWireAndSuite() {
+    void aCallSucceedsOnEveryWireAndSuite() {
         List<String> done = new ArrayList<>();
         String trusted = HexFormat.of().formatHex(P256.encode((ECPublicKey) FixedKeys.p256(HexFormat.of().parseHex(SCALAR))
                 .getPublic()));
@@ -78,7 +78,7 @@ class DriverTest {
     }
 
     @Test
-    void whatTheDriverCannotDoIsAFaultAndWhatTheCoreRefusesAnError() {
+    void anUnknownOperationIsAFaultAndARejectionOfTheCoreAnError() {
         assertEquals("unknown op dance", ask("dance").get("fault"));
         assertEquals("no member wire", ask("client.init").get("fault"));
         assertEquals("json_invalid", ask("server.init", "path", "/session/init", "headers", List.of(), "body_hex", "7b",

@@ -117,7 +117,7 @@ class GatewayTest {
     }
 
     @Test
-    void aSessionThatWasEndedIsAgreedAnew() {
+    void anEndedSessionIsReplacedByANewOne() {
         try (SealwayClient client = builder().build()) {
             String first = client.session().id();
             client.end();
@@ -127,7 +127,7 @@ class GatewayTest {
     }
 
     @Test
-    void whatTheServiceRefusesIsSealed() {
+    void anErrorAnswerOfTheServiceIsSealed() {
         try (SealwayClient client = builder().trust(Trust.firstUse(TrustStore.inMemory())).build()) {
             SealedAnswer answer = client.send(SealedRequest.postJson("/transaction/purchase", "{}"));
             assertEquals(400, answer.status());

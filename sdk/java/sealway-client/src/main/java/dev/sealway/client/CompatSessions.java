@@ -30,9 +30,9 @@ final class CompatSessions {
     }
 
     /** A session and the time for which it is used, by the longer of two clocks: a machine that slept finds it over. */
-    record Lease(CompatSession session, Moment born, long usableMs, CallMetrics metrics) {
+    record Lease(CompatSession session, Moment sent, long usableMs, CallMetrics metrics) {
         boolean isUsable(InstantSource day) {
-            return born.elapsedMs(day) < usableMs;
+            return sent.elapsedMs(day) < usableMs;
         }
     }
 
@@ -59,6 +59,7 @@ final class CompatSessions {
                 P256.generate(settings.random()), settings.draw(16), System.currentTimeMillis());
         SealedMessage request = init.request();
         laps.named("share");
+        Moment sent = Moment.now(settings.day());
         Transport.WholeAnswer answer = transport.send(Stage.AGREEMENT, Outgoing.of(settings.authorityUrl(), "POST", settings.initPath(), request),
                 deadline);
         laps.http();
@@ -70,7 +71,7 @@ final class CompatSessions {
         laps.named("agree");
         long lifeMs = session.expiresMs() - nowMs;
         long usableMs = lifeMs - Math.min(lifeMs / 10, RENEW_BEFORE_MS);
-        return new Lease(session, Moment.now(settings.day()), usableMs,
+        return new Lease(session, sent, usableMs,
                 settings.measured(laps.metrics("init", answer.headers().first("Server-Timing"))));
     }
 

@@ -1,6 +1,7 @@
 package dev.sealway.client;
 
 import dev.sealway.client.Transport.Deadline;
+import dev.sealway.crypto.P256;
 import dev.sealway.session.nativeprotocol.Identity;
 import dev.sealway.session.nativeprotocol.InitAnswer;
 import dev.sealway.session.nativeprotocol.KeySet;
@@ -197,7 +198,8 @@ final class Keyring {
         Map<String, byte[]> merged = new LinkedHashMap<>(keys);
         for (String id : agreed.keyIds()) {
             byte[] key = published.get(id);
-            if (key != null) {
+            // No key off the curve is trusted later either.
+            if (key != null && P256.isPoint(key)) {
                 makeRoom(merged, id, agreed.keyId(), published);
                 if (merged.size() < KEYS_MAX) {
                     merged.put(id, key);

@@ -8,20 +8,22 @@ final class LiveSession {
     private static final long RENEW_BEFORE_MAX_MS = 60_000;
     private final NativeSession session;
     private final InstantSource day;
-    private final Moment born;
+    private final Moment sent;
     private final CallMetrics metrics;
     private long serverMs;
     private long atNanos;
     private int users;
     private boolean isRetired;
 
-    LiveSession(NativeSession session, InstantSource day, CallMetrics metrics) {
+    /** @param sent when the init was sent
+     * @param arrivedNanos when its answer had arrived, by {@link System#nanoTime} */
+    LiveSession(NativeSession session, InstantSource day, Moment sent, long arrivedNanos, CallMetrics metrics) {
         this.session = session;
         this.day = day;
-        this.born = Moment.now(day);
+        this.sent = sent;
         this.metrics = metrics;
         this.serverMs = session.agreed().serverTimeMs();
-        this.atNanos = born.nanos();
+        this.atNanos = arrivedNanos;
     }
 
     NativeSession session() {
@@ -34,7 +36,7 @@ final class LiveSession {
 
     /** Returns the rest of its life by the longer of two clocks: a machine that slept finds it over. */
     private long leftMs() {
-        return session.agreed().expiresInSec() * 1000 - born.elapsedMs(day);
+        return session.agreed().expiresInSec() * 1000 - sent.elapsedMs(day);
     }
 
     /** Returns false in the last tenth of its life, at most a minute, in which it is to be renewed. */

@@ -112,7 +112,9 @@ final class NativeSessions {
             ClientShare share = ClientShare.generate(suite, settings.random());
             Agreement agreement = before == null ? new Agreement(offer, share, settings.proof()) : new Agreement(offer, share, before.session());
             laps.named("share");
+            Moment sent = Moment.now(settings.day());
             Transport.WholeAnswer answer = ask(agreement.request().write(), authorization, before, deadline);
+            long arrivedNanos = System.nanoTime();
             laps.http();
             if (answer.status() != 201) {
                 ProblemException error = rejection(Stage.AGREEMENT, settings.authorityHost(), "POST", answer.status(), answer.body());
@@ -130,7 +132,7 @@ final class NativeSessions {
             NativeSession session = agreement.finish(answer.status(), answer.body(), (id, serverTimeMs) -> keyring.key(id, serverTimeMs, deadline));
             laps.named("agree");
             keyring.remember(session.agreed(), deadline);
-            return new LiveSession(session, settings.day(),
+            return new LiveSession(session, settings.day(), sent, arrivedNanos,
                     settings.measured(laps.metrics(before == null ? "init" : "renew", answer.headers().first("Server-Timing"))));
         }
     }

@@ -198,6 +198,7 @@ public final class SealwayClient implements AutoCloseable {
     /** Options of a client. A setter throws a {@link UsageException} that names the option if its value is wrong. */
     public static final class Builder {
         private static final Duration CONNECT_TIMEOUT = Duration.ofSeconds(10);
+        private static final String INIT_PATHS = "give /session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
         private static final String TRUST = "pin the service's keys (Trust.pins) or their root (Trust.root), or trust the first use (Trust.firstUse)";
         private static final String URL = "give an address such as https://api.example.com:8443";
         private final URI url;
@@ -247,12 +248,10 @@ public final class SealwayClient implements AutoCloseable {
             return this;
         }
 
-        /** Sets the path of inits on wires 1 and 2; {@code /session/init} by default. */
+        /** Sets the path of inits: {@code /session/init} (the default), {@code /session/init/anon} (wire 1) or {@code /v1/session/init}
+         * (wire 2). {@link #build} checks it. */
         public Builder initPath(String path) {
-            if (!Options.present(path, "initPath", "give a path, as /session/init").startsWith("/")) {
-                throw new UsageException("initPath does not begin with a slash: give a path, as /session/init");
-            }
-            initPath = path;
+            initPath = Options.present(path, "initPath", INIT_PATHS);
             return this;
         }
 
@@ -360,6 +359,15 @@ public final class SealwayClient implements AutoCloseable {
         private Settings settings() {
             if (wire == Wire.NATIVE) {
                 Options.present(trust, "trust", TRUST);
+            }
+            boolean hasPath = switch (initPath) {
+                case "/session/init" -> true;
+                case "/session/init/anon" -> wire == Wire.ONE;
+                case "/v1/session/init" -> wire == Wire.TWO;
+                default -> false;
+            };
+            if (!hasPath) {
+                throw new UsageException("initPath is " + initPath + ": " + INIT_PATHS);
             }
             if (http != null && connectTimeout != null) {
                 throw new UsageException("connectTimeout has no effect on an httpClient: set it there");

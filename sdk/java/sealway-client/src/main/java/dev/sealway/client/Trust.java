@@ -3,7 +3,6 @@ package dev.sealway.client;
 import dev.sealway.crypto.P256;
 import dev.sealway.wire.Forms;
 import dev.sealway.wire.Options;
-import dev.sealway.wire.SealwayException;
 import dev.sealway.wire.StrictBase64;
 import dev.sealway.wire.UsageException;
 import java.util.Arrays;
@@ -63,10 +62,8 @@ public sealed interface Trust {
         if (key == null || key.length != P256.PUBLIC_LEN) {
             throw new UsageException(name + " is not what it should be: " + Pins.FORM);
         }
-        try {
-            P256.decode(key);
-        } catch (SealwayException noPoint) {
-            throw new UsageException(name + " is no point of P-256: " + Pins.FORM, noPoint);
+        if (!P256.isPoint(key)) {
+            throw new UsageException(name + " is no point of P-256: " + Pins.FORM);
         }
         return key;
     }

@@ -135,7 +135,21 @@ class CompatWiresTest {
 
     @ParameterizedTest
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
-    void aMachineThatSleptPastItsSessionsEndAgreesAnotherOne(Wire wire) {
+    void theLifeOfASessionCountsFromWhenItsInitWasSent(Wire wire) {
+        begin(wire);
+        // The answer takes almost all of the half hour that it grants.
+        ofInits = (exchange, answer) -> {
+            sleptMs = 1_795_000;
+            FakeService.send(exchange, answer);
+        };
+        client.send(request());
+        client.send(request());
+        assertEquals(2, inits.get());
+    }
+
+    @ParameterizedTest
+    @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
+    void aMachineThatSleptPastTheEndOfItsSessionAgreesANewOne(Wire wire) {
         begin(wire);
         assertEquals(SECRET, client.send(request()).text());
         sleptMs = 86_400_000;
@@ -145,7 +159,7 @@ class CompatWiresTest {
 
     @ParameterizedTest
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
-    void whatIsNotTheAnswerToThisRequestIsATypedError(Wire wire) {
+    void aWrongAnswerIsATypedError(Wire wire) {
         begin(wire);
         AtomicReference<SealedMessage> first = new AtomicReference<>();
         misbehaviour = (exchange, honest) -> {
@@ -179,7 +193,7 @@ class CompatWiresTest {
 
     @ParameterizedTest
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
-    void nothingIsWaitedForOrReadForEver(Wire wire) {
+    void waitsAndReadsAreBounded(Wire wire) {
         begin(wire);
         client.session();
         assertRefused("body_too_large", (exchange, honest) -> {
@@ -220,7 +234,7 @@ class CompatWiresTest {
 
     @ParameterizedTest
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
-    void aSessionThatIsForgottenIsAgreedAnewOnce(Wire wire) {
+    void aForgottenSessionIsReplacedOnce(Wire wire) {
         begin(wire);
         client.send(request());
         sessions.clear();
@@ -233,7 +247,7 @@ class CompatWiresTest {
 
     @ParameterizedTest
     @EnumSource(value = Wire.class, names = {"ONE", "TWO"})
-    void anInitsAnswerThatIsNoneIsATypedError(Wire wire) {
+    void aMalformedAnswerToAnInitIsATypedError(Wire wire) {
         begin(wire);
         ofInits = (exchange, honest) -> FakeService.plain(exchange, 200, "<html>".getBytes());
         assertTrue(assertThrows(ProblemException.class, client::session).getMessage().contains("captive portal"));

@@ -160,7 +160,7 @@ class ErrorsTest {
     }
 
     @Test
-    void aCallWithoutAConnectionMayBeSentAgainAndOneThatBrokeMayNot() throws IOException {
+    void aCallWithoutAConnectionIsRetryableAndABrokenOneIsNot() throws IOException {
         URI url;
         try (ServerSocket hangsUp = new ServerSocket(0, 50, InetAddress.getByName("127.0.0.1"))) {
             url = local("http", hangsUp.getLocalPort());
@@ -198,7 +198,7 @@ class ErrorsTest {
     }
 
     @Test
-    void aPageInPlaceOfAnAnswerIsNamedAsOne() throws IOException {
+    void anHtmlPageInPlaceOfAnAnswerIsNamed() throws IOException {
         HttpServer portal = answering(200, "<!DOCTYPE html><html>Accept our terms</html>");
         try {
             URI url = local("http", portal.getAddress().getPort());
@@ -236,7 +236,7 @@ class ErrorsTest {
     }
 
     @Test
-    void aProblemOfTheAgreementIsRetryableIfItPasses() throws IOException {
+    void aTransientProblemOfTheAgreementIsRetryable() throws IOException {
         for (List<String> each : List.of(List.of("CRYPTO_ERROR", "400"), List.of("SERVICE_UNAVAILABLE", "503"), List.of("RATE_LIMITED", "429"))) {
             HttpServer server = answering(Integer.parseInt(each.get(1)), "{\"error\":\"" + each.get(0) + "\"}");
             try {

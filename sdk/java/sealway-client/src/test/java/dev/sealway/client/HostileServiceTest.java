@@ -159,7 +159,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aBodyThatIsCutIsTruncated() {
+    void aCutBodyIsStreamTruncated() {
         assertRefused("stream_truncated", (exchange, honest) -> FakeService.send(exchange, new SealedMessage(honest.headers(),
                 honest.contentType(), java.util.Arrays.copyOf(honest.body(), 10))));
     }
@@ -176,7 +176,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void tenMebibytesAreTooMany() {
+    void anAnswerOfTenMebibytesIsTooLarge() {
         assertRefused("body_too_large", (exchange, honest) -> {
             FakeService.head(exchange, honest);
             exchange.sendResponseHeaders(200, 0);
@@ -192,7 +192,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aSlowBodyMeetsTheDeadline() {
+    void aSlowBodyEndsAtTheDeadline() {
         client.session();
         service.misbehaviour = (exchange, honest) -> {
             FakeService.head(exchange, honest);
@@ -253,7 +253,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aCallThatMeetsItsDeadlineEndsItsExchangeAtTheServiceToo() throws Exception {
+    void aCallThatTimesOutEndsItsExchangeAtTheServiceToo() throws Exception {
         try (Tap tap = new Tap(service.url()); SealwayClient tapped = builder(tap.url()).build()) {
             tapped.session();
             CountDownLatch end = new CountDownLatch(1);
@@ -468,7 +468,7 @@ class HostileServiceTest {
     }
 
     @Test
-    void aPortalsPageIsNamedAsOneWithTheHost() throws Exception {
+    void aCaptivePortalIsNamedWithTheHost() throws Exception {
         com.sun.net.httpserver.HttpServer portal = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0);
         portal.createContext("/", exchange -> {
             byte[] page = "<!DOCTYPE html><html>Accept our terms</html>".getBytes();

@@ -14,6 +14,7 @@ import java.net.http.HttpClient;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -45,7 +46,6 @@ class OptionsTest {
         assertNames("authorityUrl is not http", () -> builder().authorityUrl(URI.create("ftp://a.example")));
         assertNames("wire is missing", () -> builder().wire(null));
         assertNames("initPath is missing", () -> builder().initPath(null));
-        assertNames("initPath does not", () -> builder().initPath("x"));
         assertNames("suites is missing", () -> builder().suites((Suite[]) null));
         assertNames("one of suites", () -> builder().suites((Suite) null));
         assertNames("suites is empty", () -> builder().suites());
@@ -73,6 +73,16 @@ class OptionsTest {
         }
         assertNames("headTimeout is", () -> builder().headTimeout(Duration.ZERO));
         builder().wire(Wire.TWO).build().close();
+    }
+
+    @Test
+    void anInitPathOfNoneOrAnotherWireIsNamedWithTheAllowedOnes() {
+        String allowed = "give /session/init, /session/init/anon (wire 1) or /v1/session/init (wire 2)";
+        Map.of("/x", Wire.ONE, "/v1/session/init", Wire.ONE, "/session/init/", Wire.TWO, "/session/init/anon", Wire.TWO,
+                "/v3/sessions", Wire.NATIVE).forEach((path, wire) -> assertNames("initPath is " + path + ": " + allowed,
+                        () -> builder().trust(Trust.pins("0".repeat(32))).wire(wire).initPath(path).build()));
+        builder().initPath("/session/init/anon").wire(Wire.ONE).build().close();
+        builder().initPath("/v1/session/init").wire(Wire.TWO).build().close();
     }
 
     @Test

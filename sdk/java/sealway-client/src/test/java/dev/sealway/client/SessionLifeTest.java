@@ -49,7 +49,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void theKeySetIsAskedForWithinTheCallsOwnDeadline() {
+    void fetchingTheKeySetCountsAgainstTheDeadlineOfTheCall() {
         service.keysLateMs = 5000;
         try (SealwayClient client = builder().trust(Trust.firstUse(TrustStore.inMemory())).build()) {
             long began = System.nanoTime();
@@ -60,7 +60,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void whoWritesAtTheSameTimeUndoesNothing(@TempDir Path folder) {
+    void concurrentWritersOfATrustFileLoseNothing(@TempDir Path folder) {
         Path file = folder.resolve("known");
         List<CompletableFuture<Void>> writers = IntStream.range(0, 16).mapToObj(at -> CompletableFuture.runAsync(
                 () -> new FileTrustStore(file).save("http://" + at, List.of("key" + at)))).toList();
@@ -118,7 +118,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void onlyASafeMethodIsSentAgain() {
+    void onlyASafeMethodIsRetried() {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             service.sessions.clear();
@@ -133,7 +133,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aSessionThatIsSaidToBeOverIsGivenUpWithOrWithoutProof() {
+    void aSessionReportedAsExpiredIsDroppedWithOrWithoutProof() {
         service.isProving = false;
         try (SealwayClient client = builder().build()) {
             client.send(post());
@@ -149,7 +149,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void callersWhoseSessionIsOverAgreeOneNewOne() {
+    void concurrentCallersReplaceAnExpiredSessionOnce() {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             service.sessions.clear();
@@ -161,7 +161,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aLateWordOfAnOlderSessionDropsNoNewerOne() throws Exception {
+    void aLateRejectionOfAnOlderSessionDropsNoNewerOne() throws Exception {
         service.isProving = false;
         service.refusalLateMs = 700;
         try (SealwayClient client = builder().build()) {
@@ -181,7 +181,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aClockThatIsOffHealsOnceByTheServersProof() {
+    void aClockThatIsOffIsCorrectedOnceByTheServersProof() {
         try (SealwayClient client = builder().build()) {
             client.session();
             // Two windows, and more than the call takes.
@@ -193,7 +193,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aStampThatIsTooEarlyIsSentAgainOnlyIfItIsSafe() {
+    void aStampThatIsTooEarlyIsRetriedOnlyForASafeMethod() {
         try (SealwayClient client = builder().build()) {
             client.session();
             service.clockAheadMs = -600_000;
@@ -209,7 +209,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void whatMayHaveBeenServedBeforeItWasTooOldIsSentAgainOnlyIfItIsSafe() {
+    void aRequestThatMayHaveBeenServedIsRetriedOnlyForASafeMethod() {
         try (SealwayClient client = builder().build()) {
             client.session();
             // Genuine, and too old by 400 ms when it was refused: but 900 ms before that it was not.
@@ -239,7 +239,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void whatHasPassedIsToldByTheClockThatSaysMore() {
+    void elapsedTimeIsTheLongerOfBothClocks() {
         Moment sent = new Moment(5_000_000_000L, 1_000_000);
         assertEquals(3, sent.elapsedMs(5_002_000_001L, 999_000));
         // A machine slept: the clock that never jumps stood still.
@@ -247,7 +247,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aSessionWhoseEndTheMachineSleptPastIsFollowedByANewOneBeforeTheFirstPost() {
+    void aMachineThatSleptPastTheEndOfItsSessionAgreesANewOneBeforeItPosts() {
         AtomicLong sleptMs = new AtomicLong();
         try (SealwayClient client = builder().day(() -> Instant.now().plusMillis(sleptMs.get())).build()) {
             assertEquals("hi", client.send(post()).text());
@@ -265,7 +265,17 @@ class SessionLifeTest {
     }
 
     @Test
-    void aClockOfTheDayThatIsSetBackMakesNoSessionLonger() throws InterruptedException {
+    void theLifeOfASessionCountsFromWhenItsInitWasSent() {
+        // The answer takes almost all of the hour that it grants.
+        try (SealwayClient client = builder().day(() -> Instant.now().plusMillis(service.inits.get() * 3_550_000L)).build()) {
+            client.send(post());
+            client.send(post());
+            assertEquals(1, service.renewals.get());
+        }
+    }
+
+    @Test
+    void aWallClockThatIsSetBackProlongsNoSession() throws InterruptedException {
         service.ttlSec = 2;
         AtomicLong sleptMs = new AtomicLong();
         try (SealwayClient client = builder().day(() -> Instant.now().plusMillis(sleptMs.get())).build()) {
@@ -278,7 +288,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aHeadThatIsRefusedAs401GivesTheSessionUpAndIsSentOnceMore() {
+    void aHeadRejectedWith401DropsTheSessionAndIsRetriedOnce() {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             service.sessions.clear();
@@ -293,7 +303,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aHeadThatIsRefusedAs401TwiceIsTheCallersToKnow() {
+    void aHeadRejectedWith401TwiceIsReportedToTheCaller() {
         service.isForgetting = true;
         try (SealwayClient client = builder().build()) {
             SealedRequest head = new SealedRequest("HEAD", "/echo", List.of(), new byte[0], null);
@@ -303,7 +313,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void anotherSuiteIsTakenOnceIfTheServiceAsksForIt() {
+    void anotherSuiteIsUsedOnceIfTheServiceRequiresIt() {
         service.suites = List.of("SecP256r1MLKEM768");
         try (SealwayClient client = builder().suites(Suite.X25519MLKEM768, Suite.SECP256R1MLKEM768).build()) {
             assertEquals("SecP256r1MLKEM768", client.session().suite());
@@ -315,7 +325,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void anEndedSessionIsGoneOnBothSides() {
+    void anEndedSessionIsRemovedOnBothSides() {
         try (SealwayClient client = builder().build()) {
             client.send(post());
             client.end();
@@ -326,7 +336,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void whatWasMetAtFirstUseIsKeptAndAnotherServiceThereIsNotTrusted(@TempDir Path folder) throws IOException {
+    void keysOfTheFirstUseAreStoredAndAnotherServiceIsNotTrusted(@TempDir Path folder) throws IOException {
         TrustStore store = new FileTrustStore(folder.resolve("known"));
         try (SealwayClient client = builder().trust(Trust.firstUse(store)).build()) {
             client.session();
@@ -343,7 +353,7 @@ class SessionLifeTest {
     }
 
     @Test
-    void aClientSaysWhatItIsMissingBeforeAnythingIsSent() {
+    void aMissingOptionIsReportedBeforeAnythingIsSent() {
         assertThrows(UsageException.class, () -> SealwayClient.builder(service.url()).build());
         assertThrows(UsageException.class, () -> builder().clientId("a|b").build());
         assertThrows(UsageException.class, () -> Trust.pins(List.of("not a key")));

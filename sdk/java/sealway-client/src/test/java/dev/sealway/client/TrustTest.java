@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.sealway.crypto.P256;
 import dev.sealway.session.nativeprotocol.Identity;
+import dev.sealway.session.nativeprotocol.InitAnswer;
+import dev.sealway.session.nativeprotocol.KeySet;
 import dev.sealway.session.nativeprotocol.Suite;
 import dev.sealway.wire.ProtocolException;
 import dev.sealway.wire.StrictBase64;
@@ -96,7 +98,7 @@ class TrustTest {
     }
 
     @Test
-    void aRootVouchesForKeysAndNobodyElseDoes() {
+    void aRootsKeySetIsTrustedAndNoOther() {
         service.root = root;
         TrustStore store = TrustStore.inMemory();
         try (SealwayClient client = client(Trust.root(text(root), store))) {
@@ -116,7 +118,7 @@ class TrustTest {
     }
 
     @Test
-    void aRootsNewKeyIsTakenAndAnOlderSetIsNot() {
+    void aRootsNewKeySetIsAcceptedAndAnOlderOneIsNot() {
         service.root = root;
         service.issuedMs = 5;
         TrustStore store = TrustStore.inMemory();
@@ -134,7 +136,7 @@ class TrustTest {
     }
 
     @Test
-    void aStoreThatCannotBeWrittenToEndsNoCallAndIsToldOf() {
+    void anUnwritableStoreEndsNoCallAndIsLogged() {
         service.root = root;
         for (Trust trust : List.of(Trust.root(text(root), unwritable(TrustStore.inMemory())),
                 Trust.firstUse(unwritable(TrustStore.inMemory())))) {
@@ -157,7 +159,7 @@ class TrustTest {
 
     /** Two clients of one store stand for two processes: each has read it before the other writes. */
     @Test
-    void whatAnotherProcessMetFirstIsNotOverwritten(@TempDir Path folder) {
+    void keysThatAnotherProcessStoredFirstAreNotOverwritten(@TempDir Path folder) {
         Identity genuine = service.identity;
         Identity next = FakeService.identity();
         Identity further = FakeService.identity();
@@ -189,7 +191,20 @@ class TrustTest {
     }
 
     @Test
-    void theTimeOfARootsSetNeverGoesBackForAnyProcess(@TempDir Path folder) {
+    void aKeyOffTheCurveIsNotKept() {
+        byte[] own = P256.encode((ECPublicKey) P256.generate(random).getPublic());
+        byte[] off = P256.encode((ECPublicKey) P256.generate(random).getPublic());
+        off[64] ^= 1;
+        List<String> ids = List.of(Identity.keyId(own), Identity.keyId(off));
+        KeySet published = new KeySet(1, 2, List.of(new KeySet.Key(ids.get(0), own, 0, 2), new KeySet.Key(ids.get(1), off, 0, 2)), null, null);
+        TrustStore store = TrustStore.inMemory();
+        Keyring keyring = new Keyring(Trust.firstUse(store), "https://a.example:443", deadline -> published);
+        keyring.remember(new InitAnswer("S-", "P256", List.of("P256"), own, 1, 1, ids.get(0), ids, "none", null, null), null);
+        assertEquals(List.of(StrictBase64.encode(own)), store.load("https://a.example:443"));
+    }
+
+    @Test
+    void noProcessAcceptsAnOlderKeySetOfARoot(@TempDir Path folder) {
         service.root = root;
         for (TrustStore store : List.of(TrustStore.inMemory(), new FileTrustStore(folder.resolve("roots")))) {
             try (SealwayClient one = client(Trust.root(text(root), store)); SealwayClient other = client(Trust.root(text(root), store))) {
@@ -212,7 +227,7 @@ class TrustTest {
     }
 
     @Test
-    void manyProcessesThatKeepAtOnceLoseNothing(@TempDir Path folder) throws Exception {
+    void concurrentProcessesLoseNoStoredKey(@TempDir Path folder) throws Exception {
         Path file = folder.resolve("known");
         List<Process> others = new ArrayList<>();
         for (String name : List.of("a", "b")) {
@@ -250,7 +265,7 @@ class TrustTest {
     }
 
     @Test
-    void aKeyringThatIsFullLetsTheOldestKeyGoThatTheServiceHasNoMore() {
+    void aFullKeyringDropsTheOldestKeyThatTheServiceNoLongerPublishes() {
         List<Identity> met = new ArrayList<>(List.of(service.identity));
         while (met.size() < 16) {
             met.add(FakeService.identity());
@@ -276,7 +291,7 @@ class TrustTest {
     }
 
     @Test
-    void furtherKeysThatAreNotToBeHadEndNoAgreement() {
+    void anUnavailableKeySetEndsNoAgreementWithAKnownService() {
         TrustStore store = TrustStore.inMemory();
         String origin = "http://127.0.0.1:" + service.url().getPort();
         store.save(origin, List.of(service.pin()));
@@ -298,7 +313,7 @@ class TrustTest {
     }
 
     @Test
-    void aTokenIsAskedForAtEachInitAndBoundToIt() {
+    void aTokenIsRequestedForEachInitAndBoundToIt() {
         List<String> tokens = new ArrayList<>(List.of("Bearer one", "Bearer two"));
         try (SealwayClient client = SealwayClient.builder(service.url()).suites(Suite.P256).trust(Trust.pins(List.of(service.pin())))
                 .authorization(tokens::removeFirst).build()) {
@@ -316,7 +331,7 @@ class TrustTest {
     }
 
     @Test
-    void aProofIsMadeOfEachInitAndSentWithinIt() {
+    void aProofIsMadeForEachInitAndSentInIt() {
         List<String> hashes = new ArrayList<>();
         try (SealwayClient client = SealwayClient.builder(service.url()).suites(Suite.P256).trust(Trust.pins(List.of(service.pin())))
                 .authorization(() -> "DPoP token").proof(init -> {

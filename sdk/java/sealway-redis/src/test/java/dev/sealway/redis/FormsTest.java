@@ -18,7 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The script and the key-encryption keys, byte for byte. */
 class FormsTest {
     @Test
-    void theScriptIsTheSpecs() throws IOException {
+    void theScriptIsThatOfTheSpec() throws IOException {
         Path root = Path.of("").toAbsolutePath();
         while (!Files.exists(root.resolve("spec/redis-store.md"))) {
             root = root.getParent();
@@ -30,7 +30,7 @@ class FormsTest {
     }
 
     @Test
-    void keysAreReadAsTheAuthorityReadsThemAndNeverShown(@TempDir Path folder) throws Exception {
+    void keysAreReadAsTheAuthorityReadsThemAndNeverPrinted(@TempDir Path folder) throws Exception {
         String one = Base64.getEncoder().encodeToString("1".repeat(32).getBytes());
         Path file = folder.resolve("kek");
         Files.writeString(file, "# two of them\n\nfirst " + one + "\n  second  " + one + "\n");

@@ -160,7 +160,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void whatWasAgreedAtTheGatewayIsServedHereOnEveryWire() {
+    void aSessionOfTheGatewayIsServedOnEveryWire() {
         var answer = client.send(SealedRequest.postJson(TARGET, PURCHASE));
         assertEquals("200 " + PURCHASE, answer.status() + " " + answer.text());
         assertEquals("shop-1", answer.headers().first("seen-client"));
@@ -173,7 +173,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aRequestIsServedOnceWhicheverOfBothSawItFirst() throws Exception {
+    void theGatewayAndTheMiddlewareServeARequestOnceBetweenThem() throws Exception {
         HttpRequest.Builder first = sealed();
         assertEquals("200", send(here, first));
         assertEquals("409 replayed", send(here, first));
@@ -185,7 +185,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aSessionThatWasEndedAtTheGatewayIsOverHereWithinASecond() throws Exception {
+    void aSessionEndedAtTheGatewayIsOverInTheMiddlewareWithinASecond() throws Exception {
         assertEquals("200", send(here, sealed()));
         HttpRequest.Builder late = sealed();
         try (SealwayClient same = builder().build()) {
@@ -200,7 +200,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aRedisThatLostItsMemoryServesNothingAndNoReplay() throws Exception {
+    void neitherRequestNorReplayIsServedAfterRedisLostItsMemory() throws Exception {
         HttpRequest.Builder first = sealed();
         HttpRequest.Builder second = sealed();
         assertEquals("200", send(here, first));
@@ -216,7 +216,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aScriptThatIsGoneGrantsNothing() throws Exception {
+    void aMissingScriptGrantsNoClaim() throws Exception {
         HttpRequest.Builder first = sealed();
         assertEquals("200", send(here, first));
         redis(connection -> connection.sync().scriptFlush());
@@ -225,7 +225,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aRedisThatIsAwayIsToldOfInTime() throws Exception {
+    void anUnavailableRedisIsReportedInTime() throws Exception {
         assertEquals("200", send(here, sealed()));
         HttpRequest.Builder next = sealed();
         servers.stopRedis();
@@ -237,7 +237,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aRedisThatDoesNotAnswerIsToldOfInTimeAndAskedAgainLater() throws Exception {
+    void aSilentRedisIsReportedInTimeAndUsedAgainLater() throws Exception {
         assertEquals("200", send(here, sealed()));
         HttpRequest.Builder next = sealed();
         redis(connection -> connection.sync().clientPause(2_500));
@@ -256,7 +256,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aStampAheadOfTheClockWaitsForItAndOneTooFarAheadIsRefused() {
+    void aStampAheadOfTheClockWaitsAndOneTooFarAheadIsRejected() {
         long nowMs = System.currentTimeMillis();
         store.reserve(claim(nowMs + 400));
         store.reserve(claim(nowMs + 1_500));
@@ -267,7 +267,7 @@ class RedisStoreTest {
     }
 
     @Test
-    void aMemoryThatIsYoungerThanWhatWasJoinedBeforeGrantsNothingThatMayBeOlder() {
+    void aNewEpochGrantsNoClaimOfAStampThatMayBeOlder() {
         store.reserve(claim(System.currentTimeMillis()));
         try (RedisStore durable = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).postgresBehind(true).build();
                 RedisStore fresh = RedisStore.builder(uri(), KeyEncryptionKeys.of(Servers.KEK)).build()) {
@@ -287,13 +287,13 @@ class RedisStoreTest {
     }
 
     @Test
-    void anEpochOfAnotherServerIsNotJoined() {
+    void anEpochOfAnotherServerIsNotUsed() {
         redis(connection -> connection.sync().hset("{sealway:0}:epoch", "node", "0".repeat(40)));
         assertThrows(StoreException.class, () -> store.reserve(claim(System.currentTimeMillis())));
     }
 
     @Test
-    void aSessionOfAnotherFormIsAFaultAndNoEndOfASession() {
+    void aMalformedSessionIsAFaultAndNotAnEndedSession() {
         String id = client.session().id();
         String key = "sealway:s:" + id;
         redis(connection -> connection.sync().set(key, "something"));

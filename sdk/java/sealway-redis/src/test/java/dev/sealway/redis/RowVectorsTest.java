@@ -27,7 +27,7 @@ class RowVectorsTest {
     private static final HexFormat HEX = HexFormat.of();
 
     @Test
-    void everyRowIsReadOrRefusedAsTheVectorsSay() throws IOException {
+    void everyRowIsReadOrRejectedAsItsVectorSays() throws IOException {
         Path root = Path.of("").toAbsolutePath();
         while (!Files.exists(root.resolve("vectors/store"))) {
             root = root.getParent();

@@ -30,7 +30,7 @@ class MemoryStoreTest {
     }
 
     @Test
-    void strangersInitsTakeNoRoomOfSealedCalls() {
+    void initsOfStrangersUseNoRoomOfSealedCalls() {
         MemoryStore store = new MemoryStore(2, now::get);
         for (int at = 0; at < 3; at++) {
             Claim init = claim(Claim.Scope.CLIENT, "0123456789abcde" + at, now.get());

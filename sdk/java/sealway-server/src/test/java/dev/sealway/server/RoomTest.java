@@ -27,7 +27,7 @@ class RoomTest {
     }
 
     @Test
-    void anAddressIsItselfOrOfIpv6ItsNetwork() {
+    void anIpv6AddressCountsByItsNetwork() {
         assertEquals(Room.taker("192.0.2.1"), Room.taker("::ffff:192.0.2.1"));
         assertNotEquals(Room.taker("192.0.2.1"), Room.taker("192.0.2.2"));
         assertEquals(Room.taker("2001:db8::1"), Room.taker("[2001:db8::ffff:2]"));
@@ -39,7 +39,7 @@ class RoomTest {
     }
 
     @Test
-    void whatIsTakenComesBackAndNobodyTakesMoreThanAShare() {
+    void reservedBytesAreReleasedAndNoAddressExceedsItsShare() {
         Room room = new Room(100, 60);
         SealGate gate = builder().room(room).build();
         Reservation one = gate.hold("192.0.2.1");

@@ -43,7 +43,7 @@ class RouteTableTest {
     }
 
     @Test
-    void eachTargetComesToItsDecision() throws IOException {
+    void eachTargetHasTheDecisionOfItsVector() throws IOException {
         int played = 0;
         for (Map<?, ?> vector : vectors("routes")) {
             RouteTable table = new RouteTable();
@@ -78,7 +78,7 @@ class RouteTableTest {
     }
 
     @Test
-    void theRestIsPlainWhereItIsSaidToBe() {
+    void pathsWithoutARouteArePlainInModeOff() {
         RouteTable table = new RouteTable(Mode.OFF).prefix("/api/", Mode.REQUIRED);
         assertEquals(Mode.OFF, table.mode("/x"));
         assertEquals(null, table.mode("/API/x"));

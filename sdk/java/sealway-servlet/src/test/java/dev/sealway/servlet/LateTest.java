@@ -101,7 +101,7 @@ class LateTest {
     }
 
     @Test
-    void aRequestWhoseBodyIsHeldBackUntilItsClaimIsForgottenIsNotServedAgain() throws Exception {
+    void aRequestHeldBackUntilItsClaimIsForgottenIsNotServedAgain() throws Exception {
         for (Wire wire : Wire.values()) {
             SealedMessage message = seal(wire).message();
             Late first = head(message);
@@ -118,7 +118,7 @@ class LateTest {
     }
 
     @Test
-    void aRequestWhoseSessionEndsBeforeItsBodyIsThereIsNotServed() throws Exception {
+    void aRequestWhoseSessionEndsBeforeItsBodyArrivesIsNotServed() throws Exception {
         for (Wire wire : Wire.values()) {
             for (boolean isRevoked : new boolean[] {true, false}) {
                 SealedCall sealed = seal(wire);
@@ -154,7 +154,7 @@ class LateTest {
     }
 
     @Test
-    void aRequestUnderWayIsCutWithinASecondOfItsSessionsEnd() throws Exception {
+    void aRequestInFlightIsCutWithinASecondOfTheEndOfItsSession() throws Exception {
         for (boolean isRevoked : new boolean[] {true, false}) {
             for (String path : new String[] {"/sealed/first", "/sealed/ticks"}) {
                 NativeSession session = fixture.nativeSession(null);
@@ -178,7 +178,7 @@ class LateTest {
     }
 
     @Test
-    void aReadAfterTheEndOfTheSessionFailsAtOnceThoughTheInterruptionWasSwallowed() throws Exception {
+    void aReadAfterTheEndOfTheSessionFailsAtOnceEvenIfTheInterruptionWasSwallowed() throws Exception {
         fixture.close();
         // No idle time of the container's ends the read.
         fixture = new Fixture(servlet, store -> store, new RouteTable(), gate -> gate, 300_000);

@@ -95,7 +95,7 @@ class OutsideTest {
     }
 
     @Test
-    void aBrowsersQuestionReachesNoServletWhereRequestsAreSealed() throws Exception {
+    void aPreflightReachesNoServletOnASealedPath() throws Exception {
         for (String target : new String[] {"/sealed/echo", "/maybe/echo", "/elsewhere"}) {
             Fixture.Reply reply = plain("OPTIONS", target);
             assertEquals("204 POST, OPTIONS", reply.status() + " " + reply.headers().first("allow"), target);
@@ -106,7 +106,7 @@ class OutsideTest {
     }
 
     @Test
-    void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() throws Exception {
+    void originHeadersPassOnlyFromATrustedProxy() throws Exception {
         for (boolean isTrusted : new boolean[] {false, true}) {
             restart(gate -> gate.trustForwarded(isTrusted));
             List<Header> outside = new ArrayList<>(ORIGINS.stream().map(name -> new Header(name, "outside")).toList());
@@ -128,7 +128,7 @@ class OutsideTest {
     }
 
     @Test
-    void aSessionOfTheContainerIsNeitherFoundNorMadeForASealedRequest() throws Exception {
+    void aSealedRequestNeitherFindsNorCreatesASessionOfTheContainer() throws Exception {
         String cookie = plain("GET", "/plain/session?make=1").headers().first("set-cookie").split(";")[0];
         String id = cookie.substring(cookie.indexOf('=') + 1);
         List<Header> outside = List.of(new Header("Cookie", cookie));
@@ -144,7 +144,7 @@ class OutsideTest {
     }
 
     @Test
-    void aHeaderThatIsMissingIsToldOfAndNotServed() throws Exception {
+    void aRequestWithoutARequiredHeaderIsRejected() throws Exception {
         NativeSession.WholeRequest sealed = sealNative("/sealed/echo", List.of(), "body".getBytes());
         for (String name : new String[] {"X-Kid", "X-Idempotency-Key"}) {
             Fixture.Reply reply = fixture.send("POST", "/sealed/echo", without(sealed.message(), name));
@@ -162,7 +162,7 @@ class OutsideTest {
     }
 
     @Test
-    void trailersCrossTheSealInNeitherDirectionAndALanguageIsWithin() throws Exception {
+    void trailersDoNotPassTheSealAndContentLanguageIsInside() throws Exception {
         NativeSession.WholeRequest sealed = sealNative("/sealed/trailers", List.of(), "body".getBytes());
         StringBuilder head = new StringBuilder("POST /sealed/trailers HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTE: trailers\r\n"
                 + "Transfer-Encoding: chunked\r\nContent-Type: application/octet-stream\r\n");
@@ -183,7 +183,7 @@ class OutsideTest {
     }
 
     @Test
-    void aRefusedRequestWhoseBodyDoesNotComeIsAnsweredBeforeItsConnectionIsIdle() throws Exception {
+    void aRejectedRequestIsAnsweredWithoutWaitingForItsBody() throws Exception {
         fixture.close();
         fixture = new Fixture(servlet, store -> store, new RouteTable(), gate -> gate, 300_000);
         for (String target : List.of("/sealed/echo", "/plain/../sealed/%2e%2e")) {

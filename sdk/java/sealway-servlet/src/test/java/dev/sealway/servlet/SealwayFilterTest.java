@@ -108,7 +108,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aReplayIsRefusedAndNotServed() throws Exception {
+    void aReplayIsRejectedAndNotServed() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/echo", "once".getBytes());
         assertEquals(200, fixture.send("POST", "/sealed/echo", sealed.message()).status());
         assertProblem("replayed", fixture.send("POST", "/sealed/echo", sealed.message()));
@@ -116,7 +116,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void whatWasTamperedWithIsUnsealableAndNotServed() throws Exception {
+    void aTamperedRequestIsUnsealableAndNotServed() throws Exception {
         NativeSession session = fixture.nativeSession(null);
         NativeSession.WholeRequest sealed = seal(session, "POST", "/sealed/echo", "body".getBytes());
         assertProblem("unsealable", fixture.send("POST", "/sealed/other", sealed.message()));
@@ -134,7 +134,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aLaterFrameThatDoesNotOpenBreaksTheRequestOff() throws Exception {
+    void aLaterFrameThatDoesNotOpenAbortsTheRequest() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/echo", fixture.draw(300_000));
         byte[] body = sealed.message().body();
         body[250_000] ^= 1;
@@ -146,7 +146,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void whoReadsOnAfterAStreamThatBrokeMeetsNoEnd() throws Exception {
+    void aBrokenStreamHasNoEndForAReaderThatContinues() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/insists", fixture.draw(300_000));
         byte[] cut = java.util.Arrays.copyOf(sealed.message().body(), 200_000);
         assertProblem("unsealable", fixture.send("POST", "/sealed/insists", new SealedMessage(sealed.message().headers(),
@@ -156,7 +156,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aStreamInAHeaderThatIsCutOffBehindAFrameBurnsNoNonce() throws Exception {
+    void severalFramesInAHeaderAreRejected() throws Exception {
         NativeSession.StreamRequest begun = fixture.nativeSession(null).begin("GET", "/sealed/echo", null, Long.toString(System.currentTimeMillis()),
                 "0123456789abcdef");
         byte[] first = begun.sealer().seal(new byte[] {0, 0, 'a'}, 0, 3, false);
@@ -165,13 +165,13 @@ class SealwayFilterTest {
             List<Header> headers = new java.util.ArrayList<>(begun.headers().list());
             headers.add(new Header("X-Sealed", dev.sealway.wire.StrictBase64.encode(stream)));
             Fixture.Reply reply = fixture.send("GET", "/sealed/echo", new SealedMessage(new HeaderList(headers), null, new byte[0]));
-            assertEquals(stream == first ? 400 : 200, reply.status());
-            assertEquals(stream == first ? 0 : 1, servlet.served.get());
+            assertEquals(400, reply.status());
+            assertEquals(0, servlet.served.get());
         }
     }
 
     @Test
-    void whatSealsIsNotReachedInPlainUnderAnotherSpelling() throws Exception {
+    void aSealedPathIsNotReachableInPlainByAnotherSpelling() throws Exception {
         fixture.close();
         fixture = new Fixture(servlet, store -> store, new RouteTable(Mode.OFF).prefix("/sealed/", Mode.REQUIRED)
                 .prefix("/maybe/", Mode.OPTIONAL), gate -> gate);
@@ -189,7 +189,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void cookiesAreThoseWithinTheSeal() throws Exception {
+    void onlyCookiesInsideTheSealAreSeen() throws Exception {
         NativeSession session = fixture.nativeSession(null);
         List<Header> outside = List.of(new Header("Cookie", "who=root"));
         for (String within : new String[] {null, "who=ann; b=2"}) {
@@ -205,7 +205,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aByteBehindTheLastFrameIsNoticedBeforeAnybodySeesThatFrame() throws Exception {
+    void aByteAfterTheLastFrameIsRejectedBeforeThatFrameIsRead() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/part", "body".getBytes());
         InputStream late = new InputStream() {
             private int left = 1;
@@ -230,7 +230,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void boundsClocksAndSessionsAreToldAsTheSpecSays() throws Exception {
+    void boundsClocksAndSessionsAreRejectedAsTheSpecSays() throws Exception {
         NativeSession session = fixture.nativeSession(null);
         NativeSession.WholeRequest large = seal(session, "POST", "/sealed/echo", new byte[Fixture.BODY_MAX]);
         assertProblem("too_large", fixture.send("POST", "/sealed/echo", large.message()));
@@ -287,7 +287,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aRefusalCarriesNoHeaderOfAnAnswerThatHadBegun() throws Exception {
+    void aRejectionHasNoHeaderOfAnAnswerThatHadBegun() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/begins", fixture.draw(300_000));
         sealed.message().body()[250_000] ^= 1;
         Fixture.Reply reply = fixture.send("POST", "/sealed/begins", sealed.message());
@@ -301,7 +301,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void aServletThatFailsIsToldAsASealed500ThatSaysNothing() throws Exception {
+    void aFailingServletIsASealed500WithoutDetails() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "POST", "/sealed/fails", new byte[1]);
         Fixture.Reply reply = fixture.send("POST", "/sealed/fails", sealed.message());
         assertEquals(500, reply.status());
@@ -312,7 +312,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void whatAServletFlushesArrivesBeforeItEnds() throws Exception {
+    void flushedBytesArriveBeforeTheServletEnds() throws Exception {
         NativeSession.WholeRequest sealed = seal(fixture.nativeSession(null), "GET", "/sealed/flush", new byte[0]);
         HttpResponse<InputStream> response = fixture.open(fixture.request("/sealed/flush", sealed.message().headers(), null).GET().build());
         NativeCall.Opening opening = sealed.call().opening(200, Fixture.headers(response));
@@ -345,7 +345,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void theCompatWiresAreServedOnceEachAndRefusedInTheirOwnWords() throws Exception {
+    void wires1And2AreServedOnceEachAndRejectedInTheirOwnForm() throws Exception {
         for (Wire wire : new Wire[] {Wire.ONE, Wire.TWO}) {
             CompatSession session = fixture.compatSession(wire, Family.SESSION);
             assertEquals(200, callCompat(session, "/sealed/echo", "hi", true).status());
@@ -373,7 +373,7 @@ class SealwayFilterTest {
     }
 
     @Test
-    void anUnsealedRequestPassesWhereTheRouteAllowsItButNobodySaysWhoItIs() throws Exception {
+    void anUnsealedRequestOfAnOptionalRoutePassesWithoutIdentityHeaders() throws Exception {
         HeaderList forged = HeaderList.of("X-Sealway-Subject", "root", "X_Sealway_Auth", "bearer", "X-Mine", "1");
         Fixture.Reply reply = fixture.send(fixture.request("/maybe/echo", forged, null).POST(HttpRequest.BodyPublishers.ofString("hi")).build());
         assertEquals("hi", reply.text());

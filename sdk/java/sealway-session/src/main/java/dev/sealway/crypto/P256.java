@@ -97,6 +97,15 @@ public final class P256 {
         }
     }
 
+    /** Returns true for the 65 bytes of a point on the curve. */
+    public static boolean isPoint(byte[] bytes) {
+        try {
+            return decode(bytes) != null;
+        } catch (ProtocolException invalid) {
+            return false;
+        }
+    }
+
     /** The x-coordinate of the shared point, 32 bytes; the caller wipes it.
      *
      * @throws ProtocolException {@code public_key_invalid}

@@ -13,7 +13,7 @@ public final class Remedies {
             case "NOT_FOUND" -> "Check the path and the route's rules.";
             case "PAYLOAD_TOO_LARGE" -> "Send less, or raise the bound of the route.";
             case "RATE_LIMITED" -> "Wait as long as Retry-After says. Keep sessions instead of agreeing one for each request.";
-            case "SERVICE_UNAVAILABLE" -> "502 and 504: look at the service behind. 503: look at the store. The response carries Retry-After where a retry helps.";
+            case "SERVICE_UNAVAILABLE" -> "500: look at the route's `standalone`, or at the status of its HTTPRoute. 502 and 504: look at the service behind. 503: look at the store. The response carries Retry-After where a retry helps.";
             case "SESSION_EXPIRED" -> "Agree a new session and send the request again; SDKs do so by themselves.";
             case "SESSION_FORBIDDEN" -> "Use an authenticated session, the certificate of this client id, or ask the operator for the path.";
             case "WIRE_DISABLED" -> "Move the client to a newer protocol (docs on migration).";

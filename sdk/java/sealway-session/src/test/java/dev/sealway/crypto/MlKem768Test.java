@@ -42,7 +42,7 @@ class MlKem768Test {
     }
 
     @Test
-    void eachOpensWhatTheOtherEncapsulated() {
+    void eachImplementationDecapsulatesCiphertextsOfTheOther() {
         for (MlKem768.Kem one : kems()) {
             for (MlKem768.Kem other : kems()) {
                 KeyPair pair = one.generate(random);
@@ -60,7 +60,7 @@ class MlKem768Test {
     }
 
     @Test
-    void withoutTheJdksTheLibraryAgreesEverySuite() {
+    void theLibraryServesEverySuiteWithoutTheJdksMlKem() {
         MlKem768.hidePlatform(true);
         KeyPair signer = P256.generate(random);
         Identity identity = new Identity(P256.encode((ECPublicKey) signer.getPublic()), 0, Long.MAX_VALUE,

@@ -85,7 +85,7 @@ class ExchangeTest {
     }
 
     @Test
-    void theLastPieceIsGivenOnlyWhenNothingStandsBehindIt() {
+    void theLastPieceIsReleasedOnlyAtTheEndOfTheBody() {
         byte[] body = body("one", "two");
         for (int chunk : new int[] {1, 7, body.length}) {
             assertEquals(new Read(List.of(false, true), null), read(body, chunk));
@@ -118,7 +118,7 @@ class ExchangeTest {
     }
 
     @Test
-    void whatWasCheckedBeforeTheBodyCameIsCheckedAgainAtTheClaim() {
+    void sessionAndStampAreCheckedAgainAtTheClaim() {
         ReplayPolicy wide = new ReplayPolicy(86_400_000);
         Opening opening = exchange(NOW_MS, NOW_MS, wide).session(session);
         opening.stream().read(body("x"), 0, body("x").length);
@@ -131,7 +131,7 @@ class ExchangeTest {
     }
 
     @Test
-    void aStampThatIsOffIsRefusedWithAProofOfTheTime() {
+    void aStampThatIsOffIsRejectedWithAProofOfTheTime() {
         Rejection rejection = assertThrows(Rejection.class,
                 () -> exchange(NOW_MS - WINDOW_MAX_MS - 1, NOW_MS, ReplayPolicy.DEFAULT).session(session));
         Answer problem = rejection.answer(Form.PROBLEM);
@@ -146,7 +146,7 @@ class ExchangeTest {
     }
 
     @Test
-    void aMethodThatIsNotSealedIsRefusedBeforeAnyHeaderIsRead() {
+    void aMethodThatIsNotSealedIsRejectedBeforeAnyHeaderIsRead() {
         for (String method : List.of("GET", "CONNECT", "TRACE")) {
             HeaderList headers = method.equals("GET") ? HeaderList.of() : HeaderList.of("X-Seal", "3");
             Rejection rejection = assertThrows(Rejection.class, () -> Exchange.begin(method, "/", headers, NOW_MS, ReplayPolicy.DEFAULT));
@@ -159,7 +159,7 @@ class ExchangeTest {
     }
 
     @Test
-    void eachReasonIsToldInBothForms() {
+    void eachRejectionHasBothForms() {
         for (Code code : Code.values()) {
             for (Form form : Form.values()) {
                 Answer answer = Rejection.of(new ProtocolException(code)).answer(form);

@@ -34,14 +34,14 @@ class HostileTest extends Fixture {
     }
 
     @Test
-    void aRefusalTellsNothingThatAHandlerHasSet() throws Exception {
+    void aRejectionHasNoHeaderThatAHandlerSet() throws Exception {
         HttpResponse<byte[]> refused = sendCut("/sealed/collect");
         assertEquals(400, refused.statusCode());
         assertEquals(List.of(), refused.headers().map().keySet().stream().filter(name -> name.toLowerCase(java.util.Locale.ROOT).startsWith("seen-")).toList());
     }
 
     @Test
-    void aHeaderThatIsSetAsTheAnswerGoesOutIsWithin() throws Exception {
+    void aHeaderSetWhenTheAnswerIsCommittedIsInsideTheSeal() throws Exception {
         assertEquals("1", web.post().uri("/sealed/late").bodyValue("x").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT)
                 .getHeaders().getFirst("Seen-Late"));
         try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/late")) {
@@ -54,13 +54,13 @@ class HostileTest extends Fixture {
     }
 
     @Test
-    void aBodyThatBrokeOffIsRefusedWhateverItsHandlerMakesOfIt() throws Exception {
+    void aBrokenBodyIsRejectedWhateverItsHandlerAnswers() throws Exception {
         HttpResponse<byte[]> refused = sendCut("/sealed/ignores");
         assertTrue(refused.statusCode() == 400 && new String(refused.body()).contains("unsealable"), refused.statusCode() + new String(refused.body()));
     }
 
     @Test
-    void aStreamInAHeaderThatIsCutOffBehindAFrameBurnsNoNonce() throws Exception {
+    void severalFramesInAHeaderAreRejected() throws Exception {
         try (dev.sealway.client.SealedExchange exchange = client.exchange("GET", "/sealed/echo")) {
             var sealing = exchange.begin(List.of());
             byte[] first = sealing.sealer().seal(sealing.innerHeaders(), 0, sealing.innerHeaders().length, false);
@@ -70,9 +70,9 @@ class HostileTest extends Fixture {
                         .header("Content-Type", sealing.contentType()).header("X-Sealed", StrictBase64.encode(stream));
                 sealing.headers().forEach(header -> request.header(header.name(), header.value()));
                 try (HttpClient http = HttpClient.newHttpClient()) {
-                    assertEquals(stream == first ? 400 : 200, http.send(request.GET().build(), HttpResponse.BodyHandlers.discarding()).statusCode());
+                    assertEquals(400, http.send(request.GET().build(), HttpResponse.BodyHandlers.discarding()).statusCode());
                 }
-                assertEquals(stream == first ? 0 : 1, served.get());
+                assertEquals(0, served.get());
             }
         }
     }
@@ -87,7 +87,7 @@ class HostileTest extends Fixture {
     }
 
     @Test
-    void anAnswerOfWire3IsNotHeldToTheBoundOfRequests() throws Exception {
+    void theBoundOfRequestsDoesNotApplyToAnswersOfWire3() throws Exception {
         assertEquals(500_000, web.get().uri("/sealed/long").retrieve().bodyToMono(byte[].class).block(LIMIT).length);
         assertEquals(200, web.head().uri("/sealed/long").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
         CompatSession session = compatSession(Wire.TWO);
@@ -96,7 +96,7 @@ class HostileTest extends Fixture {
     }
 
     @Test
-    void aSessionOfTheServerIsNotFoundByACookieOutsideTheSeal() throws Exception {
+    void aCookieOutsideTheSealFindsNoSessionOfTheServer() throws Exception {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + server.port() + "/maybe/session"));
         try (HttpClient http = HttpClient.newHttpClient()) {
             HttpResponse<Void> made = http.send(request.build(), HttpResponse.BodyHandlers.discarding());

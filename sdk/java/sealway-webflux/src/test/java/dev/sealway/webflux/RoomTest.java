@@ -121,7 +121,7 @@ class RoomTest {
 
     @Test
     @EnabledOnOs(OS.LINUX)
-    void bodiesThatAreHeldBackTakeNoMoreThanTheRoomAndOfItAShare() throws Exception {
+    void slowBodiesUseNoMoreThanTheBudgetAndTheirShareOfIt() throws Exception {
         for (Wire wire : Wire.values()) {
             // The room is 1 MiB, a share 400,000 bytes: the longest body.
             DisposableServer server = serve();

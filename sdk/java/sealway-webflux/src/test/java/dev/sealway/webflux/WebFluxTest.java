@@ -39,7 +39,7 @@ import org.springframework.web.reactive.function.client.WebClient;
 @Timeout(60)
 class WebFluxTest extends Fixture {
     @Test
-    void aCallGoesRoundWithItsHeadersAndItsBody() {
+    void aCallArrivesWithItsHeadersAndItsBody() {
         for (int length : new int[] {1, 1000, 300_000}) {
             byte[] body = draw(length);
             ResponseEntity<byte[]> answer = web.post().uri("/sealed/echo?a=b%20c").contentType(MediaType.APPLICATION_PDF).bodyValue(body)
@@ -62,7 +62,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void cookiesAreThoseWithinTheSeal() {
+    void onlyCookiesInsideTheSealAreSeen() {
         assertEquals("[who=ann]", web.post().uri("/sealed/echo").cookie("who", "ann").bodyValue("x")
                 .exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getHeaders().getFirst("seen-cookies"));
         WebClient between = web.mutate().filter((request, next) -> next.exchange(org.springframework.web.reactive.function.client.ClientRequest
@@ -72,7 +72,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void answersFlow() {
+    void answersStream() {
         List<String> parts = web.get().uri("/sealed/events").retrieve().bodyToFlux(DataBuffer.class)
                 .map(buffer -> new String(Buffers.take(buffer))).collectList().block(LIMIT);
         assertEquals(List.of("part 0", "part 1", "part 2", "part 3"), parts);
@@ -112,7 +112,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aRequestUnderWayIsCutWithinASecondOfItsSessionsEnd() throws Exception {
+    void aRequestInFlightIsCutWithinASecondOfTheEndOfItsSession() throws Exception {
         // One whose answer has not begun, and one whose answer flows.
         web.post().uri("/sealed/never").bodyValue("x").exchangeToMono(ClientResponse::toBodilessEntity).subscribe(whole -> { }, refused -> { });
         BlockingQueue<String> arrived = new LinkedBlockingQueue<>();
@@ -137,7 +137,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aBodyWhoseLaterFrameDoesNotOpenIsNoWholeOne() throws Exception {
+    void aBodyWhoseLaterFrameDoesNotOpenIsNotComplete() throws Exception {
         byte[] body = draw(300_000);
         for (boolean isCut : new boolean[] {false, true}) {
             try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
@@ -159,7 +159,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aRequestOfWire3IsServedOnceAndWithAByteBehindItsLastFrameNever() throws Exception {
+    void aRequestOfWire3IsServedOnceAndNeverWithAByteAfterItsLastFrame() throws Exception {
         try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/collect")) {
             var sealing = exchange.begin(List.of());
             byte[] plain = dev.sealway.crypto.Bytes.join(sealing.innerHeaders(), "body".getBytes());
@@ -209,7 +209,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aRequestToAnotherOriginIsRefusedAndNotSent() {
+    void aRequestToAnotherOriginIsRejectedAndNotSent() {
         int before = served.get();
         for (String url : List.of("http://localhost:" + server.port() + "/sealed/echo", "http://127.0.0.1:1/sealed/echo",
                 "https://127.0.0.1:" + server.port() + "/sealed/echo")) {
@@ -237,7 +237,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void whatNoRouteNamesIsSealedAndABrowsersQuestionReachesNoHandler() throws Exception {
+    void aPathThatNoRouteNamesIsSealedAndAPreflightReachesNoHandler() throws Exception {
         assertEquals("400{\"error\":\"CRYPTO_ERROR\"}", plain("POST", "/elsewhere"));
         for (String target : List.of("/elsewhere", "/maybe/echo")) {
             assertEquals("204POST, OPTIONS", plain("OPTIONS", target));
@@ -247,7 +247,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void whereARequestCameFromIsBelievedOnlyOfAFrontThatIsTrusted() {
+    void originHeadersPassOnlyFromATrustedProxy() {
         for (boolean isTrusted : new boolean[] {false, true}) {
             if (isTrusted) {
                 stop();
@@ -262,7 +262,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aBodyThatComesTooSlowlyOrLacksAHeaderIsRefused() throws Exception {
+    void aBodyThatComesTooSlowlyOrLacksAHeaderIsRejected() throws Exception {
         assertTrue(plain("POST", "/sealed/echo", "X-Seal", "3").startsWith("400"));
         try (dev.sealway.client.SealedExchange exchange = client.exchange("POST", "/sealed/echo");
                 java.net.Socket socket = new java.net.Socket("127.0.0.1", server.port())) {
@@ -279,7 +279,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aHandlerThatFailsIsASealed500ThatSaysNothing() {
+    void aFailingHandlerIsASealed500WithoutDetails() {
         ResponseEntity<String> answer = web.post().uri("/sealed/fails").bodyValue("x").exchangeToMono(response -> response.toEntity(String.class))
                 .block(LIMIT);
         assertEquals(500, answer.getStatusCode().value());
@@ -287,7 +287,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void aLostSessionIsBegunAnewForASafeMethodAndToldOfForAnother() {
+    void aLostSessionIsReplacedForASafeMethodAndReportedForOthers() {
         String id = client.session().id();
         store.delete(id);
         assertEquals(200, web.get().uri("/sealed/echo").exchangeToMono(ClientResponse::toBodilessEntity).block(LIMIT).getStatusCode().value());
@@ -299,7 +299,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void theCompatWiresAreServedOnceAndForgeriesNever() throws Exception {
+    void wires1And2AreServedOnceAndForgeriesNever() throws Exception {
         for (Wire wire : List.of(Wire.ONE, Wire.TWO)) {
             long nowMs = System.currentTimeMillis();
             CompatSession session = compatSession(wire);
@@ -319,7 +319,7 @@ class WebFluxTest extends Fixture {
     }
 
     @Test
-    void whatIsTooLargeOrNotSealedIsRefusedInTheWordsOfItsWire() throws Exception {
+    void aLargeOrUnsealedRequestIsRejectedInTheFormOfItsWire() throws Exception {
         ProblemException large = assertThrows(ProblemException.class,
                 () -> web.post().uri("/sealed/collect").bodyValue(new byte[400_000]).retrieve().toBodilessEntity().block(LIMIT));
         assertEquals("too_large", large.code());

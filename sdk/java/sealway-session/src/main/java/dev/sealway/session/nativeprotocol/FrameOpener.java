@@ -14,6 +14,7 @@ public final class FrameOpener {
     private static final int HEAD_LEN = 4;
     private final FrameKeys keys;
     private final AesGcm aead;
+    private final boolean isSingle;
     private final byte[] commit = new byte[FrameKeys.COMMIT_LEN];
     private final byte[] head = new byte[HEAD_LEN];
     private int commitLen;
@@ -25,8 +26,10 @@ public final class FrameOpener {
     private boolean isDone;
     private HeaderList headers;
 
-    FrameOpener(FrameKeys keys) {
+    /** @param isSingle true for a stream in {@code X-Sealed}, which has one frame */
+    FrameOpener(FrameKeys keys, boolean isSingle) {
         this.keys = keys;
+        this.isSingle = isSingle;
         this.aead = new AesGcm(keys.key);
     }
 
@@ -42,8 +45,8 @@ public final class FrameOpener {
 
     /** Reads the next bytes of the stream and returns the plaintexts of the frames that are complete.
      *
-     * @throws ProtocolException {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid}; nothing more may be
-     *     fed then
+     * @throws ProtocolException {@code frame_invalid}, {@code unsealable}, {@code inner_headers_invalid}; {@code stream_truncated} if the
+     *     first frame in {@code X-Sealed} is not the last; nothing more may be fed then
      */
     public List<byte[]> feed(byte[] data, int from, int length) {
         List<byte[]> out = new ArrayList<>(1);
@@ -102,6 +105,9 @@ public final class FrameOpener {
         byte[] plaintext = aead.open(keys.nonce(count, isLast), keys.context, from, at, frameLen);
         if (!isCommitted) {
             throw new ProtocolException(Code.UNSEALABLE);
+        }
+        if (isSingle && !isLast) {
+            throw new ProtocolException(Code.STREAM_TRUNCATED);
         }
         count++;
         headLen = 0;

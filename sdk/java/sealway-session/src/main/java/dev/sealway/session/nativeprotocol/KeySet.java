@@ -55,10 +55,10 @@ public record KeySet(long issuedMs, long expiresMs, List<Key> keys, String rootK
         for (Object each : listed) {
             Members key = Members.of(each, "keys");
             key.text("alg", "ES256"::equals);
-            Key read = new Key(key.text("key_id", Forms::isKeyId), key.base64("public_key", -1),
+            Key read = new Key(key.text("key_id", Forms::isKeyId), key.base64("public_key", P256.PUBLIC_LEN),
                     key.number("not_before_ms", Long.MAX_VALUE), key.number("not_after_ms", Long.MAX_VALUE));
             // Else a root's word for one key could be taken for its word for another.
-            if (!read.keyId().equals(Identity.keyId(read.publicKey()))) {
+            if (read.publicKey()[0] != 4 || !read.keyId().equals(Identity.keyId(read.publicKey()))) {
                 throw new ProtocolException(Code.FIELD_INVALID, "keys");
             }
             keys.add(read);

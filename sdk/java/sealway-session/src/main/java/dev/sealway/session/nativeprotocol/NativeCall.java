@@ -58,7 +58,8 @@ public final class NativeCall {
         String type = headers.optional("Content-Type");
         FrameKeys keys = FrameKeys.ofAnswer(session.keys().s2c, nonce, status, method, target, type,
                 own.stamp(), own.nonce(), session.id());
-        return new Opening(new FrameOpener(keys), Placement.inHeader(headers));
+        byte[] inHeader = Placement.inHeader(headers);
+        return new Opening(new FrameOpener(keys, inHeader != null), inHeader);
     }
 
     /** Opens a whole answer.

@@ -52,7 +52,8 @@ public final class NativeExchange extends Exchange {
     protected Stream stream(SessionRecord session) {
         FrameKeys keys = FrameKeys.ofRequest(Hashes.kept(session.key(), "sealway/3 c2s"), method, target, headers.optional("Content-Type"),
                 stamp, nonce, session.id());
-        return Stream.frames(new FrameOpener(keys), Placement.inHeader(headers));
+        byte[] inHeader = Placement.inHeader(headers);
+        return Stream.frames(new FrameOpener(keys, inHeader != null), inHeader);
     }
 
     @Override
