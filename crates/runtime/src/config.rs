@@ -8,7 +8,7 @@ mod yaml;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Env, Serialized};
@@ -162,11 +162,18 @@ pub fn read_secret(path: &Path) -> Result<String, ConfigError> {
 }
 
 /// Returns a warning for the operator about a file with secrets that other users can read; `None` if only its owner can.
+/// The group may read a file of root's that a process of another user reads: that is how Kubernetes mounts secrets.
 pub fn readable_by_others(path: &Path) -> Option<String> {
-    let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o777;
+    let metadata = std::fs::metadata(path).ok()?;
+    let mode = metadata.mode() & 0o777;
     let shown = path.display();
-    (mode & 0o077 != 0)
+    (mode & bits_of_others(metadata.uid(), rustix::process::geteuid().as_raw()) != 0)
         .then(|| format!("{shown} has mode {mode:04o}: other users can read the secret in it; chmod 600 {shown}"))
+}
+
+/// Mode bits that a file with secrets must not have.
+fn bits_of_others(owner: u32, user: u32) -> u32 {
+    if owner == 0 && user != 0 { 0o037 } else { 0o077 }
 }
 
 /// Writes a secret of one line into a file that does not exist yet, for its owner only.
@@ -282,6 +289,20 @@ mod tests {
     #[serde(default)]
     struct Section {
         number: Option<u32>,
+    }
+
+    #[test]
+    fn a_secret_is_for_its_owner_and_one_of_roots_for_the_group_of_the_process_too() {
+        for (mode, owner, user, warns) in [
+            (0o600, 1000, 1000, false),
+            (0o640, 1000, 1000, true),
+            (0o640, 0, 0, true),
+            (0o440, 0, 1000, false),
+            (0o660, 0, 1000, true),
+            (0o444, 0, 1000, true),
+        ] {
+            assert_eq!(mode & bits_of_others(owner, user) != 0, warns, "{mode:o} of {owner}, read by {user}");
+        }
     }
 
     #[test]

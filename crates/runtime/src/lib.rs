@@ -14,6 +14,8 @@ pub mod listener;
 pub mod log_tail;
 pub mod output;
 pub mod process;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub mod shutdown;
 pub mod telemetry;
 

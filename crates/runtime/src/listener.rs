@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_none_is_explained() {
+    fn an_invalid_address_is_explained() {
         for bad in ["3000", "localhost", "localhost:99999", "127.0.0.1", "host:80", ""] {
             assert!(parse_address(bad).is_err(), "{bad}");
         }

@@ -36,7 +36,7 @@ async fn a_client_of_the_authority_is_let_in_and_read() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_certificate_refuses_it_and_the_client_is_told() {
+async fn an_invalid_client_certificate_is_rejected_with_an_alert() {
     let ground = Ground::new();
     let listener = ground.load(ground.mutual());
     let stranger = Authority::new("another CA");
@@ -61,7 +61,7 @@ async fn what_is_wrong_with_a_certificate_refuses_it_and_the_client_is_told() {
 }
 
 #[tokio::test]
-async fn a_client_without_a_certificate_is_let_in_only_where_it_is_optional() {
+async fn a_client_without_a_certificate_is_accepted_only_if_it_is_optional() {
     let ground = Ground::new();
     let met = meet(&ground.load(ground.mutual()), &ground.client(None)).await;
     assert!(matches!(met.server, Err(AcceptError::NoCertificate)));
@@ -240,7 +240,7 @@ async fn a_peer_of_an_authority_that_is_taken_away_is_valid_no_longer() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_named_so() {
+async fn a_peer_that_does_not_speak_tls_is_reported_as_such() {
     use tokio::io::AsyncWriteExt;
     let ground = Ground::new();
     let listener = ground.load(ground.plain());
@@ -268,7 +268,7 @@ async fn the_certificate_of_another_listener_proves_nothing_here() {
 }
 
 #[tokio::test]
-async fn a_refused_client_that_is_sending_is_told_why_and_not_cut_off() {
+async fn a_rejected_client_that_is_sending_gets_its_alert() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let ground = Ground::new();
     let listener = ground.load(ground.mutual());

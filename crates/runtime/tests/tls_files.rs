@@ -78,7 +78,7 @@ async fn keys_come_in_three_forms_and_in_the_chains_own_file() {
 }
 
 #[test]
-fn what_cannot_be_used_is_named_with_its_field_and_file() {
+fn an_unusable_file_is_named_with_its_field() {
     let ground = Ground::new();
     let text = |name: &str| pki::text(&ground.path(name));
     let other = ground.ca.issue(server("another"));
@@ -126,7 +126,7 @@ fn what_cannot_be_used_is_named_with_its_field_and_file() {
 }
 
 #[tokio::test]
-async fn a_broken_file_changes_nothing_until_it_is_mended() {
+async fn a_broken_file_keeps_the_old_certificate_until_it_is_repaired() {
     let ground = Ground::new();
     let listener = ground.load(ground.mutual());
     let config = ground.client(Some(&ground.ca.issue(client("c"))));
@@ -174,7 +174,7 @@ fn a_key_that_arrives_a_moment_before_its_certificate_is_waited_for() {
 }
 
 #[test]
-fn what_has_expired_is_loaded_and_says_so() {
+fn an_expired_certificate_is_loaded_with_a_warning() {
     let ground = Ground::new();
     ground.put("server", &ground.ca.issue(pki::Wish { until: NOW - DAY, ..server("a server") }));
     let listener = ground.load(ground.mutual());

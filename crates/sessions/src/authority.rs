@@ -143,6 +143,7 @@ impl Authority {
         clock: Arc<dyn Clock>,
         policy: Policy,
     ) -> Self {
+        crate::answer::register();
         let counters = Counters {
             sessions: gauge!("sealway_sessions"),
             nonces: ["sealed", "init"].map(|scope| gauge!("sealway_nonces", "scope" => scope)),
@@ -170,7 +171,7 @@ impl Authority {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// True after [`Authority::announce_stop`].
+    /// Returns true once [`Authority::announce_stop`] was called.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
@@ -241,7 +242,7 @@ impl Authority {
         self.usage.of(wire)
     }
 
-    /// Returns the enabled wires.
+    /// Returns the wires that `sessions.wires` enables; all by default.
     pub fn wires(&self) -> Wires {
         self.policy.wires
     }
@@ -349,9 +350,12 @@ impl Authority {
         self.counters.sessions.set(status.sessions as f64);
         self.counters.nonces[0].set(status.nonces.0 as f64);
         self.counters.nonces[1].set(status.nonces.1 as f64);
+        if status.nonces_max > 0 {
+            gauge!("sealway_nonces_max").set(status.nonces_max as f64);
+        }
         self.usage.refresh();
         if let Some(identity) = &self.policy.identity {
-            identity.set_gauges(self.clock.now_ms());
+            identity.set_gauges();
         }
         self.counters.up.set(f64::from(u8::from(status.up)));
         for (name, part) in [("postgres", status.postgres), ("redis", status.redis)] {

@@ -13,6 +13,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_refusals_total", "Requests rejected, by part and reason"),
     ("sealway_sessions", "Sessions held"),
     ("sealway_nonces", "Nonces held, by scope"),
+    ("sealway_nonces_max", "Most nonces of a scope that this process holds"),
     ("sealway_nonces_full", "1 while the nonce store is full and requests are refused for it"),
     (
         "sealway_rows_refused_total",

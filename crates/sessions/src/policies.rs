@@ -7,7 +7,7 @@
 use sealway_proto::session::{SessionRecord, TtlPolicy};
 use sealway_proto::wire::Wire;
 
-/// A set of wires.
+/// Set of wires, as policies and the setting `sessions.wires` name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wires([bool; Wire::ALL.len()]);
 
@@ -135,9 +135,9 @@ fn percent_decoded(bytes: &[u8]) -> Vec<u8> {
 pub struct ClientMatch {
     /// Client id; with a `*` at its end, a prefix. Wire 1 has no client ids and never matches.
     pub client_id: Option<Box<str>>,
-    /// Tenant of the session.
+    /// Tenant of the session, matched exactly.
     pub tenant: Option<Box<str>>,
-    /// Subject of the session.
+    /// Subject of the session, matched exactly.
     pub subject: Option<Box<str>>,
 }
 

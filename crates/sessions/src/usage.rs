@@ -11,7 +11,7 @@ use crate::policies::index;
 /// Usage of one wire since this process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireUse {
-    /// Number of sessions granted.
+    /// Number of sessions that were granted on the wire.
     pub inits: u64,
     /// Number of sealed calls opened and not replayed.
     pub calls: u64,
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// Usage of all wires.
+/// Usage of all wires since this process started.
 pub(crate) struct Usage {
     inits: [Tally; Wire::ALL.len()],
     calls: [Tally; Wire::ALL.len()],

@@ -49,7 +49,7 @@ async fn without_a_secret_configured_there_is_nothing_there() {
 }
 
 #[tokio::test]
-async fn who_does_not_present_the_secret_learns_nothing_and_changes_nothing() {
+async fn a_caller_without_the_secret_learns_and_changes_nothing() {
     let desk = Desk::new(policy());
     let put = call("PUT", &session_path()).json(session());
     for authorization in [

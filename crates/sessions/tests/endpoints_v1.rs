@@ -92,7 +92,7 @@ const IN_ORDER: [Fault; 11] = [
 ];
 
 #[tokio::test]
-async fn of_two_faults_the_earlier_check_is_the_one_that_answers() {
+async fn of_two_errors_the_earlier_check_decides() {
     let desk = desk();
     let used = Parts { nonce: USED.into(), ..Parts::good() };
     desk.send(used.call()).await.agreed();

@@ -179,7 +179,7 @@ async fn a_malformed_init_takes_no_place_among_nonces() {
 }
 
 #[tokio::test]
-async fn a_full_nonce_store_is_told_by_ready_and_health_until_there_is_room() {
+async fn ready_and_health_report_a_full_nonce_store_until_there_is_room() {
     let desk = bounded(100, 1);
     assert_eq!(desk.send(Call::get("/ready")).await.status, 200);
     desk.send(Call::init(SESSION)).await.agreed();

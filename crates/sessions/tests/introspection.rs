@@ -125,7 +125,7 @@ async fn an_active_token_names_subject_and_tenant_and_is_asked_about_once_in_a_w
 }
 
 #[tokio::test]
-async fn what_the_endpoint_says_of_a_token_is_looked_at_again() {
+async fn claims_of_an_introspection_response_are_checked() {
     let endpoint = Endpoint::new(json!({}));
     let config = IntrospectionConfig {
         issuer: Some("https://login.example".into()),
@@ -168,7 +168,7 @@ async fn what_the_endpoint_says_of_a_token_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_gives_no_answer_is_nobodys_fault_but_its_own() {
+async fn a_failed_introspection_is_not_blamed_on_the_client() {
     let endpoint = Endpoint::new(json!({"active": true}));
     let desk = endpoint.desk(endpoint.config());
     let long = format!(r#"{{"active":true,"sub":"{}"}}"#, "x".repeat(70_000));
@@ -206,7 +206,7 @@ async fn an_endpoint_that_gives_no_answer_is_nobodys_fault_but_its_own() {
 }
 
 #[tokio::test]
-async fn sessions_of_the_older_wires_learn_whose_they_are_from_it_too() {
+async fn introspection_also_identifies_clients_of_wires_1_and_2() {
     let endpoint = Endpoint::new(json!({"active": true, "sub": "alice", "org": "acme", "exp": NOW_SEC + 100}));
     let desk = endpoint.desk(endpoint.config());
     for call in [Call::init(SESSION), Call::wire1(SESSION), Call::init(V1)] {

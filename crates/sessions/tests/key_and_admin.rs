@@ -135,7 +135,7 @@ async fn revoking_any_session_of_a_chain_ends_all_of_it_also_when_its_first_is_l
 }
 
 #[tokio::test]
-async fn a_closed_key_endpoint_is_not_there_and_a_guarded_one_wants_its_secret() {
+async fn a_closed_key_endpoint_is_404_and_a_guarded_one_needs_its_secret() {
     let closed = desk(KeyEndpoint::Closed);
     let id = agreed(&closed).await;
     for call in [key_call(&id), key_call(&id).with("authorization", &format!("Bearer {SECRET}")), key_call("x")] {
@@ -159,7 +159,7 @@ async fn a_closed_key_endpoint_is_not_there_and_a_guarded_one_wants_its_secret()
 }
 
 #[tokio::test]
-async fn health_and_readiness_say_what_is_behind() {
+async fn health_and_readiness_report_the_servers_behind_the_store() {
     let closed = desk(KeyEndpoint::Closed);
     let timestamp = "2027-01-15T08:00:00.000Z";
     let health = closed.send(Call::get("/health")).await;
@@ -184,7 +184,7 @@ async fn health_and_readiness_say_what_is_behind() {
 }
 
 #[tokio::test]
-async fn the_admin_listener_wants_its_token_but_for_probes() {
+async fn the_admin_listener_requires_its_token_except_for_probes() {
     let desk = desk(KeyEndpoint::Closed);
     let id = agreed(&desk).await;
     let calls = || {

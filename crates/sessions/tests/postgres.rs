@@ -264,7 +264,7 @@ async fn a_sweep_of_more_rows_than_a_batch_removes_them_all() {
 }
 
 #[test]
-fn operations_and_failures_are_told_to_the_metrics() {
+fn operations_and_failures_are_counted_in_the_metrics() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
     let handle = recorder.handle();
     let database = Database::new();

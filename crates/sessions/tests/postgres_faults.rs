@@ -45,7 +45,7 @@ async fn expect_away(store: &Postgres, at_hand: &Arc<Session>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_was_acknowledged_before_a_kill_is_there_after_it() {
+async fn acknowledged_writes_survive_a_kill() {
     let server = spawn_blocking(Server::start).await.unwrap().unwrap();
     let url = server.create_database().unwrap();
     let store = open(config(&url)).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_server_that_is_stuck_is_noticed_and_leaves_no_stuck_connection_behind
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_put_that_meets_a_short_outage_is_sent_again() {
+async fn a_put_is_retried_after_a_short_outage() {
     let mut server = spawn_blocking(Server::start).await.unwrap().unwrap();
     let url = server.create_database().unwrap();
     let mut patient = config(&url);

@@ -40,11 +40,14 @@ async fn migrations_that_eight_run_at_once_are_applied_once() {
     for run in runs {
         applied.extend(run.await.unwrap().applied);
     }
-    assert_eq!(applied, ["0001_sessions_and_nonces", "0002_tenant_and_auth", "0003_row_version_and_lineage"]);
+    assert_eq!(
+        applied,
+        ["0001_sessions_and_nonces", "0002_tenant_and_auth", "0003_row_version_and_lineage", "0004_timeline"]
+    );
     let rows = server.psql_in(&url, "SELECT number, name FROM sealway.migrations ORDER BY number").unwrap();
-    assert_eq!(rows, "1|sessions_and_nonces\n2|tenant_and_auth\n3|row_version_and_lineage");
+    assert_eq!(rows, "1|sessions_and_nonces\n2|tenant_and_auth\n3|row_version_and_lineage\n4|timeline");
     let again = migrate(provider(), &plain(&url)).await.unwrap();
-    assert_eq!((again.applied.len(), again.applied_before), (0, 3));
+    assert_eq!((again.applied.len(), again.applied_before), (0, 4));
     open(plain(&url)).await.unwrap();
 }
 
@@ -150,12 +153,13 @@ async fn a_database_that_has_the_first_migration_alone_is_brought_up_to_date_wit
     migrate(provider(), &plain(&url)).await.unwrap();
     let back = "ALTER TABLE sealway.sessions DROP COLUMN tenant, DROP COLUMN auth,
                 DROP COLUMN row_version, DROP COLUMN lineage;
+                DELETE FROM sealway.meta WHERE name IN ('timeline', 'lost_ms');
                 DELETE FROM sealway.migrations WHERE number >= 2";
     server.psql_in(&url, back).unwrap();
     let err = refusal(plain(&url)).await;
     assert!(err.contains("0002_tenant_and_auth") && err.contains("sealway migrate"), "{err}");
     let report = migrate(provider(), &plain(&url)).await.unwrap();
-    assert_eq!(report.applied, ["0002_tenant_and_auth", "0003_row_version_and_lineage"]);
+    assert_eq!(report.applied, ["0002_tenant_and_auth", "0003_row_version_and_lineage", "0004_timeline"]);
     assert_eq!(report.applied_before, 1);
     open(plain(&url)).await.unwrap();
 }
@@ -172,7 +176,7 @@ async fn another_key_under_a_known_id_stops_the_start() {
 }
 
 #[tokio::test]
-async fn a_wrong_password_and_a_missing_database_stop_the_start_without_telling_the_password() {
+async fn a_wrong_password_and_a_missing_database_stop_the_start_without_showing_the_password() {
     let server = Launch::default().password("swordfish").start().unwrap();
     let url = server.create_database().unwrap();
     let store = open(config(&url)).await.unwrap();

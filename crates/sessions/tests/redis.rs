@@ -38,7 +38,8 @@ impl Fixture for InRedis {
         let cache = Arc::new(SessionCache::new(CacheLimits::default()));
         // The rules do more work at once than a debug build does in a second.
         let deadline = Duration::from_secs(5);
-        let config = RedisConfig { deadline, ..RedisConfig::parse_url(&self.server.url()).unwrap() };
+        let mut config = RedisConfig::parse_url(&self.server.url()).unwrap();
+        config.server.deadline = deadline;
         let clock = Arc::new(ManualClock::new(START_MS));
         let store = Redis::open(provider(), config, keys, cache, limits, clock, None).await.unwrap();
         assert!(store.is_up());

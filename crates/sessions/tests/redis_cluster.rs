@@ -6,14 +6,14 @@ mod redis_desk;
 use std::time::{Duration, Instant};
 
 use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_up};
-use sealway_sessions::store::redis::TlsFiles;
+use sealway_runtime::redis::TlsFiles;
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::{Redis, RedisCluster};
 use sealway_testkit::store_contract::claims::agree;
 use sealway_testkit::store_contract::race;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_cluster_keeps_nonces_and_sessions_and_tells_of_revocations() {
+async fn a_cluster_keeps_nonces_and_sessions_and_announces_revocations() {
     let rights = "+ping +info +select +eval +evalsha +script|load +time +get +set +exists +strlen +pttl +hget +hset +hmget \
                   +publish +subscribe +cluster|slots";
     let user = format!("user sealway on >secret ~sealway:* ~{{sealway:* resetchannels &sealway:revoked -@all {rights}");
@@ -50,7 +50,7 @@ async fn a_cluster_is_reached_by_tls() {
     let mut desk = Desk::new(&cluster.url());
     let made = cluster.certificates.as_ref().unwrap();
     let client = Some(made.client.clone());
-    desk.config.tls = Some(TlsFiles { ca: Some(made.ca.clone()), client });
+    desk.config.server.tls = Some(TlsFiles { ca: Some(made.ca.clone()), client });
     let (store, cache) = desk.try_open().await.unwrap();
     until_up(&store).await;
     let other = desk.open().await;
@@ -64,7 +64,7 @@ async fn a_cluster_is_reached_by_tls() {
     Store::put(store.as_ref(), session).await.unwrap();
     assert_eq!(Store::delete(other.as_ref(), &id).await, Ok(true));
     until("the revocation", Duration::from_secs(1), async || cache.get(&id).is_none()).await;
-    desk.config.tls = Some(TlsFiles::default());
+    desk.config.server.tls = Some(TlsFiles::default());
     let stranger = desk.open().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!stranger.is_up(), "the system's roots did not sign it");

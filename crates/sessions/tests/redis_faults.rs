@@ -131,7 +131,7 @@ async fn a_script_flush_refuses_for_a_moment_and_readmits_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_stamped_ahead_is_written_back_for_when_it_is_not_ahead_any_more() {
+async fn nonces_stamped_in_the_future_are_restored_after_redis_lost_them() {
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).durable();
     let (one, other) = (desk.open().await, desk.open().await);
@@ -163,7 +163,7 @@ async fn the_first_request_after_flushall_is_no_exception() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_revoked_stays_revoked_when_redis_has_lost_it() {
+async fn a_revocation_survives_the_loss_of_redis_data() {
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).durable();
     let store = desk.open().await;
@@ -241,6 +241,9 @@ async fn under_a_clock() -> (Server, Desk, Arc<ManualClock>) {
     let first = desk.open().await;
     assert!(first.is_up());
     server.set_clock(START_MS).unwrap();
+    // An epoch that nobody checks for a while is replaced.
+    let checked = || server.cli(&["HGET", "{sealway:0}:epoch", "hw"]).unwrap().parse::<u64>().unwrap();
+    until("the check", Duration::from_secs(15), async || checked() >= START_MS).await;
     (server, desk, clock)
 }
 
@@ -292,7 +295,7 @@ async fn a_clock_that_steps_ahead_and_back_while_nobody_looks_readmits_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_whose_clock_is_behind_is_not_told_fresh_when_redis_has_forgotten() {
+async fn a_gateway_with_a_slow_clock_readmits_nothing_after_redis_lost_its_data() {
     let (server, desk, _) = under_a_clock().await;
     let taken = nonce();
     assert_eq!(reserve(&desk.open().await, &claim_at(&taken, START_MS, START_MS)).await, Ok(()));
@@ -323,7 +326,7 @@ async fn a_flap_refuses_at_once_and_readmits_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_may_decide_alone_does_and_tells_redis_later() {
+async fn a_process_with_local_fallback_grants_nonces_and_writes_them_to_redis_later() {
     let mut server = Server::start().unwrap();
     let mut desk = Desk::new(&server.url()).durable().window_ms(500);
     let (earlier, earlier_ms) = grant(&desk.open().await, || now() + 60_000).await;
@@ -425,7 +428,7 @@ async fn a_full_redis_refuses_and_evicts_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_stands_still_is_given_up_within_the_deadline() {
+async fn a_stalled_redis_is_abandoned_within_the_deadline() {
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url()).durable();
     let store = desk.open().await;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 use redis_desk::{Desk, claim, grant, nonce, now, reserve, until, until_down, until_up};
-use sealway_sessions::store::redis::{Lookup, TlsFiles};
+use sealway_runtime::redis::TlsFiles;
+use sealway_sessions::store::redis::Lookup;
 use sealway_sessions::store::{ReserveError, Store};
 use sealway_testkit::redis::Redis as Server;
 use sealway_testkit::store_contract::claims::{agree, provider};
@@ -78,7 +79,7 @@ async fn a_user_with_the_documented_rights_and_no_others_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_unix_socket_is_as_good_as_a_port() {
+async fn redis_is_reached_by_a_unix_socket() {
     let server = Server::options().unix_socket().start().unwrap();
     works(&Desk::new(&server.url())).await;
 }
@@ -92,7 +93,7 @@ async fn tls_verifies_the_server_and_shows_the_client() {
     let client = Some(made.client.clone());
     let with = |ca: &std::path::Path, client| {
         let mut desk = Desk::new(&server.url());
-        desk.config.tls = Some(TlsFiles { ca: Some(ca.to_owned()), client });
+        desk.config.server.tls = Some(TlsFiles { ca: Some(ca.to_owned()), client });
         desk
     };
     works(&with(&made.ca, client.clone())).await;
@@ -109,7 +110,7 @@ async fn tls_verifies_the_server_and_shows_the_client() {
         assert!(reserve(&store, &claim(&nonce(), now())).await.is_err(), "{why}");
     }
     let mut missing = with(&made.ca, None);
-    missing.config.tls = Some(TlsFiles { ca: Some("/nowhere/ca.pem".into()), client: None });
+    missing.config.server.tls = Some(TlsFiles { ca: Some("/nowhere/ca.pem".into()), client: None });
     is_refused(&missing, "/nowhere/ca.pem").await;
 }
 
@@ -155,7 +156,7 @@ async fn a_revocation_reaches_every_process_within_a_second_and_outlives_late_wr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_could_not_listen_forgets_what_was_at_hand() {
+async fn a_process_that_missed_revocations_clears_its_cache() {
     let server = Server::start().unwrap();
     let desk = Desk::new(&server.url());
     let (one, cache) = desk.try_open().await.unwrap();
@@ -171,7 +172,7 @@ async fn who_could_not_listen_forgets_what_was_at_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_under_an_unknown_key_is_absent_for_who_has_another_source() {
+async fn a_session_under_an_unknown_key_is_absent_unless_redis_is_the_only_store() {
     let server = Server::start().unwrap();
     let (one, other) = (Desk::new(&server.url()), Desk::new(&server.url()));
     let session = agree(Some("web"), 600, now()).server;

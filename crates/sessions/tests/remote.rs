@@ -90,7 +90,7 @@ store_contract!(remote_of_embedded, RemoteFixture::new(Some(tempfile::tempdir().
 );
 
 #[tokio::test]
-async fn what_the_authority_sweeps_is_gone_here_and_makes_room() {
+async fn sessions_swept_by_the_authority_leave_the_cache() {
     let limits = MemoryLimits { sessions_max: 2, ..MemoryLimits::default() };
     let far = Far::with(Arc::new(Memory::new(limits)), policy()).await;
     let remote = far.remote().await;
@@ -106,7 +106,7 @@ async fn what_the_authority_sweeps_is_gone_here_and_makes_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_revocation_at_the_authority_is_heard_of_within_a_second() {
+async fn a_revocation_at_the_authority_takes_effect_within_a_second() {
     let far = Far::memory().await;
     let (remote, other) = (far.remote().await, far.remote().await);
     let session = agree(Some("web"), 600, START_MS).server;
@@ -123,7 +123,7 @@ async fn a_revocation_at_the_authority_is_heard_of_within_a_second() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_revocation_elsewhere_is_noticed_by_who_watches_a_session() {
+async fn a_watched_session_ends_on_a_revocation_elsewhere() {
     let far = Far::memory().await;
     let near = Authority::new(provider(), far.remote().await, far.clock.clone(), Policy::default());
     let (session, other) = (agree(Some("web"), 600, START_MS).server, agree(Some("web"), 600, START_MS).server);
@@ -224,7 +224,7 @@ async fn a_stamp_outside_the_authoritys_window_is_refused_whatever_the_api_sides
 }
 
 #[tokio::test]
-async fn an_authority_that_will_not_be_asked_stops_the_start() {
+async fn an_authority_that_rejects_this_process_stops_the_start() {
     let far = Far::memory().await;
     let wrong = RemoteConfig { secret_file: Some(secret_file("another-secret-0123456789")), ..config(far.address) };
     let err = open(wrong).await.unwrap_err().to_string();

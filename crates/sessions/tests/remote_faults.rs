@@ -145,7 +145,7 @@ async fn is_of_no_use(what: &str, remote: &Arc<Remote>, agreed: &SessionPair) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn what_is_no_answer_of_an_authority_grants_nothing() {
+async fn a_response_that_is_not_an_authoritys_grants_nothing() {
     const JSON: &str = "application/json";
     let huge = format!(r#"{{"key":"{}"}}"#, "0".repeat(1_000_000));
     let endless = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
@@ -219,7 +219,7 @@ async fn an_answer_counts_only_as_json_and_within_its_bound() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_404_that_does_not_name_the_session_is_not_taken_for_its_end() {
+async fn a_404_without_the_session_id_does_not_end_the_session() {
     let far = Far::memory().await;
     let agreed = agree(Some("web"), 600, START_MS);
     for body in
@@ -247,7 +247,7 @@ async fn a_404_that_does_not_name_the_session_is_not_taken_for_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_claim_whose_answer_is_lost_is_refused_and_not_asked_for_again() {
+async fn a_claim_whose_answer_is_lost_is_rejected_without_a_retry() {
     let far = Far::memory().await;
     let stand = Stand::new(Does::Lose(far.address)).await;
     let (lossy, good) = (stand.remote().await, far.remote().await);
@@ -264,7 +264,7 @@ async fn a_claim_whose_answer_is_lost_is_refused_and_not_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_authority_that_goes_is_refused_for_at_once_and_one_that_comes_back_is_used_again() {
+async fn requests_fail_at_once_without_the_authority_and_resume_with_it() {
     let store = Arc::new(Memory::new(MemoryLimits::default()));
     let far = Far::with(store.clone(), policy()).await;
     let remote = far.remote().await;
@@ -316,7 +316,7 @@ async fn a_session_that_came_late_is_not_kept_at_hand() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn those_who_wait_are_bounded_in_number_and_time() {
+async fn waiting_requests_are_bounded_in_number_and_time() {
     let stand = Stand::new(Does::Hang).await;
     let how = RemoteConfig { deadline: Duration::from_millis(500), connections_max: 2, ..config(stand.address) };
     let remote = open(how).await.unwrap();

@@ -27,7 +27,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn neither_a_secret_nor_a_key_is_in_a_log_or_in_what_is_printed() {
+async fn no_log_or_output_has_a_secret_or_a_key() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

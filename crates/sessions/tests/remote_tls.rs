@@ -32,7 +32,7 @@ impl Papers {
             let both =
                 ["pem", "key"].map(|part| std::fs::read(papers.path(&format!("{prefix}server.{part}"))).unwrap());
             std::fs::write(papers.path(&format!("{prefix}server.both")), both.concat()).unwrap();
-            std::fs::remove_dir(&folder).unwrap();
+            std::fs::remove_dir_all(&folder).unwrap();
         }
         papers
     }
@@ -170,7 +170,7 @@ async fn a_certificate_alone_opens_the_authority_where_the_terminator_knows_the_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nginx_lets_through_who_has_a_certificate_and_nobody_else() {
+async fn nginx_admits_only_clients_with_a_certificate() {
     let (papers, far) = (Papers::new(), Far::memory().await);
     let front = Front::nginx(&papers, far.address).await;
     let with =
@@ -183,7 +183,7 @@ async fn nginx_lets_through_who_has_a_certificate_and_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn nobody_gets_through_who_is_not_who_they_should_be() {
+async fn an_impostor_with_another_certificate_is_rejected() {
     let (papers, far) = (Papers::new(), Far::memory().await);
     let adds = format!("http-request set-header Authorization \"Bearer {SECRET}\"");
     let good = Front::start(&papers, "server", far.address, &adds).await;
@@ -208,7 +208,7 @@ async fn nobody_gets_through_who_is_not_who_they_should_be() {
 }
 
 #[tokio::test]
-async fn files_that_are_not_what_they_should_be_stop_the_start_and_are_not_quoted() {
+async fn invalid_secret_files_stop_the_start_and_are_not_quoted() {
     let (papers, far) = (Papers::new(), Far::memory().await);
     let front = Front { address: far.address, child: Command::new("true").spawn().unwrap() };
     let good = papers.config("localhost", &front, Some("client"));

@@ -80,7 +80,7 @@ async fn open(store: &str, keys: &Path) -> Arc<dyn Store> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_that_redis_was_not_told_of_holds_at_a_process_that_starts_later() {
+async fn a_revocation_missing_in_redis_holds_in_a_later_process() {
     let place = Place::new().await;
     let first = place.open().await;
     let session = place.session(&first).await;
@@ -93,7 +93,7 @@ async fn a_revocation_that_redis_was_not_told_of_holds_at_a_process_that_starts_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_that_neither_this_process_nor_redis_heard_of_is_found_out() {
+async fn a_revocation_missed_by_this_process_and_redis_is_found() {
     let place = Place::new().await;
     let store = place.open().await;
     let session = place.session(&store).await;
@@ -111,7 +111,7 @@ async fn a_revocation_that_neither_this_process_nor_redis_heard_of_is_found_out(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_that_is_asked_for_again_is_told_to_redis() {
+async fn a_repeated_revocation_reaches_redis() {
     let place = Place::new().await;
     let store = place.open().await;
     let session = place.session(&store).await;
@@ -122,7 +122,24 @@ async fn a_revocation_that_is_asked_for_again_is_told_to_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revocation_whose_caller_went_away_is_told_to_redis() {
+async fn a_session_that_redis_alone_has_is_revoked_for_good() {
+    let place = Place::new().await;
+    let (store, other) = (place.open().await, place.open().await);
+    let session = place.session(&store).await;
+    // As after a restored backup, and after a standby was promoted that lacked the session.
+    place.postgres.psql_in(&place.url, "DELETE FROM sealway.sessions").unwrap();
+    assert!(other.get(session.id()).await.unwrap().is_some(), "Redis has no copy, so nothing was tried");
+    assert!(store.delete(session.id()).await.unwrap());
+    place.until_in_redis("tombstone", &session, |held| held == "x").await;
+    assert!(other.get(session.id()).await.unwrap().is_none(), "a revoked session works on");
+    // PostgreSQL knows it too, in case Redis forgets.
+    place.redis.cli(&["FLUSHALL"]).unwrap();
+    assert!(place.open().await.get(session.id()).await.unwrap().is_none());
+    assert!(!store.delete(session.id()).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revocation_reaches_redis_after_its_caller_disconnected() {
     let place = Place::new().await;
     let toxiproxy = spawn_blocking(Toxiproxy::start).await.unwrap().unwrap();
     let proxy = toxiproxy.proxy("redis", SocketAddr::from((Ipv4Addr::LOCALHOST, place.redis.port))).unwrap();

@@ -222,7 +222,7 @@ fn claims_that_do_not_hold_are_refused() {
 }
 
 #[test]
-fn issuer_and_audience_are_not_asked_for_when_none_is_configured_but_an_expiry_always_is() {
+fn issuer_and_audience_are_required_only_if_configured_and_an_expiry_always() {
     let signer = Signer::es256();
     let verifier = Keys::new(json!([signer.jwk("k")])).try_load(None, None).unwrap();
     verify(&verifier, &signer.bearer("k", &good())).unwrap();
@@ -291,7 +291,7 @@ fn a_token_with_a_critical_extension_that_is_not_understood_is_refused() {
 }
 
 #[test]
-fn what_is_no_bearer_token_is_refused() {
+fn malformed_bearer_tokens_are_rejected() {
     let signer = Signer::es256();
     let verifier = Keys::new(json!([signer.jwk("k")])).load();
     let token = signer.bearer("k", &good());

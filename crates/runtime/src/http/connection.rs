@@ -185,7 +185,7 @@ mod tests {
     use crate::tls::{ClientAuth, Secret, Server, ServerFiles};
 
     #[tokio::test]
-    async fn who_is_revoked_while_the_handshake_is_done_does_not_stay_until_the_next_look() {
+    async fn a_certificate_revoked_during_the_handshake_is_rejected_at_once() {
         let ground = tempfile::tempdir().unwrap();
         let folder = ground.path().join("certs");
         let password = Secret::from("changeit".to_owned());

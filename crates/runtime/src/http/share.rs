@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_takes_more_than_a_share_and_all_of_it_comes_back() {
+    fn no_holder_exceeds_its_share_and_all_shares_are_released() {
         let shared = SharedBudget::new(100);
         let taker = |address: &str| Some((Taker::Network(network(address.parse().unwrap())), 60));
         let mut first = shared.share([taker("10.0.0.1"), None]);

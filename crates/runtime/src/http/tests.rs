@@ -143,7 +143,7 @@ async fn a_body_that_breaks_off_is_never_a_whole_one() {
 }
 
 #[tokio::test]
-async fn answers_without_a_body_say_what_they_may_of_its_length() {
+async fn answers_without_a_body_have_only_the_allowed_content_length() {
     let server = served(HttpLimits::default(), |request| async move {
         let mut response = Response::new(full(""));
         match request.uri().path() {
@@ -172,7 +172,7 @@ async fn answers_without_a_body_say_what_they_may_of_its_length() {
 }
 
 #[tokio::test]
-async fn who_goes_away_ends_the_work_for_it() {
+async fn a_disconnected_client_cancels_its_request() {
     struct Working(Arc<AtomicUsize>);
     impl Drop for Working {
         fn drop(&mut self) {
@@ -213,7 +213,7 @@ async fn who_goes_away_ends_the_work_for_it() {
 }
 
 #[tokio::test]
-async fn interim_answers_come_first_and_to_those_who_know_them() {
+async fn interim_answers_come_first_and_only_to_clients_that_support_them() {
     let server = served(HttpLimits::default(), |request| async move {
         if let Some(interim) = request.extensions().get::<Interim>() {
             let mut headers = HeaderMap::new();
@@ -257,7 +257,7 @@ async fn a_connection_is_taken_with_what_was_sent_ahead() {
 }
 
 #[tokio::test]
-async fn an_echo_tells_a_waiting_client_to_go_on_before_it_answers() {
+async fn an_echo_sends_100_continue_before_its_answer() {
     let server = served(HttpLimits::default(), |request| async {
         Response::new(request.into_body().map_err(Into::into).boxed_unsync())
     })
@@ -341,7 +341,7 @@ fn endless() -> Body {
 }
 
 #[tokio::test]
-async fn who_does_not_read_is_cut_off_in_either_protocol() {
+async fn a_client_that_does_not_read_is_disconnected_in_both_protocols() {
     let server = served(HttpLimits::default(), |_| async { Response::new(endless()) }).await;
     let mut unread = server.open().await;
     unread.write_all(GET.as_bytes()).await.unwrap();
@@ -380,7 +380,7 @@ async fn an_http2_connection_that_is_idle_ends_well() {
 }
 
 #[tokio::test]
-async fn http2_refuses_a_host_that_says_another_thing() {
+async fn http2_rejects_a_host_that_differs_from_the_authority() {
     let server = served(HttpLimits::default(), |_| async { Response::new(full("x")) }).await;
     let stream = TokioIo::new(server.open().await);
     let (mut sender, connection) =
@@ -399,7 +399,7 @@ async fn http2_refuses_a_host_that_says_another_thing() {
 }
 
 #[tokio::test]
-async fn http2_says_nothing_that_http1_could_not() {
+async fn http2_requests_carry_no_field_that_http1_could_not() {
     let server = served(HttpLimits::default(), |request: Request<RequestBody>| async move {
         let cookies: Vec<_> = request.headers().get_all("cookie").iter().cloned().collect();
         let body = request.into_body().collect().await.unwrap();

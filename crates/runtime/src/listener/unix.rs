@@ -10,7 +10,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::{BACKLOG, BindError};
 
-/// A bound Unix socket. Its path is removed when this is dropped, if it still leads here.
+/// A bound Unix socket. Dropping it removes its path, if the path still leads to this socket.
 #[derive(Debug)]
 pub struct BoundUnix {
     socket: UnixListener,
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_over_is_removed_and_what_is_in_use_is_not() {
+    fn a_stale_socket_is_removed_and_one_in_use_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let bound = bind_unix(&path, "x", None).unwrap();

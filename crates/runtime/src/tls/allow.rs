@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused_with_examples() {
+    fn invalid_patterns_are_rejected_with_examples() {
         for text in ["", "*", "instrument-7", "SHA256:ab", "CN=", "URI:", "cn=x", "spiffe:plant"] {
             assert!(AllowPattern::parse(text).is_err(), "{text}");
         }

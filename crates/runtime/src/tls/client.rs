@@ -1,6 +1,7 @@
 //! The client side of TLS: the trusted authorities, and the certificate that is presented.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +14,15 @@ use rustls::pki_types::ServerName;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore};
 use secrecy::ExposeSecret;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source};
 use super::server::password;
 use super::status::{self, CertificateStatus};
-use super::{Secret, Time, TlsError, identity, provider};
+use super::{Secret, Time, TlsError, identity, measures, provider};
 use crate::clock::Clock;
 
 /// Most servers whose sessions are remembered for resumption.
@@ -41,6 +45,8 @@ pub struct ClientFiles {
     pub password: Option<Secret>,
     /// The name that the server's certificate must have, if it is not the host of the connection.
     pub server_name: Option<String>,
+    /// Rejects TLS 1.2 and earlier.
+    pub tls13_only: bool,
 }
 
 impl ClientFiles {
@@ -103,6 +109,7 @@ impl Client {
         let (watched, provider) = (FileWatch::new(files.sources()), provider());
         let loaded = watched.load(|contents| build(&files, contents, &clock, &provider))?;
         status::warn_of_dates(&loaded.certificates, clock.now_ms());
+        measures::register();
         let generation = watch::Sender::new(loaded.generation);
         let loaded = ArcSwap::from_pointee(loaded);
         Ok(Client { files, watched, clock, provider, server_name, loaded, generation, reloading: Mutex::default() })
@@ -149,6 +156,27 @@ impl Client {
     pub fn config(&self, alpn_h2: bool) -> Arc<ClientConfig> {
         let loaded = self.loaded.load();
         Arc::clone(if alpn_h2 { &loaded.http2 } else { &loaded.http1 })
+    }
+
+    /// Performs the client's part of a handshake for the protocol with the name `alpn`, which the server must agree on. The
+    /// server's certificate must have the configured name, and is verified each time: no session is resumed. The caller sets a
+    /// deadline; this has none.
+    ///
+    /// # Errors
+    /// The handshake failed, or the server has not agreed on the protocol.
+    pub async fn connect<IO>(&self, io: IO, alpn: &'static [u8]) -> io::Result<TlsStream<IO>>
+    where
+        IO: AsyncRead + AsyncWrite + Unpin,
+    {
+        let name = self.server_name().ok_or_else(|| io::Error::other("no name of the server is configured"))?;
+        let mut config = ClientConfig::clone(&self.config(false));
+        config.alpn_protocols = vec![alpn.to_vec()];
+        config.resumption = Resumption::disabled();
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, io).await?;
+        if stream.get_ref().1.alpn_protocol() != Some(alpn) {
+            return Err(io::Error::other("it does not know the protocol"));
+        }
+        Ok(stream)
     }
 
     /// Returns the name that the server's certificate must have, if it is configured.
@@ -216,8 +244,10 @@ fn build(
         return Err(TlsError::new("ca", Path::new(""), "the system has no trusted authorities; name a file"));
     }
     let unusable = |err: rustls::Error| TlsError::new("ca", Path::new(""), format!("cannot be used: {err}"));
+    let versions: &[_] =
+        if files.tls13_only { &[&rustls::version::TLS13] } else { &[&rustls::version::TLS13, &rustls::version::TLS12] };
     let config = ClientConfig::builder_with_details(Arc::clone(provider), Arc::new(Time(Arc::clone(clock))))
-        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .with_protocol_versions(versions)
         .map_err(unusable)?
         .with_root_certificates(roots);
     let mut config = match certified {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_could_be_mistaken_in_a_name_is_escaped() {
+    fn ambiguous_characters_of_a_name_are_escaped() {
         for (text, want) in [
             ("instrument-7", "instrument-7"),
             ("a,CN=b", "a\\,CN=b"),

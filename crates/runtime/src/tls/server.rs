@@ -21,7 +21,7 @@ use super::files::{self, Content, FILE_LEN_MAX, FileWatch, LIST_LEN_MAX, Source}
 use super::peer::PeerCertificate;
 use super::status::{self, CertificateStatus};
 use super::verify::{self, BuildError, ClientVerifier};
-use super::{Secret, Time, TlsError, identity, provider, unix_time};
+use super::{Secret, Time, TlsError, identity, measures, provider, unix_time};
 use crate::clock::Clock;
 
 /// The requirement of a client certificate.
@@ -59,6 +59,8 @@ pub struct ServerFiles {
     pub ocsp: Option<PathBuf>,
     /// Rejects TLS 1.2 and earlier.
     pub tls13_only: bool,
+    /// The one protocol of the listener, by its name in ALPN (RFC 7301). `None`: HTTP/2 and HTTP/1.1.
+    pub alpn: Option<&'static [u8]>,
 }
 
 impl ServerFiles {
@@ -129,6 +131,7 @@ impl Server {
         let (watched, provider) = (FileWatch::new(files.sources()), provider());
         let loaded = watched.load(|contents| build(&files, contents, None, &clock, &provider))?;
         status::warn_of_dates(&loaded.certificates, clock.now_ms());
+        measures::register();
         let generation = watch::Sender::new(loaded.generation);
         let loaded = ArcSwap::from_pointee(loaded);
         Ok(Server { files, watched, clock, provider, loaded, generation, reloading: Mutex::default() })
@@ -231,7 +234,10 @@ fn build(
         Some(verifier) => config.with_client_cert_verifier(Arc::clone(verifier) as _),
     };
     let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = match files.alpn {
+        Some(protocol) => vec![protocol.to_vec()],
+        None => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+    };
     // Scanners expect the server to set an order. It sets that of common clients: each suite is a good one.
     config.ignore_client_order = true;
     config.ticketer = Arc::clone(&ticketer);

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_of_a_service_has_no_normal_form() {
+    fn an_invalid_service_url_has_no_normal_form() {
         for none in [
             "",
             "/v3",

@@ -45,9 +45,9 @@ pub(super) struct RawAuthentication {
     /// - type: list of URLs
     /// - default: the request's own
     public_urls: Option<Vec<String>>,
-    /// Token introspection (RFC 7662).
+    /// Endpoint of token introspection (RFC 7662) that accepts or rejects tokens.
     introspection: Option<RawIntrospection>,
-    /// Recognition by certificate.
+    /// Recognition of clients by their TLS certificate.
     client_certificate: Option<RawCertificate>,
 }
 
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_work_is_refused_by_its_place() {
+    fn impossible_settings_are_rejected_by_their_path() {
         let far = ASKS.replace("https://login", "http://login");
         for (yaml, says) in [
             ("{require: true}".to_owned(), "sessions.authentication.require: nobody"),

@@ -23,7 +23,7 @@ enum RawFallback {
     None,
 }
 
-/// Section `compat:`, checked.
+/// Checked values of the section `compat:` that concern sessions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compat {
     pub(super) open_key_endpoint: bool,

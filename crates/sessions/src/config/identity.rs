@@ -55,7 +55,7 @@ enum Place {
     Beside(PathBuf),
 }
 
-/// Section `sessions.identity`, checked.
+/// Checked values of the section `sessions.identity`.
 #[derive(Clone, Debug)]
 pub(super) struct IdentityConfig {
     place: Place,

@@ -74,7 +74,7 @@ pub struct RawSessions {
     /// Sessions held, in PostgreSQL by all processes together. Over it new ones get 503. Redis alone does not count them:
     /// its `maxmemory` is the bound.
     sessions_max: Number<usize, { MemoryLimits::DEFAULT.sessions_max as u64 }, 1, 1_000_000_000>,
-    /// Lifetimes of sessions.
+    /// Lifetimes of sessions by init endpoint.
     ttl: Option<ttl::RawTtl>,
     /// Exact paths that anonymous sessions may call; no `?`, `*`, `#`.
     /// - type: list of paths
@@ -86,15 +86,15 @@ pub struct RawSessions {
     authenticated_inits_per_minute: Number<u32, 30, 0, { u32::MAX as u64 }>,
     /// Bearer tokens that this process verifies itself.
     tokens: Option<authentication::RawTokens>,
-    /// Recognition of clients; [Authentication](#authentication).
+    /// Recognition of clients by token or certificate; [Authentication](#authentication).
     authentication: Option<authentication::RawAuthentication>,
     /// Wires that are served: inits and sealed calls of another are 403 `WIRE_DISABLED`.
     /// - type: list of 1, 2, 3
     /// - default: all
     wires: Option<Vec<u8>>,
-    /// Sessions of wire 3.
+    /// Settings that apply to wire 3 only.
     wire3: Option<wire3::RawNative>,
-    /// Permissions of clients; [Policies](#policies).
+    /// Permissions of clients, the first match decides; [Policies](#policies).
     policies: Option<Vec<policies::RawPolicy>>,
     /// One line of at least 16 visible ASCII characters: `GET /v1/session/{id}` is served to callers that present it as
     /// bearer. Not beside `compat.open_key_endpoint`.

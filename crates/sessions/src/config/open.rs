@@ -7,11 +7,12 @@ use sealway_proto::crypto::Provider;
 use sealway_proto::limits::TTL_SEC_CONFIG_MAX;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::config::ConfigError;
+use sealway_runtime::redis::TlsFiles;
 
 use super::{SessionsConfig, StoreUrl};
 use crate::kek::{KekSource, KeyRing, KeyWrap, UnauthenticatedUntil};
 use crate::store::postgres::{self, MigrationReport, Postgres, PostgresConfig};
-use crate::store::redis::{Redis, RedisConfig, TlsFiles};
+use crate::store::redis::{Redis, RedisConfig};
 use crate::store::remote::Remote;
 use crate::store::tiered::TieredStore;
 use crate::store::{Durable, Embedded, Memory, OpenError, SessionCache, Store, tls};
@@ -121,6 +122,11 @@ impl SessionsConfig {
         config.batch_max = settings.batch_max;
         config.batch_wait = settings.batch_wait;
         config.migrate = settings.migrate;
+        if let Some(url) = &settings.pooler_url {
+            config.use_pooler(url).map_err(|err| ConfigError(format!("sessions.postgres.pooler_url: {err}")))?;
+        }
+        config.synchronous = settings.synchronous;
+        config.window_ms = self.replay.window_ms;
         config.sessions_max = self.limits.sessions_max;
         config.nonces_max = self.limits.nonces_max;
         Ok(config)
@@ -133,25 +139,26 @@ impl SessionsConfig {
         let settings = &self.servers.redis;
         let mut config = RedisConfig::parse_url(url.expose()).map_err(named)?;
         if let Some(username) = &settings.username {
-            config.username = Some(username.clone());
+            config.server.username = Some(username.clone());
         }
         if let Some(password) = settings.access.password()? {
-            config.password = Some(password.to_string());
+            config.server.password = Some(password.to_string());
         }
         if settings.access.names_certificates() {
-            if config.tls.is_none() {
+            if config.server.tls.is_none() {
                 return Err(ConfigError(
                     "sessions.redis.ca_file: the connection is not encrypted; write rediss:// into sessions.store"
                         .into(),
                 ));
             }
-            config.tls =
+            config.server.tls =
                 Some(TlsFiles { ca: settings.access.ca_file.clone(), client: settings.access.identity.clone() });
         }
         config.prefix.clone_from(&settings.prefix);
-        config.deadline = settings.deadline;
-        config.connect_timeout = settings.connect_timeout;
+        config.server.deadline = settings.deadline;
+        config.server.connect_timeout = settings.connect_timeout;
         config.on_loss = settings.on_loss;
+        config.min_replicas = settings.min_replicas;
         config.window_ms = self.replay.window_ms;
         Ok(config)
     }

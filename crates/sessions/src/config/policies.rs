@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_meant_is_refused_by_its_place() {
+    fn meaningless_policies_are_rejected_by_their_path() {
         for (yaml, says) in [
             ("- {client_id: \"a*b\"}", "sessions.policies[0].client_id: a *"),
             ("- {tenant: \"\"}", "sessions.policies[0].tenant: an empty"),

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::MemoryLimits;
 
-/// Largest value of `nonces_max`.
+/// Largest value of `nonces_max`, in nonces.
 const NONCES_MAX: u64 = 1_000_000_000;
-/// Smallest value of `nonces_cleanup_from`.
+/// Smallest value of `nonces_cleanup_from`, in nonces.
 const CLEANUP_FROM_MIN: u64 = 100;
 
 /// Section `replay:` as written in the configuration file.
@@ -30,7 +30,7 @@ pub struct RawReplay {
     nonces_cleanup_from: Within<usize, CLEANUP_FROM_MIN, { NONCES_MAX - 1 }>,
 }
 
-/// Section `replay:`, checked.
+/// Checked values of the section `replay:`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replay {
     pub(super) window_ms: u64,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sealway_runtime::config::{ConfigError, FilePath, Flag, Number, Problems, read_secret, relative_to};
+use sealway_runtime::config::{ConfigError, FilePath, Flag, Number, Problems, Within, read_secret, relative_to};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
@@ -24,20 +24,20 @@ const EXPECTED: &str =
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPostgres {
-    /// Password, one line.
+    /// File with the password in one line.
     password_file: Option<FilePath>,
     /// Certificates (PEM) that the server's must descend from.
     /// - default: the system's
     ca_file: Option<FilePath>,
     /// Certificate that this process presents, in PEM; with `client_key_file`.
     client_cert_file: Option<FilePath>,
-    /// Its key, in PEM.
+    /// Key of the certificate in `client_cert_file`, in PEM.
     client_key_file: Option<FilePath>,
     /// Connections in the pool. One more listens for revocations.
     pool_max: Number<usize, 10, 6, 1000>,
     /// Time for a connection to be made.
     connect_timeout_ms: Number<u64, 1000, 10, 60_000>,
-    /// Time for one operation.
+    /// Time for one operation of the store.
     deadline_ms: Number<u64, 1500, 10, 60_000>,
     /// Sessions or nonces in one statement.
     batch_max: Number<usize, 256, 1, 10_000>,
@@ -45,6 +45,21 @@ pub(super) struct RawPostgres {
     batch_wait_us: Number<u64, 0, 0, 100_000>,
     /// Brings the tables up to date at the start, as `sealway migrate` does.
     migrate: Flag<false>,
+    /// Connection pooler in transaction mode, such as PgBouncer, for sessions and nonces: `postgres://…` without a password.
+    /// For revocations and upkeep each gateway has up to three connections to the server in `sessions.store`.
+    /// - default: none
+    pooler_url: Option<String>,
+    /// Commits that a standby has when it is promoted. `synchronous`: all, by `synchronous_standby_names`. `asynchronous`: the
+    /// last ones may be missing, so with PostgreSQL alone the window after a promotion gets 503.
+    /// - default: `asynchronous`
+    standby: Option<RawStandby>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum RawStandby {
+    Asynchronous,
+    Synchronous,
 }
 
 /// Section `sessions.redis` as written in the configuration file.
@@ -54,14 +69,14 @@ pub(super) struct RawRedis {
     /// User of Redis's ACLs.
     /// - default: the URL's
     username: Option<String>,
-    /// Password, one line.
+    /// File with the password in one line.
     password_file: Option<FilePath>,
     /// Certificates (PEM) that the server's must descend from.
     /// - default: the system's
     ca_file: Option<FilePath>,
     /// Certificate that this process presents, in PEM; with `client_key_file`.
     client_cert_file: Option<FilePath>,
-    /// Its key, in PEM.
+    /// Key of the certificate in `client_cert_file`, in PEM.
     client_key_file: Option<FilePath>,
     /// Time for a connection to be made.
     connect_timeout_ms: Number<u64, 1000, 10, 60_000>,
@@ -74,6 +89,10 @@ pub(super) struct RawRedis {
     /// come to one process.
     /// - default: `fail_closed`
     on_loss: Option<RawOnLoss>,
+    /// Replicas that must keep confirming that a server is their master. Half of all its replicas, rounded up, rule out that
+    /// a master which was cut off accepts what its successor accepts.
+    /// - default: with Sentinel half of the replicas that it knows, else 0
+    min_replicas: Within<usize, 0, 16>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -116,13 +135,13 @@ impl fmt::Debug for StoreAddress {
 /// Address of the store of sessions and nonces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// This process's memory: `memory:`
+    /// Memory of this process, lost when it ends: `memory:`
     Memory,
     /// A file on this machine: `file:PATH`
     File(PathBuf),
-    /// A PostgreSQL database: `postgres://…`
+    /// A PostgreSQL database that processes may share: `postgres://…`
     Postgres(StoreAddress),
-    /// A Redis: `redis://…`, also `rediss:`, `redis+unix:`, `redis-cluster:`, `rediss-cluster:`.
+    /// A Redis: `redis://…`, and the other schemes of [`RedisConfig::parse_url`].
     Redis(StoreAddress),
     /// A PostgreSQL database with Redis: `postgres://… + redis://…`
     Tiered(StoreAddress, StoreAddress),
@@ -131,7 +150,7 @@ pub enum StoreUrl {
 }
 
 impl StoreUrl {
-    /// Parses the setting `sessions.store`.
+    /// Parses the setting `sessions.store`. A text that names no store adds a problem and gives `Memory`.
     pub(super) fn parse(text: &str, file: Option<&Path>, problems: &mut Problems) -> Self {
         if text.len() > STORE_LEN_MAX {
             problems.add("sessions.store", format!("is longer than {STORE_LEN_MAX} bytes"));
@@ -218,7 +237,7 @@ impl Kind {
         match url.split(':').next().unwrap_or_default() {
             "file" => Kind::File,
             "postgres" | "postgresql" => Kind::Postgres,
-            "redis" | "rediss" | "redis+unix" | "redis-cluster" | "rediss-cluster" => Kind::Redis,
+            scheme if scheme.starts_with("redis") => Kind::Redis,
             "http" | "https" => Kind::Remote,
             _ => Kind::Unknown,
         }
@@ -291,7 +310,7 @@ impl Access {
     }
 }
 
-/// Section `sessions.postgres`, checked.
+/// Checked values of the section `sessions.postgres`.
 #[derive(Clone, Debug)]
 pub(super) struct PostgresSettings {
     pub(super) access: Access,
@@ -301,9 +320,11 @@ pub(super) struct PostgresSettings {
     pub(super) batch_max: usize,
     pub(super) batch_wait: Duration,
     pub(super) migrate: bool,
+    pub(super) pooler_url: Option<String>,
+    pub(super) synchronous: bool,
 }
 
-/// Section `sessions.redis`, checked.
+/// Checked values of the section `sessions.redis`.
 #[derive(Clone, Debug)]
 pub(super) struct RedisSettings {
     pub(super) access: Access,
@@ -312,6 +333,7 @@ pub(super) struct RedisSettings {
     pub(super) deadline: Duration,
     pub(super) prefix: String,
     pub(super) on_loss: OnLoss,
+    pub(super) min_replicas: Option<usize>,
 }
 
 /// The three sections of servers, checked.
@@ -326,7 +348,7 @@ pub(super) struct RawServers<'a> {
     pub(super) postgres: Option<&'a RawPostgres>,
     pub(super) redis: Option<&'a RawRedis>,
     pub(super) cache: Option<&'a RawCache>,
-    /// True with `compat.nonce_fallback: memory`.
+    /// True if `compat.nonce_fallback` is `memory`.
     pub(super) fall_back: bool,
 }
 
@@ -361,6 +383,9 @@ impl ServerSettings {
 fn resolve_postgres(raw: &RawPostgres, file: Option<&Path>, problems: &mut Problems) -> PostgresSettings {
     let files = [&raw.password_file, &raw.ca_file, &raw.client_cert_file, &raw.client_key_file];
     let access = Access::resolve("sessions.postgres", files, file, problems);
+    if let Some(Err(what)) = raw.pooler_url.as_deref().map(postgres::parse_pooler_url) {
+        problems.add("sessions.postgres.pooler_url", what);
+    }
     PostgresSettings {
         access,
         pool_max: raw.pool_max.check("sessions.postgres.pool_max", problems),
@@ -369,6 +394,8 @@ fn resolve_postgres(raw: &RawPostgres, file: Option<&Path>, problems: &mut Probl
         batch_max: raw.batch_max.check("sessions.postgres.batch_max", problems),
         batch_wait: Duration::from_micros(raw.batch_wait_us.check("sessions.postgres.batch_wait_us", problems)),
         migrate: raw.migrate.get(),
+        pooler_url: raw.pooler_url.clone(),
+        synchronous: matches!(raw.standby, Some(RawStandby::Synchronous)),
     }
 }
 
@@ -396,6 +423,7 @@ fn resolve_redis(raw: &RawRedis, fall_back: bool, file: Option<&Path>, problems:
         deadline: raw.deadline_ms.millis("sessions.redis.deadline_ms", problems),
         prefix,
         on_loss,
+        min_replicas: raw.min_replicas.check("sessions.redis.min_replicas", problems),
     }
 }
 
@@ -448,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_store_is_told_by_its_url_and_what_is_none_is_named() {
+    fn the_url_decides_the_kind_of_store_and_an_unknown_one_is_reported() {
         let parse = |text: &str| {
             let mut problems = Problems::default();
             let url = StoreUrl::parse(text, None, &mut problems);
@@ -457,7 +485,7 @@ mod tests {
         assert_eq!(parse("memory:"), Ok(StoreUrl::Memory));
         assert_eq!(parse("file:x"), Ok(StoreUrl::File("x".into())));
         assert!(matches!(parse("postgresql:///db?host=/run"), Ok(StoreUrl::Postgres(_))));
-        assert!(matches!(parse("redis+unix:///run/redis.sock"), Ok(StoreUrl::Redis(_))));
+        assert!(matches!(parse("redis+sentinel://a,b/main"), Ok(StoreUrl::Redis(_))));
         assert!(matches!(parse("https://authority:3001"), Ok(StoreUrl::Remote(_))));
         let (postgres, redis) = (StoreAddress::new("postgres://p"), StoreAddress::new("redis-cluster://r:1,s:2"));
         let tiered = StoreUrl::Tiered(postgres, redis);

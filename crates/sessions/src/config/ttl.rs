@@ -15,9 +15,9 @@ const MAX: u64 = TTL_SEC_CONFIG_MAX as u64;
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTtl {
-    /// Shortest that `/session/init` grants.
+    /// Shortest lifetime that `/session/init` grants.
     min_sec: Number<u32, { TTL_MIN_SEC_DEFAULT as u64 }, 1, MAX>,
-    /// Longest that `/session/init` grants.
+    /// Longest lifetime that `/session/init` grants.
     max_sec: Number<u32, { TTL_MAX_SEC_DEFAULT as u64 }, 1, MAX>,
     /// Granted by `/session/init` when the client names none; from `min_sec` to `max_sec`.
     default_sec: Number<u32, { TTL_DEFAULT_SEC_DEFAULT as u64 }, 1, MAX>,
@@ -25,7 +25,7 @@ pub(super) struct RawTtl {
     v1_anonymous_sec: Number<u32, { TTL_DEFAULT_SEC_DEFAULT as u64 }, 1, MAX>,
     /// Granted by `/v1/session/init` with an accepted `Authorization`.
     v1_authenticated_sec: Number<u32, { TTL_AUTHENTICATED_SEC_DEFAULT as u64 }, 1, MAX>,
-    /// Granted by `/session/init/anon`.
+    /// Lifetime that `/session/init/anon` grants, on wire 1.
     wire1_anonymous_sec: Number<u32, { TTL_WIRE1_ANON_SEC_DEFAULT as u64 }, 1, MAX>,
 }
 

@@ -7,7 +7,7 @@
 //!  "root_public_key": "<base64>", "signed_set": {…}}
 //! ```
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use sealway_proto::crypto::Provider;
@@ -16,7 +16,7 @@ use sealway_proto::limits::P256_PUBLIC_LEN;
 use sealway_proto::session::native::{IdentityKey, KeyId, KeySet};
 use sealway_proto::wire::base64;
 use sealway_runtime::clock::{iso8601, parse_iso8601};
-use sealway_runtime::config::{ConfigError, read_bounded};
+use sealway_runtime::config::{ConfigError, read_bounded, readable_by_others};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use zeroize::Zeroizing;
 
@@ -196,10 +196,8 @@ fn text(raw: &impl Serialize) -> Result<Zeroizing<String>, ConfigError> {
 }
 
 fn warn_of_readers(path: &Path) {
-    if let Ok(meta) = std::fs::metadata(path)
-        && meta.permissions().mode() & 0o077 != 0
-    {
-        tracing::warn!(file = %path.display(), "other users can read the key file; chmod 600 it");
+    if let Some(warning) = readable_by_others(path) {
+        tracing::warn!("the key file {warning}");
     }
 }
 

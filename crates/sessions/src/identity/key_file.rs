@@ -38,7 +38,7 @@ pub struct KeyFile {
 /// State of a key at a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The key signs now.
+    /// The current time is within the validity, and the key signs.
     Live,
     /// The key will sign later.
     Next,

@@ -76,7 +76,7 @@ impl fmt::Debug for LiveKey {
 /// Public data of an identity key, for an operator.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct ShownKey {
-    /// Id of the key.
+    /// Key ID, as clients see it in the key set.
     pub id: String,
     /// Start of validity, in Unix milliseconds.
     pub not_before_ms: u64,
@@ -106,6 +106,8 @@ pub struct Identity {
     read: Mutex<Option<Version>>,
     /// True once the log says that no key is live.
     told: Mutex<bool>,
+    /// Keys whose end is in the metrics.
+    gauged: Mutex<Vec<KeyId>>,
 }
 
 impl Identity {
@@ -152,7 +154,8 @@ impl Identity {
         read: Option<Version>,
     ) -> Self {
         let state = ArcSwap::from_pointee(state);
-        Identity { provider, es256, source, broker, state, read: Mutex::new(read), told: Mutex::new(false) }
+        let (read, told, gauged) = (Mutex::new(read), Mutex::new(false), Mutex::default());
+        Identity { provider, es256, source, broker, state, read, told, gauged }
     }
 
     /// Has each key that a broker holds and that is not over sign a trial message, so that errors show at start. Waits
@@ -199,12 +202,18 @@ impl Identity {
         self.state.load().keys.iter().map(shown).collect()
     }
 
-    /// Sets the gauges for the end of each key that is not over and for the end of the set that a root signed.
-    pub(crate) fn set_gauges(&self, now_ms: u64) {
+    /// Sets the gauges for the end of each key and for the end of the set that a root signed. A key that the file no longer has
+    /// becomes NaN, so that it does not hide the end of the others.
+    pub(crate) fn set_gauges(&self) {
+        let expiry =
+            |key_id: &KeyId| metrics::gauge!("sealway_identity_key_expiry_seconds", "key_id" => key_id.to_string());
         let state = self.state.load();
-        for key in state.keys.iter().map(|live| &live.key).filter(|key| now_ms < key.not_after_ms) {
-            metrics::gauge!("sealway_identity_key_expiry_seconds", "key_id" => key.key_id.to_string())
-                .set((key.not_after_ms / 1000) as f64);
+        let mut gauged = self.gauged.lock();
+        let is_gone = |key_id: &KeyId| state.keys.iter().all(|live| live.key.key_id != *key_id);
+        gauged.drain(..).filter(is_gone).for_each(|key_id| expiry(&key_id).set(f64::NAN));
+        for key in state.keys.iter().map(|live| &live.key) {
+            expiry(&key.key_id).set((key.not_after_ms / 1000) as f64);
+            gauged.push(key.key_id);
         }
         if let Some((set, _)) = &state.signed {
             metrics::gauge!("sealway_key_set_expiry_seconds").set((set.expires_ms / 1000) as f64);

@@ -236,7 +236,7 @@ fn a_set_that_was_signed_elsewhere_is_taken_in_if_it_is_of_these_keys_and_not_ol
 }
 
 #[test]
-fn what_is_written_is_read_back_and_nothing_secret_is_shown() {
+fn a_key_file_round_trips_and_shows_no_secret() {
     let (_folder, path) = place();
     let (mut written, ids) = file(&[(1000, 2000)]);
     let public = *default_es256().generate().unwrap().1.public();

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_comes_while_a_call_is_under_way_is_one_batch_and_each_gets_its_own_answer() {
+    async fn requests_during_a_call_form_one_batch_with_an_answer_each() {
         let sizes = Arc::new(Mutex::new(Vec::new()));
         let seen = sizes.clone();
         let gather = Arc::new(Gather::new(move |questions: Vec<u32>| {
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_fails_says_why_to_all_and_the_next_one_is_made() {
+    async fn a_failed_batch_reports_its_reason_to_all_and_the_next_batch_runs() {
         let calls = Arc::new(Mutex::new(0));
         let gather = Gather::new(move |questions: Vec<u8>| {
             let mut calls = calls.lock().unwrap();

@@ -45,7 +45,7 @@ pub struct KeyRing {
     read: Mutex<Option<Version>>,
 }
 
-/// Source of key-encryption keys.
+/// Source from which key-encryption keys are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KekSource {
     /// A file, read again when it changes.

@@ -75,7 +75,7 @@ pub struct SessionCache {
 }
 
 impl SessionCache {
-    /// Creates an empty cache.
+    /// Creates an empty cache that holds at most `limits.sessions_max` sessions.
     pub fn new(limits: CacheLimits) -> Self {
         SessionCache {
             // Ids are drawn by servers and the hash is seeded here, so no client can choose collisions.

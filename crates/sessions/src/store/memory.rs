@@ -49,7 +49,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Creates an empty store.
+    /// Creates an empty store that holds at most as many sessions and nonces as `limits` allows.
     pub fn new(limits: MemoryLimits) -> Self {
         let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
         Memory {

@@ -63,7 +63,7 @@ pub enum Part {
     /// The store does not use this server.
     #[default]
     Unused,
-    /// The server answers.
+    /// The server responded when it was last used or checked.
     Up,
     /// The server does not answer.
     Down,
@@ -72,7 +72,7 @@ pub enum Part {
 /// Connections to the source of truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// Number of open connections.
+    /// Number of open connections, idle or in use.
     pub total: usize,
     /// Number of connections not in use.
     pub idle: usize,
@@ -87,9 +87,9 @@ pub struct Status {
     pub kind: &'static str,
     /// True if the store can take sessions and nonces now.
     pub up: bool,
-    /// State of PostgreSQL.
+    /// State of the PostgreSQL server, as last seen.
     pub postgres: Part,
-    /// State of Redis.
+    /// State of the Redis servers, as last seen.
     pub redis: Part,
     /// Sessions held, including expired ones that are not yet swept. For a shared store: the last count, or the
     /// sessions in this process's cache if there is no count.
@@ -109,10 +109,16 @@ pub struct Status {
 #[error("{0}")]
 pub struct OpenError(pub String);
 
+impl From<sealway_runtime::redis::Invalid> for OpenError {
+    fn from(err: sealway_runtime::redis::Invalid) -> Self {
+        OpenError(err.0)
+    }
+}
+
 /// A nonce that was written durably.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NonceRecord {
-    /// Key of the nonce.
+    /// Fingerprint under which the store remembers the nonce.
     pub key: ClaimKey,
     /// True if the nonce comes from a sealed call, false for an init.
     pub sealed: bool,
@@ -142,6 +148,13 @@ pub trait Durable: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`StoreError::Unavailable`].
     async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError>;
+
+    /// Returns the stamp up to which recorded claims may be missing, in milliseconds since the epoch: a standby that
+    /// took over may not have had them. 0 if none can be.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    async fn lost_ms(&self) -> Result<u64, StoreError>;
 }
 
 /// Store of sessions and nonces. Every method answers promptly or fails; the authority adds its own deadline.

@@ -69,18 +69,25 @@ impl TieredStore {
 
 /// Ends a session in PostgreSQL, then in Redis; returns true if it was there.
 async fn end(postgres: &Postgres, redis: &Redis, untold: &Notify, id: SessionId) -> Result<bool, StoreError> {
-    let ended = postgres.revoke(&id).await?;
-    let expires_ms = match ended {
-        Some(expires_ms) => Some(expires_ms),
+    let revoked = postgres.revoke(&id).await?;
+    let (mut was_there, mut end) = (revoked.is_some(), revoked);
+    if end.is_none() {
         // An earlier attempt may have committed without its answer and could not update Redis.
-        None => postgres.revoked_end(&id).await?,
-    };
-    if let Some(expires_ms) = expires_ms
+        end = postgres.revoked_end(&id).await?;
+    }
+    if end.is_none()
+        && let Ok(Lookup::Session(copy)) = redis.find(&id).await
+    {
+        // A promoted standby or a restored backup lacks it, and Redis has a copy.
+        postgres.end_chain(&id, copy.record().expires_ms).await?;
+        (was_there, end) = (true, Some(copy.record().expires_ms));
+    }
+    if let Some(expires_ms) = end
         && redis.revoke(&id, expires_ms).await.is_err()
     {
         untold.notify_one();
     }
-    Ok(ended.is_some())
+    Ok(was_there)
 }
 
 /// Writes revocations to Redis that did not reach it, until it has them: at the start those that an earlier process

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_are_told_from_what_is_none() {
+    fn valid_hosts_are_distinguished_from_invalid_ones() {
         for host in ["a", "a.example:80", "127.0.0.1:1", "[::1]", "[::1]:8080", "a_b:", "a!b"] {
             assert!(is_host(host.as_bytes()), "{host}");
         }

@@ -18,6 +18,9 @@ pub struct PostgresConfig {
     pub server: tokio_postgres::Config,
     /// TLS settings; without them the connection is plain.
     pub tls: Option<Arc<rustls::ClientConfig>>,
+    /// A connection pooler in transaction mode in front of the server, with its TLS settings: see
+    /// [`PostgresConfig::use_pooler`].
+    pub pooler: Option<(tokio_postgres::Config, Option<Arc<rustls::ClientConfig>>)>,
     /// Connections in the pool; one more listens. At least twice `lanes` plus two.
     pub pool_max: usize,
     /// Maximum time to open one connection; several hosts share it equally.
@@ -40,6 +43,10 @@ pub struct PostgresConfig {
     pub sessions_max: usize,
     /// Maximum number of nonces of sealed calls, and as many of inits; counted as `sessions_max`.
     pub nonces_max: usize,
+    /// True if a standby that is promoted has every commit.
+    pub synchronous: bool,
+    /// Time window of stamps in milliseconds, [`sealway_proto::wire::ReplayPolicy::window_ms`].
+    pub window_ms: u64,
 }
 
 impl PostgresConfig {
@@ -53,6 +60,7 @@ impl PostgresConfig {
         Ok(PostgresConfig {
             server,
             tls,
+            pooler: None,
             pool_max: 16,
             connect_timeout: Duration::from_secs(1),
             deadline: Duration::from_millis(1500),
@@ -63,7 +71,23 @@ impl PostgresConfig {
             heed_server_clock: true,
             sessions_max: 1_000_000,
             nonces_max: 4_000_000,
+            synchronous: false,
+            window_ms: sealway_proto::wire::ReplayPolicy::default().window_ms(),
         })
+    }
+
+    /// Sends the operations on sessions and nonces through a connection pooler in transaction mode: without prepared
+    /// statements, and without settings of their own. Its password is the server's.
+    ///
+    /// # Errors
+    /// [`OpenError`]: an invalid URL, or a file of certificates that it names.
+    pub fn use_pooler(&mut self, url: &str) -> Result<(), OpenError> {
+        let (mut server, wish) = parse_pooler_url(url).map_err(OpenError)?;
+        if let Some(password) = self.server.get_password() {
+            server.password(password);
+        }
+        self.pooler = Some((server, wish.client_config().map_err(|err| OpenError(err.0))?));
+        Ok(())
     }
 
     /// Returns hosts, database and user, for errors and log lines.
@@ -87,6 +111,7 @@ impl fmt::Debug for PostgresConfig {
         f.debug_struct("PostgresConfig")
             .field("place", &self.place())
             .field("tls", &self.tls.is_some())
+            .field("pooler", &self.pooler.is_some())
             .field("pool_max", &self.pool_max)
             .field("deadline", &self.deadline)
             .field("lanes", &self.lanes)
@@ -201,6 +226,18 @@ pub fn parse_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String>
     Ok((server, wish))
 }
 
+/// Parses the URL of a connection pooler, as [`parse_url`] does; the password stands elsewhere.
+///
+/// # Errors
+/// A sentence that names the invalid part.
+pub fn parse_pooler_url(url: &str) -> Result<(tokio_postgres::Config, TlsWish), String> {
+    let (server, wish) = parse_url(url)?;
+    match server.get_password() {
+        Some(_) => Err("holds a password; write it into sessions.postgres.password_file".into()),
+        None => Ok((server, wish)),
+    }
+}
+
 fn tls_wish(
     server: &tokio_postgres::Config,
     mode: Option<&str>,
@@ -280,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_at_fault_is_refused_in_words_that_tell_no_password() {
+    fn an_invalid_url_is_rejected_without_showing_its_password() {
         for (url, part) in [
             ("mysql://u:swordfish@db/d", "postgres://"),
             ("postgres://u:swordfish@db/d?sslmode=prefer", "prefer"),

@@ -20,6 +20,8 @@ pub(super) enum Fault {
     Busy,
     /// The server is known to be unavailable.
     Away,
+    /// A standby was promoted or a backup restored: nonces may be missing. The watch marks which.
+    Promoted,
     /// The wrap of session keys is unavailable.
     Keys(String),
     /// An error that needs an operator: a password, a schema, a key.
@@ -32,13 +34,20 @@ impl Fault {
     /// True if the connection or the server is the cause, so that a retry may succeed.
     pub(super) fn is_passing(&self) -> bool {
         match self {
+            Fault::Client(_) if self.is_of_a_pooler() => false,
             Fault::Client(err) => match err.code() {
                 Some(code) => is_passing_code(code),
                 None => is_passing_break(err),
             },
-            Fault::Late | Fault::Busy | Fault::Away | Fault::Keys(_) => true,
+            Fault::Late | Fault::Busy | Fault::Away | Fault::Promoted | Fault::Keys(_) => true,
             Fault::Setup(_) | Fault::Answer(_) => false,
         }
+    }
+
+    /// True if a connection pooler does not accept the settings of a session.
+    fn is_of_a_pooler(&self) -> bool {
+        let Fault::Client(err) = self else { return false };
+        err.as_db_error().is_some_and(|err| err.message().contains("unsupported startup parameter"))
     }
 
     /// True if the failure shows that the server is unavailable.
@@ -79,6 +88,12 @@ impl fmt::Display for Fault {
         match self {
             // Only code and message: the details may contain a row.
             Fault::Client(err) => match err.as_db_error() {
+                Some(db) if self.is_of_a_pooler() => write!(
+                    f,
+                    "{}: it is a connection pooler; name the server in sessions.store, and the pooler in \
+                     sessions.postgres.pooler_url",
+                    db.message()
+                ),
                 Some(db) => write!(f, "{} ({})", db.message(), db.code().code()),
                 None => {
                     write!(f, "{err}")?;
@@ -88,6 +103,7 @@ impl fmt::Display for Fault {
             Fault::Late => f.write_str("PostgreSQL did not answer in time"),
             Fault::Busy => f.write_str("all connections to PostgreSQL are in use"),
             Fault::Away => f.write_str("PostgreSQL is away"),
+            Fault::Promoted => f.write_str("PostgreSQL was promoted or restored"),
             Fault::Keys(text) | Fault::Setup(text) | Fault::Answer(text) => f.write_str(text),
         }
     }

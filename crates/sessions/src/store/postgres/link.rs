@@ -1,5 +1,9 @@
 //! Connections to the server: a pool for operations, single ones for the watch and for migrations. A connection whose
 //! operation did not end in order is closed, so that no other operation meets a statement that is still in progress.
+//!
+//! Behind a connection pooler in transaction mode each statement may reach another connection of the server. So operations
+//! on sessions and nonces are single statements without a name ([`Lease::fetch`]); sweeps, which need locks and settings
+//! that outlive a statement, use a second pool of connections to the server itself.
 
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
@@ -12,7 +16,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Row};
 use tracing::Instrument;
 
 use super::super::{OpenError, Pool};
@@ -26,11 +31,16 @@ const PAUSE: Duration = Duration::from_millis(20);
 const REFUSED_FOR: Duration = Duration::from_secs(2);
 /// Minimum time between two log lines about failures.
 const TELL_EVERY: Duration = Duration::from_secs(1);
+/// Connections to the server itself, beside a pooler.
+const DIRECT_MAX: usize = 2;
 
 /// The pool, and the known state of the server.
 #[derive(Debug)]
 pub(super) struct Link {
     pool: deadpool_postgres::Pool,
+    /// To the server itself; the same pool without a pooler.
+    direct: deadpool_postgres::Pool,
+    has_pooler: bool,
     deadline: Duration,
     /// True if the last result of the server was good.
     up: AtomicBool,
@@ -46,19 +56,27 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(config: &PostgresConfig) -> Result<Self, OpenError> {
-        let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_connect(session_config(config), Connector(config.clone()), manager_config);
-        let timeouts =
-            Timeouts { wait: Some(config.deadline * 3 / 4), create: Some(config.connect_timeout), recycle: None };
-        let pool = deadpool_postgres::Pool::builder(manager)
-            .max_size(config.pool_max.max(2 * config.lanes + 2))
-            .timeouts(timeouts)
-            .runtime(Runtime::Tokio1)
-            .build()
-            .map_err(|err| OpenError(err.to_string()))?;
+        let build = |server, tls: &Option<_>, max_size| {
+            let manager_config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+            let server = session_config(server, config);
+            let manager = Manager::from_connect(server, Connector(MakeTls(tls.clone())), manager_config);
+            let timeouts =
+                Timeouts { wait: Some(config.deadline * 3 / 4), create: Some(config.connect_timeout), recycle: None };
+            let pool = deadpool_postgres::Pool::builder(manager).max_size(max_size).timeouts(timeouts);
+            pool.runtime(Runtime::Tokio1).build().map_err(|err| OpenError(err.to_string()))
+        };
+        let pool_max = config.pool_max.max(2 * config.lanes + 2);
+        let (pool, direct) = match &config.pooler {
+            Some((server, tls)) => (build(server, tls, pool_max)?, build(&config.server, &config.tls, DIRECT_MAX)?),
+            None => {
+                let pool = build(&config.server, &config.tls, pool_max)?;
+                (pool.clone(), pool)
+            }
+        };
+        let has_pooler = config.pooler.is_some();
         let (up, away) = (AtomicBool::new(false), AtomicBool::new(true));
         let (refused, told) = (Mutex::new(None), Mutex::new(None));
-        Ok(Link { pool, deadline: config.deadline, up, away, refused, told, doubt: Notify::new() })
+        Ok(Link { pool, direct, has_pooler, deadline: config.deadline, up, away, refused, told, doubt: Notify::new() })
     }
 
     /// Returns the deadline of an operation that begins now.
@@ -115,7 +133,17 @@ impl Link {
 
     /// Gets a connection for one operation.
     pub(super) async fn lease(&self) -> Result<Lease, Fault> {
-        Ok(Lease { object: Some(self.pool.get().await?), in_order: false })
+        self.lease_of(false).await
+    }
+
+    /// Gets a connection to the server itself, for an operation that keeps a state between statements.
+    pub(super) async fn lease_direct(&self) -> Result<Lease, Fault> {
+        self.lease_of(true).await
+    }
+
+    async fn lease_of(&self, direct: bool) -> Result<Lease, Fault> {
+        let pool = if direct { &self.direct } else { &self.pool };
+        Ok(Lease { object: Some(pool.get().await?), in_order: false, is_pooled: self.has_pooler && !direct })
     }
 
     /// Runs an operation within the deadline. It is retried if the connection broke, so it must be repeatable.
@@ -123,14 +151,27 @@ impl Link {
     where
         F: Future<Output = Result<T, Fault>>,
     {
-        self.run_for(op, self.deadline, attempt).await
+        self.repeat(op, self.deadline, false, attempt).await
     }
 
-    /// Runs an operation as [`Link::run`] does, within another time.
-    pub(super) async fn run_for<T, F>(
+    /// Runs an operation as [`Link::run`] does, within another time and on a connection to the server itself.
+    pub(super) async fn run_direct<T, F>(
         &self,
         op: &'static str,
         time: Duration,
+        attempt: impl Fn(Lease) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        self.repeat(op, time, true, attempt).await
+    }
+
+    async fn repeat<T, F>(
+        &self,
+        op: &'static str,
+        time: Duration,
+        direct: bool,
         attempt: impl Fn(Lease) -> F,
     ) -> Result<T, Fault>
     where
@@ -140,7 +181,7 @@ impl Link {
         let begun = Instant::now();
         let tries = async {
             loop {
-                let work = async { attempt(self.lease().await?).await };
+                let work = async { attempt(self.lease_of(direct).await?).await };
                 let result = work.instrument(tracing::debug_span!("postgres", op)).await;
                 match result {
                     Err(fault) if fault.shows_it_away() && !self.is_away() => {
@@ -168,6 +209,7 @@ impl Link {
     /// Closes all idle connections: the server has restarted since they were made.
     pub(super) fn forget_connections(&self) {
         self.pool.retain(|_, _| false);
+        self.direct.retain(|_, _| false);
     }
 }
 
@@ -186,9 +228,25 @@ pub(super) fn took(op: &'static str, begun: Instant) {
 pub(super) struct Lease {
     object: Option<Object>,
     in_order: bool,
+    is_pooled: bool,
 }
 
+/// A parameter of a statement, with its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
 impl Lease {
+    /// Runs a statement: a prepared one, or behind a pooler one without a name, which needs one round trip as well.
+    pub(super) async fn fetch(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Fault> {
+        let client: &deadpool_postgres::ClientWrapper = self;
+        if self.is_pooled {
+            return Ok(client.query_typed(sql, parameters).await?);
+        }
+        let types: Vec<Type> = parameters.iter().map(|(_, kind)| kind.clone()).collect();
+        let statement = client.prepare_typed_cached(sql, &types).await?;
+        let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().map(|(value, _)| *value).collect();
+        Ok(client.query(&statement, &values).await?)
+    }
+
     /// Marks the operation as ended in order.
     pub(super) fn done(mut self) {
         self.in_order = true;
@@ -219,16 +277,15 @@ impl Drop for Lease {
     }
 }
 
-/// Opens connections for the pool.
-struct Connector(PostgresConfig);
+/// Opens connections for a pool.
+struct Connector(MakeTls);
 
 impl Connect for Connector {
     fn connect(
         &self,
         server: &tokio_postgres::Config,
     ) -> Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), tokio_postgres::Error>> + Send + '_>> {
-        let server = server.clone();
-        let tls = MakeTls(self.0.tls.clone());
+        let (server, tls) = (server.clone(), self.0.clone());
         Box::pin(async move {
             let (client, connection) = server.connect(tls).await?;
             let driver = tokio::spawn(async move {
@@ -241,21 +298,24 @@ impl Connect for Connector {
     }
 }
 
-/// Returns the server's configuration with time limits on everything that a connection may wait for.
-pub(super) fn session_config(config: &PostgresConfig) -> tokio_postgres::Config {
-    let mut server = config.server.clone();
+/// Returns a server's configuration with time limits on everything that a connection may wait for. A connection pooler
+/// accepts no settings of a session: behind one they are the role's.
+pub(super) fn session_config(server: &tokio_postgres::Config, config: &PostgresConfig) -> tokio_postgres::Config {
+    let mut server = server.clone();
     let ms = (2 * config.deadline).as_millis();
     // Each host has its share: one that drops packets must leave time for the next.
     let hosts = server.get_hosts().len().max(server.get_hostaddrs().len()).max(1);
     let connect_each = config.connect_timeout / u32::try_from(hosts).unwrap_or(u32::MAX);
-    // Statements of a client that is gone must not linger. The search path excludes functions of other users.
-    let options = format!(
-        "{} -c statement_timeout={ms} -c lock_timeout={ms} -c idle_in_transaction_session_timeout={ms} \
-         -c search_path=pg_catalog -c synchronous_commit=on",
-        server.get_options().unwrap_or_default()
-    );
+    if config.pooler.is_none() {
+        // Statements of a client that is gone must not linger. The search path excludes functions of other users.
+        let options = format!(
+            "{} -c statement_timeout={ms} -c lock_timeout={ms} -c idle_in_transaction_session_timeout={ms} \
+             -c search_path=pg_catalog -c synchronous_commit=on",
+            server.get_options().unwrap_or_default()
+        );
+        server.options(options.trim());
+    }
     server
-        .options(options.trim())
         .connect_timeout(connect_each)
         .keepalives(true)
         .keepalives_idle(Duration::from_secs(5))

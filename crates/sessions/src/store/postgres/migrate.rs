@@ -13,10 +13,11 @@ use super::fault::Fault;
 use super::watch::connect;
 
 /// Number, name and SQL text of each migration.
-const MIGRATIONS: [(i32, &str, &str); 3] = [
+const MIGRATIONS: [(i32, &str, &str); 4] = [
     (1, "sessions_and_nonces", include_str!("../../../migrations/0001_sessions_and_nonces.sql")),
     (2, "tenant_and_auth", include_str!("../../../migrations/0002_tenant_and_auth.sql")),
     (3, "row_version_and_lineage", include_str!("../../../migrations/0003_row_version_and_lineage.sql")),
+    (4, "timeline", include_str!("../../../migrations/0004_timeline.sql")),
 ];
 
 /// Advisory lock of migrations: "sealway" in ASCII, and a number.
@@ -28,7 +29,7 @@ const LOOK_MAX: Duration = Duration::from_secs(5);
 /// Maximum time of one migration.
 const RUN_MAX: Duration = Duration::from_secs(600);
 
-/// Result of [`migrate`].
+/// State of the schema before and after a call of [`migrate`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationReport {
     /// Migrations applied by this call, as `0001_name`.

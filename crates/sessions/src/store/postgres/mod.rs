@@ -6,7 +6,7 @@
 //! is back. `spec/session.md`, replay and storage.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -35,7 +35,7 @@ mod sweep;
 mod tls;
 mod watch;
 
-pub use config::{PostgresConfig, TlsWish, parse_url};
+pub use config::{PostgresConfig, TlsWish, parse_pooler_url, parse_url};
 pub use migrate::{MigrationReport, migrate};
 
 use batch::Batcher;
@@ -51,7 +51,7 @@ const SWEEP_FOR: Duration = Duration::from_secs(5);
 /// Maximum total time of a sweep.
 const SWEEP_MAX: Duration = Duration::from_secs(60);
 
-/// Store in PostgreSQL.
+/// Store in a PostgreSQL database, with a cache of sessions in this process.
 pub struct Postgres {
     provider: &'static dyn Provider,
     keys: Arc<dyn KeyWrap>,
@@ -67,6 +67,10 @@ pub struct Postgres {
     /// Number of the count that this process uses.
     count_number: AtomicI64,
     heed_server_clock: bool,
+    window_ms: u64,
+    is_lossless: bool,
+    /// The latest stamp up to which nonces may have been lost, of those that a reservation has met.
+    lost_ms: AtomicU64,
     /// Id of the key under which all rows were wrapped when this process last checked.
     rewrapped: Mutex<String>,
     _watch: JoinSet<()>,
@@ -92,6 +96,7 @@ impl Postgres {
         let (sessions, sealed, inits) =
             (Room::new(config.sessions_max), Room::new(config.nonces_max), Room::new(config.nonces_max));
         let (heed_server_clock, nonces_max) = (config.heed_server_clock, config.nonces_max);
+        let (window_ms, is_lossless) = (config.window_ms, config.synchronous);
         let watch = Watch { provider, config, keys: keys.clone(), cache: cache.clone(), link: link.clone() };
         let begun = match watch.begin().await {
             Ok(session) => {
@@ -123,6 +128,9 @@ impl Postgres {
             nonces_max,
             count_number,
             heed_server_clock,
+            window_ms,
+            is_lossless,
+            lost_ms: AtomicU64::new(0),
             rewrapped: Mutex::default(),
             _watch: tasks,
         };
@@ -163,13 +171,36 @@ impl Postgres {
         Ok(self.link.run("get", |lease| sessions::revoked_end(lease, id)).await?)
     }
 
+    /// Inserts a nonce; returns the stamp up to which nonces may have been lost.
+    async fn take(&self, claim: &Claim) -> Result<u64, ReserveError> {
+        let begun = Instant::now();
+        // Fails at once: a request that will be rejected need not wait for it.
+        self.link.expect_there("reserve")?;
+        let room = if claim.is_sealed() { &self.sealed } else { &self.inits };
+        let Some(place) = room.take() else {
+            let key = claim.key();
+            let is_taken = self.link.run("reserve", |lease| nonces::is_taken(lease, key)).await?;
+            return Err(if is_taken { ReserveError::Replayed } else { ReserveError::Full });
+        };
+        let result = self.claims.commit(*claim).await;
+        link::took("reserve", begun);
+        // A replay is no failure of the store.
+        let result = result.inspect_err(|err| {
+            if matches!(err, ReserveError::Unavailable(_)) {
+                link::count_failure("reserve");
+            }
+        });
+        result.inspect(|_| place.fill())
+    }
+
     async fn rewrap_some(&self, batch: i64) -> Result<usize, StoreError> {
         let (now_ms, keys) = (self.clock.now_ms(), self.keys.as_ref());
         let mut after = String::new();
         // Continues only if no key of a page could be unwrapped.
         loop {
             let from = after.as_str();
-            let page = self.link.run("put", |lease| rewrap::page(lease, keys, from, now_ms, batch)).await?;
+            let page =
+                self.link.run_direct("put", SWEEP_FOR, |lease| rewrap::page(lease, keys, from, now_ms, batch)).await?;
             match page.last {
                 Some(last) if page.moved == 0 => after = last,
                 _ => return Ok(page.moved),
@@ -183,11 +214,11 @@ impl Postgres {
     /// [`StoreError::Unavailable`].
     pub async fn wrapped_under(&self) -> Result<Vec<(String, u64)>, StoreError> {
         let now_ms = self.clock.now_ms();
-        Ok(self.link.run_for("get", SWEEP_MAX, |lease| rewrap::census(lease, now_ms)).await?)
+        Ok(self.link.run_direct("get", SWEEP_MAX, |lease| rewrap::census(lease, now_ms)).await?)
     }
 
     async fn learn_counts(&self) {
-        if let Ok(counts) = self.link.run("sweep", sweep::last_counts).await {
+        if let Ok(counts) = self.link.run_direct("sweep", SWEEP_FOR, sweep::last_counts).await {
             self.heed(&counts);
         }
     }
@@ -261,8 +292,15 @@ impl Store for Postgres {
     }
 
     async fn reserve(&self, claim: &Claim) -> Result<Fresh, ReserveError> {
-        self.record(claim).await?;
-        Ok(Fresh::reserved(claim))
+        let lost_ms = self.take(claim).await?;
+        self.lost_ms.fetch_max(lost_ms, Ordering::Relaxed);
+        if claim.stamp_ms() > lost_ms {
+            return Ok(Fresh::reserved(claim));
+        }
+        Err(match self.clock.now_ms() > lost_ms {
+            true => ReserveError::Replayed,
+            false => ReserveError::Unavailable("PostgreSQL: a promoted standby may lack nonces of this stamp".into()),
+        })
     }
 
     async fn sweep(&self, now_ms: u64) -> Result<usize, StoreError> {
@@ -270,7 +308,7 @@ impl Store for Postgres {
         let count_max = (self.sessions.count_max(), self.sealed.count_max());
         let heed_server_clock = self.heed_server_clock;
         let order = sweep::Order { now_ms, heed_server_clock, time: SWEEP_FOR, count_max };
-        let swept = self.link.run_for("sweep", SWEEP_MAX, |lease| sweep::sweep(lease, order));
+        let swept = self.link.run_direct("sweep", SWEEP_MAX, |lease| sweep::sweep(lease, order));
         let swept = swept.await?;
         self.sessions.give(i64::try_from(swept.sessions).unwrap_or(0));
         self.heed(&swept.counts);
@@ -291,7 +329,7 @@ impl Store for Postgres {
     }
 
     fn status(&self) -> Status {
-        let up = self.link.is_up();
+        let up = self.link.is_up() && self.clock.now_ms() > self.lost_ms.load(Ordering::Relaxed);
         let mut pool = self.link.pool();
         pool.waiting += self.puts.waiting() + self.claims.waiting();
         Status {
@@ -310,25 +348,8 @@ impl Store for Postgres {
 #[async_trait]
 impl Durable for Postgres {
     async fn record(&self, claim: &Claim) -> Result<(), ReserveError> {
-        let begun = Instant::now();
-        // Fails at once: a request that will be rejected need not wait for it.
-        self.link.expect_there("reserve")?;
-        let room = if claim.is_sealed() { &self.sealed } else { &self.inits };
-        let Some(place) = room.take() else {
-            let key = claim.key();
-            let is_taken = self.link.run("reserve", |lease| nonces::is_taken(lease, key)).await?;
-            return Err(if is_taken { ReserveError::Replayed } else { ReserveError::Full });
-        };
-        let result = self.claims.commit(*claim).await;
-        link::took("reserve", begun);
-        // A replay is no failure of the store.
-        result.inspect_err(|err| {
-            if matches!(err, ReserveError::Unavailable(_)) {
-                link::count_failure("reserve");
-            }
-        })?;
-        place.fill();
-        Ok(())
+        // Redis has the nonces that a promoted standby lacks.
+        self.take(claim).await.map(drop)
     }
 
     async fn recorded_after(&self, stamp_ms: u64, now_ms: u64) -> Result<Vec<NonceRecord>, StoreError> {
@@ -344,6 +365,16 @@ impl Durable for Postgres {
                 return Ok(all);
             }
         }
+    }
+
+    async fn lost_ms(&self) -> Result<u64, StoreError> {
+        let (window_ms, is_lossless) = (self.window_ms, self.is_lossless);
+        let read = self.link.run("get", |lease| async move {
+            let lost_ms = nonces::mark_lost(&lease, window_ms, is_lossless).await?;
+            lease.done();
+            Ok(lost_ms)
+        });
+        Ok(read.await?)
     }
 
     async fn revoked(&self, now_ms: u64) -> Result<Vec<(SessionId, u64)>, StoreError> {

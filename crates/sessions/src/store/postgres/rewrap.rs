@@ -10,9 +10,9 @@ use super::sessions::{self, COLUMNS, ms};
 use crate::kek::{KeyWrap, WRAP_MAX, WrappedKey};
 use crate::store::row::{self, RowError, RowFault};
 
-/// Result of one page.
+/// Result of rewrapping the keys of one page of sessions.
 pub(super) struct Page {
-    /// Number of rewrapped keys.
+    /// Number of keys that are now under the active key.
     pub(super) moved: usize,
     /// The last id of the page; `None` at the end.
     pub(super) last: Option<String>,

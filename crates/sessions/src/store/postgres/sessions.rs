@@ -5,13 +5,13 @@ use std::sync::Arc;
 use sealway_proto::crypto::Provider;
 use sealway_proto::session::{Auth, Session};
 use sealway_proto::wire::{SessionId, Wire};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 use super::super::StoreError;
 use super::batch::{Job, Work};
 use super::fault::Fault;
-use super::link::Lease;
+use super::link::{Lease, Parameter};
 use super::watch::CHANNEL;
 use crate::kek::{KeyWrap, UnwrapError, WrappedKey};
 use crate::store::row::{self, RowError, RowFault};
@@ -52,10 +52,20 @@ impl Work for Insert {
         let auths: Vec<Option<&str>> = records().map(|record| auth_text(record.auth)).collect();
         let lineages: Vec<Option<&str>> =
             records().map(|record| record.lineage.as_ref().map(SessionId::as_str)).collect();
-        let statement = lease.prepare_cached(INSERT).await?;
-        let values: [&(dyn ToSql + Sync); 11] =
-            [&ids, &wires, &clients, &subjects, &created, &expires, &kek_ids, &wrapped, &tenants, &auths, &lineages];
-        lease.execute(&statement, &values).await?;
+        let values: [Parameter<'_>; 11] = [
+            (&ids, Type::TEXT_ARRAY),
+            (&wires, Type::INT2_ARRAY),
+            (&clients, Type::TEXT_ARRAY),
+            (&subjects, Type::TEXT_ARRAY),
+            (&created, Type::INT8_ARRAY),
+            (&expires, Type::INT8_ARRAY),
+            (&kek_ids, Type::TEXT_ARRAY),
+            (&wrapped, Type::BYTEA_ARRAY),
+            (&tenants, Type::TEXT_ARRAY),
+            (&auths, Type::TEXT_ARRAY),
+            (&lineages, Type::TEXT_ARRAY),
+        ];
+        lease.fetch(INSERT, &values).await?;
         lease.done();
         Ok(jobs.iter().map(|_| Ok(())).collect())
     }
@@ -80,11 +90,10 @@ pub(super) async fn find(
         "SELECT {COLUMNS} FROM sealway.sessions AS s WHERE id = $1 AND revoked_ms IS NULL AND NOT EXISTS
          (SELECT FROM sealway.sessions AS root WHERE root.id = s.lineage AND root.revoked_ms IS NOT NULL)"
     );
-    let statement = lease.prepare_cached(&sql).await?;
-    let row = lease.query_opt(&statement, &[&id.as_str()]).await?;
+    let rows = lease.fetch(&sql, &[(&id.as_str(), Type::TEXT)]).await?;
     lease.done();
-    let Some(row) = row else { return Ok(None) };
-    let opened = match read(&row)? {
+    let Some(row) = rows.first() else { return Ok(None) };
+    let opened = match read(row)? {
         Ok(row) => row::open(keys, row).await,
         Err(err) => Err(err),
     };
@@ -141,13 +150,9 @@ pub(super) async fn revoke(lease: Lease, id: SessionId, now_ms: u64) -> Result<O
         "UPDATE sealway.sessions SET revoked_ms = $2, wrapped = '' WHERE id = $1 AND revoked_ms IS NULL
          RETURNING expires_ms, pg_notify('{CHANNEL}', id)::text"
     );
-    let statement = lease.prepare_cached(&sql).await?;
-    let row = lease.query_opt(&statement, &[&id.as_str(), &ms(now_ms)]).await?;
+    let rows = lease.fetch(&sql, &[(&id.as_str(), Type::TEXT), (&ms(now_ms), Type::INT8)]).await?;
     lease.done();
-    Ok(match row {
-        Some(row) => Some(from_ms(row.try_get(0)?)),
-        None => None,
-    })
+    first_ms(&rows)
 }
 
 /// Ends a chain of renewals by a row of its first session that is revoked until then, and notifies every process;
@@ -161,18 +166,19 @@ pub(super) async fn end_chain(lease: Lease, root: SessionId, now_ms: u64, until_
                         RETURNING pg_notify('{CHANNEL}', id)::text)
          SELECT coalesce((SELECT is_live FROM before), false), count(*) FROM ended"
     );
-    let statement = lease.prepare_cached(&sql).await?;
-    let row = lease.query_one(&statement, &[&root.as_str(), &ms(now_ms), &ms(until_ms)]).await?;
+    let (now_ms, until_ms) = (ms(now_ms), ms(until_ms));
+    let parameters: [Parameter<'_>; 3] = [(&root.as_str(), Type::TEXT), (&now_ms, Type::INT8), (&until_ms, Type::INT8)];
+    let rows = lease.fetch(&sql, &parameters).await?;
     lease.done();
-    Ok(row.try_get(0)?)
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or(false))
 }
 
 /// Returns the end of a session if it is revoked.
 pub(super) async fn revoked_end(lease: Lease, id: SessionId) -> Result<Option<u64>, Fault> {
     let sql = "SELECT expires_ms FROM sealway.sessions WHERE id = $1 AND revoked_ms IS NOT NULL";
-    let row = lease.query_opt(sql, &[&id.as_str()]).await?;
+    let rows = lease.fetch(sql, &[(&id.as_str(), Type::TEXT)]).await?;
     lease.done();
-    Ok(row.map(|row| row.try_get(0)).transpose()?.map(from_ms))
+    first_ms(&rows)
 }
 
 /// Reads a page of revoked sessions that end after `now_ms`, each with its end, sorted by end, from the one after
@@ -188,7 +194,10 @@ pub(super) async fn revoked_after(
                WHERE revoked_ms IS NOT NULL AND expires_ms > $1 AND (expires_ms, id) > ($2, $3)
                ORDER BY expires_ms, id LIMIT $4";
     let (end, id) = after.map_or((0, ""), |(id, end_ms)| (ms(*end_ms), id.as_str()));
-    let rows = client.query(sql, &[&ms(now_ms), &end, &id, &page]).await?;
+    // Without a name: a pooler may be between.
+    let types = [Type::INT8, Type::INT8, Type::TEXT, Type::INT8];
+    let values: [&(dyn ToSql + Sync); 4] = [&ms(now_ms), &end, &id, &page];
+    let rows = client.query_typed(sql, &values.into_iter().zip(types).collect::<Vec<_>>()).await?;
     let read = |row: &Row| {
         let id = SessionId::parse(row.try_get(0)?).map_err(|_| Fault::Answer("a stored session id".into()))?;
         Ok((id, from_ms(row.try_get(1)?)))
@@ -199,6 +208,11 @@ pub(super) async fn revoked_after(
 /// Returns the column's value: `None` for no authentication, as in rows of the previous release.
 fn auth_text(auth: Auth) -> Option<&'static str> {
     (auth != Auth::None).then(|| auth.name())
+}
+
+/// Returns the time in the first column of the only row, if there is one.
+fn first_ms(rows: &[Row]) -> Result<Option<u64>, Fault> {
+    Ok(rows.first().map(|row| row.try_get(0)).transpose()?.map(from_ms))
 }
 
 /// Converts a time to the database's type.

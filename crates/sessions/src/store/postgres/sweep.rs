@@ -33,7 +33,7 @@ pub(super) struct Counts {
     pub(super) nonces_init: i64,
 }
 
-/// Result of a sweep.
+/// Rows that a sweep removed, and counts of the rest.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Swept {
     /// Number of removed sessions, without revoked ones.
@@ -41,7 +41,7 @@ pub(super) struct Swept {
     pub(super) counts: Counts,
 }
 
-/// Parameters of a sweep.
+/// Times and limits that a sweep keeps to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     /// The caller's time, in milliseconds since the epoch.

@@ -16,7 +16,7 @@ use super::config::PostgresConfig;
 use super::fault::Fault;
 use super::link::{Link, session_config};
 use super::tls::MakeTls;
-use super::{PAGE, migrate, sessions};
+use super::{PAGE, migrate, nonces, sessions};
 use crate::kek::{KeyWrap, UnwrapError, WrappedKey, mark, open_marks};
 
 /// Channel of revocations; the payload is the session's id.
@@ -24,7 +24,10 @@ pub(super) const CHANNEL: &str = "sealway_revoked";
 /// Interval of pings, and of attempts to reach an unavailable server.
 const EVERY: Duration = Duration::from_millis(500);
 /// Uses a table of ours: a server without it counts as unavailable.
-const PING: &str = "SELECT FROM sealway.meta LIMIT 1";
+const PING: &str = "SELECT pg_backend_pid() FROM sealway.meta LIMIT 1";
+/// Settings of a session that must be in force, and the process that serves it.
+const SETTINGS: &str = "SELECT pg_backend_pid(), current_setting('search_path'), current_setting('synchronous_commit'),
+    current_setting('synchronous_standby_names'), current_user::text";
 /// Maximum time for the answer to a ping.
 const PING_MAX: Duration = Duration::from_secs(1);
 
@@ -35,6 +38,8 @@ const REVOKED_PAGES_MAX: usize = 100;
 pub(super) struct Session {
     pub(super) client: Client,
     driver: AbortHandle,
+    /// Process of the server that serves it; 0 before it was asked for.
+    served_by: i32,
 }
 
 impl Drop for Session {
@@ -50,7 +55,7 @@ pub(super) async fn connect(config: &PostgresConfig) -> Result<Session, Fault> {
 
 /// Opens a connection that passes the payload of each notification to `heard`.
 async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send + 'static) -> Result<Session, Fault> {
-    let server = session_config(config);
+    let server = session_config(&config.server, config);
     let connecting = server.connect(MakeTls(config.tls.clone()));
     let connected = tokio::time::timeout(config.connect_timeout, connecting).await.map_err(|_| Fault::Late)?;
     let (client, mut connection) = connected?;
@@ -61,7 +66,7 @@ async fn connect_listening(config: &PostgresConfig, heard: impl Fn(&str) + Send 
             }
         }
     });
-    Ok(Session { client, driver: driver.abort_handle() })
+    Ok(Session { client, driver: driver.abort_handle(), served_by: 0 })
 }
 
 /// Dependencies of the watch task.
@@ -84,6 +89,7 @@ impl Watch {
             Err(_) => cache.clear(),
         })
         .await?;
+        session.served_by = self.check_settings(&session.client).await?;
         if self.config.migrate {
             let report = migrate::run(self.provider, &mut session.client).await?;
             if !report.applied.is_empty() {
@@ -92,14 +98,87 @@ impl Watch {
         }
         let checks = async {
             migrate::check(self.provider, &session.client).await?;
+            self.check_pooler(&session).await?;
+            self.mark_lost().await?;
             check_keks(self.keys.as_ref(), &mut session.client).await
         };
         tokio::time::timeout(2 * self.config.deadline, checks).await.unwrap_or(Err(Fault::Late))?;
-        ask(&session, &format!("LISTEN {CHANNEL}")).await?;
+        let listen = format!("LISTEN {CHANNEL}");
+        let listening = tokio::time::timeout(PING_MAX, session.client.batch_execute(&listen)).await;
+        listening.map_err(|_| Fault::Late)??;
+        ping(&session).await?;
         // After LISTEN is in force, so that nothing fetched from now on can miss its revocation.
         self.learn_revoked(&session.client).await?;
         self.cache.clear();
         Ok(session)
+    }
+
+    /// Checks that the settings of a session are in force, which a pooler may drop; returns the server's process.
+    async fn check_settings(&self, client: &Client) -> Result<i32, Fault> {
+        let row = tokio::time::timeout(PING_MAX, client.query_typed_one(SETTINGS, &[])).await;
+        let row = row.map_err(|_| Fault::Late)??;
+        let (path, commit, standbys): (&str, &str, &str) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+        let is_lossy = matches!(commit, "off" | "local");
+        if path != "pg_catalog" || is_lossy {
+            let found = format!("search_path is \"{path}\" and synchronous_commit \"{commit}\"");
+            let role: &str = row.try_get(4)?;
+            return Err(Fault::Setup(match self.config.pooler {
+                Some(_) => format!(
+                    "{found} in a session; run ALTER ROLE \"{role}\" SET search_path = pg_catalog, and the same with \
+                     synchronous_commit = on, statement_timeout = '3s', lock_timeout = '3s' and \
+                     idle_in_transaction_session_timeout = '3s'; then restart the pooler"
+                ),
+                None => format!(
+                    "{found} in a session that asked for others; if this is a connection pooler, name the server in \
+                     sessions.store, and the pooler in sessions.postgres.pooler_url"
+                ),
+            }));
+        }
+        if self.config.synchronous && standbys.is_empty() {
+            tracing::warn!(
+                "sessions.postgres.standby is synchronous, and synchronous_standby_names is empty: a promotion now would \
+                 lose acknowledged sessions and nonces"
+            );
+        }
+        Ok(row.try_get(0)?)
+    }
+
+    /// Checks that the pooler leads to the same server and passes the role's settings, and that no pooler in transaction
+    /// mode is between this process and the server: it would deliver no notification.
+    async fn check_pooler(&self, session: &Session) -> Result<(), Fault> {
+        if self.config.pooler.is_none() {
+            return Ok(());
+        }
+        // While it is in a transaction, a pooler cannot give its connection to the session.
+        let other = self.link.lease_direct().await?;
+        other.batch_execute("BEGIN").await?;
+        ping(session).await?;
+        other.batch_execute("ROLLBACK").await?;
+        other.done();
+        let pooled = self.link.lease().await?;
+        self.check_settings(&pooled).await?;
+        let same =
+            "SELECT system_identifier::text || '/' || (SELECT oid FROM pg_database WHERE datname = current_database())
+                    FROM pg_control_system()";
+        let [ours, theirs] = [&session.client, &*pooled as &Client].map(|client| client.query_typed_one(same, &[]));
+        let (ours, theirs) = futures_util::future::try_join(ours, theirs).await?;
+        let is_same = ours.try_get::<_, &str>(0)? == theirs.try_get::<_, &str>(0)?;
+        pooled.done();
+        if !is_same {
+            let text = "sessions.postgres.pooler_url leads to another database than sessions.store";
+            return Err(Fault::Setup(text.into()));
+        }
+        Ok(())
+    }
+
+    /// Marks nonces that a promotion may have lost; see [`nonces::mark_lost`]. By a connection of the pool: it may reach a
+    /// promoted server before the watch does.
+    async fn mark_lost(&self) -> Result<(), Fault> {
+        let lease = self.link.lease().await?;
+        let marked = nonces::mark_lost(&lease, self.config.window_ms, self.config.synchronous);
+        tokio::time::timeout(PING_MAX, marked).await.unwrap_or(Err(Fault::Late))?;
+        lease.done();
+        Ok(())
     }
 
     /// Reads the revocations of the time without a listener: Redis may still hold a copy of such a session, if the
@@ -159,19 +238,30 @@ impl Watch {
                 () = tokio::time::sleep(EVERY) => {}
                 () = self.link.doubt.notified() => {}
             }
-            match ask(session, PING).await {
-                Ok(()) => self.link.found(true),
+            let checked = async {
+                ping(session).await?;
+                self.mark_lost().await
+            };
+            match checked.await {
+                // All connections of the pool are in use: it is there.
+                Ok(()) | Err(Fault::Busy) => self.link.found(true),
                 Err(fault) => return fault,
             }
         }
     }
 }
 
-async fn ask(session: &Session, sql: &str) -> Result<(), Fault> {
-    match tokio::time::timeout(PING_MAX, session.client.batch_execute(sql)).await {
-        Ok(result) => Ok(result?),
-        Err(_) => Err(Fault::Late),
+/// Checks that the server answers, and by the same process as before.
+async fn ping(session: &Session) -> Result<(), Fault> {
+    let row = tokio::time::timeout(PING_MAX, session.client.query_typed_one(PING, &[])).await;
+    if row.map_err(|_| Fault::Late)??.try_get::<_, i32>(0)? == session.served_by {
+        return Ok(());
     }
+    Err(Fault::Setup(
+        "sessions.store leads to a connection pooler in transaction mode, by which no revocation is heard; name the server \
+         there, and the pooler in sessions.postgres.pooler_url"
+            .into(),
+    ))
 }
 
 /// Rejects a key that has the id of another one: otherwise every session would look damaged. All or nothing: a rejected

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use sealway_proto::session::ClaimKey;
 use sealway_proto::store::script::reserve;
+use sealway_runtime::redis::{Link, Trouble};
 
+use super::confirm::VALID_MS;
 use super::epoch::{Answer, Epoch, Look, State, canary_key, epoch_key};
-use super::link::{Link, Trouble};
-use super::{Inner, hex, script};
+use super::{Inner, Live, hex, script};
 use crate::store::NonceRecord;
 
 /// Distance of the floor with a durable side, or at the very first start: stamps above half of it have a record, the
@@ -30,6 +31,10 @@ const DURABLE_WAIT: Duration = Duration::from_secs(2);
 /// Longer than the remaining lifetime of a nonce: see the script.
 const KEEP_MORE_MS: u64 = 12_000;
 const WRITE_BACK_AT_ONCE: usize = 256;
+/// Time for which an epoch may go unchecked, in milliseconds; processes have it checked every second at least.
+const IDLE_MAX_MS: u64 = 5000;
+/// Maximum number of replaced generations that this process remembers.
+const LEFT_MAX: usize = 4096;
 
 /// Marks of other processes for which this process waits, each with the time at which it was first seen.
 #[derive(Debug, Default)]
@@ -51,11 +56,13 @@ impl Inner {
     /// another process is about to begin; the caller asks again.
     pub(super) async fn repair(
         &self,
-        link: &Link,
+        live: &Live,
         buckets: &[usize],
         waits: &mut Waits,
     ) -> Result<Vec<(usize, Epoch, Answer)>, Trouble> {
-        let looks = join_all(buckets.iter().map(|bucket| self.look(link, *bucket))).await;
+        let link = &live.link;
+        let mut looks = join_all(buckets.iter().map(|bucket| self.look(link, *bucket))).await;
+        self.confirm_all(live, buckets, &mut looks).await;
         let (mut done, mut closed, mut trouble) = (Vec::new(), Vec::new(), None);
         let is_new = self.is_new(&looks);
         let some_untouched = looks.iter().flatten().any(|look| look.generation.is_empty());
@@ -74,7 +81,7 @@ impl Inner {
             }
         }
         if !closed.is_empty() {
-            done.extend(self.begin(link, &closed, is_new).await?);
+            done.extend(self.begin(live, &closed, is_new).await?);
         }
         // The other nodes of a cluster go on while one is away.
         match trouble {
@@ -96,7 +103,7 @@ impl Inner {
     /// True if this process begins the epochs of a new cluster, because no other process started to a moment ago. Only
     /// one may: half of another's work would look like a loss.
     async fn is_mine(&self, link: &Link) -> Result<bool, Trouble> {
-        if !self.config.cluster {
+        if !self.config.server.cluster {
             return Ok(true);
         }
         let key = format!("{{{}:0}}:first", self.config.prefix);
@@ -114,7 +121,7 @@ impl Inner {
             if !waits.is_over(bucket, &look.generation) {
                 return Ok(Step::Wait);
             }
-        } else if !look.generation.is_empty() && look.generation != self.mark && look.node == look.node_now {
+        } else if !look.generation.is_empty() && look.generation != self.mark && self.may_join(bucket, &look) {
             let epoch = Epoch::new(look.generation.clone(), &self.config.prefix, bucket);
             let answer = self.verify_on(link, bucket, &epoch).await?;
             if answer.state == State::Ok {
@@ -127,6 +134,37 @@ impl Inner {
             1 => Ok(Step::Closed(look)),
             _ => Ok(Step::Wait),
         }
+    }
+
+    /// Has the servers of buckets confirmed; a bucket whose server is not gets the error in place of its state.
+    async fn confirm_all(&self, live: &Live, buckets: &[usize], looks: &mut [Result<Look, Trouble>]) {
+        let mut servers: HashMap<String, Vec<usize>> = HashMap::new();
+        for (bucket, look) in buckets.iter().zip(looks.iter()) {
+            if let Ok(look) = look {
+                servers.entry(look.node_now.clone()).or_default().push(*bucket);
+            }
+        }
+        let confirmed = servers.iter().map(|(node, buckets)| async move {
+            let confirmed = self.confirm(live, node, buckets).await;
+            (node, confirmed)
+        });
+        let confirmed: HashMap<_, _> = join_all(confirmed).await.into_iter().collect();
+        for look in looks {
+            if let Ok(found) = look
+                && let Some(Err(err)) = confirmed.get(&found.node_now)
+            {
+                *look = Err(err.clone());
+            }
+        }
+    }
+
+    /// True if the epoch may be in force: its server is the same, and no other was in use meanwhile. One may have been if
+    /// this process has replaced the epoch by another, or if nobody had it checked for a while; the latter costs a second,
+    /// and so counts only with a durable side.
+    fn may_join(&self, bucket: usize, look: &Look) -> bool {
+        let is_left = self.left.lock().contains(&(bucket, look.generation.clone()));
+        let is_idle = self.durable.is_some() && look.time_ms > look.checked_ms.saturating_add(IDLE_MAX_MS);
+        look.is_same_server() && !is_left && !is_idle
     }
 
     /// Joins an epoch that another process, or this one, has begun.
@@ -159,7 +197,14 @@ impl Inner {
     /// Remembers an epoch as this process's own.
     fn take(&self, bucket: usize, epoch: &Epoch, is_another: bool) {
         if let Some(had) = self.had.lock().get_mut(bucket) {
-            *had = Some(epoch.generation.clone());
+            let earlier = had.replace(epoch.generation.clone());
+            if let Some(earlier) = earlier.filter(|_| is_another) {
+                let mut left = self.left.lock();
+                if left.len() >= LEFT_MAX {
+                    left.clear();
+                }
+                left.insert((bucket, earlier));
+            }
         }
         // Redis alone holds the sessions and their tombstones too: data that it lost must not stay in this cache.
         if is_another && self.durable.is_none() {
@@ -170,14 +215,18 @@ impl Inner {
     /// Begins epochs in buckets that this process has closed.
     async fn begin(
         &self,
-        link: &Link,
+        live: &Live,
         closed: &[(usize, Look)],
         is_new: bool,
     ) -> Result<Vec<(usize, Epoch, Answer)>, Trouble> {
         let least_time_ms = closed.iter().map(|(_, look)| look.time_ms).min().unwrap_or_default();
         let buckets: Vec<_> = closed.iter().map(|(bucket, _)| *bucket).collect();
-        self.write_back(link, &buckets, least_time_ms).await?;
-        let begun = join_all(closed.iter().map(|(bucket, look)| self.begin_one(link, *bucket, look, is_new))).await;
+        let lost_ms = self.write_back(&live.link, &buckets, least_time_ms).await?;
+        // A master that this one replaces may have granted nonces as long as its last confirmation counted.
+        let past_ms = if live.confirmations.needed > 0 { FLOOR_MS + VALID_MS } else { FLOOR_MS };
+        let ahead_ms = if self.durable.is_some() || is_new { past_ms } else { self.config.window_ms + past_ms };
+        let begun = closed.iter().map(|(bucket, look)| self.begin_one(&live.link, *bucket, look, ahead_ms, lost_ms));
+        let begun = join_all(begun).await;
         let mut done = Vec::new();
         for (bucket, begun) in buckets.into_iter().zip(begun) {
             // A bucket that failed is still closed, and is tried again.
@@ -188,7 +237,7 @@ impl Inner {
             }
         }
         let count = done.len();
-        tracing::info!(store = %self.config.name(), buckets = count, is_new, "Redis starts a new epoch of nonces");
+        tracing::info!(store = %self.config.server.name(), buckets = count, is_new, "Redis starts a new epoch of nonces");
         Ok(done)
     }
 
@@ -197,7 +246,8 @@ impl Inner {
         link: &Link,
         bucket: usize,
         look: &Look,
-        is_new: bool,
+        ahead_ms: u64,
+        lost_ms: u64,
     ) -> Result<Option<(Epoch, Answer)>, Trouble> {
         let mut random = [0; 16];
         self.provider.fill_random(&mut random).map_err(|err| Trouble::Refused(err.to_string()))?;
@@ -206,12 +256,12 @@ impl Inner {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(reserve(&epoch.generation));
         self.within(link.get_at::<String>(&key, load)).await?;
-        let ahead_ms = if self.durable.is_some() || is_new { FLOOR_MS } else { self.config.window_ms + FLOOR_MS };
         let seen_ms = self.seen_ms.load(Ordering::Acquire);
         let least_ms = if seen_ms > 0 { seen_ms + SEEN_MARGIN_MS.max(ahead_ms) } else { 0 };
         let mut open = redis::cmd("EVAL");
         open.arg(script::OPEN).arg(2).arg(&key).arg(canary_key(&self.config.prefix, bucket));
-        open.arg(&self.mark).arg(&epoch.generation).arg(ahead_ms).arg(least_ms).arg(&look.node_now);
+        open.arg(&self.mark).arg(&epoch.generation).arg(ahead_ms).arg(least_ms.max(lost_ms));
+        open.arg(&look.node_now).arg(look.term_now);
         if self.within(link.get::<u8>(&open)).await? != 1 {
             return Ok(None);
         }
@@ -220,13 +270,18 @@ impl Inner {
         Ok((answer.state == State::Ok).then_some((epoch, answer)))
     }
 
-    /// Writes the durable side's records to Redis: nonces with stamps above the coming floor, and revocations.
-    async fn write_back(&self, link: &Link, buckets: &[usize], stamp_ms: u64) -> Result<(), Trouble> {
-        let Some(durable) = &self.durable else { return Ok(()) };
+    /// Writes the durable side's records to Redis: nonces with stamps above the coming floor, and revocations. Returns
+    /// the time up to which records may be missing.
+    async fn write_back(&self, link: &Link, buckets: &[usize], stamp_ms: u64) -> Result<u64, Trouble> {
+        let Some(durable) = &self.durable else { return Ok(0) };
         let now_ms = self.clock.now_ms();
-        let read = futures_util::future::try_join(durable.recorded_after(stamp_ms, now_ms), durable.revoked(now_ms));
+        let read = futures_util::future::try_join3(
+            durable.recorded_after(stamp_ms, now_ms),
+            durable.revoked(now_ms),
+            durable.lost_ms(),
+        );
         let read = tokio::time::timeout(DURABLE_WAIT, read).await.map_err(|_| Trouble::Slow)?;
-        let (recorded, revoked) = read.map_err(|err| Trouble::Refused(err.to_string()))?;
+        let (recorded, revoked, lost_ms) = read.map_err(|err| Trouble::Refused(err.to_string()))?;
         let recorded: Vec<_> = recorded
             .into_iter()
             .filter(|recorded| buckets.contains(&self.bucket(&recorded.key)))
@@ -237,7 +292,7 @@ impl Inner {
             let writes = chunk.iter().map(|(id, expires_ms)| self.write_tombstone(link, id, *expires_ms));
             join_all(writes).await.into_iter().collect::<Result<(), _>>()?;
         }
-        Ok(())
+        Ok(lost_ms)
     }
 
     /// Writes nonces that were granted without Redis.

@@ -1,27 +1,8 @@
-//! Settings of a Redis or a Redis Cluster, and of its loss.
+//! Settings of the store in Redis, and of its loss.
 
-use std::fmt;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use redis::{
-    AsyncConnectionConfig, Client, ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo,
-    RedisConnectionInfo, TlsCertificates,
-};
+use sealway_runtime::redis::{self, check_prefix};
 
 use crate::store::OpenError;
-
-const PORT: u16 = 6379;
-const NODES_MAX: usize = 64;
-
-/// Address of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Node {
-    /// A name or an address, and a port.
-    Tcp(String, u16),
-    /// Path of a unix socket.
-    Unix(PathBuf),
-}
 
 /// Handling of calls while Redis is away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,38 +15,18 @@ pub enum OnLoss {
     Local,
 }
 
-/// Files for TLS, in PEM. The server's certificate and its name are always verified.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// Roots to trust instead of the system's.
-    pub ca: Option<PathBuf>,
-    /// Certificate chain and key of this client.
-    pub client: Option<(PathBuf, PathBuf)>,
-}
-
 /// Settings of the Redis store.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisConfig {
-    /// The server, or some servers of a cluster; 1 to 64.
-    pub nodes: Vec<Node>,
-    /// True for a Redis Cluster.
-    pub cluster: bool,
-    /// Number of the database; a cluster has 0 only.
-    pub database: i64,
-    /// ACL user; the default user if `None`.
-    pub username: Option<String>,
-    /// Password of the user, if any.
-    pub password: Option<String>,
-    /// TLS files; `None` for a plain connection.
-    pub tls: Option<TlsFiles>,
+    /// Settings of the connection to the servers.
+    pub server: redis::Settings,
     /// Prefix of every key and of the channel: 1 to 64 letters, digits, `-`, `_`, `.` or `:`.
     pub prefix: String,
-    /// Maximum time of an operation.
-    pub deadline: Duration,
-    /// Maximum time to open a connection.
-    pub connect_timeout: Duration,
     /// Handling of calls while Redis is away.
     pub on_loss: OnLoss,
+    /// Number of replicas that must confirm a master for it to be used; `None` means half of the replicas that Sentinel
+    /// knows, rounded up, and 0 without Sentinel.
+    pub min_replicas: Option<usize>,
     /// Time window of stamps in milliseconds, [`sealway_proto::wire::ReplayPolicy::window_ms`].
     pub window_ms: u64,
     /// Maximum number of operations in flight; more wait, within the deadline.
@@ -77,16 +38,10 @@ pub struct RedisConfig {
 impl Default for RedisConfig {
     fn default() -> Self {
         RedisConfig {
-            nodes: vec![Node::Tcp("127.0.0.1".into(), PORT)],
-            cluster: false,
-            database: 0,
-            username: None,
-            password: None,
-            tls: None,
+            server: redis::Settings::default(),
             prefix: "sealway".into(),
-            deadline: Duration::from_millis(500),
-            connect_timeout: Duration::from_secs(2),
             on_loss: OnLoss::FailClosed,
+            min_replicas: None,
             window_ms: sealway_proto::wire::ReplayPolicy::default().window_ms(),
             in_flight_max: 4096,
             behind_max: 16 * 1024,
@@ -94,260 +49,22 @@ impl Default for RedisConfig {
     }
 }
 
-impl fmt::Debug for RedisConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let password = self.password.as_ref().map(|_| "(hidden)");
-        f.debug_struct("RedisConfig")
-            .field("nodes", &self.nodes)
-            .field("cluster", &self.cluster)
-            .field("database", &self.database)
-            .field("username", &self.username)
-            .field("password", &password)
-            .field("tls", &self.tls)
-            .field("prefix", &self.prefix)
-            .field("deadline", &self.deadline)
-            .field("on_loss", &self.on_loss)
-            .finish_non_exhaustive()
-    }
-}
-
-fn fail<T>(what: impl fmt::Display) -> Result<T, OpenError> {
-    Err(OpenError(format!("Redis URL: {what}")))
-}
-
 impl RedisConfig {
-    /// Parses `redis://[user[:password]@]host[:port][/database]`, `rediss://…` (TLS), `redis+unix:///path[?db=n]`,
-    /// `redis-cluster://host[:port],host[:port]…` or `rediss-cluster://…`. User and password may be percent-encoded.
-    /// Everything else has its default.
+    /// Parses a URL, as [`redis::Settings::parse_url`] does. Everything else has its default.
     ///
     /// # Errors
     /// [`OpenError`], naming the invalid part and never the password.
     pub fn parse_url(url: &str) -> Result<Self, OpenError> {
-        let Some((scheme, rest)) = url.split_once("://") else { return fail("no scheme, such as redis://") };
-        let mut config = RedisConfig::default();
-        match scheme {
-            "redis+unix" => {
-                config.parse_unix(rest)?;
-                return Ok(config);
-            }
-            "redis" => {}
-            "rediss" => config.tls = Some(TlsFiles::default()),
-            "redis-cluster" => config.cluster = true,
-            "rediss-cluster" => (config.cluster, config.tls) = (true, Some(TlsFiles::default())),
-            // The scheme is not quoted: if it was forgotten, the text may be a password.
-            _ => return fail("its scheme is none of redis, rediss, redis+unix, redis-cluster, rediss-cluster"),
-        }
-        let hosts = config.take_user(rest)?;
-        let (hosts, database) = hosts.split_once('/').unwrap_or((hosts, ""));
-        config.database = parse_database(database)?;
-        if config.cluster && config.database != 0 {
-            return fail("a cluster has no database but 0");
-        }
-        config.nodes = hosts.split(',').map(parse_host).collect::<Result<_, _>>()?;
-        if config.nodes.len() > 1 && !config.cluster {
-            return fail("several hosts need redis-cluster:// or rediss-cluster://");
-        }
-        if config.nodes.len() > NODES_MAX {
-            return fail(format!("more than {NODES_MAX} hosts"));
-        }
-        Ok(config)
-    }
-
-    fn parse_unix(&mut self, rest: &str) -> Result<(), OpenError> {
-        let rest = match rest.split_once('/') {
-            Some((user, path)) if user.ends_with('@') => {
-                self.take_user(user)?;
-                format!("/{path}")
-            }
-            _ => rest.to_owned(),
-        };
-        let (path, query) = rest.split_once('?').unwrap_or((&rest, ""));
-        if !path.starts_with('/') {
-            return fail("the path of a unix socket begins with /");
-        }
-        self.database = match query.strip_prefix("db=") {
-            Some(database) => parse_database(database)?,
-            None if query.is_empty() => 0,
-            None => return fail("after the path only ?db=number may stand"),
-        };
-        self.nodes = vec![Node::Unix(path.into())];
-        Ok(())
-    }
-
-    /// Removes `user:password@` from the front.
-    fn take_user<'a>(&mut self, text: &'a str) -> Result<&'a str, OpenError> {
-        // The last @ separates: a password may contain others.
-        let Some((user, hosts)) = text.rsplit_once('@') else { return Ok(text) };
-        let (name, password) = match user.split_once(':') {
-            Some((name, password)) => (name, Some(decode(password)?)),
-            None => (user, None),
-        };
-        let name = decode(name)?;
-        self.username = (!name.is_empty()).then_some(name);
-        self.password = password.filter(|password| !password.is_empty());
-        Ok(hosts)
+        Ok(RedisConfig { server: redis::Settings::parse_url(url)?, ..RedisConfig::default() })
     }
 
     /// Validates the values of the fields.
     pub(super) fn check(&self) -> Result<(), OpenError> {
-        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-        if !(1..=64).contains(&self.prefix.len()) || !self.prefix.bytes().all(is_plain) {
-            return Err(OpenError("Redis prefix: expected 1 to 64 letters, digits, -, _, . or :".into()));
-        }
-        if self.nodes.is_empty() || self.in_flight_max == 0 || self.behind_max == 0 || self.deadline.is_zero() {
+        check_prefix(&self.prefix)?;
+        let server = &self.server;
+        if server.nodes.is_empty() || self.in_flight_max == 0 || self.behind_max == 0 || server.deadline.is_zero() {
             return Err(OpenError("Redis: hosts, deadline and bounds must not be empty".into()));
         }
         Ok(())
-    }
-
-    /// Returns the addresses of the servers, for messages.
-    pub(super) fn name(&self) -> String {
-        let name = |node: &Node| match node {
-            Node::Tcp(host, port) => format!("{host}:{port}"),
-            Node::Unix(path) => path.display().to_string(),
-        };
-        format!("Redis at {}", self.nodes.iter().map(name).collect::<Vec<_>>().join(", "))
-    }
-
-    pub(super) fn certificates(&self) -> Result<Option<TlsCertificates>, OpenError> {
-        let Some(tls) = &self.tls else { return Ok(None) };
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|err| OpenError(format!("Redis TLS: {}: {err}", path.display())))
-        };
-        let root_cert = tls.ca.as_ref().map(read).transpose()?;
-        let client_tls = match &tls.client {
-            Some((cert, key)) => Some(ClientTlsConfig { client_cert: read(cert)?, client_key: read(key)? }),
-            None => None,
-        };
-        Ok(Some(TlsCertificates { client_tls, root_cert }))
-    }
-
-    pub(super) fn info(&self, node: &Node) -> Result<ConnectionInfo, OpenError> {
-        let addr = match node {
-            Node::Unix(path) => ConnectionAddr::Unix(path.clone()),
-            Node::Tcp(host, port) if self.tls.is_some() => {
-                ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: false, tls_params: None }
-            }
-            Node::Tcp(host, port) => ConnectionAddr::Tcp(host.clone(), *port),
-        };
-        let mut user = RedisConnectionInfo::default().set_db(self.database).set_skip_set_lib_name();
-        if let Some(username) = &self.username {
-            user = user.set_username(username);
-        }
-        if let Some(password) = &self.password {
-            user = user.set_password(password);
-        }
-        let info = addr.into_connection_info().map_err(|err| OpenError(format!("{}: {err}", self.name())))?;
-        Ok(info.set_redis_settings(user))
-    }
-
-    /// Creates a client of one server.
-    pub(super) fn client(&self, node: &Node) -> Result<Client, OpenError> {
-        let info = self.info(node)?;
-        let client = match self.certificates()? {
-            Some(certificates) => Client::build_with_tls(info, certificates),
-            None => Client::open(info),
-        };
-        client.map_err(|err| OpenError(format!("{}: {err}", self.name())))
-    }
-
-    pub(super) fn connection(&self) -> AsyncConnectionConfig {
-        AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect_timeout))
-            .set_response_timeout(Some(self.deadline))
-            .set_pipeline_buffer_size(self.in_flight_max.min(1024))
-    }
-}
-
-fn parse_database(text: &str) -> Result<i64, OpenError> {
-    if text.is_empty() {
-        return Ok(0);
-    }
-    text.parse::<u16>().map(i64::from).or_else(|_| fail("the database after / is not a number up to 65535"))
-}
-
-fn parse_host(text: &str) -> Result<Node, OpenError> {
-    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, "")) => (host, None),
-        Some((host, port)) => (host, port.strip_prefix(':')),
-        None => text.rsplit_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
-    };
-    let is_name = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.' | b':');
-    if host.is_empty() || !host.bytes().all(is_name) {
-        return fail("a host is neither a name nor an address");
-    }
-    let port = match port.map(str::parse::<u16>) {
-        None => PORT,
-        Some(Ok(port)) if port > 0 => port,
-        Some(_) => return fail(format!("the port of {host} is not a number from 1 to 65535")),
-    };
-    Ok(Node::Tcp(host.into(), port))
-}
-
-/// Decodes percent-encoding.
-fn decode(text: &str) -> Result<String, OpenError> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let hex = rest.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) else {
-            return fail("user or password holds a % that is not followed by two hexadecimal digits");
-        };
-        bytes.push(byte);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).or_else(|_| fail("user or password is not UTF-8"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_of_url_is_understood() {
-        let host = |host: &str, port| Node::Tcp(host.into(), port);
-        let parse = |url: &str| RedisConfig::parse_url(url).unwrap();
-        assert_eq!(parse("redis://localhost").nodes, [host("localhost", 6379)]);
-        let full = parse("rediss://us%40er:p%3Aa@ss:x@[::1]:7000/3");
-        assert_eq!((full.nodes, full.database), (vec![host("::1", 7000)], 3));
-        assert_eq!((full.username.as_deref(), full.password.as_deref()), (Some("us@er"), Some("p:a@ss:x")));
-        assert_eq!((full.tls, full.cluster), (Some(TlsFiles::default()), false));
-        let unix = parse("redis+unix:///run/redis.sock?db=2");
-        assert_eq!((unix.nodes, unix.database), (vec![Node::Unix("/run/redis.sock".into())], 2));
-        let unix = parse("redis+unix://:secret@/run/redis.sock");
-        assert_eq!((unix.username, unix.password.as_deref()), (None, Some("secret")));
-        let cluster = parse("redis-cluster://:secret@a:7000,b");
-        assert_eq!((cluster.nodes, cluster.cluster), (vec![host("a", 7000), host("b", 6379)], true));
-        assert!(parse("rediss-cluster://a").tls.is_some());
-    }
-
-    #[test]
-    fn errors_name_the_part_and_never_the_password() {
-        for (url, what) in [
-            ("hunter2", "no scheme"),
-            ("hunter2://host", "its scheme"),
-            ("redis://:hunter2@", "a host is"),
-            ("redis://:hunter2@ho st", "a host is"),
-            ("redis://:hunter2@host:0", "the port of host"),
-            ("redis://:hunter2@host:99999", "the port of host"),
-            ("redis://:hunter2@host/x", "the database"),
-            ("redis://:hunter2@a,b", "several hosts"),
-            ("redis-cluster://:hunter2@a,b/1", "a cluster has no database"),
-            ("redis://:hunter2%zz@host", "two hexadecimal digits"),
-            ("redis://:hunter2%é@host", "two hexadecimal digits"),
-            ("redis://:hunter2%ff@host", "not UTF-8"),
-            ("redis+unix://:hunter2@run", "begins with /"),
-            ("redis+unix:///run?password=hunter2", "after the path"),
-        ] {
-            let err = RedisConfig::parse_url(url).unwrap_err().to_string();
-            assert!(err.contains(what) && !err.contains("hunter2"), "{url}: {err}");
-        }
-        let config = RedisConfig::parse_url("redis://me:hunter2@host").unwrap();
-        assert!(!format!("{config:?}").contains("hunter2"));
     }
 }

@@ -5,10 +5,10 @@
 //! This module checks epochs; the module `begin` starts them.
 
 use redis::{Cmd, FromRedisValue, ParsingError, Value};
-
-use super::link::{Link, Trouble, field};
-use super::{Inner, Live, script};
 use sealway_proto::store::script::reserve;
+use sealway_runtime::redis::{Link, Trouble, field};
+
+use super::{Inner, Live, script};
 
 /// An epoch in force, with its script call.
 #[derive(Debug)]
@@ -89,11 +89,25 @@ pub(super) struct Look {
     pub(super) time_ms: u64,
     pub(super) generation: String,
     pub(super) floor_ms: u64,
+    /// Time at which a process last had it checked, to about a second.
+    pub(super) checked_ms: u64,
     pub(super) made_ms: u64,
     /// Replication id of the server on which the epoch began.
     pub(super) node: String,
     /// Replication id of the server now.
     pub(super) node_now: String,
+    /// Number of the fail-over after which the epoch began, as Sentinel counts them; 0 without Sentinel.
+    pub(super) term: u64,
+    /// Number of the last fail-over; without Sentinel that of the epoch.
+    pub(super) term_now: u64,
+}
+
+impl Look {
+    /// True if the server is the one on which the epoch began, and no other was master since: a former master may come
+    /// back with its old memory.
+    pub(super) fn is_same_server(&self) -> bool {
+        self.node == self.node_now && self.term == self.term_now
+    }
 }
 
 impl Inner {
@@ -117,7 +131,7 @@ impl Inner {
 
     /// Awaits an operation within the deadline.
     pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
-        tokio::time::timeout(self.config.deadline, work).await.unwrap_or(Err(Trouble::Slow))
+        tokio::time::timeout(self.config.server.deadline, work).await.unwrap_or(Err(Trouble::Slow))
     }
 
     /// Returns the replication id of the server that has a bucket. The id changes when a replica becomes master, so a
@@ -136,7 +150,7 @@ impl Inner {
     /// Checks that a bucket is still on the server where its epoch began, and returns the epoch's state.
     pub(super) async fn tend(&self, link: &Link, bucket: usize, epoch: &Epoch) -> Result<Answer, Trouble> {
         let look = self.look(link, bucket).await?;
-        if look.generation != epoch.generation || look.node != look.node_now {
+        if look.generation != epoch.generation || !look.is_same_server() {
             return Ok(Answer::LOST);
         }
         self.verify_on(link, bucket, epoch).await
@@ -145,10 +159,12 @@ impl Inner {
     pub(super) async fn look(&self, link: &Link, bucket: usize) -> Result<Look, Trouble> {
         let mut cmd = redis::cmd("EVAL");
         cmd.arg(script::LOOK).arg(1).arg(epoch_key(&self.config.prefix, bucket));
-        let looked = self.within(link.get::<(u64, String, String, String, String, String)>(&cmd));
+        let looked = self.within(link.get::<(u64, String, String, String, String, String, String)>(&cmd));
         let (looked, node_now) = futures_util::future::try_join(looked, self.node(link, bucket)).await?;
-        let (time_ms, generation, floor, _, made, node) = looked;
+        let (time_ms, generation, floor, hw, made, node, term) = looked;
         let number = |text: String| text.parse().unwrap_or_default();
-        Ok(Look { time_ms, generation, floor_ms: number(floor), made_ms: number(made), node, node_now })
+        let [floor_ms, checked_ms, made_ms, term] = [floor, hw, made, term].map(number);
+        let term_now = link.master().map_or(term, |master| master.term);
+        Ok(Look { time_ms, generation, floor_ms, checked_ms, made_ms, node, node_now, term, term_now })
     }
 }

@@ -5,13 +5,14 @@
 //! new one with a floor, below which every stamp is rejected (`epoch`). `spec/session.md`, replay.
 //!
 //! The ACL user needs no more than (where the prefix is `sealway`; a cluster asks for `+cluster|slots +readonly +asking`
-//! besides):
+//! besides, replicas that confirm their master for `+wait`):
 //!
 //! ```text
 //! user sealway on >… ~sealway:* ~{sealway:* resetchannels &sealway:revoked -@all +ping +info
 //!   +select +eval +evalsha +script|load +time +get +set +exists +strlen +pttl +hget +hset +hmget +publish +subscribe
 //! ```
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use sealway_proto::crypto::Provider;
 use sealway_proto::session::{Claim, ClaimKey, Fresh, Session};
 use sealway_proto::wire::SessionId;
 use sealway_runtime::clock::Clock;
+use sealway_runtime::redis::{Link, Trouble};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
@@ -34,8 +36,8 @@ use crate::kek::KeyWrap;
 mod alone;
 mod begin;
 mod config;
+mod confirm;
 mod epoch;
-mod link;
 mod reserve;
 mod script;
 mod sessions;
@@ -43,15 +45,15 @@ mod subscribe;
 mod supervise;
 
 use alone::Alone;
-pub use config::{Node, OnLoss, RedisConfig, TlsFiles};
+pub use config::{OnLoss, RedisConfig};
+use confirm::Confirmations;
 use epoch::Epoch;
-use link::{Link, Trouble};
 pub use sessions::Lookup;
 
 /// Number of hash slots over which the nonces of a cluster are spread; a single server has one bucket.
 const BUCKETS: usize = 64;
 
-/// Store in Redis.
+/// Store of sessions and nonces in one Redis server or a cluster.
 #[derive(Debug)]
 pub struct Redis {
     shared: Arc<Inner>,
@@ -72,6 +74,8 @@ struct Inner {
     alone: Mutex<Alone>,
     /// The last generation of each bucket that this process used.
     had: Mutex<Vec<Option<String>>>,
+    /// Generations of buckets that this process has replaced by others.
+    left: Mutex<HashSet<(usize, String)>>,
     /// Maximum number of nonces of each kind in this process's memory.
     nonces_max: usize,
     /// The latest stamp of a nonce that only Redis holds, because there was no room here: of sealed calls, and of
@@ -93,6 +97,7 @@ struct Inner {
 /// A connection in use, and the epochs in force on it.
 struct Live {
     link: Link,
+    confirmations: Confirmations,
     /// One per bucket; `None` while it is not in force or its floor is ahead.
     epochs: Vec<ArcSwapOption<Epoch>>,
 }
@@ -121,11 +126,11 @@ impl Inner {
     }
 
     fn bucket(&self, key: &ClaimKey) -> usize {
-        if self.config.cluster { usize::from(key.0[0]) % BUCKETS } else { 0 }
+        if self.config.server.cluster { usize::from(key.0[0]) % BUCKETS } else { 0 }
     }
 
     fn buckets(&self) -> usize {
-        if self.config.cluster { BUCKETS } else { 1 }
+        if self.config.server.cluster { BUCKETS } else { 1 }
     }
 
     /// Awaits an operation within the deadline and the bound of operations in flight, and notifies the supervisor of
@@ -135,10 +140,10 @@ impl Inner {
             let _permit = self.permits.acquire().await.map_err(|_| Trouble::Slow)?;
             work.await
         };
-        let done = tokio::time::timeout(self.config.deadline, bounded).await.unwrap_or(Err(Trouble::Slow));
+        let done = tokio::time::timeout(self.config.server.deadline, bounded).await.unwrap_or(Err(Trouble::Slow));
         match &done {
             // One node of a cluster may be away while the others go on.
-            Err(Trouble::Away(_)) if !self.config.cluster => self.lose(live),
+            Err(Trouble::Away(_)) if !self.config.server.cluster => self.lose(live),
             Err(Trouble::Full) | Ok(_) => {}
             Err(_) => self.trouble.notify_one(),
         }
@@ -194,7 +199,7 @@ impl Redis {
     ) -> Result<Arc<Self>, OpenError> {
         config.check()?;
         // Read once here, so that a missing file fails the start.
-        config.certificates()?;
+        config.server.certificates()?;
         let nonces = || Nonces::new(limits.nonces_max, limits.nonces_cleanup_from);
         let (behind, queue) = mpsc::channel(config.behind_max);
         let mut mark = [0; 8];
@@ -209,6 +214,7 @@ impl Redis {
             live: ArcSwapOption::empty(),
             alone: Mutex::new(Alone::new(config.on_loss, limits.nonces_max.saturating_mul(2))),
             had: Mutex::new(vec![None; BUCKETS]),
+            left: Mutex::default(),
             nonces_max: limits.nonces_max,
             unheld_calls_ms: AtomicU64::new(0),
             unheld_inits_ms: AtomicU64::new(0),
@@ -223,9 +229,9 @@ impl Redis {
         });
         let first = match supervise::start(&shared).await {
             Ok(first) => Some(first),
-            Err(Trouble::Setting(what)) => return Err(OpenError(format!("{}: {what}", shared.config.name()))),
+            Err(Trouble::Setting(what)) => return Err(OpenError(format!("{}: {what}", shared.config.server.name()))),
             Err(err) => {
-                tracing::warn!(store = %shared.config.name(), %err, "Redis is unavailable; connecting is retried");
+                tracing::warn!(store = %shared.config.server.name(), %err, "Redis is unavailable; connecting is retried");
                 None
             }
         };

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use sealway_proto::session::{Claim, ClaimKey, Fresh};
+use sealway_runtime::redis::Trouble;
 
 use super::epoch::{Answer, Epoch, State};
-use super::link::Trouble;
 use super::{Inner, Live, Redis, measured};
 use crate::random;
 use crate::store::ReserveError;
@@ -64,7 +64,14 @@ impl Inner {
         let bucket = self.bucket(&claim.key());
         let epoch = live.epochs.get(bucket).and_then(arc_swap::ArcSwapAny::load_full);
         let Some(epoch) = epoch else { return Err(Refusal::Final(unavailable("it is about to be ready"))) };
+        let expect_confirmed = || match live.confirmations.holds(bucket) {
+            true => Ok(()),
+            false => Err(Refusal::Final(unavailable("its replicas do not confirm that it is their master"))),
+        };
+        // Before, so that no nonce is taken for nothing.
+        expect_confirmed()?;
         let answer = self.call(live, self.ask(live, &epoch, claim)).await?;
+        expect_confirmed()?;
         match answer.state {
             State::Fresh => Ok(()),
             State::Ahead => self.record_ahead(live, bucket, &epoch, claim).await,
@@ -109,7 +116,8 @@ impl Inner {
         durable.record(claim).await.map_err(Refusal::Final)?;
         let answer = self.call(live, self.verify(live, bucket, epoch)).await?;
         if answer.state == State::Ok {
-            return Ok(());
+            // A promoted master that is confirmed from now on finds the record; none was before.
+            return Ok(self.call(live, self.confirm_again(live, bucket)).await?);
         }
         self.close(live, bucket, epoch);
         Err(Refusal::Final(unavailable(Trouble::Lost)))
@@ -169,7 +177,7 @@ impl Inner {
 
 /// Reason that Redis did not grant a nonce.
 enum Refusal {
-    /// The decision is final.
+    /// Redis decided; the fallback must not grant the nonce.
     Final(ReserveError),
     /// Redis is away; the local fallback may decide.
     Gone(String),

@@ -2,11 +2,12 @@
 //!
 //! It may not know the connection.
 
-/// Reads the state of an epoch. KEYS: epoch. Answers `{time, gen, floor, hw, made, node}`, absent ones empty.
+/// Reads the state of an epoch. KEYS: epoch. Answers `{time, gen, floor, hw, made, node, term}`, absent ones empty.
 pub(super) const LOOK: &str = r"
 local t = redis.call('TIME')
-local e = redis.call('HMGET', KEYS[1], 'gen', 'floor', 'hw', 'made', 'node')
-return {t[1] * 1000 + math.floor(t[2] / 1000), e[1] or '', e[2] or '0', e[3] or '0', e[4] or '0', e[5] or ''}
+local e = redis.call('HMGET', KEYS[1], 'gen', 'floor', 'hw', 'made', 'node', 'term')
+return {t[1] * 1000 + math.floor(t[2] / 1000), e[1] or '', e[2] or '0', e[3] or '0', e[4] or '0', e[5] or '',
+  e[6] or '0'}
 ";
 
 /// Puts an epoch out of force if it has not changed since it was read. KEYS: epoch. ARGV: gen seen, mark. Answers 1 on
@@ -18,7 +19,7 @@ return 1
 ";
 
 /// Puts a new epoch in force if the mark is still there. KEYS: epoch, canary. ARGV: mark, gen, distance of the floor
-/// ahead of the time, least floor, node. The floor is above the highest time so far. Answers 1 on success.
+/// ahead of the time, least floor, node, term. The floor is above the highest time so far. Answers 1 on success.
 pub(super) const OPEN: &str = r"
 if redis.call('HGET', KEYS[1], 'gen') ~= ARGV[1] then return 0 end
 local t = redis.call('TIME')
@@ -30,7 +31,7 @@ local hw = tonumber(e[2] or '0')
 if hw > 0 then floor = math.max(floor, hw + math.max(ahead, 1500)) end
 redis.call('SET', KEYS[2], '1', 'PX', 11000)
 redis.call('HSET', KEYS[1], 'gen', ARGV[2], 'floor', string.format('%.0f', floor), 'hw', string.format('%.0f', now),
-  'made', string.format('%.0f', now), 'node', ARGV[5])
+  'made', string.format('%.0f', now), 'node', ARGV[5], 'term', ARGV[6])
 return 1
 ";
 

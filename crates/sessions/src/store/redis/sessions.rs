@@ -6,9 +6,9 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use sealway_proto::session::Session;
 use sealway_proto::wire::SessionId;
+use sealway_runtime::redis::{Link, Trouble};
 use tokio::sync::mpsc;
 
-use super::link::{Link, Trouble};
 use super::{Inner, Live, Redis, measured, script};
 use crate::kek::UnwrapError;
 use crate::store::{StoreError, row};
@@ -20,9 +20,9 @@ const BEHIND_AT_ONCE: usize = 256;
 /// Result of looking up a session in Redis.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// The session is there.
+    /// The session, with its key unwrapped.
     Session(Arc<Session>),
-    /// The session was revoked.
+    /// A tombstone says that the session was revoked.
     Revoked,
     /// The session is absent or cannot be read; a caller with another source asks that one.
     Absent,

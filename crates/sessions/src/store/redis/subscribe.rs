@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use sealway_proto::wire::SessionId;
+use sealway_runtime::redis::{Trouble, listen};
 
 use super::Inner;
-use super::link::{Trouble, listen};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(50);
 const BACKOFF_MAX: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ pub(super) async fn run(shared: Arc<Inner>) {
             Err(err) => err,
         };
         if told.as_ref() != Some(&err) {
-            tracing::warn!(store = %shared.config.name(), %err, "not receiving revocations");
+            tracing::warn!(store = %shared.config.server.name(), %err, "not receiving revocations");
             told = Some(err);
         }
         tokio::time::sleep(backoff).await;
@@ -34,8 +34,8 @@ pub(super) async fn run(shared: Arc<Inner>) {
 }
 
 async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Result<(), Trouble> {
-    let (mut sink, mut messages) = listen(&shared.config, turn).await?.split();
-    let subscribed = tokio::time::timeout(shared.config.connect_timeout, sink.subscribe(shared.channel())).await;
+    let (mut sink, mut messages) = listen(&shared.config.server, turn).await?.split();
+    let subscribed = tokio::time::timeout(shared.config.server.connect_timeout, sink.subscribe(shared.channel())).await;
     subscribed.map_err(|_| Trouble::Slow)??;
     // After the subscription is in force, so that a session fetched from now on cannot miss its revocation.
     shared.cache.clear();
@@ -51,7 +51,7 @@ async fn hear(shared: &Arc<Inner>, turn: usize, backoff: &mut Duration) -> Resul
                 }
             }
             _ = ping.tick() => {
-                let answered = tokio::time::timeout(shared.config.deadline, sink.ping::<redis::Value>()).await;
+                let answered = tokio::time::timeout(shared.config.server.deadline, sink.ping::<redis::Value>()).await;
                 answered.map_err(|_| Trouble::Slow)??;
             }
         }

@@ -29,7 +29,7 @@ pub struct RawRemote {
     ca_file: Option<FilePath>,
     /// Certificate that this process presents to the terminator, in PEM; with `client_key_file`.
     client_cert_file: Option<FilePath>,
-    /// Its key, in PEM.
+    /// Key of the certificate in `client_cert_file`, in PEM.
     client_key_file: Option<FilePath>,
     /// Time for a request to the authority, waiting for a connection included. Keep it below `sessions.store_deadline_ms`;
     /// else a warning at start.
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_leaves_the_machine_only_when_told_to_and_says_so() {
+    fn plain_http_to_another_machine_needs_a_setting_and_warns() {
         for host in ["10.0.0.1", "authority.internal", "127.0.0.1.example", "[2001:db8::1]"] {
             let (_, _, problems) = resolved(&format!("http://{host}"), secret());
             assert!(problems.contains("allow_plain_http"), "{host}: {problems}");

@@ -54,7 +54,7 @@ pub(super) struct Answer {
     pub(super) body: Zeroizing<Vec<u8>>,
 }
 
-/// Client of one authority.
+/// HTTP client of one authority, with a bound on requests under way and waiting.
 pub(super) struct Line {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: Uri,

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_session_is_refused_by_the_name_of_its_member_and_no_value_is_told() {
+    fn a_malformed_session_is_rejected_by_member_name_without_its_value() {
         decode_session(SESSION.as_bytes()).unwrap();
         for (from, to, member) in [
             ("S-00", "S-0", "id: "),

@@ -34,7 +34,7 @@ async fn look_on(remote: Weak<Remote>) {
 }
 
 impl Remote {
-    /// Polls the state once.
+    /// Polls the state of the authority once.
     ///
     /// # Errors
     /// Only if the authority rejects the request; an unavailable authority is a normal state.
