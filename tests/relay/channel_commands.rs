@@ -329,7 +329,7 @@ fn said(mut child: std::process::Child) -> (Option<i32>, String) {
 }
 
 #[test]
-fn cat_says_that_it_has_not_all_when_the_peer_the_relay_or_itself_is_ended() {
+fn cat_reports_incomplete_data_when_peer_relay_or_itself_is_killed() {
     use rustix::process::Signal;
     let mut middle = Middle::start(&["--token-file", "token"]);
     for (profile, killed) in
@@ -474,7 +474,7 @@ async fn a_name_is_reachable_again_at_once_after_unused_grants_silent_peers_and_
 }
 
 #[test]
-fn a_grant_in_a_file_that_was_used_ends_the_command_and_says_what_to_do() {
+fn a_used_grant_in_a_file_ends_the_command_with_a_remedy() {
     let middle = Middle::start(&["--token-file", "token"]);
     grants(&middle, &[]);
     let (client, server) = (cat(&middle, "client", b"once"), cat(&middle, "server", b""));

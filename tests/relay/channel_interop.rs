@@ -247,7 +247,7 @@ async fn a_stream_that_is_idle_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn our_stream_stalls_at_the_window_of_who_does_not_read_and_goes_on() {
+async fn our_stream_stalls_at_the_window_of_a_peer_that_does_not_read_and_resumes() {
     const BYTES: usize = 3 << 20;
     let (peer, channel) = our_client(1, &[]).await;
     let mut slow = open(&channel, "slow").await;

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::Command;
 
+use sealway_testkit::certificates::Certificates;
 use sealway_testkit::daemon::{Daemon, clear_environment, free_port};
 use sealway_testkit::raw_http::{Answer, Request};
+use sealway_testkit::relay::NODE_NAME;
 
 use crate::BINARY;
 
@@ -73,19 +75,26 @@ const WRONG: &[(&str, i32, &str)] = &[
         "sealway: --log-level: \"verbose\" is no level; expected off, error",
     ),
     (
-        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url http://u:secret@r --node-secret-file token",
+        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url redis://127.0.0.1",
+        2,
+        "error: the following required arguments were not provided:\n  --node-cert <FILE>\n  --node-key <FILE>",
+    ),
+    ("NODE --redis-url http://u:secret@r", 1, "sealway: --redis-url: its scheme is none of redis, rediss"),
+    (
+        "NODE --redis-url redis://r --redis-ca node.pem",
         1,
-        "sealway: --redis-url: expected redis://USER:PASSWORD@HOST:PORT",
+        "sealway: --redis-ca: the connection is not encrypted; write",
+    ),
+    ("NODE --redis-url rediss://r --redis-ca none", 1, "sealway: --redis-ca: none: No such file"),
+    (
+        "NODE --redis-url redis://u:secret@127.0.0.1:1",
+        1,
+        "sealway: --redis-url: Redis at 127.0.0.1:1: Connection refused",
     ),
     (
-        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url redis://127.0.0.1:1 --node-secret-file short",
+        "NODE --redis-url redis://127.0.0.1:1 --redis-prefix {",
         1,
-        "sealway: --node-secret-file: expected one line of at least 16 bytes",
-    ),
-    (
-        "relay serve --aud a --issuer-keys-file issuer-keys.json --redis-url redis://u:secret@127.0.0.1:1 --node-secret-file token",
-        1,
-        "sealway: --redis-url: 127.0.0.1:1: the connection is refused",
+        "sealway: --redis-prefix: Redis prefix: expected 1 to 64",
     ),
     ("relay serve --listen here", 2, "error: invalid value 'here' for '--listen <ADDRESS>': \"here\" is no address"),
     ("relay serve --ws-path ws", 2, "error: invalid value 'ws' for '--ws-path <PATH>': expected a path"),
@@ -177,6 +186,10 @@ fn wrong_arguments_end_with_a_line_that_names_the_flag_or_the_file() {
     for (name, text) in [("token", "a-token-of-the-tests-0123456789"), ("short", "short"), ("empty", "# nothing\n")] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
+    let names = format!("subjectAltName=DNS:{NODE_NAME}");
+    let authority = Certificates::make(folder.path(), "DNS:localhost", "client").unwrap();
+    authority.issue("node", "/CN=a node", &[&names, "extendedKeyUsage=serverAuth,clientAuth"], 2).unwrap();
+    let node = format!("--node-cert node.pem --node-key node.key --node-ca ca.pem --node-name {NODE_NAME}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let in_use = listener.local_addr().unwrap().to_string();
     for (line, code, begins) in WRONG {
@@ -184,6 +197,7 @@ fn wrong_arguments_end_with_a_line_that_names_the_flag_or_the_file() {
         let line =
             line.replace("CONTROL", "relay control --tunnel-url ws://r/ws --aud a --issuer-key-file issuer-key.json");
         let line = line.replace("MINT", "relay mint --tunnel-url ws://r/ws --aud a --issuer-key-file issuer-key.json");
+        let line = line.replace("NODE ", &format!("relay serve --aud a --issuer-keys-file issuer-keys.json {node} "));
         let arguments: Vec<_> = line.split(' ').collect();
         let output = sealway(folder.path(), &arguments).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use sealway_testkit::certificates::Certificates;
 use sealway_testkit::redis::Redis;
-use sealway_testkit::relay::{Issuer, unique};
+use sealway_testkit::relay::{Issuer, NODE_NAME, unique};
 
 use crate::BINARY;
 use crate::cases::{Fleet, Ground, run};
@@ -44,21 +44,27 @@ fn two_nodes_that_share_a_redis_do_as_the_spec_says() {
     let folder = tempfile::tempdir().unwrap();
     let redis = Redis::start().unwrap();
     std::fs::write(folder.path().join("redis-url"), redis.url()).unwrap();
-    std::fs::write(folder.path().join("secret"), "a secret of all nodes of this test").unwrap();
+    let authority = Certificates::make(folder.path(), "DNS:localhost", "client").unwrap();
+    let names = format!("subjectAltName=DNS:{NODE_NAME}");
+    authority.issue("node", "/CN=a node", &[&names, "extendedKeyUsage=serverAuth,clientAuth"], 2).unwrap();
     run(&ground(folder.path(), None, two, Vec::new()));
 }
 
 /// Starts two nodes. Each fleet has a prefix of its own, so nodes of different fleets do not find each other.
 fn two(folder: &Path) -> Vec<Vec<String>> {
     let url = std::fs::read_to_string(folder.join("redis-url")).unwrap();
-    let secret = folder.join("secret").display().to_string();
+    let [cert, key, ca] = ["node.pem", "node.key", "ca.pem"].map(|name| folder.join(name).display().to_string());
     let prefix = unique("fleet");
     // As in an old fleet: a new one rejects tokens that were issued before it began.
     let mut redis = TcpStream::connect(url.trim_start_matches("redis://").trim_end_matches('/')).unwrap();
-    redis.write_all(format!("SET {prefix}:relay:epoch:1 known\r\n").as_bytes()).unwrap();
-    let mut answer = [0; 5];
+    let server = "string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')";
+    let values = format!("'id', 'known', 'server', {server}, 'made', '0', 'floor', '0'");
+    let epoch = format!("EVAL \"return redis.call('HSET', KEYS[1], {values})\" 1 {{{prefix}:relay:0}}:epoch\r\n");
+    redis.write_all(epoch.as_bytes()).unwrap();
+    let mut answer = [0; 4];
     redis.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"+OK\r\n");
-    let node = ["--redis-url", &url, "--redis-prefix", &prefix, "--node-secret-file", &secret];
-    vec![node.map(str::to_owned).to_vec(); 2]
+    assert_eq!(&answer, b":4\r\n");
+    let shared = ["--redis-url", &url, "--redis-prefix", &prefix, "--node-cert", &cert, "--node-key", &key];
+    let node = [&shared[..], &["--node-ca", &ca, "--node-name", NODE_NAME]].concat();
+    vec![node.into_iter().map(str::to_owned).collect(); 2]
 }

@@ -10,7 +10,9 @@ mod channel_interop;
 mod channel_interop_relay;
 mod commands;
 mod conformance;
+mod faults_nodes;
 mod memory;
+mod node_identity;
 mod nodes;
 
 /// Path of the `sealway` binary under test.

@@ -2,13 +2,13 @@
 //!
 //! `SEALWAY_RELAY_CHANNELS` and `SEALWAY_RELAY_IDLE_S` lengthen it: the published figures are for 5000 and 45.
 
-use std::fs;
 use std::time::{Duration, Instant};
 
 use sealway_proto::relay::{Profile, Role};
 use sealway_runtime::clock::{Clock, SystemClock};
 use sealway_testkit::raw_ws::RawWs;
 use sealway_testkit::relay::{Issuer, Relay, attach, claims, connect, unique};
+use sealway_testkit::usage;
 
 use crate::BINARY;
 
@@ -21,13 +21,11 @@ fn setting(name: &str, otherwise: usize) -> usize {
 }
 
 fn rss_kib(relay: &Relay) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", relay.pid())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()
+    usage::status(relay.pid(), "VmRSS:").unwrap()
 }
 
-fn descriptors(relay: &Relay) -> usize {
-    fs::read_dir(format!("/proc/{}/fd", relay.pid())).unwrap().count()
+fn descriptors(relay: &Relay) -> u64 {
+    usage::descriptors(relay.pid()).unwrap()
 }
 
 fn wave(relay: &Relay, issuer: &Issuer, channels: usize) -> Vec<(RawWs, RawWs)> {

@@ -1,9 +1,8 @@
-//! Fleets of relays: Redis is down or has lost its memory, a node belongs to another fleet, a node dies. Also the way from keys
-//! to grants to a channel, with the commands alone.
+//! Fleets of relays: Redis is down or has lost its memory, a node dies. Also the way from keys to grants to a channel, with the
+//! commands alone.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,31 +19,24 @@ use sealway_testkit::daemon::clear_environment;
 use sealway_testkit::raw_http::Request;
 use sealway_testkit::raw_ws::{Got, RawWs};
 use sealway_testkit::redis::Redis;
-use sealway_testkit::relay::{AUD, ISS, Issuer, Relay, attach, claims, connect, instance, unique};
+use sealway_testkit::relay::{AUD, ISS, Issuer, NodeFleet, Relay, attach, claims, connect, instance, unique};
 use serde_json::Value;
 
 use crate::BINARY;
 
-fn node(folder: &Path, redis: &Redis, prefix: &str, secret: &str) -> Relay {
-    let file = folder.join(secret.replace(' ', "-"));
-    std::fs::write(&file, secret).unwrap();
-    let (url, file) = (redis.url(), file.display().to_string());
-    Relay::start(BINARY, folder, &["--redis-url", &url, "--redis-prefix", prefix, "--node-secret-file", &file]).unwrap()
-}
-
-fn pair() -> [Claims; 2] {
+pub(crate) fn pair() -> [Claims; 2] {
     let (channel, now_s) = (unique("channel"), i64::try_from(SystemClock.now_ms() / 1000).unwrap());
     [Role::Client, Role::Server].map(|role| claims(&channel, role, now_s, now_s + 300))
 }
 
-fn send(relay: &Relay, issuer: &Issuer, claims: &Claims) -> RawWs {
+pub(crate) fn send(relay: &Relay, issuer: &Issuer, claims: &Claims) -> RawWs {
     let mut ws = connect(relay.address, None);
     ws.text(&attach(issuer, claims, Profile::V1, 1).encode());
     ws
 }
 
 /// Retries until the answer does not ask for a later retry: a new fleet rejects tokens from before it began.
-fn settled(relay: &Relay, issuer: &Issuer) {
+pub(crate) fn settled(relay: &Relay, issuer: &Issuer) {
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let mut ws = send(relay, issuer, &pair()[0]);
@@ -58,7 +50,7 @@ fn settled(relay: &Relay, issuer: &Issuer) {
     }
 }
 
-fn lives(client: &mut RawWs, server: &mut RawWs) {
+pub(crate) fn lives(client: &mut RawWs, server: &mut RawWs) {
     client.binary(b"there");
     assert_eq!(server.message().unwrap(), b"there");
     server.binary(b"back");
@@ -66,11 +58,12 @@ fn lives(client: &mut RawWs, server: &mut RawWs) {
 }
 
 #[test]
-fn while_redis_is_away_nobody_new_attaches_and_channels_go_on_and_without_its_memory_no_old_token_counts() {
+fn without_redis_new_attaches_fail_and_channels_continue_and_after_a_loss_old_tokens_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let issuer = Issuer::new(folder.path()).unwrap();
     let mut redis = Redis::start().unwrap();
-    let nodes = [(); 2].map(|()| node(folder.path(), &redis, "f", "a secret of all nodes"));
+    let fleet = NodeFleet::new(folder.path(), &redis.url()).unwrap();
+    let nodes = [(); 2].map(|()| fleet.start(BINARY, folder.path(), &[]).unwrap());
     settled(&nodes[0], &issuer);
     let used = pair();
     let (mut client, mut server) = (send(&nodes[0], &issuer, &used[0]), send(&nodes[1], &issuer, &used[1]));
@@ -91,28 +84,32 @@ fn while_redis_is_away_nobody_new_attaches_and_channels_go_on_and_without_its_me
 }
 
 #[test]
-fn a_node_that_does_not_know_the_secret_is_not_bridged_to() {
+fn a_redis_that_restarts_from_an_old_snapshot_readmits_no_token() {
     let folder = tempfile::tempdir().unwrap();
     let issuer = Issuer::new(folder.path()).unwrap();
-    let redis = Redis::start().unwrap();
-    let ours = node(folder.path(), &redis, "f", "a secret of all nodes");
-    let stranger = node(folder.path(), &redis, "f", "a secret of another fleet");
-    settled(&ours, &issuer);
-    let claims = pair();
-    let mut first = send(&ours, &issuer, &claims[0]);
-    first.answers = false;
-    first.send(0x89, b"").unwrap();
-    assert_eq!(first.got(), Got::Frame(0x8a, Vec::new()));
-    assert_eq!(send(&stranger, &issuer, &claims[1]).got(), Got::Close(1013, "node unavailable".into()));
-    assert!(ours.log().contains("from no known node"), "{}", ours.log());
+    let mut redis = Redis::start().unwrap();
+    let node = NodeFleet::new(folder.path(), &redis.url()).unwrap().start(BINARY, folder.path(), &[]).unwrap();
+    settled(&node, &issuer);
+    assert_eq!(redis.cli(&["SAVE"]).unwrap().trim(), "OK");
+    let used = pair();
+    let (mut client, mut server) = (send(&node, &issuer, &used[0]), send(&node, &issuer, &used[1]));
+    lives(&mut client, &mut server);
+    redis.start_again().unwrap();
+    let keys = redis.cli(&["KEYS", "*"]).unwrap();
+    assert!(keys.contains(":epoch"), "the snapshot has the epoch of the memory that was lost: {keys}");
+    for claims in &used {
+        assert_eq!(send(&node, &issuer, claims).got(), Got::Close(1013, "node unavailable".into()));
+    }
+    lives(&mut client, &mut server);
 }
 
 #[test]
-fn a_node_that_dies_is_told_of_and_its_channels_begin_anew_on_another() {
+fn channels_of_a_dead_node_restart_on_another_node() {
     let folder = tempfile::tempdir().unwrap();
     let issuer = Issuer::new(folder.path()).unwrap();
     let redis = Redis::start().unwrap();
-    let [dies, lives_on] = [(); 2].map(|()| node(folder.path(), &redis, "f", "a secret of all nodes"));
+    let fleet = NodeFleet::new(folder.path(), &redis.url()).unwrap();
+    let [dies, lives_on] = [(); 2].map(|()| fleet.start(BINARY, folder.path(), &[]).unwrap());
     settled(&dies, &issuer);
     let claims = pair();
     let mut client = send(&dies, &issuer, &claims[0]);
@@ -167,7 +164,8 @@ async fn a_name_is_reachable_again_at_once_after_the_death_of_a_node() {
     let folder = tempfile::tempdir().unwrap();
     let issuer = Issuer::new(folder.path()).unwrap();
     let redis = Redis::start().unwrap();
-    let [dies, lives_on] = [(); 2].map(|()| node(folder.path(), &redis, "f", "a secret of all nodes"));
+    let fleet = NodeFleet::new(folder.path(), &redis.url()).unwrap();
+    let [dies, lives_on] = [(); 2].map(|()| fleet.start(BINARY, folder.path(), &[]).unwrap());
     settled(&dies, &issuer);
     let url = format!("ws://{}/ws", balancer(&[dies.address, lives_on.address]));
     let key = IssuerKey::from_seed("k1", &[1; 32], default_signatures()).unwrap();

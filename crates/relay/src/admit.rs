@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sealway_proto::relay::{Claims, CloseCause};
-use tokio::net::TcpStream;
+use sealway_runtime::http::Raw;
 use tokio::time::timeout;
 
 use crate::channel::AttachRequest;
@@ -19,7 +19,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// The node on which an endpoint may attach.
 pub(crate) enum Admission {
     Here(AttachRequest),
-    There(TcpStream),
+    There(Box<dyn Raw>),
 }
 
 /// Asks the nodes for an endpoint's place, and connects to it.

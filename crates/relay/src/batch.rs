@@ -1,4 +1,4 @@
-//! Frames of one endpoint that are written to the other end together.
+//! Batches of frames: those of one endpoint that are written to the other endpoint together.
 
 use std::ops::Range;
 

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_takes_nothing() {
+    fn a_request_that_exceeds_the_bound_reserves_nothing() {
         let budget = Budget::new(10);
         assert!(budget.take(6) && !budget.take(5) && budget.take(4));
         budget.give_back(6);

@@ -17,7 +17,6 @@ use sealway_proto::relay::CloseCause;
 use sealway_runtime::http::Raw;
 use sealway_runtime::shutdown::Shutdown;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 use tokio_util::io::poll_read_buf;
 
 use crate::admit::{self, Admission};
@@ -91,18 +90,18 @@ pub(crate) fn spawn(relay: &Arc<Relay>, io: Box<dyn Raw>, address: Option<IpAddr
 /// Starts the task of an endpoint that another node has authenticated, for a channel of this node.
 pub(crate) fn spawn_bridged(
     relay: &Arc<Relay>,
-    stream: TcpStream,
-    request: AttachRequest,
+    node: Box<dyn Raw>,
+    request: &AttachRequest,
     address: Option<IpAddr>,
     shutdown: &Shutdown,
 ) {
-    let (reader, writer) = stream.into_split();
+    let (reader, writer, _) = split(node);
     let input = Input::attached(relay.settings.limits.message_bytes_max);
-    let mut endpoint = Endpoint::new(relay, Reader::Tcp(reader), Writer::Tcp(writer), address, input);
+    let mut endpoint = Endpoint::new(relay, reader, writer, address, input);
     if relay.is_draining.load(Ordering::Acquire) {
         endpoint.conn.close(CloseCause::NodeUnavailable);
     } else if !endpoint.conn.is_ending() {
-        endpoint.take_place(&request);
+        endpoint.take_place(request);
     }
     endpoint.run(shutdown);
 }

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_minted_verifies_with_the_keyset_that_was_written() {
+    fn a_minted_token_verifies_with_the_written_keyset() {
         let folder = tempfile::tempdir().unwrap();
         let (key_file, keyset_file) = (folder.path().join("issuer.json"), folder.path().join("keys.json"));
         let binding = Binding { iss: Some("i".into()), aud: Some(vec!["a".into()]) };

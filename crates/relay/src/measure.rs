@@ -3,6 +3,20 @@
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use sealway_proto::relay::CloseCause;
 
+use crate::settings::Limits;
+
+/// Causes for which an endpoint is rejected and that deploy/prometheus/rules.yaml counts or alerts on.
+const REJECTIONS: [CloseCause; 8] = [
+    CloseCause::InvalidToken,
+    CloseCause::ChannelMismatch,
+    CloseCause::RoleMismatch,
+    CloseCause::TokenReplay,
+    CloseCause::TooManyConnections,
+    CloseCause::AttachFailed,
+    CloseCause::ReplayFull,
+    CloseCause::NodeUnavailable,
+];
+
 /// Handles of frequent counters, created once.
 pub(crate) struct Measures {
     connections: [Option<Gauge>; 2],
@@ -17,7 +31,14 @@ pub(crate) struct Measures {
 }
 
 impl Measures {
-    pub(crate) fn new(is_compat: bool) -> Self {
+    /// Creates the handles, the counters of rejections at 0 (a scraper sees no increment of a counter that begins with it), and
+    /// the gauges of bounds.
+    pub(crate) fn new(is_compat: bool, limits: &Limits) -> Self {
+        for cause in REJECTIONS {
+            let _ = attach("fail", cause.token());
+        }
+        gauge!("sealway_relay_waiting_bytes_max").set(limits.waiting_bytes_max as f64);
+        gauge!("sealway_relay_remembered_tokens_max").set(limits.replays_max as f64);
         Measures {
             connections: [
                 Some(gauge!("sealway_relay_connections")),
@@ -54,8 +75,7 @@ impl Measures {
             None => ("ok", "ok"),
             Some(cause) => ("fail", attach_reason(cause, self.is_compat)),
         };
-        counter!("sealway_relay_attach_total", "result" => result, "reason" => refused.map_or("ok", CloseCause::token))
-            .increment(1);
+        attach(result, refused.map_or("ok", CloseCause::token)).increment(1);
         if self.is_compat {
             counter!("flowersec_tunnel_attach_total", "result" => result, "reason" => reason).increment(1);
         }
@@ -84,6 +104,10 @@ impl Measures {
     pub(crate) fn encrypted(&self) {
         self.encrypted.iter().flatten().for_each(|counter| counter.increment(1));
     }
+}
+
+fn attach(result: &'static str, reason: &'static str) -> Counter {
+    counter!("sealway_relay_attach_total", "result" => result, "reason" => reason)
 }
 
 /// Returns the reason in the words of v1's relay, if that is on.

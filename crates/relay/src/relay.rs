@@ -110,7 +110,7 @@ impl Relay {
             channels: Channels::new(limits.channels_max, limits.channels_per_tenant_max, budget.clone()),
             conns: Conns::new(),
             replays: Replays::new(limits.replays_max),
-            measures: Measures::new(settings.metrics_compat),
+            measures: Measures::new(settings.metrics_compat, limits),
             expected: Requirements {
                 aud: settings.aud.clone(),
                 iss: settings.iss.clone(),

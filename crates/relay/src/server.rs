@@ -16,8 +16,8 @@ use sealway_runtime::tls;
 use tokio::net::TcpListener;
 
 use crate::keyset::{Keys, Tenancy};
-use crate::nodes::{self, Nodes, bridge};
-use crate::relay::{Relay, now_s};
+use crate::nodes::{self, Identity, Nodes, bridge};
+use crate::relay::Relay;
 use crate::settings::Settings;
 use crate::tick;
 use crate::upgrade::Door;
@@ -81,7 +81,7 @@ impl Server {
             let fail = |err: &dyn std::fmt::Display| StartError(format!("--node-listen: {err}"));
             let listener = TcpListener::bind(sharing.listen).await.map_err(|err| fail(&err))?;
             let bound = listener.local_addr().map_err(|err| fail(&err))?;
-            nodes = Some(Nodes::join(sharing, bound, now_s(&*clock)).await.map_err(StartError)?);
+            nodes = Some(Nodes::join(sharing, bound, clock.clone()).await.map_err(StartError)?);
             for_nodes = Some(listener);
         }
         let relay = Arc::new(Relay::new(settings, keys, nodes, clock));
@@ -104,7 +104,12 @@ impl Server {
         }
         tokio::spawn(tick::run(relay.clone(), shutdown.clone()));
         if let Some(tls) = &tls {
-            tokio::spawn(watch(tls.clone(), shutdown.clone()));
+            let (changed, reload) = (tls::Server::files_changed, tls::Server::reload);
+            tokio::spawn(watch(tls.clone(), tls::Server::certificates, changed, reload, shutdown.clone()));
+        }
+        if let Some(nodes) = &relay.nodes {
+            let (changed, reload) = (Identity::files_changed, Identity::reload);
+            tokio::spawn(watch(nodes.identity.clone(), Identity::certificates, changed, reload, shutdown.clone()));
         }
         Ok(Server { relay, tls, addresses, shutdown })
     }
@@ -129,6 +134,9 @@ impl Server {
         self.relay.keys.reload();
         if let Some(tls) = &self.tls {
             note(tls.reload());
+        }
+        if let Some(nodes) = &self.relay.nodes {
+            note(nodes.identity.reload());
         }
     }
 
@@ -158,17 +166,25 @@ impl Server {
     }
 }
 
-/// Reads certificates again when their files change.
-async fn watch(tls: Arc<tls::Server>, shutdown: Shutdown) {
+/// Reads certificates again when their files change: `changed` says so, `reload` reads them, and `certificates` returns those in
+/// force.
+async fn watch<T: Send + Sync + 'static>(
+    tls: Arc<T>,
+    certificates: fn(&T) -> Vec<tls::CertificateStatus>,
+    changed: fn(&T) -> bool,
+    reload: fn(&T) -> Result<bool, tls::TlsError>,
+    shutdown: Shutdown,
+) {
+    let mut expiry = tls::ExpiryGauges::default();
     loop {
+        expiry.set(certificates(&tls));
         tokio::select! {
             () = tokio::time::sleep(CERTIFICATES_INTERVAL) => {}
             () = shutdown.begun() => return,
         }
-        if tls.files_changed() {
+        if changed(&tls) {
             let tls = tls.clone();
-            let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await;
-            if let Ok(reloaded) = reloaded {
+            if let Ok(reloaded) = tokio::task::spawn_blocking(move || reload(&tls)).await {
                 note(reloaded);
             }
         }
@@ -176,6 +192,7 @@ async fn watch(tls: Arc<tls::Server>, shutdown: Shutdown) {
 }
 
 fn note(reloaded: Result<bool, tls::TlsError>) {
+    tls::count_reload(&reloaded);
     match reloaded {
         Ok(true) => tracing::info!("certificates reloaded"),
         Ok(false) => {}

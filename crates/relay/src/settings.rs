@@ -7,7 +7,7 @@ use std::time::Duration;
 use sealway_proto::relay::CloseReasons;
 use sealway_runtime::tls::ServerFiles;
 
-pub use crate::nodes::Sharing;
+pub use crate::nodes::{NodeFiles, Sharing};
 
 /// The settings of a relay.
 #[derive(Clone, Debug)]

@@ -62,7 +62,7 @@ pub(super) struct Rendezvous {
 #[derive(Debug, Default)]
 struct Names {
     by_name: HashMap<Arc<str>, Meeting>,
-    /// The second of the last search for expired grants.
+    /// Time of the last search for expired grants, in Unix seconds.
     swept_s: i64,
 }
 

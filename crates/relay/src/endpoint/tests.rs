@@ -5,7 +5,7 @@ use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{IssuerKey, Profile, Role};
 use sealway_runtime::clock::SystemClock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
 use crate::channel::{ChannelKey, Tenant};
@@ -39,7 +39,7 @@ async fn a_bridged_endpoint_that_takes_nothing_is_not_kept_for_ever() {
     let (reader, writer) = of_client.into_split();
     let input = Input::attached(relay.settings.limits.message_bytes_max);
     let mut endpoint = Endpoint::new(&relay, Reader::Tcp(reader), Writer::Tcp(writer), None, input);
-    endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admission::There(of_node)))));
+    endpoint.phase = Phase::Asking(Box::pin(std::future::ready(Ok(Admission::There(Box::new(of_node))))));
     endpoint.run(&shutdown);
     // The node keeps sending; the client neither reads nor closes.
     let sending = tokio::spawn(async move { while node.write_all(&[0x82, 2, 0, 0]).await.is_ok() {} });
@@ -69,7 +69,7 @@ fn placed(relay: &Arc<Relay>, stream: TcpStream, role: Role) -> Endpoint {
 }
 
 #[tokio::test]
-async fn what_an_endpoint_said_before_it_took_nothing_more_still_arrives() {
+async fn messages_sent_before_an_endpoint_closed_still_arrive() {
     let (relay, shutdown) = (relay(), Shutdown::new());
     let (goes, of_goes) = joined().await;
     let (mut stays, of_stays) = joined().await;

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use aws_lc_rs::hmac;
-use sealway_proto::crypto::default_provider;
 use sealway_proto::relay::{Profile, Role};
+use sealway_runtime::http::Raw;
+use sealway_runtime::http::share::{SharedBudget, Taker, network};
 use sealway_runtime::shutdown::Shutdown;
 use serde_json::{Value, from_value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 use super::Nodes;
 use crate::channel::{AttachRequest, ChannelKey, Tenant};
@@ -27,12 +26,12 @@ use crate::relay::Relay;
 const HELLO_TIME: Duration = Duration::from_secs(5);
 /// Longest hello: a channel's name of an attach message, and little else.
 const HELLO_LEN_MAX: usize = 32 * 1024;
-/// Most nodes that are in the hello at once.
-const HELLOS_MAX: usize = 256;
-const CHALLENGE_LEN: usize = 32;
-const TAG_LEN: usize = 32;
-const ASKS: &[u8] = b"sealway-relay-bridge-1 asks";
-const OWNS: &[u8] = b"sealway-relay-bridge-1 owns";
+/// Most connections that are in the handshake or the hello at once, in all and of one network: a stranger who connects and is
+/// silent does not keep the nodes out.
+const HELLOS_MAX: u64 = 1024;
+const HELLOS_PER_NETWORK_MAX: u64 = 512;
+/// The answer to a hello.
+const WELCOME: u8 = 1;
 /// Length of one read, in bytes.
 const SCRATCH_LEN: usize = 64 * 1024;
 
@@ -41,26 +40,13 @@ thread_local! {
 }
 
 impl Nodes {
-    fn tag(&self, label: &[u8], parts: &[&[u8]]) -> hmac::Tag {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.sharing.secret);
-        let mut context = hmac::Context::with_key(&key);
-        context.update(label);
-        parts.iter().for_each(|part| context.update(part));
-        context.sign()
-    }
-
-    fn verifies(&self, label: &[u8], parts: &[&[u8]], tag: &[u8]) -> bool {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.sharing.secret);
-        hmac::verify(&key, &[&[label][..], parts].concat().concat(), tag).is_ok()
-    }
-
     /// Connects to the node that has a channel, and announces the endpoint.
     pub(crate) async fn cross(
         &self,
         address: &str,
         request: &AttachRequest,
         client: Option<IpAddr>,
-    ) -> Option<TcpStream> {
+    ) -> Option<Box<dyn Raw>> {
         let crossed = tokio::time::timeout(HELLO_TIME, self.hello(address, request, client)).await;
         match crossed {
             Ok(Ok(stream)) => Some(stream),
@@ -80,64 +66,61 @@ impl Nodes {
         address: &str,
         request: &AttachRequest,
         client: Option<IpAddr>,
-    ) -> std::io::Result<TcpStream> {
-        let mut stream = TcpStream::connect(address).await?;
+    ) -> std::io::Result<Box<dyn Raw>> {
+        let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
-        let mut challenge = [0; CHALLENGE_LEN];
-        stream.read_exact(&mut challenge).await?;
+        let mut stream = self.identity.connect(stream).await?;
         let hello = encode(request, client);
-        let tag = self.tag(ASKS, &[&challenge, &hello]);
         let len = u32::try_from(hello.len()).map_err(std::io::Error::other)?;
-        stream.write_all(&[&len.to_be_bytes(), hello.as_slice(), tag.as_ref()].concat()).await?;
-        let mut proof = [0; TAG_LEN];
-        stream.read_exact(&mut proof).await?;
-        if !self.verifies(OWNS, &[tag.as_ref()], &proof) {
-            return Err(std::io::Error::other("it does not know the secret of the nodes"));
+        stream.write_all(&[&len.to_be_bytes(), hello.as_slice()].concat()).await?;
+        stream.flush().await?;
+        // The handshake of TLS 1.3 is over on this side before the other one has verified the certificate.
+        match stream.read_u8().await? {
+            WELCOME => Ok(stream),
+            _ => Err(std::io::Error::other("its answer is not that of a node")),
         }
-        Ok(stream)
     }
 
-    /// Authenticates a node, and returns its endpoint and the endpoint's address.
-    async fn welcome(&self, stream: &mut TcpStream) -> std::io::Result<(AttachRequest, Option<IpAddr>)> {
+    /// Authenticates a node, and returns the connection, its endpoint and the endpoint's address.
+    async fn welcome(&self, stream: TcpStream) -> std::io::Result<(Box<dyn Raw>, AttachRequest, Option<IpAddr>)> {
         stream.set_nodelay(true)?;
-        let mut challenge = [0; CHALLENGE_LEN];
-        default_provider().fill_random(&mut challenge).map_err(std::io::Error::other)?;
-        stream.write_all(&challenge).await?;
+        let mut stream = self.identity.accept(stream).await?;
         let len = usize::try_from(stream.read_u32().await?).map_err(std::io::Error::other)?;
         if len > HELLO_LEN_MAX {
             return Err(std::io::Error::other("its hello is too long"));
         }
         let mut hello = vec![0; len];
         stream.read_exact(&mut hello).await?;
-        let mut tag = [0; TAG_LEN];
-        stream.read_exact(&mut tag).await?;
-        if !self.verifies(ASKS, &[&challenge, &hello], &tag) {
-            return Err(std::io::Error::other("it does not know the secret of the nodes"));
-        }
-        let known = decode(&hello).ok_or_else(|| std::io::Error::other("its hello is none"))?;
-        stream.write_all(self.tag(OWNS, &[&tag]).as_ref()).await?;
-        Ok(known)
+        let (request, client) = decode(&hello).ok_or_else(|| std::io::Error::other("its hello is none"))?;
+        stream.write_u8(WELCOME).await?;
+        stream.flush().await?;
+        Ok((stream, request, client))
     }
 }
 
 /// Accepts endpoints from other nodes until shutdown begins.
 pub(crate) async fn listen(relay: Arc<Relay>, listener: TcpListener, shutdown: Shutdown) {
-    let hellos = Arc::new(Semaphore::new(HELLOS_MAX));
+    let hellos = SharedBudget::new(HELLOS_MAX);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shutdown.begun() => return,
         };
-        let Ok((mut stream, from)) = accepted else {
+        let Ok((stream, from)) = accepted else {
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(hello) = hellos.clone().try_acquire_owned() else { continue };
+        let mut hello = hellos.share([Some((Taker::Network(network(from.ip())), HELLOS_PER_NETWORK_MAX)), None]);
+        if !hello.grow(1) {
+            continue;
+        }
         let (relay, shutdown) = (relay.clone(), shutdown.clone());
         tokio::spawn(async move {
             let Some(nodes) = &relay.nodes else { return };
-            match tokio::time::timeout(HELLO_TIME, nodes.welcome(&mut stream)).await {
-                Ok(Ok((request, client))) => endpoint::spawn_bridged(&relay, stream, request, client, &shutdown),
+            match tokio::time::timeout(HELLO_TIME, nodes.welcome(stream)).await {
+                Ok(Ok((stream, request, client))) => {
+                    endpoint::spawn_bridged(&relay, stream, &request, client, &shutdown);
+                }
                 Ok(Err(err)) => tracing::warn!(%from, %err, "a connection is from no known node"),
                 Err(_) => tracing::warn!(%from, "a node's registration is incomplete"),
             }
@@ -268,7 +251,7 @@ impl Pump {
 pub(crate) struct Splice {
     reader: Reader,
     writer: Writer,
-    node: TcpStream,
+    node: Box<dyn Raw>,
     inward: Pump,
     outward: Pump,
     boundary: Boundary,
@@ -277,7 +260,7 @@ pub(crate) struct Splice {
 
 impl Splice {
     /// Creates the bridge: `read` is input of the endpoint already read; `waiting` is its pending output.
-    pub(crate) fn new(reader: Reader, writer: Writer, node: TcpStream, read: &[u8], waiting: Vec<u8>) -> Self {
+    pub(crate) fn new(reader: Reader, writer: Writer, node: Box<dyn Raw>, read: &[u8], waiting: Vec<u8>) -> Self {
         let inward = Pump { waiting: read.to_vec(), ..Pump::default() };
         let outward = Pump { waiting, ..Pump::default() };
         Splice { reader, writer, node, inward, outward, boundary: Boundary::default(), last: None }
@@ -287,13 +270,12 @@ impl Splice {
     /// must end now, if no frame is in transit and the node has not sent one.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, is_ending: bool, end: impl FnOnce() -> Vec<u8>) -> Poll<()> {
         if self.last.is_none() && !is_ending {
-            let (mut node_in, mut node_out) = self.node.split();
-            let inward = self.inward.poll(cx, &mut self.reader, &mut node_out, |_| {});
+            let inward = self.inward.poll(cx, &mut self.reader, &mut self.node, |_| {});
             if inward.is_ready() {
                 return Poll::Ready(());
             }
             let boundary = &mut self.boundary;
-            let outward = self.outward.poll(cx, &mut node_in, &mut self.writer, |bytes| boundary.pass(bytes));
+            let outward = self.outward.poll(cx, &mut self.node, &mut self.writer, |bytes| boundary.pass(bytes));
             if outward.is_pending() {
                 return Poll::Pending;
             }
