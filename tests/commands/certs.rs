@@ -74,7 +74,7 @@ fn openssl(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_is_made_is_what_openssl_wants_of_an_authority_a_server_and_a_client() {
+fn openssl_accepts_the_certificates_for_authority_server_and_client() {
     let ground = Ground::new(&["--name", "gw.plant.example", "--name", "192.0.2.7", "--days", "90"]);
     let (ca, server, client) =
         (ground.file("ca.cert.pem"), ground.file("server.cert.pem"), ground.file("client.cert.pem"));
@@ -186,7 +186,7 @@ fn the_password_may_come_from_the_variable_of_the_script() {
 }
 
 #[test]
-fn what_is_there_is_replaced_only_by_force() {
+fn existing_files_are_replaced_only_with_force() {
     let ground = Ground::new(&[]);
     let said = ground.refused(&[ground.path()]);
     assert!(said.contains("--force") && said.contains("ca.key.pem"), "{said}");
@@ -200,7 +200,7 @@ fn what_is_there_is_replaced_only_by_force() {
 }
 
 #[test]
-fn what_cannot_be_made_is_said_before_anything_is_written() {
+fn errors_are_reported_before_anything_is_written() {
     let ground = Ground { root: tempfile::tempdir().unwrap() };
     for (more, part) in [
         (["--name", "a b"], "neither a DNS name"),

@@ -101,7 +101,7 @@ fn the_demo_shows_success_and_the_summary_and_exits() {
 }
 
 #[test]
-fn the_demo_goes_on_serving_until_it_is_told_to_stop() {
+fn the_demo_serves_until_it_is_stopped() {
     let mut command = Command::new(BINARY);
     let mut demo = command.args(["demo", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(demo.stdout.take().unwrap()).lines();
@@ -190,7 +190,7 @@ fn assert_lengths_and_times_are_told(said: &str, bound: &str) {
 }
 
 #[test]
-fn a_call_on_wire_3_says_whom_it_met_and_keeps_to_it() {
+fn a_call_on_wire_3_names_the_services_key_and_pins_it() {
     let folder = tempfile::tempdir().unwrap();
     let known = folder.path().join("known");
     let trust = format!("--trust-file={}", known.display());
@@ -350,7 +350,7 @@ fn unread(args: &[&str], is_error_unread: bool, folder: &Path) -> Output {
 }
 
 #[test]
-fn a_command_whose_reader_has_gone_ends_quietly() {
+fn a_command_ends_quietly_when_its_output_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let url = url("/transaction/purchase");
     for args in [
@@ -378,7 +378,7 @@ fn a_command_whose_reader_has_gone_ends_quietly() {
 }
 
 #[test]
-fn a_relay_whose_reader_has_gone_goes_on_serving() {
+fn a_relay_serves_on_when_its_output_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     assert!(command().args(["relay", "keys"]).current_dir(folder.path()).output().unwrap().status.success());
     let (_, gone) = std::io::pipe().unwrap();

@@ -112,7 +112,7 @@ fn config_check_finds_in_the_files_what_would_stop_serve() {
 }
 
 #[test]
-fn config_check_takes_the_samples_and_tells_their_warnings() {
+fn config_check_accepts_the_samples_and_prints_their_warnings() {
     let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config");
     let names = ["one-port.yaml", "ports-3000-3001.yaml", "single-machine.yaml", "reverse-proxy.yaml", "fleet.yaml"];
     for name in names {
@@ -125,7 +125,7 @@ fn config_check_takes_the_samples_and_tells_their_warnings() {
 }
 
 #[test]
-fn config_print_shows_what_is_in_force_file_then_environment() {
+fn config_print_shows_the_effective_settings_file_then_environment() {
     let folder = tempfile::tempdir().unwrap();
     let config = "
 listeners: [{ address: '127.0.0.1:3000' }]

@@ -6,6 +6,9 @@
 mod certs;
 mod command_line;
 mod config;
+mod gateway_api;
+mod gateway_api_schema;
+mod health;
 mod identity;
 
 /// Path of the `sealway` binary under test.

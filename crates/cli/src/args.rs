@@ -88,6 +88,14 @@ pub(crate) enum Command {
     /// Offer a load to a server, measure what comes of it, and say what limited it
     #[cfg(feature = "load")]
     Load(Box<sealway_load::flags::LoadArgs>),
+    /// Make a configuration of resources of the Kubernetes Gateway API
+    #[cfg(feature = "gateway-api")]
+    GatewayApi {
+        #[command(subcommand)]
+        action: crate::gateway_api::GatewayApi,
+    },
+    /// Ask a health endpoint; exit with 0 if its status is 2xx
+    Health(crate::health::Health),
     /// Check a configuration, or print it with all its sources applied
     #[cfg(feature = "sessions")]
     Config {
@@ -98,6 +106,12 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write a manual page of each command, for packages
+    #[command(hide = true)]
+    Man {
+        /// An existing folder; pages in it are replaced
+        folder: PathBuf,
     },
 }
 

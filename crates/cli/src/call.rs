@@ -30,13 +30,16 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     if wire != Wire::Native {
         refuse_new(&args)?;
     }
-    let trust = if wire == Wire::Native { trust(&args)? } else { Trust::Pins(Vec::new()) };
+    let trust = (wire == Wire::Native).then(|| trust(&args)).transpose()?;
     let init = init_path(args.init, wire)?;
     let mut settings = Client::builder(url.clone()).wire(wire).init_path(init).client_id(&args.client_id);
     // Answers without an end are shown as they come.
     let (timeout, len_max) = (Duration::from_millis(args.timeout_ms), usize::try_from(DATA_LEN_MAX)?);
-    settings = settings.connect_timeout(timeout).head_timeout(timeout).total_timeout(None).trust(trust.clone());
+    settings = settings.connect_timeout(timeout).head_timeout(timeout).total_timeout(None);
     settings = settings.answer_max_bytes(len_max).request_max_bytes(len_max);
+    if let Some(trust) = &trust {
+        settings = settings.trust(trust.clone());
+    }
     if let Some(sec) = args.ttl {
         settings = settings.ttl(Duration::from_secs(sec.into()));
     }
@@ -56,7 +59,7 @@ pub(crate) async fn run(args: Call) -> anyhow::Result<()> {
     }
     let client = settings.connect().await?;
     let session = client.session().await?;
-    if let (Some(met), Trust::FirstUse(TrustStore::File(file))) =
+    if let (Some(met), Some(Trust::FirstUse(TrustStore::File(file)))) =
         (session.agreed.as_ref().filter(|_| client.first_use().is_some()), &trust)
     {
         let host = url.authority().map_or("", |authority| authority.as_str());

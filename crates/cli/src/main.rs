@@ -12,6 +12,9 @@ mod config;
 mod demo;
 #[cfg(feature = "relay")]
 mod flags;
+#[cfg(feature = "gateway-api")]
+mod gateway_api;
+mod health;
 #[cfg(feature = "sessions")]
 mod identity;
 #[cfg(feature = "sessions")]
@@ -63,12 +66,16 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     let done = match args.command {
         #[cfg(feature = "load")]
         Command::Load(args) => return load::run(*args),
+        #[cfg(feature = "gateway-api")]
+        Command::GatewayApi { action } => return gateway_api::run(action),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut args::Args::command(), "sealway", &mut script);
             output::out().write_all(&script).map_err(anyhow::Error::from)
         }
+        Command::Man { folder } => clap_mangen::generate_to(args::Args::command(), folder).map_err(anyhow::Error::from),
         Command::Certs(certs) => certs::run(certs),
+        Command::Health(health) => health::run(&health),
         #[cfg(feature = "sessions")]
         Command::Config { action } => config::command(action),
         #[cfg(feature = "sessions")]

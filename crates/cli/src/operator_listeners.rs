@@ -74,13 +74,15 @@ fn bounded(limits: HttpLimits) -> HttpLimits {
 pub(crate) struct AdminListener {
     guarded: OperatorListener,
     certificates: Option<PathBuf>,
+    services: Vec<String>,
 }
 
 impl AdminListener {
     /// Reads the token, and binds the listener.
     pub(crate) fn bind(config: &AdminConfig) -> anyhow::Result<Self> {
         let guarded = OperatorListener::bind("admin", &config.place, &config.token_file)?;
-        Ok(AdminListener { guarded, certificates: config.certificates_folder.clone() })
+        let (certificates, services) = (config.certificates_folder.clone(), config.services.clone());
+        Ok(AdminListener { guarded, certificates, services })
     }
 
     /// Bound addresses, such as `127.0.0.1:9901`.
@@ -92,7 +94,7 @@ impl AdminListener {
     pub(crate) fn serve(self, server: &Server, metrics: RenderMetrics, limits: HttpLimits) -> Option<BoundUnix> {
         let OperatorListener { sockets, unix, token, .. } = self.guarded;
         let sessions = Admin::new(server.authority().clone(), token.clone(), metrics);
-        let dashboard = Dashboard::new(server.clone(), sessions, token, self.certificates);
+        let dashboard = Dashboard::new(server.clone(), sessions, token, self.certificates, self.services);
         let service = hyper::service::service_fn(move |request| {
             let dashboard = dashboard.clone();
             async move { Ok(dashboard.handle(request).await) }
@@ -142,17 +144,20 @@ impl MetricsListener {
         if let Some(tls) = self.tls {
             let stop = shutdown.clone();
             shutdown.spawn(async move {
-                let mut tick = tokio::time::interval(LOOK);
+                let (mut tick, mut expiry) = (tokio::time::interval(LOOK), tls::ExpiryGauges::default());
                 loop {
                     tokio::select! {
                         _ = tick.tick() => {}
                         () = stop.begun() => return,
                     }
-                    if tls.files_changed()
-                        && let Err(err) = tls.reload()
-                    {
-                        tracing::error!("metrics.tls.{err}: the loaded certificate stays in use");
+                    if tls.files_changed() {
+                        let reloaded = tls.reload();
+                        tls::count_reload(&reloaded);
+                        if let Err(err) = reloaded {
+                            tracing::error!("metrics.tls.{err}: the loaded certificate stays in use");
+                        }
                     }
+                    expiry.set(tls.certificates());
                 }
             });
         }

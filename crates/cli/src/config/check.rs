@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_look_like_settings_and_are_none_are_refused() {
+    fn variables_that_misspell_a_setting_are_rejected() {
         let refused = |name: &str| refuse_misspelt([name.to_owned()].into_iter()).err().map(|err| err.to_string());
         assert!(refused("SEALWAY_LISTENERS").unwrap().contains("write it into the file"));
         assert!(refused("SEALWAY_SESSIONS_STORE").unwrap().contains("SEALWAY_SESSIONS__STORE"));

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_set_is_three_listeners_a_delay_and_an_answer_of_its_own() {
+    fn the_defaults_are_three_listeners_a_delay_and_a_standalone_answer() {
         let config = config(&[]).unwrap();
         let addresses: Vec<_> = config["listeners"].as_array().unwrap().iter().map(|l| l["address"].clone()).collect();
         assert_eq!(addresses, ["0.0.0.0:8080", "0.0.0.0:8443", "0.0.0.0:9443"]);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn an_upstream_is_told_nothing_but_the_customer() {
+    fn an_upstream_gets_no_added_header_but_the_customer() {
         let config = config(&[
             ("LITEGATEWAY_Proxy__UpstreamUrl", "https://cloud:8443/base"),
             ("LITEGATEWAY_Proxy__SleepDurationMs", "0"),

@@ -376,7 +376,7 @@ limits: { connections_max: 0 }
     }
 
     #[test]
-    fn what_cannot_work_is_found_by_the_check_and_not_by_serve() {
+    fn config_check_finds_what_would_make_serve_fail() {
         let with = |listener: &str, route: &str, upstream: &str, more: &str| {
             problems(&format!(
                 "listeners: [{{ address: '127.0.0.1:1'{listener} }}]\nroutes: [{{ {route} }}]\n\
@@ -416,6 +416,7 @@ limits: { connections_max: 0 }
             (upstream("], tls: { server_name: 'a b' }"), "upstreams.s.tls.server_name"),
             (admin("address: '127.0.0.1:1'"), "admin.address"),
             (admin("address: 'unix:a', certificates_folder: ''"), "admin.certificates_folder"),
+            (admin("address: 'unix:a', services: [nobody]"), "admin.services[0]"),
             (upstream("], queue_max: -1"), "queue_max"),
         ] {
             assert!(found.lines().any(|line| line.contains(&format!("{path}: "))), "{path} is not named in:\n{found}");

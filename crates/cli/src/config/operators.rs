@@ -18,6 +18,9 @@ pub(super) struct RawAdmin {
     token_file: FilePath,
     /// Folder of `sealway certs` whose certificates may be renewed from the admin listener.
     certificates_folder: Option<FilePath>,
+    /// Upstreams whose servers are relays, or brokers with `--metrics`: the page shows their state, read from `/metrics` every two
+    /// seconds.
+    services: Option<Vec<String>>,
 }
 
 /// Checked settings of the admin listener.
@@ -26,6 +29,7 @@ pub(crate) struct AdminConfig {
     pub(crate) place: Place,
     pub(crate) token_file: PathBuf,
     pub(crate) certificates_folder: Option<PathBuf>,
+    pub(crate) services: Vec<String>,
 }
 
 impl RawAdmin {
@@ -37,10 +41,15 @@ impl RawAdmin {
             problems.add("admin.address", stays);
         }
         let folder = self.certificates_folder.as_ref();
+        let services = self.services.clone().unwrap_or_default();
+        for (index, name) in services.iter().enumerate().filter(|(_, name)| !gateway.has_upstream(name)) {
+            problems.add(format!("admin.services[{index}]"), format!("no upstream is named \"{name}\""));
+        }
         AdminConfig {
             place,
             token_file: problems.file("admin.token_file", file, &self.token_file),
             certificates_folder: folder.map(|folder| problems.file("admin.certificates_folder", file, folder)),
+            services,
         }
     }
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use sealway_proto::relay::CloseReasons;
 use sealway_relay::server::Server;
-use sealway_relay::settings::{Limits, Settings, Sharing};
+use sealway_relay::settings::{Limits, NodeFiles, Settings, Sharing};
 use sealway_runtime::clock::SystemClock;
+use sealway_runtime::redis;
 use sealway_runtime::shutdown::StopSignals;
 use sealway_runtime::telemetry::{self, LogFormat, Telemetry};
 use sealway_runtime::tls::ServerFiles;
 use tokio::signal::unix::{SignalKind, signal};
-use zeroize::Zeroizing;
 
 use super::NAME_LEN_MAX;
 use crate::flags::{self, Addresses};
@@ -82,42 +82,73 @@ pub(crate) struct Serve {
 /// Several nodes for one set of channels.
 #[derive(Debug, clap::Args)]
 struct Nodes {
-    /// The Redis that all nodes share: redis://USER:PASSWORD@HOST:PORT, rediss:// for TLS
+    /// The Redis that all nodes share: redis://USER:PASSWORD@HOST:PORT, redis-cluster://HOST:PORT,HOST:PORT, or
+    /// redis+sentinel://HOST:PORT,HOST:PORT/MASTER; rediss… for TLS
     #[arg(
         long,
         value_name = "URL",
         env = "SEALWAY_RELAY_REDIS_URL",
         hide_env_values = true,
-        requires = "node_secret_file"
+        requires_all = ["node_cert", "node_key", "node_ca", "node_name"]
     )]
     redis_url: Option<String>,
     /// Prefix of all keys in Redis
     #[arg(long, value_name = "PREFIX", default_value = "sealway")]
     redis_prefix: String,
+    /// The authorities of Redis' certificate, in PEM; those of the system without
+    #[arg(long, value_name = "FILE", requires = "redis_url")]
+    redis_ca: Option<PathBuf>,
+    /// Replicas that must confirm each attach; without, half of those that Sentinel knows, and none without Sentinel
+    #[arg(long, value_name = "COUNT", requires = "redis_url", value_parser = flags::whole::<usize>(0..=100))]
+    redis_min_replicas: Option<usize>,
     /// Address that this node listens on for the other nodes
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = flags::address)]
     node_listen: SocketAddr,
     /// The address that the others reach it by; the one it listens on without
     #[arg(long, value_name = "ADDRESS")]
     node_advertise: Option<String>,
-    /// A file with the secret of the nodes: one line of at least 16 bytes, the same for all
+    /// This node's certificate chain in PEM, for TLS with the other nodes as a server and as a client; read again when it changes
     #[arg(long, value_name = "FILE", requires = "redis_url")]
-    node_secret_file: Option<PathBuf>,
+    node_cert: Option<PathBuf>,
+    /// The key of the node's certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "node_cert")]
+    node_key: Option<PathBuf>,
+    /// The authorities of the nodes' certificates, in PEM
+    #[arg(long, value_name = "FILE", requires = "node_cert")]
+    node_ca: Option<PathBuf>,
+    /// The DNS name that the certificate of every node has
+    #[arg(long, value_name = "NAME", requires = "node_cert", value_parser = flags::text(253))]
+    node_name: Option<String>,
 }
 
 impl Nodes {
     fn sharing(&self) -> anyhow::Result<Option<Sharing>> {
-        let (Some(url), Some(file)) = (&self.redis_url, &self.node_secret_file) else { return Ok(None) };
-        let text =
-            Zeroizing::new(std::fs::read(file).with_context(|| format!("--node-secret-file {}", file.display()))?);
+        let (Some(url), Some(cert), Some(key), Some(ca), Some(name)) =
+            (&self.redis_url, &self.node_cert, &self.node_key, &self.node_ca, &self.node_name)
+        else {
+            return Ok(None);
+        };
+        let mut redis =
+            redis::Settings::parse_url(url).map_err(|err| anyhow!("--redis-url: {}", after_subject(&err.0)))?;
+        if let Some(ca) = &self.redis_ca {
+            let tls = redis.tls.as_mut().context("--redis-ca: the connection is not encrypted; write rediss://")?;
+            tls.ca = Some(ca.clone());
+            redis.certificates().map_err(|err| anyhow!("--redis-ca: {}", after_subject(&err.0)))?;
+        }
         Ok(Some(Sharing {
-            redis_url: Zeroizing::new(url.clone()),
+            redis,
             prefix: self.redis_prefix.clone(),
+            min_replicas: self.redis_min_replicas,
             listen: self.node_listen,
             advertise: self.node_advertise.clone(),
-            secret: Zeroizing::new(text.trim_ascii().to_vec()),
+            files: NodeFiles { cert: cert.clone(), key: key.clone(), ca: ca.clone(), name: name.clone() },
         }))
     }
+}
+
+/// Removes `Redis URL: ` or `Redis TLS: `, which the flag says.
+fn after_subject(message: &str) -> &str {
+    message.split_once(": ").map_or(message, |(_, rest)| rest)
 }
 
 /// Bounds.

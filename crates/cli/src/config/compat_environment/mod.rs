@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn any_origin_is_taken_as_the_old_servers_took_it_and_warned_of() {
+    fn cors_origin_true_becomes_a_wildcard_with_a_warning() {
         let origins = |text: &str| {
             let old = with(&[("CORS_ORIGIN", text)]).unwrap();
             (old.settings.into_iter().find(|(path, _)| path == "cors.origins").map(|(_, value)| value), old.warnings)

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn wrong_values_are_reported_with_their_variable() {
         for (vars, name) in [
             (vec![("REDIS_HOST", "r"), ("REDIS_PORT", "0")], "REDIS_PORT"),
             (vec![("REDIS_HOST", "r"), ("REDIS_DB", "x")], "REDIS_DB"),
