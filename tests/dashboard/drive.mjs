@@ -144,6 +144,16 @@ async function tables(page) {
   assert.deepEqual([shop[0], shop[2], shop[3], shop[4]], ["sh<i>op", "forward", "off", "shop"]);
   assert.match(shop[1], /^host shop.example, .*; path_prefix \/shop\/$/);
   await row(page, "Routes", "unmatched requests");
+  const services = "Relays and brokers";
+  // The sockets that the test has open to it are none of the endpoints' own.
+  const [, , kind, state, done, failed, now] = await row(page, services, "channels");
+  assert.deepEqual([kind, state, done, failed], ["relay", "up", "0", "0"]);
+  assert.match(now, /^0 channels, 0 connections, 0 MiB forwarded, 0 % of the room/);
+  const broker = await row(page, services, "audit log");
+  assert.deepEqual([broker[0], broker[2], broker[3]], ["broker", "broker", "up"]);
+  assert.ok(Number(broker[4]) >= 1 && broker[5] === "0", `${broker}`);
+  const away = await row(page, services, "down");
+  assert.deepEqual([away[0], away[1], away[2], away[4]], ["relay", "http://127.0.0.1:1", "", ""]);
   const key = await row(page, "Identity keys", "active");
   assert.match(key[0], /^[0-9a-f]{32}$/);
   assert.match(key[2], /^20\d\d-\d\d-\d\d \d\d:\d\d$/);

@@ -121,7 +121,7 @@ fn the_page_holds_no_data_and_lets_nothing_in() {
 }
 
 #[test]
-fn the_status_tells_how_everything_stands() {
+fn the_status_reports_every_component() {
     let server = start();
     let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let _ = agreed;
@@ -237,7 +237,7 @@ fn a_listener_stops_and_starts_alone() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_in_a_sentence() {
+fn an_impossible_action_is_explained_in_a_sentence() {
     let server = start();
     for (method, path, status) in [
         ("POST", "/admin/listeners/none/stop", 404),
@@ -310,7 +310,7 @@ fn event(stream: &mut Connection, rest: &mut String, name: &str) -> Value {
 }
 
 #[test]
-fn events_tell_the_state_each_second_and_the_log_as_it_comes() {
+fn events_carry_the_state_each_second_and_new_log_lines() {
     let server = start();
     let watch = |query: &str| {
         let mut stream = Connection::open(server.admin()).unwrap();

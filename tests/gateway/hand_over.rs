@@ -46,7 +46,7 @@ fn processes_take_over_from_each_other_under_load_and_no_connection_is_lost() {
 }
 
 #[test]
-fn without_a_word_in_both_configurations_an_address_is_not_shared() {
+fn an_address_is_shared_only_if_both_configurations_allow_it() {
     let port = free_port().unwrap();
     let _first = start(port, "").unwrap();
     let err = start(port, ", reuse_port: true").unwrap_err().to_string();

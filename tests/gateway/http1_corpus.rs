@@ -229,7 +229,7 @@ fn a_connection_stays_and_ends_as_its_client_says() {
 }
 
 #[test]
-fn who_waits_to_be_told_to_go_on_is_told_when_the_body_is_wanted() {
+fn a_client_that_expects_100_continue_gets_it_when_the_body_is_read() {
     with(|to, upstream| {
         let head = "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-Continue\r\n\r\n";
         let mut connection = open(to);

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use sealway_testkit::daemon::program;
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http::{Connection, Request};
+use sealway_testkit::usage;
 
 use crate::BINARY;
 use crate::upstreams::until;
@@ -41,9 +42,7 @@ fn metric(server: &Server, name: &str) -> f64 {
 
 /// Returns the resident memory of the server, in KiB.
 fn memory_kib(server: &Server) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    usage::status(server.id(), "VmRSS:").unwrap()
 }
 
 /// A service whose answers are practically endless.

@@ -59,7 +59,7 @@ const WIRE_HEADERS: [&str; 10] = [
 ];
 
 #[test]
-fn a_browsers_question_is_answered_on_every_route_that_is_ours() {
+fn a_cors_preflight_is_answered_on_every_own_route() {
     for path in [
         "/session/init",
         "/session/init/anon",
@@ -307,7 +307,7 @@ fn a_connection_is_kept_for_the_next_request_after_errors_too() {
 }
 
 #[test]
-fn connections_over_the_bound_are_told_to_come_back() {
+fn connections_over_the_bound_get_503_with_retry_after() {
     let config = "
 listeners: [{ address: '127.0.0.1:0' }]
 routes: [{ match: {}, sessions: {} }]

@@ -133,7 +133,7 @@ fn connection_close_is_passed_on_when_asked_for() {
 }
 
 #[test]
-fn an_upstream_that_is_not_there_is_502() {
+fn an_unavailable_upstream_is_502() {
     let url = format!("http://127.0.0.1:{}", free_port().unwrap());
     let variables =
         [("SleepDurationMs", "0"), ("EnableHttps", "false"), ("EnableMtls", "false"), ("UpstreamUrl", url.as_str())];

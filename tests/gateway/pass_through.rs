@@ -279,7 +279,7 @@ fn a_service_that_is_slow_or_breaks_off_is_no_whole_answer() {
 }
 
 #[test]
-fn a_client_that_stops_sending_is_told_so() {
+fn a_client_that_stops_sending_gets_408() {
     let mut connection = Connection::open(server()).unwrap();
     connection.write(&Request::post("/x", "").header("Content-Length", "100").head_bytes()).unwrap();
     connection.write(b"half").unwrap();

@@ -34,7 +34,7 @@ fn message<'a>(word: &'a str) -> impl Fn(&serde_json::Value) -> bool + 'a {
 const OK: &str = "{\"status\":\"ok\",\"mode\":\"standalone\"} 2 200";
 
 #[test]
-fn a_broken_file_is_said_once_and_what_was_loaded_stays() {
+fn a_broken_file_is_reported_once_and_the_loaded_one_stays() {
     let ground = Ground::new();
     let mut server = Launch::new(BINARY, &config(&plain(&ground))).start().unwrap();
     let (ca, cert) = (ground.cert("ca.cert.pem"), ground.path("certs/server.cert.pem"));
@@ -64,7 +64,7 @@ fn a_broken_file_is_said_once_and_what_was_loaded_stays() {
 }
 
 #[test]
-fn a_renewed_certificate_is_shown_without_a_word() {
+fn a_renewed_certificate_is_served_without_a_signal() {
     let ground = Ground::new();
     let mut server = Launch::new(BINARY, &config(&plain(&ground))).start().unwrap();
     let from = server.log().len();

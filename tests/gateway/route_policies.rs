@@ -117,7 +117,7 @@ fn pem_base64(path: PathBuf) -> String {
 }
 
 #[test]
-fn a_verified_certificate_reaches_the_service_and_a_clients_word_for_it_never() {
+fn the_service_gets_the_verified_certificate_and_never_a_clients_header() {
     let Setup { server, certificates, .. } = setup();
     let mtls = bridge(server.addresses[1], certificates.path(), true);
     let anonymous = bridge(server.addresses[1], certificates.path(), false);
@@ -145,7 +145,7 @@ fn a_verified_certificate_reaches_the_service_and_a_clients_word_for_it_never() 
 }
 
 #[test]
-fn the_service_is_told_where_a_request_came_from() {
+fn the_service_gets_the_address_of_the_client() {
     let Setup { server, certificates, .. } = setup();
     let plain = server.addresses[0];
     let tls = bridge(server.addresses[1], certificates.path(), false);
@@ -161,7 +161,7 @@ fn the_service_is_told_where_a_request_came_from() {
 }
 
 #[test]
-fn a_trusted_proxy_is_believed_and_its_list_goes_on() {
+fn a_trusted_proxys_forwarding_list_is_extended() {
     let plain = setup().server.addresses[0];
     // All of 127/8 is this machine, so the proxy's own address is one of it.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -238,7 +238,7 @@ fn a_sealed_call_over_tls_has_the_client_id_of_its_certificate_or_no_certificate
 }
 
 #[test]
-fn the_service_is_told_whose_a_sealed_call_is_and_no_clients_word_for_it() {
+fn the_service_gets_the_verified_identity_and_no_clients_header() {
     let Setup { server, .. } = setup();
     let to = server.addresses[0];
     let spoofed = ["X-Sealway-Subject", "X_Sealway_Tenant", "X-Sealway-Client-Id", "x-sealway_auth", "X-Sealway-Other"];

@@ -78,7 +78,7 @@ sessions: {{ store: 'memory:' }}
 }
 
 #[test]
-fn openssl_is_told_why_it_is_refused() {
+fn openssl_gets_an_alert_with_the_reason() {
     let (ground, other) = (Ground::new(), Ground::new());
     let serving = ground.serve();
     let revoked = [ground.cert("client.cert.pem"), ground.cert("client.key.pem")];

@@ -20,7 +20,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn a_sealed_call_leaves_a_span_at_the_collector_and_nothing_of_what_it_said() {
+fn a_sealed_call_exports_a_span_without_its_contents() {
     let collector = Upstream::answering(|_, _| answer("200 OK", &[], b"")).unwrap();
     let endpoint = format!("http://{}/v1/traces", collector.address);
     let mut server = Launch::new(BINARY, CONFIG).env("SEALWAY_TELEMETRY__OTLP_ENDPOINT", &endpoint).start().unwrap();

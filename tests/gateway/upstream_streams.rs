@@ -308,7 +308,7 @@ fn a_route_allows_the_protocols_that_it_lists_and_a_tunnel_is_used_for_nothing_e
 }
 
 #[test]
-fn who_does_not_read_holds_up_who_writes() {
+fn a_peer_that_does_not_read_slows_the_writer() {
     const BOUND: usize = 48 * 1024 * 1024;
     let written = Arc::new(AtomicUsize::new(0));
     let count = written.clone();

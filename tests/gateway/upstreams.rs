@@ -179,7 +179,7 @@ fn closing() -> (Upstream, Arc<Mutex<Vec<String>>>) {
 }
 
 #[test]
-fn what_may_have_been_done_is_not_sent_again() {
+fn a_request_that_may_have_been_served_is_not_retried() {
     let (upstream, seen) = closing();
     let server = gateway(&servers(&[upstream.address]));
     let count = |line: &str| seen.lock().unwrap().iter().filter(|seen| seen.starts_with(line)).count();

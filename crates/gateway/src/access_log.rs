@@ -101,6 +101,8 @@ impl AccessLog {
             None => Box::new(io::stdout()),
         };
         let (lines, waiting) = sync_channel(LINES_MAX);
+        // Created at 0: a scraper sees no increment of a counter that begins with it.
+        let _ = counter!("sealway_access_log_lost_total");
         std::thread::Builder::new().name("access log".into()).spawn(move || write(&waiting, to))?;
         Ok(AccessLog { fields, lines })
     }

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn trailers_say_nothing_that_is_barred_in_any_spelling() {
+    async fn trailers_carry_no_barred_field_in_any_spelling() {
         let (sender, receiver) = mpsc::unbounded_channel();
         let limits = StreamLimits { len_max: 9, idle: Duration::from_secs(20), time: None, rate: None };
         let body = barred(Fed(receiver), limits, vec![HeaderName::from_static("x-name")]);

@@ -5,11 +5,6 @@ pub const METRICS: &[(&str, &str)] = &[
     ("sealway_access_log_lost_total", "Lines of the access log that could not be written"),
     ("sealway_listener_up", "1 while the listener accepts connections"),
     ("sealway_config_reloads_total", "Reloads of the configuration, by result"),
-    ("sealway_certificate_reloads_total", "Changed certificate files read again, by result"),
-    (
-        "sealway_certificate_expiry_seconds",
-        "End of a certificate's validity, or next update of a CRL, in seconds since 1970",
-    ),
     ("sealway_requests_total", "Requests answered, by route and class of status"),
     ("sealway_request_seconds", "Time from a request's head to its answer's head, by route"),
     ("sealway_upstream_failures_total", "Requests without an answer from the upstream, by status"),

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stranger_says_of_itself_is_replaced() {
+    fn forwarding_headers_of_an_untrusted_peer_are_replaced() {
         let spoofed = [
             ("x-forwarded-for", "1.2.3.4"),
             ("x-forwarded-proto", "gopher"),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_route_sets_or_removes_is_gone_in_other_spellings_and_the_usual_identity_always() {
+    fn route_header_rules_apply_to_all_spellings_and_identity_headers_are_always_removed() {
         let spoofed =
             [("X_Customer_Id", "evil"), ("x_internal", "evil"), ("x-client-cert", "evil"), ("x_name", "evil")];
         let mut parts = parts(&[], "127.0.0.1:9");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trusted_proxy_says_stays_and_the_gateway_adds_to_it() {
+    fn forwarding_headers_of_a_trusted_proxy_are_kept_and_extended() {
         let said = [("x-forwarded-for", "1.2.3.4"), ("x-forwarded-proto", "http"), ("via", "2 edge"), ("host", "h")];
         let mut parts = parts(&said, "[2001:db8::1]:9");
         HeaderPolicy { preserve_host: true, ..HeaderPolicy::default() }.to_upstream(&mut parts, true);

@@ -246,6 +246,7 @@ impl Route {
                 Sealing::Optional => routes::SealMode::Optional,
                 Sealing::Off => routes::SealMode::Off,
             },
+            Action::Standalone(Standalone::Unavailable) => routes::SealMode::Required,
             Action::Sessions | Action::Standalone(_) => routes::SealMode::Off,
         }
     }

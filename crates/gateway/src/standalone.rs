@@ -1,4 +1,4 @@
-//! Answers of a gateway without a service behind it, compatible with Lite Gateway.
+//! Answers of a gateway without a service behind it: those of Lite Gateway, and refusals.
 
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::request::Parts;
@@ -14,20 +14,24 @@ const OK: &[u8] = br#"{"status":"ok","mode":"standalone"}"#;
 
 /// Kind of answer of a standalone route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "snake_case")]
 pub enum Standalone {
     /// 200 and a fixed body for every request; the request's body is not read.
     Ok,
     /// 200 and the body of the request.
     Echo,
+    /// 404, so that no later route takes the request.
+    NotFound,
+    /// 500: the service behind is not known. Other spellings of the route's paths are rejected, as those of a sealed route are.
+    Unavailable,
 }
 
 impl Standalone {
     /// Returns the maximum of a body that it holds in memory, in bytes; 0 if the body is not read.
     pub(crate) fn body_max(self) -> usize {
         match self {
-            Standalone::Ok => 0,
             Standalone::Echo => ECHO_BODY_MAX,
+            Standalone::Ok | Standalone::NotFound | Standalone::Unavailable => 0,
         }
     }
 
@@ -43,6 +47,8 @@ impl Standalone {
     ) -> Response<Body> {
         let (bytes, content_type) = match self {
             Standalone::Ok => (bytes::Bytes::from_static(OK), JSON),
+            Standalone::NotFound => return plain_error(StatusCode::NOT_FOUND, "NOT_FOUND"),
+            Standalone::Unavailable => return plain_error(StatusCode::INTERNAL_SERVER_ERROR, "SERVICE_UNAVAILABLE"),
             Standalone::Echo => match read_body(body, body_max, deadline).await {
                 Ok(bytes) => (bytes.into(), parts.headers.get(CONTENT_TYPE).cloned().unwrap_or(JSON)),
                 Err(BodyRefusal::TooLarge) => return plain_error(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE"),

@@ -68,7 +68,7 @@ impl Traffic {
         shard.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the present counts, summed over all shards.
+    /// Returns the current counts, summed over all shards.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts { classes: [0; 5], buckets: vec![0; BUCKETS] };
         for shard in &self.shards {
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_of_what_came_since() {
+    fn percentiles_cover_only_the_time_since_the_last_reading() {
         let traffic = Traffic::default();
         traffic.record(StatusCode::OK, Duration::from_secs(9));
         let before = traffic.counts();

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_asked_for_where_the_client_did_and_the_route_allows_it() {
+    fn an_upgrade_is_forwarded_only_if_the_route_allows_its_protocol() {
         let asked = passed(Version::HTTP_11, &[("connection", "keep-alive, Upgrade"), ("upgrade", "websocket")]);
         assert_eq!(asked, [("connection".into(), "upgrade".into()), ("upgrade".into(), "websocket".into())]);
         for allowed in ["WebSocket", "Chat/2"] {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn trailers_are_asked_for_where_the_client_did() {
+    fn te_trailers_is_forwarded_only_from_the_client() {
         let asked = passed(Version::HTTP_2, &[("te", "gzip;q=0.5, Trailers")]);
         assert_eq!(asked, [("connection".into(), "te".into()), ("te".into(), "trailers".into())]);
         assert!(passed(Version::HTTP_11, &[("te", "gzip")]).is_empty());

@@ -197,7 +197,7 @@ fn an_answer_without_a_length_over_tls_ends_by_close_notify_alone() {
 }
 
 #[test]
-fn a_malformed_answer_is_not_asked_for_again() {
+fn a_malformed_answer_is_not_retried() {
     let asked = Arc::new(AtomicUsize::new(0));
     // A header field without a preceding status; a status and a field name with a capital letter.
     for malformed in [&b"\x00\x01a\x01b"[..], b"\x88\x00\x01A\x01b"] {

@@ -79,7 +79,7 @@ async fn text(body: Body) -> String {
 }
 
 #[tokio::test]
-async fn head_and_body_that_are_there_go_out_in_one_write() {
+async fn head_and_available_body_are_sent_in_one_write() {
     let (listener, upstream) = listen().await;
     let asked = tokio::spawn(async move { upstream.call(post(full("the body"))).await.unwrap() });
     let mut stream = accept(&listener).await;
@@ -194,7 +194,7 @@ async fn an_answer_before_the_body_is_over_is_passed_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_read_holds_up_who_sends() {
+async fn a_server_that_does_not_read_slows_its_sender() {
     struct Endless(Arc<AtomicUsize>);
     impl HttpBody for Endless {
         type Data = Bytes;
@@ -316,7 +316,7 @@ async fn http_2_shares_a_connection_and_keeps_trailers() {
 }
 
 #[tokio::test]
-async fn http_2_that_ends_is_begun_again() {
+async fn a_closed_http_2_connection_is_reopened() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let upstream = upstream(&listener, Protocol::Http2);
     let get = || Request::get("/x").body(full("")).unwrap();

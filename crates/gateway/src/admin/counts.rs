@@ -29,6 +29,7 @@ impl Counts {
     pub(super) fn read(text: &str) -> Self {
         let mut counts = Counts::default();
         for (name, mut labels, count) in text.lines().filter_map(sample) {
+            let count = count as u64;
             let mut label = |name| labels.remove(name).unwrap_or_default();
             match name {
                 "sealway_requests_total" => {
@@ -45,6 +46,8 @@ impl Counts {
                 _ => {}
             }
         }
+        // Some counters begin at 0.
+        counts.refusals.retain(|refusals| refusals.count > 0);
         counts.refusals.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| (&a.on, &a.class).cmp(&(&b.on, &b.class))));
         counts
     }
@@ -61,10 +64,23 @@ impl Counts {
     }
 }
 
-/// Parses the name, labels and value of a counter with labels; `None` for any other line.
-fn sample(line: &str) -> Option<(&str, BTreeMap<&str, String>, u64)> {
-    let (name, mut rest) = line.split_once('{')?;
+/// Returns the sum of all series of a metric that have these labels; `None` if there is none.
+pub(super) fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let lines = text.lines().filter(|line| line.starts_with(name)).filter_map(sample);
+    let fits = |found: &BTreeMap<&str, String>| {
+        labels.iter().all(|(label, value)| found.get(label).is_some_and(|found| found == value))
+    };
+    let values = lines.filter(|(found, labels, _)| *found == name && fits(labels)).map(|(_, _, value)| value);
+    values.reduce(|sum, value| sum + value)
+}
+
+/// Parses the name, labels and value of a series; `None` for any other line.
+fn sample(line: &str) -> Option<(&str, BTreeMap<&str, String>, f64)> {
     let mut labels = BTreeMap::new();
+    let Some((name, mut rest)) = line.split_once('{') else {
+        let (name, value) = line.split_once(' ')?;
+        return Some((name, labels, value.parse().ok()?));
+    };
     loop {
         let (label, after) = rest.split_once("=\"")?;
         let (value, after) = quoted(after)?;
@@ -104,6 +120,7 @@ mod tests {
 sealway_requests_total{route="a \"b\", {c\\}",status="2xx"} 7
 sealway_requests_total{route="a \"b\", {c\\}",status="4xx"} 0
 sealway_refusals_total{on="call",class="replayed"} 2
+sealway_refusals_total{on="call",class="unsealable"} 0
 sealway_refused_requests_total{listener="main",status="400"} 5
 sealway_sessions 3
 sealway_request_seconds{route="x",quantile="0.5"} 0.1

@@ -7,6 +7,7 @@ mod actions;
 mod counts;
 mod events;
 mod page;
+mod services;
 mod snapshot;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use sealway_runtime::http::{Body, Origin, RequestBody, full};
 use sealway_runtime::log_tail::log_tail;
 use sealway_sessions::admin::Admin;
@@ -24,6 +26,7 @@ use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
 use crate::server::Server;
+use services::Service;
 use snapshot::Samples;
 
 /// Maximum number of concurrent event streams.
@@ -44,18 +47,30 @@ struct Inner {
     /// A folder of `sealway certs`, if configured.
     certificates: Option<PathBuf>,
     samples: Samples,
+    /// Relays and brokers, as last read.
+    services: Mutex<Vec<Service>>,
     watchers: Arc<Semaphore>,
 }
 
 impl Dashboard {
     /// Creates the service for `server`, and starts to sample it. `token` guards everything; `certificates` is the
-    /// folder whose certificates may be renewed from here.
-    pub fn new(server: Server, sessions: Admin, token: Zeroizing<String>, certificates: Option<PathBuf>) -> Self {
+    /// folder whose certificates may be renewed from here; `services` are upstreams of relays and brokers.
+    pub fn new(
+        server: Server,
+        sessions: Admin,
+        token: Zeroizing<String>,
+        certificates: Option<PathBuf>,
+        services: Vec<String>,
+    ) -> Self {
         let shutdown = server.shutdown().clone();
         let watchers = Arc::new(Semaphore::new(WATCHERS_MAX));
-        let inner = Inner { server, sessions, token, certificates, samples: Samples::default(), watchers };
+        let (samples, read) = (Samples::default(), Mutex::default());
+        let inner = Inner { server, sessions, token, certificates, samples, services: read, watchers };
         let dashboard = Dashboard(Arc::new(inner));
         shutdown.spawn(dashboard.clone().sample());
+        if !services.is_empty() {
+            shutdown.spawn(dashboard.clone().watch_services(services));
+        }
         dashboard
     }
 

@@ -150,6 +150,23 @@ function tables(status) {
       [one.name, "tight"], [server.address, "tight"], server.up ? ["up", "good"] : ["down", "bad"], number(server.in_flight),
       number(server.idle), number(server.connects), number(server.failures), [server.last_error ?? "", "wide"],
     ]))), "No upstreams.");
+  by("services-card").hidden = status.services.length === 0;
+  fill("services", status.services.map((one) => {
+    const { kind = "", ...figures } = one.figures ?? {};
+    const state = one.error === null ? ["up", "good"] : ["down", "bad"];
+    const place = [[one.upstream, "tight"], [one.address, "tight"], kind, state];
+    if (kind === "relay") {
+      const room = figures.waiting_bytes_max > 0 ? figures.waiting_bytes / figures.waiting_bytes_max : 0;
+      const now = `${whole.format(figures.channels)} channels, ${whole.format(figures.connections)} connections, ${bytes(figures.forwarded_bytes)} forwarded, ${whole.format(100 * room)} % of the room for waiting bytes`;
+      return [...place, number(figures.attached), [whole.format(figures.rejected), `number${figures.rejected > 0 ? " warn" : ""}`], [now, "wide"]];
+    }
+    if (kind === "broker") {
+      const lost = figures.audit_failures;
+      const now = `${bytes(figures.resident_bytes)} of memory, ${whole.format(figures.audit_lines)} lines of the audit log, ${whole.format(lost)} not written`;
+      return [...place, number(figures.calls), [whole.format(figures.errors), `number${figures.errors > 0 ? " warn" : ""}`], [now, lost > 0 ? "wide bad" : "wide"]];
+    }
+    return [...place, "", "", [one.error ?? "", "wide"]];
+  }), "None.");
   fill("certificates", status.certificates.map((one) => {
     const days = one.days_left;
     const colour = days === null ? "" : days < 7 ? " bad" : days < 30 ? " warn" : " good";

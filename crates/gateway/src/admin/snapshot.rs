@@ -135,6 +135,7 @@ impl Dashboard {
             "routes": routes(server, &metric_counts),
             "refusals": metric_counts.refusals(),
             "reloads": server.reloads(),
+            "services": *self.0.services.lock(),
         })
     }
 }

@@ -282,6 +282,7 @@ impl RawTls {
             crl,
             ocsp: self.ocsp.as_ref().map(|text| path("ocsp", text)),
             tls13_only: self.min_version == Some(MinVersion::Tls13),
+            alpn: None,
         }
     }
 }

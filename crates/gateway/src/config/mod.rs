@@ -123,6 +123,11 @@ impl GatewayConfig {
         deciding.is_some_and(|route| matches!(route.action, CheckedAction::Sessions))
     }
 
+    /// True if an upstream has this name.
+    pub fn has_upstream(&self, name: &str) -> bool {
+        self.upstreams.contains_key(name)
+    }
+
     /// True if some route takes sealed requests.
     pub fn takes_sealed_requests(&self) -> bool {
         let is_sealed = |route: &CheckedRoute| match &route.action {

@@ -39,8 +39,9 @@ pub struct RawRoute {
     /// - type: `{}`
     /// - default: –
     sessions: Option<RawEmpty>,
-    /// The gateway answers by itself: 200 and `{"status":"ok","mode":"standalone"}`, or the request's body, of at most
-    /// 16 MiB.
+    /// The gateway answers by itself. `ok`: 200 and `{"status":"ok","mode":"standalone"}`. `echo`: 200 and the request's
+    /// body, of at most 16 MiB. `not_found`: 404. `unavailable`: 500, and other spellings of the route's paths are rejected
+    /// as those of a sealed route are.
     /// - default: –
     standalone: Option<Standalone>,
     /// Name of the upstream that answers.
@@ -412,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_header_has_from_the_environment_is_not_shown() {
+    fn header_values_from_the_environment_are_not_shown() {
         let set = [("x-key", "k-${PATH}"), ("x-open", "seen")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         let raw = RawHeaderRules { set: Some(set.into()), remove: None };
         let shown = format!("{:?}", resolve_rules("r", Some(&raw), &mut Problems::default()));

@@ -201,6 +201,7 @@ fn resolve_tls(
         password_file: path("password_file", &tls.password_file),
         password: tls.password,
         server_name: tls.server_name,
+        tls13_only: false,
     })
 }
 

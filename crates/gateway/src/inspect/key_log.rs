@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_grows_and_anew_where_it_was_begun_anew() {
+    fn the_key_log_is_followed_as_it_grows_and_reread_after_truncation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let log = KeyLog::open(path.clone()).unwrap();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_or_of_another_form_is_passed_over_and_the_oldest_session_forgotten() {
+    fn long_and_malformed_lines_are_skipped_and_the_oldest_session_is_evicted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys");
         let sessions_max = u32::try_from(SESSIONS_MAX).unwrap();

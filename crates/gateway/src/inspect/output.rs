@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_shown_by_length_and_first_bytes() {
+    fn binary_bodies_are_shown_by_length_and_first_bytes() {
         assert!(shown(&[&[0xff; 100]]).starts_with(&format!("#1 > 100 bytes: {}…\n", "ff".repeat(32))));
         assert!(shown(&[b"\x1b[2J"]).starts_with("#1 > 4 bytes: 1b5b324a\n"), "a terminal gets no control character");
         assert!(shown(&["\u{9b}2J".as_bytes()]).starts_with("#1 > 4 bytes: c29b324a\n"));

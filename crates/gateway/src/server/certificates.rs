@@ -106,26 +106,18 @@ impl Server {
             if material.files_changed() {
                 note(&used_by, material.reload());
             }
-            for status in material.certificates().iter().filter(|status| status.not_after_ms > 0) {
-                metrics::gauge!("sealway_certificate_expiry_seconds", "file" => status.file.clone(), "role" => status.role)
-                    .set((status.not_after_ms / 1000) as f64);
-            }
         }
+        let in_use = self.certificates().into_iter().map(|certificate| certificate.status);
+        self.0.expiry.lock().set(in_use);
     }
 }
 
 fn note(used_by: &str, reloaded: Result<bool, TlsError>) {
-    let result = match &reloaded {
+    tls::count_reload(&reloaded);
+    match reloaded {
         // Changed in time, but not in content.
-        Ok(false) => return,
-        Ok(true) => {
-            tracing::info!(used_by, "certificates reloaded");
-            "ok"
-        }
-        Err(err) => {
-            tracing::error!(used_by, %err, "certificates not reloaded: the loaded ones stay in use");
-            "failed"
-        }
-    };
-    metrics::counter!("sealway_certificate_reloads_total", "result" => result).increment(1);
+        Ok(false) => {}
+        Ok(true) => tracing::info!(used_by, "certificates reloaded"),
+        Err(err) => tracing::error!(used_by, %err, "certificates not reloaded: the loaded ones stay in use"),
+    }
 }

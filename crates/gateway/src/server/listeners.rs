@@ -269,9 +269,9 @@ impl Running {
         Ok(())
     }
 
-    /// Sets the metric that the listener is down.
-    pub(super) fn note_down(&self) {
-        metrics::gauge!("sealway_listener_up", "listener" => self.name().to_owned()).set(0.0);
+    /// Sets the metric of a listener that accepts nothing: 0 if it was stopped, NaN if it was removed.
+    pub(super) fn note_down(&self, up: f64) {
+        metrics::gauge!("sealway_listener_up", "listener" => self.name().to_owned()).set(up);
     }
 
     /// Stops accepting at once, because another listener has taken over its sockets, and ends its connections.

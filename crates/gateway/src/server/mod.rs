@@ -17,6 +17,7 @@ use sealway_proto::crypto::Provider;
 use sealway_runtime::clock::Clock;
 use sealway_runtime::http::ConnectionInfo;
 use sealway_runtime::shutdown::Shutdown;
+use sealway_runtime::tls::ExpiryGauges;
 use sealway_sessions::Authority;
 use tokio_util::sync::CancellationToken;
 
@@ -94,6 +95,7 @@ struct Inner {
     operation: Mutex<()>,
     /// Locked only for moments, so that status requests do not wait for an operation.
     state: Mutex<State>,
+    expiry: Mutex<ExpiryGauges>,
     drain_asked: CancellationToken,
 }
 
@@ -128,6 +130,7 @@ impl Server {
             shown: Arc::default(),
             reloads: Reloads::default(),
         };
+        reload::register();
         for planned in bound.0 {
             state.listeners.push(planned.start(&service, &shutdown));
         }
@@ -138,6 +141,7 @@ impl Server {
             reread,
             operation: Mutex::new(()),
             state: Mutex::new(state),
+            expiry: Mutex::default(),
             drain_asked: CancellationToken::new(),
         }));
         shutdown.spawn(server.clone().watch_files());
@@ -214,7 +218,7 @@ impl Server {
         let drain = state.drain;
         let running = state.running(name)?;
         running.stop(drain)?;
-        running.note_down();
+        running.note_down(0.0);
         tracing::info!(listener = name, "listener stopped; its connections are closed");
         Ok(())
     }

@@ -35,7 +35,7 @@ pub struct ReloadReport {
     pub removed: Vec<String>,
     /// Listeners whose new connections use other settings.
     pub changed: Vec<String>,
-    /// Listeners without a change.
+    /// Names of the listeners that did not change.
     pub kept: Vec<String>,
     /// Settings that differ and need a restart.
     pub needs_restart: Vec<String>,
@@ -54,6 +54,15 @@ pub struct Reloads {
     pub last_ms: Option<u64>,
     /// Error of the last reload, if it failed.
     pub last_error: Option<String>,
+}
+
+fn count(result: &'static str) -> metrics::Counter {
+    metrics::counter!("sealway_config_reloads_total", "result" => result)
+}
+
+/// Creates the counters of reloads at 0: a scraper sees no increment of a counter that begins with it.
+pub(super) fn register() {
+    let _ = [count("ok"), count("failed")];
 }
 
 impl Server {
@@ -78,7 +87,7 @@ impl Server {
             reloads.last_ms = Some(self.now_ms());
             reloads.last_error = done.as_ref().err().map(ToString::to_string);
         }
-        metrics::counter!("sealway_config_reloads_total", "result" => result).increment(1);
+        count(result).increment(1);
         match &done {
             Ok(done) => {
                 for warning in &done.warnings {
@@ -127,7 +136,8 @@ impl Server {
         }
         for (mut running, gives) in leaving.into_iter().zip(gives) {
             done.removed.push(running.name().to_owned());
-            running.note_down();
+            // Not 0: nothing is wrong with a listener that the configuration no longer has.
+            running.note_down(f64::NAN);
             if gives {
                 running.hand_on(config.drain);
             } else {

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_socket_goes_to_who_wants_its_address_and_is_not_bound_twice() {
+    async fn a_passed_socket_is_matched_by_address_and_not_bound_twice() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let first = listener("a", &[any]);
         let held = Pool::default().sockets(&first).unwrap();

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_what_is_none_is_explained() {
+    fn addresses_are_parsed_and_invalid_ones_are_explained() {
         for (text, host, is_tls) in [
             ("http://127.0.0.1:9000", "127.0.0.1:9000", false),
             ("http://shop.example", "shop.example", false),

@@ -18,6 +18,9 @@ const CLOSE: HeaderValue = HeaderValue::from_static("close");
 const AGENT: HeaderValue = HeaderValue::from_static("sealway-health");
 /// Bytes of a check's answer that are read at most.
 const BODY_MAX: usize = 64 * 1024;
+/// Longest time for a text, and its most bytes.
+const TEXT_TIME: Duration = Duration::from_secs(2);
+const TEXT_MAX: usize = 4 * 1024 * 1024;
 const TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Settings of health checks.
@@ -80,6 +83,23 @@ async fn ask(group: &Group, server: &Arc<Server>, settings: &HealthSettings) -> 
     // Read so that the server sees no cut connection; the status alone decides.
     let _ = read_body(answer.into_body(), BODY_MAX, until.saturating_duration_since(Instant::now())).await;
     Some(if status.is_success() { Ok(()) } else { Err(format!("{} to a health check", status.as_u16())) })
+}
+
+/// Gets a text of a bounded length from one server, in a bounded time.
+pub(super) async fn get(group: &Group, server: &Arc<Server>, path: &'static str) -> Result<String, String> {
+    let mut request = Request::new(full(bytes::Bytes::new()));
+    *request.uri_mut() = Uri::from_static(path);
+    request.headers_mut().insert(CONNECTION, CLOSE);
+    let until = Instant::now() + TEXT_TIME;
+    let answer = timeout(TEXT_TIME, group.ask(server, request)).await;
+    let answer = answer.map_err(|_| "no answer in time".to_owned())?.map_err(|err| err.to_string())?;
+    let status = answer.status();
+    let body = read_body(answer.into_body(), TEXT_MAX, until.saturating_duration_since(Instant::now())).await;
+    if !status.is_success() {
+        return Err(format!("{path}: {}", status.as_u16()));
+    }
+    let body = body.map_err(|err| format!("{path}: {err:?}"))?;
+    String::from_utf8(body).map_err(|_| format!("{path}: not UTF-8"))
 }
 
 fn note(server: &Server, run: &mut Run, verdict: Option<Result<(), String>>, settings: &HealthSettings) {

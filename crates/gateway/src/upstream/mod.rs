@@ -266,12 +266,22 @@ impl Upstream {
         self.limits.uploads_max.div_ceil(4).saturating_mul(3).min(self.limits.uploads_max)
     }
 
-    /// Returns the present status of the servers; empty for the demo service.
+    /// Returns the current status of each server; empty for the demo service.
     pub fn status(&self) -> Vec<ServerStatus> {
         match &self.kind {
             Kind::Demo(_) => Vec::new(),
             Kind::Servers(group) => group.servers.iter().map(|server| server.status()).collect(),
         }
+    }
+
+    /// Gets a path from each server, and returns the texts with the servers' addresses; an answer that is no success is an error.
+    pub(crate) async fn get_from_each(&self, path: &'static str) -> Vec<(String, Result<String, String>)> {
+        let Kind::Servers(group) = &self.kind else { return Vec::new() };
+        let answers = group
+            .servers
+            .iter()
+            .map(async |server| (server.address.as_str().to_owned(), health::get(group, server, path).await));
+        futures_util::future::join_all(answers).await
     }
 
     /// Returns the TLS material for its servers: client certificate and trusted authorities. The owner of the upstream
@@ -301,6 +311,9 @@ impl Drop for Upstream {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
+        }
+        if let Kind::Servers(group) = &self.kind {
+            group.servers.iter().for_each(|server| server.retire_gauge());
         }
     }
 }

@@ -314,6 +314,12 @@ impl Server {
         self.metrics.idle.set(self.pool.idle() as f64);
     }
 
+    /// Sets the state of a server that is no longer in use to NaN, so that no alert fires for it. If a reload has made it anew,
+    /// [`Server::tidy`] sets its state again within a second.
+    pub(super) fn retire_gauge(&self) {
+        self.metrics.up.set(f64::NAN);
+    }
+
     pub(super) fn status(&self) -> ServerStatus {
         ServerStatus {
             address: self.address.as_str().to_owned(),
