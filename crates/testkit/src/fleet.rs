@@ -12,7 +12,7 @@ use sealway_proto::wire::Wire;
 use sealway_sessions::kek::KeyRing;
 
 use crate::daemon::free_port;
-use crate::process::{Launch, Server};
+use crate::process::{ADMIN_TOKEN, Launch, Server};
 use crate::raw_http::Request;
 use crate::wire_client::{ORDER, PURCHASE, WireSession};
 
@@ -184,6 +184,34 @@ impl Fleet {
     pub fn ask(&self, index: usize, target: &str) -> anyhow::Result<(u16, serde_json::Value)> {
         let answer = Request::get(target).send(self.berths[index].address)?;
         Ok((answer.status, answer.json()))
+    }
+
+    /// Returns the id of a gateway's process.
+    ///
+    /// # Errors
+    /// If it is down.
+    pub fn pid(&self, index: usize) -> anyhow::Result<u32> {
+        Ok(self.server(index).as_ref().context("it is down")?.id())
+    }
+
+    /// Asks a gateway to read its configuration again.
+    ///
+    /// # Errors
+    /// If it is down.
+    pub fn hang_up(&self, index: usize) -> anyhow::Result<()> {
+        self.server(index).as_ref().context("it is down")?.hang_up()
+    }
+
+    /// Revokes a session at a gateway.
+    ///
+    /// # Errors
+    /// If the gateway is down, or does not answer 200.
+    pub fn revoke(&self, index: usize, session: &str) -> anyhow::Result<()> {
+        let admin = self.server(index).as_ref().context("it is down")?.admin();
+        let request = Request::new("DELETE", &format!("/admin/sessions/{session}"));
+        let answer = request.header("Authorization", format!("Bearer {ADMIN_TOKEN}")).send(admin)?;
+        ensure!(answer.status == 200, "{}: {}", answer.status, answer.text());
+        Ok(())
     }
 
     /// Waits until all report on `/ready` that they are ready; returns the time that it took.

@@ -6,6 +6,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,45 @@ impl Load {
         let before = self.so_far();
         std::thread::sleep(time);
         self.so_far().since(&before)
+    }
+
+    /// Runs `work` meanwhile, until the load is served again; returns its result, and the longest times without a new session
+    /// and without a purchase.
+    ///
+    /// # Panics
+    /// If the load is not served again within `time`.
+    pub fn outage<T>(&self, time: Duration, work: impl FnOnce() -> T) -> (T, [Duration; 2]) {
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                let counts = || [self.so_far().inits, self.so_far().purchases];
+                let (mut last, mut since, mut longest) = (counts(), [Instant::now(); 2], [Duration::ZERO; 2]);
+                // At the end both must have gone on.
+                let (mut at_end, mut ended) = (None, None);
+                loop {
+                    let now = counts();
+                    for which in 0..2 {
+                        longest[which] = longest[which].max(since[which].elapsed());
+                        if now[which] > last[which] {
+                            since[which] = Instant::now();
+                        }
+                    }
+                    last = now;
+                    if is_done.load(Ordering::Acquire) {
+                        let [inits, purchases] = *at_end.get_or_insert(now);
+                        let ended = *ended.get_or_insert_with(Instant::now);
+                        if now[0] > inits + 2 && now[1] > purchases + 20 {
+                            return longest;
+                        }
+                        assert!(ended.elapsed() < time, "the load is not served again within {time:?}");
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+            });
+            let result = work();
+            is_done.store(true, Ordering::Release);
+            (result, watching.join().expect("served again"))
+        })
     }
 
     /// Waits until this number of further purchases have succeeded.

@@ -4,6 +4,7 @@
 //! This module does not know the content of the databases.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::certificates::Certificates;
 use crate::daemon::free_port;
 
+mod backup;
 mod tree;
 
 /// Longest time for a start, or an end.
@@ -78,7 +80,8 @@ impl Launch {
             None => "trust",
         };
         let host = if certificates.is_some() { "hostssl" } else { "host" };
-        fs::write(data.join("pg_hba.conf"), format!("local all all trust\n{host} all all 127.0.0.1/32 {method}\n"))?;
+        let trust = "local all,replication all trust\nhost replication all 127.0.0.1/32 trust\n";
+        fs::write(data.join("pg_hba.conf"), format!("{trust}{host} all all 127.0.0.1/32 {method}\n"))?;
         let mut settings = format!("unix_socket_directories = '{}'\n", folder.path().display());
         settings += "listen_addresses = '127.0.0.1'\nmax_connections = 200\nshared_buffers = 32MB\n";
         if let Some(certificates) = &certificates {
@@ -176,6 +179,47 @@ impl Postgres {
         Ok(self.url_of(&name))
     }
 
+    /// Starts a standby that follows this server through `from`, an address of it, as the synchronous standby `standby` if
+    /// the server asks for that one.
+    ///
+    /// # Errors
+    /// If it does not start, with its log.
+    pub fn standby(&self, from: SocketAddr) -> anyhow::Result<Postgres> {
+        let folder = tempfile::Builder::new().prefix("sealway-pg-").tempdir()?;
+        if let Some((uid, gid)) = owner()? {
+            give(folder.path(), uid, gid)?;
+        }
+        let data = folder.path().join("data");
+        let primary =
+            format!("host={} port={} user={USER} application_name=standby connect_timeout=2", from.ip(), from.port());
+        let mut command = program("pg_basebackup")?;
+        command.args(["-d", &primary, "-R", "-X", "stream", "-c", "fast", "--no-sync", "-D"]).arg(&data);
+        let done =
+            command.current_dir(folder.path()).stdin(Stdio::null()).output().context("cannot run pg_basebackup")?;
+        if !done.status.success() {
+            bail!("pg_basebackup: {}", String::from_utf8_lossy(&done.stderr));
+        }
+        let settings = data.join("postgresql.auto.conf");
+        let text = format!(
+            "{}unix_socket_directories = '{}'\nwal_retrieve_retry_interval = '200ms'\n",
+            fs::read_to_string(&settings)?,
+            folder.path().display()
+        );
+        fs::write(&settings, text)?;
+        let (template, password, certificates) = (self.template.clone(), self.password.clone(), None);
+        let mut server = Postgres { folder, template, port: free_port()?, child: None, password, certificates };
+        server.start_again()?;
+        Ok(server)
+    }
+
+    /// Promotes this standby to a primary.
+    ///
+    /// # Errors
+    /// If the server refuses.
+    pub fn promote(&self) -> anyhow::Result<()> {
+        self.psql("SELECT pg_promote()").map(drop)
+    }
+
     /// Returns the postmaster's process id.
     ///
     /// # Errors
@@ -211,7 +255,7 @@ impl Postgres {
             // The first line is the process's number, the eighth its state.
             let state = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
             let lines: Vec<&str> = state.lines().map(str::trim).collect();
-            if lines.first() == Some(&pid.as_str()) && lines.get(7) == Some(&"ready") {
+            if lines.first() == Some(&pid.as_str()) && matches!(lines.get(7), Some(&("ready" | "standby"))) {
                 break;
             }
             if Instant::now() > until || running.postmaster.try_wait()?.is_some() {
@@ -300,14 +344,6 @@ impl Postgres {
     /// The error of the server.
     pub fn psql_in(&self, database: &str, sql: &str) -> anyhow::Result<String> {
         self.client("psql", database, &["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql])
-    }
-
-    /// Returns a database as `pg_dump` writes it, given by its name or its URL.
-    ///
-    /// # Errors
-    /// The error of `pg_dump`.
-    pub fn dump(&self, database: &str) -> anyhow::Result<String> {
-        self.client("pg_dump", database, &[])
     }
 
     fn client(&self, name: &str, database: &str, arguments: &[&str]) -> anyhow::Result<String> {
@@ -401,7 +437,7 @@ fn binary(name: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the user to run as: PostgreSQL refuses to run as root, and runs as the user `postgres` then.
-fn owner() -> anyhow::Result<Option<(u32, u32)>> {
+pub(crate) fn owner() -> anyhow::Result<Option<(u32, u32)>> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }

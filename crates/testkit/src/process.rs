@@ -251,7 +251,9 @@ impl Server {
         let until = Instant::now() + WAIT;
         let mut looked_at = from;
         loop {
-            let has_ended = self.child.try_wait()?.is_some();
+            // The last lines may still be in the pipe when the process has ended.
+            let is_read = self.reader.as_ref().is_none_or(std::thread::JoinHandle::is_finished);
+            let has_ended = is_read && self.child.try_wait()?.is_some();
             let mut lines = self.log.lines.lock().unwrap_or_else(PoisonError::into_inner);
             for line in lines.iter().skip(looked_at) {
                 let value = serde_json::from_str(line).unwrap_or_default();
@@ -261,7 +263,8 @@ impl Server {
             }
             looked_at = lines.len();
             if has_ended || Instant::now() > until {
-                bail!("it did not come to that:\n{}", lines.join("\n"));
+                let state = if has_ended { "the server ended" } else { "the line did not come in time" };
+                bail!("{state}; its log:\n{}", lines.join("\n"));
             }
             lines = self
                 .log

@@ -1,5 +1,6 @@
-//! A real `redis-server` in a process and a folder of its own, with a clock that a test may set; and a cluster of them. They
-//! end with the test: by a signal when dropped, and by a watcher if the test process itself ends first.
+//! A real `redis-server`, or `valkey-server`, in a process and a folder of its own, with a clock that a test may set; a
+//! cluster of them; and a master with replicas and Sentinels. They end with the test: by a signal when dropped, and by a
+//! watcher if the test process itself ends first.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
@@ -12,12 +13,15 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::certificates::Certificates;
+use crate::daemon::program;
 use crate::process::watch;
 
 mod cluster;
-mod faketime;
+pub(crate) mod faketime;
+mod sentinel;
 
 pub use cluster::RedisCluster;
+pub use sentinel::RedisSentinel;
 
 /// Longest time for a start, or an end.
 const WAIT: Duration = Duration::from_secs(30);
@@ -36,6 +40,7 @@ pub struct RedisOptions {
     certificates: Option<Certificates>,
     clock_ms: Option<u64>,
     cluster: bool,
+    valkey: bool,
 }
 
 impl RedisOptions {
@@ -84,6 +89,16 @@ impl RedisOptions {
     pub fn clock(mut self, now_ms: u64) -> Self {
         self.clock_ms = Some(now_ms);
         self
+    }
+
+    /// Runs Valkey in place of Redis.
+    pub fn valkey(mut self) -> Self {
+        self.valkey = true;
+        self
+    }
+
+    fn program(&self) -> anyhow::Result<PathBuf> {
+        program(if self.valkey { "valkey-server" } else { "redis-server" })
     }
 
     pub(crate) fn cluster(mut self, certificates: Option<Certificates>) -> Self {
@@ -215,7 +230,7 @@ impl Redis {
         let config = self.folder.path().join("redis.conf");
         std::fs::write(&config, self.config_text()?)?;
         let log = std::fs::File::create(self.folder.path().join("redis.log"))?;
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(self.options.program()?);
         command.arg(&config).current_dir(self.folder.path());
         if let Some(clock_ms) = self.options.clock_ms {
             let file = faketime::file(self.folder.path());
@@ -226,7 +241,7 @@ impl Redis {
             faketime::apply(&mut command, &file)?;
         }
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().context("cannot start redis-server; install Debian's package redis-server")?;
+        let child = command.spawn().context("cannot start the server")?;
         self.watcher = Some(watch(&child)?);
         self.child = Some(child);
         self.wait_until_ready()

@@ -15,6 +15,7 @@ use sealway_proto::crypto::signature::default_signatures;
 use sealway_proto::relay::{Attach, Claims, IssuerKey, Profile, Role, TokenForm, b64u_encode};
 use serde_json::Value;
 
+use crate::certificates::Certificates;
 use crate::daemon::clear_environment;
 use crate::process::watch;
 use crate::raw_ws::RawWs;
@@ -25,6 +26,76 @@ const WAIT: Duration = Duration::from_secs(30);
 pub const AUD: &str = "relay-test";
 /// The issuer of every token of the tests.
 pub const ISS: &str = "issuer-test";
+
+/// The DNS name that every node's certificate has.
+pub const NODE_NAME: &str = "relay-node.test";
+
+/// Nodes that share a Redis: their authority, and what is the same for all of them.
+#[derive(Clone, Debug)]
+pub struct NodeFleet {
+    /// The authority of the nodes' certificates.
+    pub certificates: Certificates,
+    /// The URL of the shared Redis.
+    pub redis_url: String,
+    /// The prefix of its keys.
+    pub prefix: String,
+}
+
+impl NodeFleet {
+    /// Creates an authority in a new folder below `folder`.
+    ///
+    /// # Errors
+    /// If `openssl` fails.
+    pub fn new(folder: &Path, redis_url: &str) -> anyhow::Result<NodeFleet> {
+        let prefix = unique("fleet");
+        let folder = folder.join(&prefix);
+        std::fs::create_dir(&folder)?;
+        let certificates = Certificates::make(&folder, "DNS:localhost", "client")?;
+        Ok(NodeFleet { certificates, redis_url: redis_url.to_owned(), prefix })
+    }
+
+    /// Issues the certificate of a node, valid for `days`, with this DNS name and these usages, as OpenSSL writes them.
+    ///
+    /// # Errors
+    /// If `openssl` fails.
+    pub fn issue(&self, dns: &str, usages: &str, days: u32) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let extensions = [format!("subjectAltName=DNS:{dns}"), format!("extendedKeyUsage={usages}")];
+        self.certificates.issue(&unique("node"), "/CN=a relay node", &extensions.each_ref().map(String::as_str), days)
+    }
+
+    /// Issues a certificate as every node should have one.
+    ///
+    /// # Errors
+    /// If `openssl` fails.
+    pub fn issue_node(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+        self.issue(NODE_NAME, "serverAuth,clientAuth", 2)
+    }
+
+    /// Starts a node with this certificate and key.
+    ///
+    /// # Errors
+    /// As [`Relay::start`].
+    pub fn start_with(
+        &self,
+        binary: &str,
+        folder: &Path,
+        (cert, key): &(PathBuf, PathBuf),
+        more: &[&str],
+    ) -> anyhow::Result<Relay> {
+        let [cert, key, ca] = [cert, key, &self.certificates.ca].map(|file| file.display().to_string());
+        let arguments = ["--redis-url", &self.redis_url, "--redis-prefix", &self.prefix, "--node-cert", &cert];
+        let identity = ["--node-key", &key, "--node-ca", &ca, "--node-name", NODE_NAME];
+        Relay::start(binary, folder, &[&arguments[..], &identity, more].concat())
+    }
+
+    /// Starts a node with a certificate of its own.
+    ///
+    /// # Errors
+    /// As [`Relay::start`].
+    pub fn start(&self, binary: &str, folder: &Path, more: &[&str]) -> anyhow::Result<Relay> {
+        self.start_with(binary, folder, &self.issue_node()?, more)
+    }
+}
 
 /// A relay in its process.
 #[derive(Debug)]
@@ -37,7 +108,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Starts one in `folder`, which contains the keyset of [`Issuer::new`] unless the arguments name another.
+    /// Starts one in `folder`, which contains the keyset of [`Issuer::new`] unless the arguments name another. It
+    /// listens on a port of 127.0.0.1 that the system assigns, unless they name an address.
     ///
     /// # Errors
     /// If it does not come up, with its log.
@@ -46,7 +118,10 @@ impl Relay {
         let log = folder.join(format!("relay-{}.log", NUMBER.fetch_add(1, Ordering::Relaxed)));
         let mut command = Command::new(binary);
         clear_environment(&mut command);
-        command.args(["relay", "serve", "--listen", "127.0.0.1:0", "--aud", AUD, "--iss", ISS, "--log-level", "debug"]);
+        command.args(["relay", "serve", "--aud", AUD, "--iss", ISS, "--log-level", "debug"]);
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if !arguments.contains(&"--issuer-keys-file") {
             command.arg("--issuer-keys-file").arg(folder.join("keys.json"));
         }

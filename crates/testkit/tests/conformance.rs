@@ -133,7 +133,7 @@ fn a_renewed_session_is_good_on_both_sides() {
 }
 
 #[test]
-fn what_the_core_refuses_has_its_code_and_what_the_driver_cannot_do_is_a_fault() {
+fn a_rejection_of_the_core_has_its_code_and_an_unsupported_step_is_a_fault() {
     let mut driver = Driver::default();
     assert_eq!(ok(&mut driver, json!({"op": "hello"}))["language"], "rust");
     let (session, record) = agreed(&mut driver, 3, "/v3/sessions", "P256");

@@ -38,10 +38,15 @@ fn draw(below: usize) -> usize {
     (u64::from_le_bytes(random()) % below.max(1) as u64) as usize
 }
 
+/// Returns whether a session lasts for another request.
+fn is_usable(session: &ClientSession) -> bool {
+    session.expires_ms() >= now_ms() + END_MS
+}
+
 impl Buyer {
     pub(super) fn new(index: usize, wire: Wire, plan: Plan, ledger: Arc<Ledger>) -> Self {
         let peers = plan.targets.iter().map(|target| Peer::new(*target, plan.answer_max)).collect();
-        // Half of them keep their first session: they go on while no new ones can be agreed.
+        // Half of them keep a session until it ends: they go on while no new ones can be agreed.
         let renews = index.is_multiple_of(2);
         Buyer { name: format!("buyer-{index}"), renews, wire, plan, peers, sessions: Vec::new(), ledger, bought: 0 }
     }
@@ -49,6 +54,8 @@ impl Buyer {
     /// Buys until the load stops.
     pub(super) fn run(&mut self) {
         while !self.ledger.has_stopped() {
+            // Otherwise sessions that have ended would be drawn more and more often, and the load would fade.
+            self.sessions.retain(is_usable);
             let at = draw(self.peers.len());
             let is_served = if self.sessions.is_empty() || (self.renews && draw(self.plan.init_every) == 0) {
                 self.agree(at)
@@ -90,7 +97,7 @@ impl Buyer {
     /// Buys; returns whether the request was served.
     fn buy(&mut self, session: usize, at: usize) -> bool {
         let session = &self.sessions[session];
-        if session.expires_ms() < now_ms() + END_MS {
+        if !is_usable(session) {
             return true;
         }
         self.bought += 1;

@@ -1,6 +1,6 @@
 //! The records of a load: counts, every captured request, and a sentence for every violation.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -9,8 +9,10 @@ use super::summary::Summary;
 use crate::raw_http::Answer;
 use crate::wire_client::random;
 
-/// Most requests that are captured; about 700 bytes each.
+/// Most requests that are kept, the newest; about 700 bytes each.
 const CAPTURED_MAX: usize = 250_000;
+/// The newest requests, of which every other replay is one. In a long load most others are rejected by their stamps alone.
+const RECENT: usize = 10_000;
 /// Most sentences that are kept.
 const WRONG_MAX: usize = 50;
 
@@ -42,7 +44,7 @@ pub struct Ledger {
     counts: [AtomicU64; 8],
     slowest_ms: AtomicU64,
     slowest_refusal_ms: AtomicU64,
-    captured: Mutex<Vec<Arc<RequestRecord>>>,
+    captured: Mutex<VecDeque<Arc<RequestRecord>>>,
     transactions: Mutex<HashSet<String>>,
     wrong: Mutex<Vec<String>>,
     stopped: AtomicBool,
@@ -73,25 +75,28 @@ impl Ledger {
         }
     }
 
-    /// Captures a request that was sent, and answered with a 2xx or not.
+    /// Captures a request that was sent, and answered with a 2xx or not. Over the bound the oldest is dropped.
     pub fn capture(&self, bytes: Vec<u8>, was_accepted: bool) {
         let mut captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
-        if captured.len() < CAPTURED_MAX {
-            let accepted = AtomicU32::new(u32::from(was_accepted));
-            captured.push(Arc::new(RequestRecord { bytes: bytes.into(), accepted }));
+        if captured.len() == CAPTURED_MAX {
+            captured.pop_front();
         }
+        let accepted = AtomicU32::new(u32::from(was_accepted));
+        captured.push_back(Arc::new(RequestRecord { bytes: bytes.into(), accepted }));
     }
 
-    /// Returns every request captured until now.
+    /// Returns every captured request that is kept, the oldest first.
     pub fn captured(&self) -> Vec<Arc<RequestRecord>> {
-        self.captured.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// Returns one of them, of any age.
+    /// Returns one of them: every other time one of the newest, else of any age.
     pub(super) fn pick(&self) -> Option<Arc<RequestRecord>> {
         let captured = self.captured.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = u64::from_le_bytes(random()).checked_rem(captured.len() as u64)?;
-        captured.get(at as usize).cloned()
+        let draw = u64::from_le_bytes(random());
+        let among = if draw % 2 == 0 { captured.len().min(RECENT) } else { captured.len() };
+        let at = (draw / 2).checked_rem(among as u64)? as usize;
+        captured.get(captured.len() - 1 - at).cloned()
     }
 
     /// Records the transaction of a receipt: no two requests may get the same.
@@ -187,6 +192,19 @@ mod tests {
         assert!(wrong(&ledger)[0].contains("/known"), "{:?}", wrong(&ledger));
         ledger.replayed(&captured[1], 200, "there");
         assert!(wrong(&ledger)[1].contains("replay accepted at there"), "{:?}", wrong(&ledger));
+    }
+
+    #[test]
+    fn a_long_load_keeps_the_newest_requests_and_replays_them_often() {
+        let ledger = Ledger::default();
+        let count = CAPTURED_MAX as u64 + 5;
+        (0..count).for_each(|number| ledger.capture(number.to_le_bytes().to_vec(), true));
+        let number = |record: &RequestRecord| u64::from_le_bytes((*record.bytes).try_into().unwrap());
+        let captured = ledger.captured();
+        assert_eq!((captured.len(), number(&captured[0])), (CAPTURED_MAX, 5));
+        assert_eq!(captured.last().map(|record| number(record)), Some(count - 1));
+        let recent = (0..200).filter(|_| number(&ledger.pick().unwrap()) >= count - RECENT as u64).count();
+        assert!((50..150).contains(&recent), "{recent} of 200 are recent");
     }
 
     #[test]

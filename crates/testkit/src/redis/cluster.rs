@@ -64,7 +64,10 @@ impl RedisCluster {
     }
 
     /// Waits until every living node sees all slots served, and this number of replicas follow their masters.
-    fn wait_until_ok(&self, replicas: usize) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn wait_until_ok(&self, replicas: usize) -> anyhow::Result<()> {
         wait("the cluster is not complete", || {
             let followers = self.alive().filter(|node| {
                 let text = node.cli(&["INFO", "replication"]).unwrap_or_default();
@@ -106,13 +109,28 @@ impl RedisCluster {
         wait("no replica took over", || self.masters() == count && self.is_ok())
     }
 
+    /// Waits until a replica has replaced a master that does not answer, and the others serve all slots.
+    ///
+    /// # Errors
+    /// If none does.
+    pub fn wait_for_masters_beside(&self, index: usize) -> anyhow::Result<()> {
+        let beside = || self.nodes.iter().enumerate().filter(|(at, node)| *at != index && node.pid().is_some());
+        let masters = || beside().filter(|(_, node)| node.cli(&["ROLE"]).is_ok_and(|text| text.starts_with("master")));
+        let before = masters().count();
+        wait("no replica took over", || {
+            let is_ok =
+                |node: &Redis| node.cli(&["CLUSTER", "INFO"]).is_ok_and(|text| text.contains("cluster_state:ok"));
+            masters().count() > before && beside().all(|(_, node)| is_ok(node))
+        })
+    }
+
     fn masters(&self) -> usize {
         let roles = self.alive().map(|node| node.cli(&["ROLE"]).unwrap_or_default());
         roles.filter(|role| role.starts_with("master")).count()
     }
 }
 
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
+pub(super) fn wait(what: &str, mut is_so: impl FnMut() -> bool) -> anyhow::Result<()> {
     let until = Instant::now() + WAIT;
     while !is_so() {
         if Instant::now() > until {

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_into_a_stall_leaves_at_its_end() {
+    fn requests_during_a_stall_are_answered_at_its_end() {
         let stall = Stall { first_ms: 1000, every_ms: 10_000, length_ms: 500 };
         let script = Script { stall: Some(stall), ..Script::default() };
         let (start, acts) = acts(&script, 120, Duration::from_millis(100));
