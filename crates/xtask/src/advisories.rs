@@ -14,7 +14,7 @@ const GOVULNCHECK: &str = "golang.org/x/vuln/cmd/govulncheck@v1.9.0";
 /// Longest quote of a tool's output, in characters.
 const WORDS_MAX: usize = 200;
 
-#[derive(Default, clap::Args)]
+#[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Fail, too, where something could not be checked
     #[arg(long)]
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_checked_is_never_taken_for_clean() {
+    fn an_advisory_check_that_did_not_run_is_not_clean() {
         let is_not_checked = |outcome: Outcome| matches!(outcome, Outcome::NotChecked(_));
         for text in ["", "{}", r#"{"message": "405 Method Not Allowed"}"#, r#"{"metadata": {}}"#] {
             assert!(is_not_checked(of_npm(text)), "{text}");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_named_and_fails() {
+    fn a_found_advisory_is_named_and_fails() {
         assert_eq!(
             of_npm(r#"{"metadata": {"vulnerabilities": {"total": 2}}}"#),
             Outcome::Found("2 by npm audit".into())

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_checked_in_is_what_the_specification_says() {
+    fn the_generated_code_matches_the_specification() {
         run(true).unwrap();
     }
 

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_were_not_run_are_told_as_ranges() {
+    fn uncovered_lines_are_reported_as_ranges() {
         let lines = [(1, true), (4, false), (5, false), (9, false), (11, true), (12, false)];
         assert_eq!(ranges(&lines.into_iter().collect()), ["4-9", "12"]);
         assert_eq!((percent(799, 1000), percent(3, 3)), (" 79.9 %".to_owned(), "100.0 %".to_owned()));

@@ -19,6 +19,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
         PROFILE,
         "--profile",
         "faults",
+        "--run-ignored",
+        "all",
     ]);
     shell::run(command.env("SEALWAY_FAULTS", "full"))?;
     sdk::transfer_long()

@@ -4,12 +4,14 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for a terminal: its output is its purpose")]
 
 mod advisories;
+mod alerts;
 mod alike;
 mod bench;
 mod check;
 mod codegen;
 mod conformance;
 mod coverage;
+mod dist;
 mod errors;
 mod faults;
 mod fips;
@@ -17,14 +19,19 @@ mod fuzz;
 mod load;
 mod matrix;
 mod model;
+mod publish;
+mod release;
 mod scan;
 mod sdk;
 mod settings;
 mod shell;
+mod site;
+mod soak;
 mod steps;
 mod test;
 mod tidy;
 mod vectors;
+mod workflows;
 
 use std::process::ExitCode;
 
@@ -45,6 +52,10 @@ enum Job {
     TestFips,
     /// The fault tests in their long form
     E2eFaults,
+    /// Each fault by itself, which must fire its own alerts and no others
+    Alerts,
+    /// All services under load with a fault each minute: wrong answers, and growth of memory, descriptors and latency
+    Soak(soak::Arguments),
     /// The load generator's searches in their long form
     LoadLong,
     /// Scanners of TLS at a real listener
@@ -73,14 +84,24 @@ enum Job {
     },
     /// Run Verifpal over the models of spec/model
     Model,
+    /// Build the docs site in target/site, and check its links, its search and its accessibility in a browser
+    Site {
+        /// Leave out the API documents, and check accessibility on a few pages alone
+        #[arg(long)]
+        quick: bool,
+    },
     /// Build and test the SDKs, and hold each against each other
-    Sdk,
+    Sdk(sdk::Arguments),
     /// Every client against every server on bytes of their own; the SDKs are built
     Conformance(conformance::Arguments),
     /// Measure every client against every server; the SDKs are built
     Matrix(matrix::Arguments),
     /// Report the lines of the broker and the client that tests run; fails below 80 % of either
     Coverage(coverage::Arguments),
+    /// Make binaries, Debian packages, their lists of parts, sums and provenance in target/dist
+    Dist(dist::Arguments),
+    /// Make and check the packages of npm, PyPI, Maven, Go and crates.io; nothing is uploaded
+    PublishDryRun(publish::Arguments),
     /// Fuzz one target, or each in turn
     Fuzz(fuzz::Arguments),
     /// Run the benchmarks: ours beside the floor
@@ -142,6 +163,8 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Test => test::run(),
         Job::TestFips => fips::run(),
         Job::E2eFaults => faults::run(),
+        Job::Alerts => alerts::run(),
+        Job::Soak(arguments) => soak::run(&arguments),
         Job::LoadLong => load::run(),
         Job::ScanTls => scan::run(),
         Job::Advisories(arguments) => advisories::run(&arguments),
@@ -150,10 +173,13 @@ fn run(job: Job) -> anyhow::Result<()> {
         Job::Codegen { check } => codegen::run(check),
         Job::Vectors { check } => vectors::run(check),
         Job::Model => model::run(),
-        Job::Sdk => sdk::run(),
+        Job::Sdk(arguments) => sdk::run(&arguments),
+        Job::Site { quick } => site::run(!quick),
         Job::Conformance(arguments) => conformance::run(&arguments),
         Job::Matrix(arguments) => matrix::run(&arguments),
         Job::Coverage(arguments) => coverage::run(&arguments),
+        Job::Dist(arguments) => dist::run(&arguments),
+        Job::PublishDryRun(arguments) => publish::run(&arguments),
         Job::Fuzz(arguments) => fuzz::run(&arguments),
         Job::Bench { arguments } => bench::run(&arguments),
         Job::BenchGateway { arguments } => bench::gateway(&arguments),

@@ -69,25 +69,50 @@ fn python(program: &str) -> PathBuf {
     root("sdk/python").join(file)
 }
 
-/// Runs `cargo xtask sdk`: the steps of `make test` that belong to the SDKs.
-pub(crate) fn run() -> anyhow::Result<()> {
+/// Arguments of `cargo xtask sdk`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Run the tests of this SDK alone: typescript, go, java or python
+    #[arg(long)]
+    only: Option<String>,
+}
+
+/// Runs `cargo xtask sdk`: the steps of `make test` that belong to the SDKs, or the tests of one SDK.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if let Some(language) = &arguments.only {
+        let suite = SUITES.iter().find(|(name, _)| name == language);
+        return suite.with_context(|| format!("--only {language}: no SDK with tests of its own has this name"))?.1();
+    }
     let mut steps = Steps::default();
     steps.step("setup", || shell::run(&mut shell::command("scripts/setup-tests.sh")));
     add(&mut steps);
+    steps.step("pages", test_pages);
     steps.finish()
 }
 
-/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together.
+/// Adds the steps of `make test` that belong to the SDKs: each one's own tests, then all of them together. What they build
+/// serves [`test_pages`].
 pub(crate) fn add(steps: &mut Steps) {
     steps.step("sdk: rust", build_rust);
-    steps.step("sdk: typescript", test_typescript);
-    steps.step("sdk: go", test_go);
-    steps.step("sdk: java", test_java);
-    steps.step("sdk: python", test_python);
+    // Each waits half of its time, for timeouts and processes: two at a time fill the two cores.
+    steps.pair(("sdk: go", test_go), ("sdk: python", suite("python")));
+    steps.pair(("sdk: java", test_java), ("sdk: typescript", suite("typescript")));
     steps.step("sdk: packages", test_packages);
     steps.step("conformance", || conformance::run(&conformance::Arguments::all()));
     steps.step("matrix", || matrix::run(&matrix::Arguments::short()));
-    steps.step("pages", test_pages);
+}
+
+/// A language, and the tests of its SDK.
+type Suite = (&'static str, fn() -> anyhow::Result<()>);
+
+const SUITES: [Suite; 4] =
+    [("typescript", test_typescript), ("go", test_go), ("java", test_java), ("python", test_python)];
+
+/// Returns the command that runs the tests of one SDK in a process of its own.
+fn suite(language: &str) -> Command {
+    let mut command = shell::xtask();
+    command.args(["sdk", "--only", language]);
+    command
 }
 
 /// Passes the path of the binary to SDKs' tests.
@@ -132,7 +157,7 @@ pub(crate) fn transfer_long() -> anyhow::Result<()> {
 }
 
 /// The folders of Go's modules below `sdk/go`, sessions first: who uses one downloads what that one requires.
-const GO_MODULES: [&str; 4] = ["", "redisstore", "channel", "broker"];
+pub(crate) const GO_MODULES: [&str; 4] = ["", "redisstore", "channel", "broker"];
 
 const GO_PROGRAMS: [(&str, &str); 4] = [
     ("driver", "./cmd/conformance-driver"),
@@ -160,6 +185,7 @@ fn test_packages() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn test_pages() -> anyhow::Result<()> {
+/// Tests the pages of `apps/` in a browser, with the SDK that [`add`] has built.
+pub(crate) fn test_pages() -> anyhow::Result<()> {
     shell::run(with_sealway(&mut shell::command(root("apps/test")))?)
 }

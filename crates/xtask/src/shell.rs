@@ -1,5 +1,6 @@
 //! Commands as the jobs start them: from the repository's root, without the environment that `cargo run` adds.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,6 +29,14 @@ pub(crate) fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
+/// Creates a command of this program, for the same checkout.
+pub(crate) fn xtask() -> Command {
+    // A step may have built this program anew: a path would name the new file, or one that is gone.
+    let mut command = command("/proc/self/exe");
+    command.env("CARGO_MANIFEST_DIR", root().join("crates/xtask"));
+    command
+}
+
 /// Creates a cargo command, with the cargo that started this program.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -49,6 +58,17 @@ pub(crate) fn venv_required(program: &str) -> anyhow::Result<PathBuf> {
 /// Returns the target folder of cargo.
 pub(crate) fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// Returns the paths of all files that git tracks, or would track, from the root.
+///
+/// # Errors
+/// If this is not a clone.
+pub(crate) fn tracked_files() -> anyhow::Result<BTreeSet<String>> {
+    let list = output(command("git").args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
+        .context("the files are those that git lists, so this needs a clone")?;
+    let paths = list.split('\0').filter(|path| root().join(path).is_file());
+    Ok(paths.map(str::to_owned).collect())
 }
 
 /// Runs it with the output of this program; an exit other than 0 is an error.
@@ -94,6 +114,24 @@ mod tests {
         let error = run(command("false").arg("now")).unwrap_err().to_string();
         assert!(error.contains("`false now` failed"), "{error}");
         assert!(run(&mut command("true")).is_ok());
+    }
+
+    #[test]
+    fn a_program_whose_file_is_gone_starts_itself() {
+        const REMOVED: &str = "XTASK_TEST_REMOVED";
+        if let Some(file) = std::env::var_os(REMOVED) {
+            std::fs::remove_file(&file).unwrap();
+            let listed = output(xtask().env_remove(REMOVED).arg("--list")).unwrap();
+            assert!(listed.contains("a_program_whose_file_is_gone_starts_itself: test"), "{listed}");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy");
+        std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+        let test = "shell::tests::a_program_whose_file_is_gone_starts_itself";
+        let printed = output(command(&copy).args(["--exact", test]).env(REMOVED, &copy)).unwrap();
+        assert!(printed.contains("1 passed"), "{printed}");
+        assert!(!copy.exists());
     }
 
     #[test]

@@ -1,14 +1,24 @@
 //! Steps of a job: each is announced, timed and counted, and a failed one does not hide the next.
 
 use std::fmt::Write as _;
+use std::io::{Read as _, Seek as _};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
+use crate::shell;
+
 /// A job that is running, and its steps so far.
-#[derive(Default)]
 pub(crate) struct Steps {
+    begin: Instant,
     done: Vec<StepResult>,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Steps { begin: Instant::now(), done: Vec::new() }
+    }
 }
 
 struct StepResult {
@@ -22,8 +32,31 @@ impl Steps {
     pub(crate) fn step(&mut self, name: &'static str, run: impl FnOnce() -> anyhow::Result<()>) {
         println!("\n==> {name}");
         let start = Instant::now();
-        let error = run().err().map(|error| format!("{error:#}"));
-        let took = start.elapsed();
+        let result = run();
+        self.record(name, start.elapsed(), result);
+    }
+
+    /// Runs two steps at the same time, the second as a process whose output is printed after that of the first.
+    pub(crate) fn pair(
+        &mut self,
+        first: (&'static str, impl FnOnce() -> anyhow::Result<()>),
+        second: (&'static str, Command),
+    ) {
+        let (name, command) = second;
+        println!("\n==> {name}: begins beside the next step, and prints its output after it");
+        let running = std::thread::spawn(move || {
+            let start = Instant::now();
+            let (output, result) = captured(command);
+            (start.elapsed(), output, result)
+        });
+        self.step(first.0, first.1);
+        let (took, output, result) = running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        println!("\n==> {name}\n{}", String::from_utf8_lossy(&output));
+        self.record(name, took, result);
+    }
+
+    fn record(&mut self, name: &'static str, took: Duration, result: anyhow::Result<()>) {
+        let error = result.err().map(|error| format!("{error:#}"));
         match &error {
             None => println!("==> {name}: passed in {:.1} s", took.as_secs_f64()),
             Some(error) => println!("==> {name}: FAILED in {:.1} s: {error}", took.as_secs_f64()),
@@ -55,11 +88,24 @@ impl Steps {
             let _ = writeln!(text, "{:width$}  {result}  {:>8.1} s", done.name, done.took.as_secs_f64());
         }
         let failed = self.done.iter().filter(|done| done.error.is_some()).count();
-        let total: Duration = self.done.iter().map(|done| done.took).sum();
-        let _ = writeln!(text, "{:width$}          {:>8.1} s", "all steps", total.as_secs_f64());
+        let _ = writeln!(text, "{:width$}          {:>8.1} s", "all steps", self.begin.elapsed().as_secs_f64());
         let _ = writeln!(text, "steps: {} passed, {failed} failed", self.done.len() - failed);
         text
     }
+}
+
+/// Runs a command, and returns what it printed to both of its outputs, in order.
+fn captured(mut command: Command) -> (Vec<u8>, anyhow::Result<()>) {
+    let mut output = Vec::new();
+    let mut run = || {
+        let mut file = tempfile::tempfile()?;
+        let result = shell::run(command.stdout(file.try_clone()?).stderr(file.try_clone()?));
+        file.rewind()?;
+        file.read_to_end(&mut output)?;
+        result
+    };
+    let result = run();
+    (output, result)
 }
 
 #[cfg(test)]
@@ -78,6 +124,18 @@ mod tests {
         assert!(ran_after);
         assert!(steps.summary().ends_with("steps: 1 passed, 1 failed\n"), "{}", steps.summary());
         assert_eq!(steps.finish().unwrap_err().to_string(), "failed: breaks");
+    }
+
+    #[test]
+    fn a_failed_process_beside_a_step_fails_the_job_with_its_output() {
+        let mut command = shell::command("sh");
+        command.args(["-c", "echo said; echo why >&2; exit 3"]);
+        let (output, result) = captured(command);
+        assert_eq!(String::from_utf8(output).unwrap(), "said\nwhy\n");
+        assert!(result.unwrap_err().to_string().contains("exit status: 3"));
+        let mut steps = Steps::default();
+        steps.pair(("passes", || Ok(())), ("breaks", shell::command("false")));
+        assert!(steps.summary().ends_with("steps: 1 passed, 1 failed\n"), "{}", steps.summary());
     }
 
     #[test]

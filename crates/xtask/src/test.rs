@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::ensure;
 
 use crate::steps::Steps;
-use crate::{advisories, check, codegen, fips, model, sdk, shell, vectors};
+use crate::{check, codegen, fips, model, sdk, shell, site, vectors};
 
 const WIRE_FLOWS: &str = "tests/wire_flows.sh";
 
@@ -19,15 +19,16 @@ pub(crate) fn run() -> anyhow::Result<()> {
     // Fuzz corpora run here too: they are tests of the crate `fuzz`.
     steps.step("tests", rust_tests);
     steps.step("doc tests", || shell::run(&mut shell::cargo(&["test", "--doc", "--workspace", "--locked"])));
-    steps.step("docs", || {
-        let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
-        shell::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
-    });
+    steps.step("docs", rustdoc);
+    steps.step("site", || site::run(false));
     steps.step("wire flows", wire_flows);
     sdk::add(&mut steps);
+    // Both wait: for a browser, and for the databases of five ecosystems. One that is away is named in the output, and fails
+    // only `make advisories`.
+    let mut advisories = shell::xtask();
+    advisories.arg("advisories");
+    steps.pair(("pages", sdk::test_pages), ("advisories", advisories));
     steps.step("deny", deny);
-    // Unchecked ecosystems are reported in its output and fail nothing here: `make advisories` fails then.
-    steps.step("advisories", || advisories::run(&advisories::Arguments::default()));
     fips::add(&mut steps);
     steps.finish()
 }
@@ -36,7 +37,17 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn rust_tests() -> anyhow::Result<()> {
     // By its path and not through PATH, so that the environment of the build stays the same.
     let nextest = shell::venv_required("cargo-nextest")?;
-    shell::run(shell::command(nextest).args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast"]))
+    // Tests of processes and faults wait for two thirds of their time: with one test a core, two cores were busy for a third.
+    let threads = std::thread::available_parallelism().map_or(2, std::num::NonZero::get) * 2;
+    let mut run = shell::command(nextest);
+    run.args(["nextest", "run", "--workspace", "--locked", "--no-fail-fast", "--test-threads", &threads.to_string()]);
+    shell::run(&mut run)
+}
+
+/// Builds the API documents of the workspace; a warning is an error.
+pub(crate) fn rustdoc() -> anyhow::Result<()> {
+    let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    shell::run(doc.env("RUSTDOCFLAGS", "-Dwarnings"))
 }
 
 /// Runs wires 1 and 2 against a real `sealway serve`, by a client that shares no code with it: curl and Python.

@@ -53,7 +53,7 @@ fn references(line: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Returns the anchors of a page as GitHub derives them from its headings.
-fn slugs(page: &str) -> BTreeSet<String> {
+pub(super) fn slugs(page: &str) -> BTreeSet<String> {
     let mut slugs = BTreeSet::new();
     let mut in_fence = false;
     for line in page.lines() {

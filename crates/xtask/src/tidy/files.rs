@@ -35,21 +35,11 @@ impl Source {
 
 /// Reads every text file that is tracked, or new and not ignored. Corpora of fuzzing count as bytes, whatever they look like.
 pub(super) fn read(root: &Path) -> anyhow::Result<Vec<Source>> {
-    let mut git = shell::command("git");
-    let list = shell::output(git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]))
-        .context("tidy reads the files that git lists, so it needs a clone")?;
-    let mut paths: Vec<_> = list.split('\0').filter(|path| !path.is_empty()).collect();
-    paths.sort_unstable();
-    paths.dedup();
     let mut sources = Vec::new();
-    for path in paths {
-        let file = root.join(path);
-        if path.starts_with("fuzz/corpus/") || !file.is_file() {
-            continue;
-        }
-        let bytes = std::fs::read(&file).with_context(|| format!("cannot read {path}"))?;
+    for path in shell::tracked_files()?.into_iter().filter(|path| !path.starts_with("fuzz/corpus/")) {
+        let bytes = std::fs::read(root.join(&path)).with_context(|| format!("cannot read {path}"))?;
         if let Ok(text) = String::from_utf8(bytes) {
-            sources.push(Source { path: path.to_owned(), text });
+            sources.push(Source { path, text });
         }
     }
     Ok(sources)

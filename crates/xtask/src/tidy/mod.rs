@@ -9,6 +9,7 @@ mod imports;
 mod manifests;
 mod names;
 mod notes;
+mod packages;
 mod paths;
 mod proofs;
 mod prose;
@@ -75,7 +76,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
     let lock = externals::read_lock(&shell::root())?;
     let home = std::env::var("HOME").unwrap_or_default();
 
-    let rules: [(&str, Vec<Finding>); 14] = [
+    let rules: [(&str, Vec<Finding>); 15] = [
         ("import table", imports::check(&graph)),
         ("crates of others", externals::check(&graph, &lock)),
         ("manifests", manifests::check(&sources)),
@@ -86,6 +87,7 @@ pub(crate) fn run(write: bool) -> anyhow::Result<()> {
         ("spec anchors", anchors::check(&sources)),
         ("proofs of tables", proofs::check(&sources)),
         ("the SDKs' table", sdk_table::check(&sources)),
+        ("packages", packages::check(&sources)),
         ("paths", paths::check(&sources, &home)),
         ("files named", walks::check(&sources)),
         ("generated reference", stale_references()?),

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_passes() {
+    fn existing_references_pass() {
         for row in [
             "| x | [a.test.ts] `seals…ways`, `…piece by…` | `code` |",
             "| [folder] |",
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_found() {
+    fn missing_references_are_found() {
         for (row, said) in [
             ("| [a.test.ts] `seals…`, `ways…seals` |", "promises `ways…seals` in sdk/a.test.ts"),
             ("| [a.test.ts], [b.test.ts] `seals…` |", "[b.test.ts] has no link"),

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_generated_may_be_long() {
+    fn generated_files_may_be_long() {
         let text = format!("// @generated from a.proto\n{}", "x\n".repeat(600));
         assert_eq!(check(&[Source::sample("a.rs", &text)], ""), []);
     }
