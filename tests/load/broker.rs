@@ -179,7 +179,7 @@ async fn a_load_with_a_wrong_profile_fails_loudly_with_the_code() {
 }
 
 #[tokio::test]
-async fn the_command_line_drives_a_broker_and_the_report_says_what_was_asked() {
+async fn a_broker_run_reports_its_operation() {
     let folder = tempfile::tempdir().unwrap();
     let broker = Broker::start(BINARY, folder.path()).unwrap();
     let report = folder.path().join("report.json");
@@ -201,7 +201,7 @@ async fn the_command_line_drives_a_broker_and_the_report_says_what_was_asked() {
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains(&format!("hash {url}, broker (v1, 64 bytes, 8 a call)")), "{text}");
+    assert!(text.contains(&format!("hash {url}, broker (v1, 64 bytes, 8 per call)")), "{text}");
     let report: serde_json::Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let asked = &report["asked"];
     assert_eq!((asked["protocol"].as_str(), asked["method"].as_str()), (Some("broker"), Some("hash")));

@@ -178,7 +178,7 @@ fn is_gone(document: &Value) {
 }
 
 #[test]
-fn a_run_that_is_interrupted_says_what_it_has_and_ends_its_relay() {
+fn an_interrupted_run_reports_its_figures_and_stops_its_relay() {
     let ran = command(&["--channels", "5", "--rate", "100", "--steady", "10m", "--report-interval", "100ms"]);
     let mut ran = { ran }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(ran.stderr.take().unwrap()));
@@ -209,13 +209,13 @@ fn a_key_that_the_relay_does_not_know_is_a_failure_of_the_attach() {
     );
     assert!(failed.iter().all(|(_, _, codes)| codes == &["invalid_token"]), "{failed:?}");
     assert_eq!(failed.iter().map(|(_, count, _)| count).sum::<u64>(), 6, "{failed:?}");
-    assert!(limits(&document).contains("the relay refuses tokens"), "{document:#}");
+    assert!(limits(&document).contains("the relay rejects the tokens"), "{document:#}");
     assert_eq!(document["latency"]["stages"]["ws_open"]["count"], 0, "a failed channel has a time");
     assert!(ground.metric("sealway_relay_attach_total", "invalid_token") >= 6);
 }
 
 #[test]
-fn channels_that_find_nobody_are_failures_of_the_connection() {
+fn channels_without_a_relay_fail_at_the_connection() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let ground = Ground::new(&[]);
     let (url, key) = (format!("ws://{address}/ws"), ground.path("key.json"));
@@ -259,7 +259,7 @@ fn scripted(then: Then) -> SocketAddr {
 }
 
 #[test]
-fn a_relay_that_pairs_nobody_or_closes_is_named_as_that() {
+fn a_relay_that_does_not_pair_or_closes_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key.json");
     std::fs::write(&key, IssuerKey::encode_seed("k1", &[1; 32]).as_bytes()).unwrap();
@@ -285,8 +285,11 @@ fn a_size_beyond_the_descriptors_is_refused_before_it_starts() {
     let ran = Command::new("bash").args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
     let said = text(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{said}");
-    assert!(said.contains("refused before it starts: 100 channels want 328 descriptors of the generator"), "{said}");
-    assert!(said.contains("it may open 300 (ulimit -n)"), "{said}");
+    assert!(
+        said.contains("rejected before the start: 100 channels need 328 file descriptors in the generator"),
+        "{said}"
+    );
+    assert!(said.contains("which may open 300: raise ulimit -n"), "{said}");
 }
 
 #[test]
@@ -299,18 +302,18 @@ fn a_sweep_goes_on_until_the_limit_that_was_set_and_names_it() {
     assert_eq!((count(&points[0], "succeeded"), count(&points[0], "failed")), (5, 0), "{document:#}");
     assert_eq!(count(&points[1], "succeeded"), 10, "{document:#}");
     let stopped = &document["stopped"][0];
-    assert_eq!((&stopped["size"], &stopped["is_refused"]), (&"40 channels as fast as they go".into(), &false.into()));
-    assert!(stopped["limits"].to_string().contains("it takes no more channels (--max-channels)"), "{document:#}");
+    assert_eq!((&stopped["size"], &stopped["is_refused"]), (&"40 channels at full speed".into(), &false.into()));
+    assert!(stopped["limits"].to_string().contains("it accepts no more channels (--max-channels)"), "{document:#}");
 }
 
 #[test]
-fn channels_that_the_relay_ends_while_they_are_idle_are_lost_and_told_as_that() {
+fn channels_that_the_relay_closes_while_idle_are_reported_as_lost() {
     let asked = ["--channels", "6", "--rate", "0", "--ping-every", "0", "--idle-timeout", "1s", "--steady", "4s"];
     let (document, code) = load(&asked);
     assert_eq!(code, Some(1), "{document:#}");
     assert_eq!((count(&document, "succeeded"), count(&document, "lost_in_steady")), (6, 6), "{document:#}");
     assert_eq!((count(&document, "active_at_end"), failures(&document)[0].0.as_str()), (0, "steady"), "{document:#}");
-    assert!(document["summary"]["warnings"].to_string().contains("Nothing is sent"), "{document:#}");
+    assert!(document["summary"]["warnings"].to_string().contains("Idle channels send nothing"), "{document:#}");
 }
 
 #[test]
@@ -376,7 +379,7 @@ fn grants_come_from_a_control_plane_to_callers_with_its_token() {
     assert_eq!((code, count(&document, "succeeded")), (Some(0), 8), "{document:#}");
     let ran = command(&asked).output().unwrap();
     assert_eq!(ran.status.code(), Some(1));
-    assert!(text(&ran.stderr).contains("answers with the status 401"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("responded with status 401"), "{}", text(&ran.stderr));
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn wrong_flags_are_named_together_and_reports_of_the_usual_forms_are_written() {
     let begun = Instant::now();
     let ran = command.output().unwrap();
     assert!(ran.status.success(), "{}{}", text(&ran.stdout), text(&ran.stderr));
-    assert!(text(&ran.stdout).contains("5 of 5 came about"), "{}", text(&ran.stdout));
+    assert!(text(&ran.stdout).contains("5 of 5 succeeded"), "{}", text(&ran.stdout));
     assert!(forms.iter().all(|name| file(name).metadata().unwrap().len() > 100));
     valid_report(&file("run.json"));
     println!("{:?}", begun.elapsed());

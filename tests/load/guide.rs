@@ -24,7 +24,7 @@ fn short(text: &str, ports: &[(u16, u16)]) -> String {
         ("duration: 2s", "duration: 300ms"),
         ("--duration 5 ", "--duration 1 "),
         ("--warm-up 2s", "--warm-up 300ms"),
-        ("--run-time 2s", "--run-time 200ms --warm-up 100ms --repeats 2 --points 4"),
+        ("--run-time 2s", "--run-time 200ms --warm-up 100ms --repeats 1 --points 3"),
         ("--run-time 1s", "--run-time 200ms --warm-up 100ms --repeats 1"),
         ("--points 6", "--points 3"),
         ("ramp:300@5s,300@10s,50@5s", "ramp:300@500ms,300@500ms,50@500ms"),
@@ -124,6 +124,6 @@ fn every_command_of_the_guide_does_what_it_says() {
 }
 
 #[test]
-fn what_the_guide_names_is_there() {
+fn everything_that_the_guide_names_exists() {
     assert_eq!(guide::missing(GUIDE), [""; 0]);
 }

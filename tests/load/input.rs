@@ -96,7 +96,7 @@ fn a_wrong_value_names_its_flag_and_what_is_allowed() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let ran = run(&["--concurrency", "0", "--timeout", "x", "--http-version", "4", "--threads", "0", URL]);
     assert_eq!(ran.code, Some(2));
     for flag in ["--concurrency 0", "--timeout x", "--http-version 4", "--threads 0"] {
@@ -105,7 +105,7 @@ fn all_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn what_makes_no_sense_together_is_refused_with_the_reason() {
+fn contradicting_flags_are_rejected_with_the_reason() {
     let cases: [(&[&str], &str); 6] = [
         (&["--rate", "5", "--concurrency", "5"], "--rate with --concurrency"),
         (&["--streams", "5"], "--streams 5"),
@@ -122,7 +122,7 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_url_that_is_none_is_told() {
+fn an_invalid_url_is_reported() {
     for url in ["nowhere", "ftp://localhost/", "http://", "http://user:secret-word@localhost/", "http://localhost:0/"] {
         let ran = run(&[url]);
         assert_eq!(ran.code, Some(2), "{url}: {}", ran.told());
@@ -178,7 +178,7 @@ fn a_port_that_nobody_listens_on_is_refused() {
 }
 
 #[test]
-fn a_name_that_nobody_has_is_told() {
+fn an_unresolvable_host_is_reported() {
     // Before the first request: a name that does not resolve cannot take load.
     let ran = six(&["http://nobody.invalid/"]);
     assert_eq!(ran.code, Some(1), "{}", ran.told());
@@ -186,7 +186,7 @@ fn a_name_that_nobody_has_is_told() {
 }
 
 #[test]
-fn connections_that_are_reset_are_told() {
+fn reset_connections_are_reported() {
     let server = ScriptedServer::http(Script { reset_at_accept: true, ..Script::default() }).unwrap();
     assert_failed(&six(&[&format!("http://{}/", server.address())]), "reset", &["reset"]);
 }
@@ -199,7 +199,7 @@ fn a_listener_that_takes_no_more_is_a_connect_timeout() {
 }
 
 #[test]
-fn what_speaks_no_http_is_malformed() {
+fn a_response_that_is_not_http_is_malformed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -214,7 +214,7 @@ fn what_speaks_no_http_is_malformed() {
 }
 
 #[test]
-fn certificates_that_are_not_to_be_trusted_are_told_apart() {
+fn untrusted_certificates_are_reported_by_reason() {
     let folder = tempfile::tempdir().unwrap();
     let (mine, other) = (folder.path().join("mine"), folder.path().join("other"));
     for path in [&mine, &other] {
@@ -226,7 +226,7 @@ fn certificates_that_are_not_to_be_trusted_are_told_apart() {
 
     let server = ScriptedServer::https(Script::default(), &ServerTls::of(&mine)).unwrap();
     let url = format!("https://{}/", server.address());
-    assert_failed(&six(&["--ca", &other_ca, &url]), "certificate", &["not signed by an authority"]);
+    assert_failed(&six(&["--ca", &other_ca, &url]), "certificate", &["not signed by a trusted authority"]);
     assert_eq!(six(&["--ca", &ca, &url]).code, Some(0));
     assert_eq!(six(&["--insecure", &url]).code, Some(0));
     assert!(server.record().handshakes_failed >= 1);
@@ -256,7 +256,7 @@ fn a_server_that_wants_a_certificate_says_so_by_its_alert() {
 }
 
 #[test]
-fn tls_where_there_is_none_is_told() {
+fn tls_to_a_plain_port_is_reported() {
     let server = ScriptedServer::http(Script { reset_at_accept: false, ..Script::default() }).unwrap();
     let ran =
         six(&["--insecure", "--timeout", "2s", "--connect-timeout", "1s", &format!("https://{}/", server.address())]);
@@ -273,7 +273,7 @@ fn no_route_is_unreachable() {
 }
 
 #[test]
-fn out_of_ports_is_told_and_what_to_do() {
+fn out_of_ports_is_reported_with_a_remedy() {
     // Ten ports, and twenty kept connections.
     let before = format!(
         "ip link set lo up && echo 40000 40009 >/proc/sys/net/ipv4/ip_local_port_range && {}",
@@ -289,7 +289,7 @@ fn out_of_ports_is_told_and_what_to_do() {
 }
 
 #[test]
-fn out_of_descriptors_is_told_and_what_to_do() {
+fn out_of_descriptors_is_reported_with_a_remedy() {
     let server = ScriptedServer::http(Script::default()).unwrap();
     let url = format!("http://{}/", server.address());
     let limited = Generator::new(BINARY).by(&["sh", "-c", "ulimit -n 64; exec \"$@\"", "sh"]);
@@ -303,7 +303,7 @@ fn out_of_descriptors_is_told_and_what_to_do() {
 }
 
 #[test]
-fn a_report_that_cannot_be_written_is_told_and_nothing_is_left_half() {
+fn a_failed_report_is_named_and_leaves_no_partial_file() {
     let server = ScriptedServer::http(Script { body_len: 10, ..Script::default() }).unwrap();
     let url = format!("http://{}/", server.address());
     let folder = tempfile::tempdir().unwrap();

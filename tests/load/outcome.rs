@@ -31,7 +31,7 @@ fn an_output_that_cannot_be_written_is_named_before_any_request() {
         (folder.path().display().to_string(), "is a folder"),
         (path("file/a.csv"), "is not a folder"),
         // No user can create a file there, not even root.
-        ("/proc/a.json".to_owned(), "a file cannot be created in /proc"),
+        ("/proc/a.json".to_owned(), "cannot create a file in /proc"),
     ];
     for (file, words) in cases {
         for command in [&["--requests", "5"][..], &["autotune"], &["matrix"]] {
@@ -73,7 +73,7 @@ fn a_summary_fits_80_columns_also_with_a_long_url() {
         let wide: Vec<_> = out.lines().skip(1).filter(|line| line.chars().count() > 80).collect();
         assert!(wide.is_empty(), "{wide:#?}");
         assert!(summary(&out).len() > 10, "{out}");
-        assert!(out.contains("limit") && out.contains("service (from sent)"), "{out}");
+        assert!(out.contains("bottleneck") && out.contains("service (since sent)"), "{out}");
     }
 }
 
@@ -88,10 +88,13 @@ fn a_target_that_refuses_is_no_limit_and_the_run_fails() {
         let ran = load(&[more, length, &[&url]].concat());
         let out = text(&ran.stdout);
         assert_eq!(ran.status.code(), Some(1), "{more:?}: {out}{}", text(&ran.stderr));
-        assert!(!out.contains("the target: the generator had time"), "{out}");
+        assert!(!out.contains("the target: the generator waited"), "{out}");
         let limit = summary(&out).join("\n");
-        let limit = limit.split_once("\n  limit ").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(limit.starts_with("nothing was measured: the target refused every connection"), "{limit}");
+        let limit = limit.split_once("\n  bottleneck ").unwrap().1.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            limit.starts_with("unknown, because nothing was measured: the target refused every connection"),
+            "{limit}"
+        );
         assert!(limit.contains("start the server"), "{limit}");
     }
     let folder = tempfile::tempdir().unwrap();

@@ -152,18 +152,18 @@ fn bytes_are_sent_as_bytes_and_a_connection_may_be_for_one_message() {
 }
 
 #[test]
-fn a_server_that_does_not_upgrade_or_says_goodbye_is_told_so() {
+fn a_failed_upgrade_and_a_close_frame_are_reported() {
     let (address, _) = echo(None);
     let text = |text: &str| Text::Fixed(text.as_bytes().to_vec());
     let outcome = run(messages(&format!("ws://{address}/no"), None, text("hello"), 4));
     let (class, words) = fault(&outcome);
     assert!(
-        class == Class::Status && words.contains("does not upgrade to WebSocket: it answers with the status 403"),
+        class == Class::Status && words.contains("does not upgrade to WebSocket: it responds with status 403"),
         "{words}"
     );
     assert_eq!(outcome.totals.sum.statuses(), [(403, 4)]);
     let (class, words) = fault(&run(messages(&format!("ws://{address}/"), None, text("goodbye"), 4)));
-    assert!(class == Class::Closed && words.contains("said goodbye"), "{class:?}: {words}");
+    assert!(class == Class::Closed && words.contains("closed the WebSocket"), "{class:?}: {words}");
     let http = sealway_testkit::upstream::Upstream::answering(|_, _| {
         sealway_testkit::upstream::answer("200 OK", &[], b"hello")
     });
@@ -338,12 +338,12 @@ fn goodbyes_of_http3_cost_no_request() {
 }
 
 #[test]
-fn failures_of_http3_are_told_as_those_of_tcp() {
+fn failures_over_http3_are_reported_like_those_over_tcp() {
     let (_folder, certificates) = certificates();
     let (_others, stranger) = self::certificates();
     let (address, _) = http3(&certificates, usize::MAX);
     let (class, words) = fault(&run(over_http3(address, &stranger, 4)));
-    assert!(class == Class::Certificate && words.ends_with("name one with --ca"), "{class:?}: {words}");
+    assert!(class == Class::Certificate && words.ends_with("give its authority with --ca"), "{class:?}: {words}");
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = over_http3(silent.local_addr().unwrap(), &certificates, 2);
     plan.timeouts.connect = Duration::from_millis(300);

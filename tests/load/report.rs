@@ -58,7 +58,7 @@ fn every_form_is_written_by_a_real_run_and_a_missed_threshold_is_in_all_that_jud
 }
 
 #[test]
-fn comparing_tells_a_slower_server_and_not_the_same_one_again() {
+fn a_comparison_finds_a_slower_server_and_no_difference_of_equal_ones() {
     let folder = tempfile::tempdir().unwrap();
     let [before, again, slower] =
         ["before", "again", "slower"].map(|name| folder.path().join(name).with_extension("json"));

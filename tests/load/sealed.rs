@@ -124,14 +124,14 @@ fn any_method_goes_on_wire_3_under_the_key_that_is_pinned_and_under_no_other() {
 }
 
 #[test]
-fn an_init_that_is_refused_and_a_call_that_is_are_told_apart() {
+fn a_rejected_init_and_a_rejected_call_are_distinguished() {
     // Without a route for sessions, the gateway treats the init as a call that is not sealed.
     let (class, words) = fault(&run(sealed(2, Agree::Reuse, "/elsewhere", 8)));
     assert!(class == Class::Session && words.contains("refused: 400"), "{class:?}: {words}");
     let mut plan = sealed(1, Agree::PerConnection, "/session/init/anon", 8);
     plan.request.path = "/not-for-strangers".into();
     let (class, words) = fault(&run(plan));
-    assert!(class == Class::Status && words.contains("refused in plain: 403"), "{class:?}: {words}");
+    assert!(class == Class::Status && words.contains("rejected without sealing: 403"), "{class:?}: {words}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_wrong_echo_is_a_failed_assertion() {
     let mut plan = sealed(2, Agree::Reuse, "/session/init", 8);
     plan.assertions = vec![Assertion::BodyHolds("something else".into())];
     let (class, words) = fault(&run(plan));
-    assert!(class == Class::Assertion && words.contains("does not hold"), "{class:?}: {words}");
+    assert!(class == Class::Assertion && words.contains("does not contain"), "{class:?}: {words}");
 }
 
 /// A gateway whose anonymous sessions last six seconds, and which forgets them when it stops.

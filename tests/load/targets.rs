@@ -94,18 +94,18 @@ fn http2_over_plain_tcp_is_spoken_at_once_and_goodbyes_of_the_server_cost_no_req
 }
 
 #[test]
-fn a_server_that_does_not_speak_the_protocol_is_told_so() {
+fn a_server_without_the_protocol_is_reported() {
     let (folder, certificates) = certificates();
     let nginx = Nginx::with_tls(folder.path(), &certificates, "", "");
     let mut plan = plan(&nginx.url("https"), Some(&certificates.ca), 2);
     plan.target.protocol = Protocol::Http2;
     let (class, words) = fault(&run(plan));
-    let is_told = words.contains("does not agree to speak h2") || words.contains("`no application protocol`");
+    let is_told = words.contains("does not support h2") || words.contains("`no application protocol`");
     assert!(matches!(class, Class::Tls | Class::TlsAlert) && is_told, "{class:?}: {words}");
 }
 
 #[test]
-fn a_certificate_that_is_not_to_be_trusted_is_told_with_the_reason() {
+fn an_untrusted_certificate_is_reported_with_the_reason() {
     let (folder, certificates) = certificates();
     let (stranger, others) = self::certificates();
     let nginx = Nginx::with_tls(folder.path(), &certificates, "", "");
@@ -116,7 +116,7 @@ fn a_certificate_that_is_not_to_be_trusted_is_told_with_the_reason() {
     };
     let url = nginx.url("https");
     let (class, words) = fault(&told(&url, &others.ca, &|_| ()));
-    assert!(class == Class::Certificate && words.ends_with("name one with --ca"), "{class:?}: {words}");
+    assert!(class == Class::Certificate && words.ends_with("give its authority with --ca"), "{class:?}: {words}");
     let other_name = |tls: &mut Tls| tls.files.server_name = Some("other.example".into());
     let (class, words) = fault(&told(&url, &certificates.ca, &other_name));
     assert!(class == Class::Certificate && words.contains("not valid for the name other.example"), "{words}");
@@ -171,7 +171,7 @@ fn dated(folder: &Path, from: (i32, u8), until: (i32, u8)) -> (Certificates, std
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_told_with_the_date() {
+fn a_certificate_outside_its_validity_is_reported_with_the_date() {
     let (folder, _) = certificates();
     for (from, until, expected) in
         [((2019, 1), (2020, 2), "expired on 2020-02-01"), ((2090, 3), (2091, 1), "is not valid before 2090-03-01")]
@@ -185,7 +185,7 @@ fn a_certificate_out_of_its_time_is_told_with_the_date() {
 
 /// In TLS 1.3 a server rejects a client certificate after the client has completed its handshake.
 #[test]
-fn an_alert_is_told_by_its_name_also_after_the_handshake() {
+fn an_alert_is_reported_by_name_also_after_the_handshake() {
     let (folder, certificates) = certificates();
     let ca = certificates.ca.display().to_string();
     for version in ["-tls1_2", "-tls1_3"] {
@@ -214,7 +214,7 @@ fn an_alert_is_told_by_its_name_also_after_the_handshake() {
 /// A server that closes without reading all input resets the connection, so the write of a request fails first. The client must
 /// still read the alert.
 #[test]
-fn an_alert_is_told_though_the_request_could_not_be_sent_to_its_end() {
+fn an_alert_is_reported_although_the_request_was_not_fully_sent() {
     let (_folder, certificates) = certificates();
     let (cert, key) = &certificates.server;
     let config = format!(
@@ -270,11 +270,11 @@ fn a_client_certificate_may_be_a_pkcs12_file() {
 }
 
 #[test]
-fn what_is_no_tls_or_does_not_answer_is_told_so() {
+fn a_peer_without_tls_or_without_an_answer_is_reported() {
     let (folder, certificates) = certificates();
     let plain = Nginx::start(folder.path(), "", "");
     let (class, words) = fault(&run(plan(&plain.url("https"), Some(&certificates.ca), 2)));
-    assert!(class == Class::Tls && words.contains("is no TLS"), "{class:?}: {words}");
+    assert!(class == Class::Tls && words.contains("does not speak TLS"), "{class:?}: {words}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(&format!("https://{}/", silent.local_addr().unwrap()), Some(&certificates.ca), 2);
     plan.timeouts.connect = Duration::from_millis(300);
@@ -324,6 +324,6 @@ fn a_process_without_descriptors_says_so_with_its_limit() {
     command.args(["load", &nginx.url("http"), "--concurrency", "150", "--requests", "2000", "--no-tui"]);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("no descriptors left (limit 64): raise it with ulimit -n"), "{said}");
+    assert!(said.contains("no file descriptors left (limit 64): raise it with ulimit -n"), "{said}");
     assert_eq!(output.status.code(), Some(1), "{said}");
 }

@@ -105,7 +105,7 @@ fn percentiles_of_a_constant_latency_are_the_servers_own() {
 }
 
 #[test]
-fn percentiles_of_two_latencies_are_the_servers_own_in_the_open_model() {
+fn percentiles_of_two_latencies_are_the_servers_own_in_an_open_loop() {
     let _alone = alone();
     let latency = Latency::Bimodal { fast_us: 3_000, slow_us: 40_000, slow_percent: 20 };
     compare(|| {
@@ -160,7 +160,7 @@ fn the_first_handshake_of_a_run_is_without_the_generators_own_start() {
 }
 
 #[test]
-fn a_stall_of_a_second_is_seen_by_who_does_not_wait_for_answers_and_hidden_from_who_does() {
+fn an_open_loop_shows_a_stall_that_a_closed_loop_hides() {
     let _alone = alone();
     let stall = Stall { first_ms: 2_000, every_ms: 10_000, length_ms: 1_000 };
     let script = Script { latency: Latency::Constant { us: 5_000 }, stall: Some(stall), ..Script::default() };

@@ -70,10 +70,10 @@ fn pause_holds_the_run_and_q_ends_it_with_its_summary() {
 fn keys_choose_panels_and_show_help_and_another_size_is_taken() {
     let (_server, terminal) = running("panels", "--concurrency 2 --duration 120");
     terminal.press("7").unwrap();
-    let alone = |screen: &str| screen.contains("7 Where the time goes") && !screen.contains("1 Requests");
+    let alone = |screen: &str| screen.contains("7 Time by phase") && !screen.contains("1 Requests");
     terminal.until("one panel is alone", alone).unwrap();
     terminal.press("Tab").unwrap();
-    terminal.until("the next one", |screen| screen.contains("8 The generator itself")).unwrap();
+    terminal.until("the next one", |screen| screen.contains("8 Generator")).unwrap();
     terminal.press("BTab").unwrap();
     terminal.until("the one before", alone).unwrap();
     terminal.press("?").unwrap();
@@ -82,9 +82,9 @@ fn keys_choose_panels_and_show_help_and_another_size_is_taken() {
     terminal.press("0").unwrap();
     terminal.until("all panels", |screen| screen.contains("1 Requests") && !screen.contains("Keys")).unwrap();
     terminal.resize(40, 10).unwrap();
-    terminal.until("a small size", |screen| screen.lines().count() == 10 && screen.contains("q end")).unwrap();
+    terminal.until("a small size", |screen| screen.lines().count() == 10 && screen.contains("q stop")).unwrap();
     terminal.resize(120, 40).unwrap();
-    terminal.until("a large size", |screen| screen.contains("8 The generator") && screen.contains("3 How")).unwrap();
+    terminal.until("a large size", |screen| screen.contains("8 Generator") && screen.contains("3 Response")).unwrap();
     terminal.press("C-c").unwrap();
     left_behind(&terminal);
 }
@@ -95,7 +95,7 @@ fn a_run_that_ends_by_itself_leaves_its_summary_on_the_shells_screen() {
     let screen = left_behind(&terminal);
     let record = server.settled(WAIT);
     assert!(screen.contains("ended 0") && record.requests > 100, "{screen}");
-    assert!(screen.contains("statuses") && !screen.contains("q end"), "the view is gone: {screen}");
+    assert!(screen.contains("statuses") && !screen.contains("q stop"), "the view is gone: {screen}");
 }
 
 #[test]
@@ -106,13 +106,13 @@ fn a_tuned_run_shows_its_load_points_and_what_is_left_and_is_not_held_by_hand() 
     let told = ["9 Load points", "repeat 1 of", "left: up to"];
     terminal.until("load points are seen", |screen| told.iter().all(|told| screen.contains(told))).unwrap();
     terminal.press("p").unwrap();
-    terminal.until("it is not held", |screen| screen.contains("A tuned run sets its own load")).unwrap();
+    terminal.until("it is not held", |screen| screen.contains("autotune and matrix set the load")).unwrap();
     terminal.press("q").unwrap();
     left_behind(&terminal);
 }
 
 #[test]
-fn a_reader_who_goes_ends_the_run_quietly() {
+fn a_closed_output_ends_the_run_quietly() {
     let (_server, url) = server();
     let line = format!("'{BINARY}' load --json-lines --concurrency 2 --duration 600 {url} | head -n 2");
     let output = Command::new("timeout").args(["60", "sh", "-c", &line]).output().unwrap();
@@ -127,7 +127,7 @@ fn after(how: &str) -> String {
     let program = std::env::current_exe().unwrap();
     let run = format!("{END}={how} RUST_BACKTRACE=0 '{}' --exact tui::show_and_end --nocapture", program.display());
     terminal.type_line(&format!("{run}; echo en''ded $?")).unwrap();
-    let is_there = |screen: &str| screen.contains("q end") && screen.contains("cell 1 of 1 a name of the test");
+    let is_there = |screen: &str| screen.contains("q stop") && screen.contains("cell 1 of 1 a name of the test");
     terminal.until("the view is there", is_there).unwrap();
     assert!(terminal.is_alternate().unwrap(), "the view is on a screen of its own");
     if how == "ctrl-c" {

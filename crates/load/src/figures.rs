@@ -128,7 +128,7 @@ fn broker(plan: &Plan) -> String {
         text.push_str(&format!(", {} bytes", broker.input_len));
     }
     if broker.operation.has_batch() {
-        text.push_str(&format!(", {} a call", broker.batch));
+        text.push_str(&format!(", {} per call", broker.batch));
     }
     text + ")"
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_move_a_cursor_is_taken_out() {
+    fn control_characters_are_replaced() {
         assert_eq!(clean("a\x1b[2Jb\r\nc\u{9b}1m"), "a [2Jb  c 1m");
     }
 }

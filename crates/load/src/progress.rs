@@ -53,9 +53,9 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OfferedLoad {
-    /// Number of workers, in the closed model.
+    /// Number of workers, in a closed loop.
     Concurrency(u64),
-    /// Requests a second, in the open model.
+    /// Requests a second, in an open loop.
     Rate(#[serde(serialize_with = "serial::finite")] f64),
 }
 

@@ -1,4 +1,4 @@
-//! The closed model against a server in the test's process, which counts its requests.
+//! The closed loop against a server in the test's process, which counts its requests.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod server;
@@ -21,7 +21,7 @@ fn workers(count: u32, loops: u64) -> Arrival {
 }
 
 #[test]
-fn so_many_requests_are_made_as_were_asked_for_over_all_threads() {
+fn the_requested_number_of_requests_is_sent_over_all_threads() {
     let (address, seen) = server::start(|_| (server::answer(200, "hello"), true));
     let mut plan = server::plan(address);
     plan.stop.requests = Some(1_001);
@@ -69,7 +69,7 @@ fn each_worker_makes_its_loops_and_no_more() {
 }
 
 #[test]
-fn failures_are_counted_by_class_and_what_is_whole_keeps_its_connection() {
+fn failures_are_counted_by_class_and_a_complete_response_keeps_its_connection() {
     let (address, seen) = server::start(|number| match number % 4 {
         0 => (server::answer(500, ""), true),
         1 => (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_vec(), false),

@@ -1,4 +1,4 @@
-//! The open model and bursts against a server in the test's process.
+//! The open loop and bursts against a server in the test's process.
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod server;
@@ -82,7 +82,7 @@ fn an_exact_number_is_sent_over_all_threads_and_a_poisson_process_takes_its_time
 }
 
 #[test]
-fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_reported() {
+fn unsent_requests_are_counted_and_the_started_rate_is_reported() {
     let (address, seen) = server::start(|_| {
         std::thread::sleep(Duration::from_millis(100));
         (server::answer(200, "hello"), true)
@@ -97,7 +97,7 @@ fn what_is_due_and_never_starts_is_counted_and_the_rate_that_started_is_reported
     assert!(outcome.seconds.iter().all(|second| second.in_flight <= 4));
     // On a machine busy with other work, the limit names that instead of the bound.
     assert!(matches!(outcome.limit, Limit::Generator(_)), "{:?}", outcome.limit);
-    assert!(outcome.warnings.iter().any(|warning| warning.contains("400.0 requests a second were offered")));
+    assert!(outcome.warnings.iter().any(|warning| warning.contains("400.0 requests/s were due")));
 }
 
 #[test]

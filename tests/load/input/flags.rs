@@ -36,7 +36,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("--seed", Wrong(&["--seed", "x"], "0 to 18,446,744,073,709,551,615")),
     ("--method", Wrong(&["--method", "G T"], "method")),
     ("--header", Wrong(&["--header", "nothing"], "Name: value")),
-    ("--body", Wrong(&["--body", "a", "--body-file", "/dev/null"], "one body")),
+    ("--body", Wrong(&["--body", "a", "--body-file", "/dev/null"], "give only one of them")),
     ("--body-file", Wrong(&["--body-file", "/nowhere/body"], "/nowhere/body")),
     ("--template", Wrong(&["--template"], "there is no body")),
     ("--query", Wrong(&["--query", "=x"], "NAME=VALUE")),

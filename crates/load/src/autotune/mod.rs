@@ -2,8 +2,8 @@
 //!
 //! [`Search`] chooses the loads to try, as a function of the measured points. [`tune`] measures them.
 //!
-//! The closed model is the default, because it finds the capacity of a server more reliably: beyond saturation it yields the
-//! capacity itself at every load, and offers no more requests at once than it has workers. The open model answers a different
+//! The closed loop is the default, because it finds the capacity of a server more reliably: beyond saturation it yields the
+//! capacity itself at every load, and offers no more requests at once than it has workers. The open loop answers a different
 //! question: the highest rate at which requests may *arrive*, with response times as users see them.
 
 mod figures;
@@ -22,9 +22,9 @@ use crate::progress::{CellSummary, OfferedLoad};
 named! {
     /// Unit of the load that a search varies.
     pub(crate) enum Model {
-        /// Workers of the closed model.
+        /// Workers of a closed loop.
         Closed = "concurrency",
-        /// Requests a second of the open model.
+        /// Requests a second of an open loop.
         Open = "rate",
     }
 }
@@ -125,15 +125,20 @@ pub(crate) enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::Plateau => write!(f, "the target is saturated: more load buys no more throughput, only time"),
-            Why::Errors(failure) => write!(f, "with more load requests fail: {failure}"),
-            Why::Rule(rule) => write!(f, "with more load a rule is missed: {rule}"),
-            Why::Generator(reason) => {
-                write!(f, "client-limited: the generator was the limit, the target can do at least this: {reason}")
+            Why::Plateau => {
+                write!(f, "the target is saturated: more load raises the response time, not the throughput")
             }
-            Why::Ceiling => write!(f, "no higher load was tried; raise --search-max"),
-            Why::Unfinished => write!(f, "the search ended before the knee was found; raise --points"),
-            Why::Failed(reason) => write!(f, "no load was good: {reason}"),
+            Why::Errors(failure) => write!(f, "with more load, requests fail: {failure}"),
+            Why::Rule(rule) => write!(f, "with more load, a threshold is missed: {rule}"),
+            Why::Generator(reason) => {
+                write!(
+                    f,
+                    "client-limited: the generator was the bottleneck, and the target can do at least this much: {reason}"
+                )
+            }
+            Why::Ceiling => write!(f, "the highest load allowed was reached; raise --search-max"),
+            Why::Unfinished => write!(f, "the search ended before it found the knee; raise --points"),
+            Why::Failed(reason) => write!(f, "no load met the limits: {reason}"),
         }
     }
 }

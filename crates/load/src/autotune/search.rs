@@ -54,7 +54,7 @@ impl Search {
         self.settings.points_max.saturating_sub(self.points.len() as u32)
     }
 
-    /// Returns whether a point is good: few errors and no missed rule, and in the open model a sustained rate.
+    /// Returns whether a point is good: few errors and no missed rule, and in an open loop a sustained rate.
     fn is_good(&self, point: &LoadPoint) -> bool {
         let met = self.settings.model == Model::Closed || point.level() >= MET_SHARE * point.load;
         met && self.is_healthy(point)
@@ -145,7 +145,7 @@ impl Search {
         if is_flat { None } else { self.middle(one.load, best.load) }
     }
 
-    /// Returns a rate between the highest sustained one and a higher one, in the open model.
+    /// Returns a rate between the highest sustained one and a higher one, in an open loop.
     fn between_rates(&self, best: &LoadPoint, bad: &LoadPoint) -> Option<f64> {
         if bad.load / best.load <= 1.0 + self.settings.precision {
             return None;
@@ -169,13 +169,13 @@ impl Search {
         over.map(LoadPoint::level).max_by(f64::total_cmp)
     }
 
-    /// Returns a rate that the target should just sustain, estimated from higher rates; in the open model alone.
+    /// Returns a rate that the target should just sustain, estimated from higher rates; in an open loop alone.
     fn hint(&self) -> Option<f64> {
         let is_open = self.settings.model == Model::Open;
         self.plateau().filter(|_| is_open).map(|most| most * 0.985)
     }
 
-    /// Returns a load nearer to the smallest one with the throughput of the best, in the closed model alone.
+    /// Returns a load nearer to the smallest one with the throughput of the best, in a closed loop alone.
     fn knee(&self) -> Option<f64> {
         if self.settings.model == Model::Open {
             return None;
@@ -241,7 +241,7 @@ impl Search {
     fn why(&self, knee: Option<&LoadPoint>) -> Why {
         let Some(knee) = knee else {
             let first = self.points.first();
-            let reason = first.and_then(|point| point.missed().or(point.failure())).unwrap_or("nothing was answered");
+            let reason = first.and_then(|point| point.missed().or(point.failure())).unwrap_or("no request succeeded");
             return Why::Failed(reason.to_owned());
         };
         // A good load within the precision of the knee says nothing.

@@ -138,7 +138,7 @@ fn errors_beyond_a_load_bound_it() {
     let mut server = saturating(100_000.0, 0.01, Model::Closed);
     let found = search(&Settings::new(Model::Closed), 3, 0.01, |load, noise| RunFigures {
         failed_share: if load > 70.0 { 0.2 } else { 0.001 },
-        failure: (load > 70.0).then(|| "timeout: no answer within 30 s".to_owned()),
+        failure: (load > 70.0).then(|| "timeout: no complete response within 30 s".to_owned()),
         ..server(load, noise)
     });
     let at = found.knee.as_ref().expect("there is a knee").load;
@@ -147,7 +147,7 @@ fn errors_beyond_a_load_bound_it() {
 }
 
 #[test]
-fn a_generator_that_is_the_limit_is_said_to_be() {
+fn a_search_limited_by_the_generator_says_so() {
     for model in [Model::Closed, Model::Open] {
         let mut server = saturating(50_000.0, 0.001, model);
         let found = search(&Settings::new(model), 1, 0.02, |load, noise| {
@@ -161,7 +161,7 @@ fn a_generator_that_is_the_limit_is_said_to_be() {
 }
 
 #[test]
-fn a_server_that_never_saturates_is_said_to_end_at_the_highest_load() {
+fn a_server_that_never_saturates_ends_the_search_at_the_highest_load() {
     let settings = Settings { max: 1000.0, ..Settings::new(Model::Closed) };
     let found = search(&settings, 1, 0.01, saturating(1e12, 0.01, Model::Closed));
     assert_eq!(found.why, Why::Ceiling);
@@ -194,7 +194,7 @@ fn a_first_load_that_is_too_much_is_followed_by_lower_ones() {
 }
 
 #[test]
-fn a_server_whose_every_load_fails_is_said_to_fail() {
+fn a_search_without_a_good_load_reports_the_failure() {
     let found = search(&Settings::new(Model::Closed), 1, 0.01, |_, _| RunFigures {
         rate: 10.0,
         succeeded: 10,

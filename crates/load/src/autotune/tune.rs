@@ -133,10 +133,10 @@ fn figures_of(outcome: &Outcome, before: Option<&Totals>, thresholds: &[Threshol
 /// Describes a missed rule, with the measured value.
 pub(crate) fn describe_miss(check: &Check) -> String {
     let measured = match (check.measured, check.unit) {
-        (None, _) => "nothing to measure".to_owned(),
+        (None, _) => "no data".to_owned(),
         (Some(value), Unit::Nanoseconds) => figures::time(value as u64),
         (Some(value), Unit::Share) => format!("{:.2} %", value * 100.0),
-        (Some(value), Unit::PerSecond) => format!("{} a second", figures::rate(value)),
+        (Some(value), Unit::PerSecond) => format!("{}/s", figures::rate(value)),
     };
     format!("{}: {measured}", check.threshold)
 }

@@ -18,8 +18,8 @@ use crate::report::units::finite;
 /// Version of the documents, which each of them holds.
 const VERSION: u32 = 1;
 /// Rule of the percentiles, as the documents state it.
-const RULE: &str = "sorted[floor((n-1)*p)], exact, of channels that came about alone; response and service: a histogram's, \
-                    to three digits";
+const RULE: &str = "sorted[floor((n-1)*p)], exact, of channels that succeeded; response and service: of a histogram with \
+                    three digits";
 
 /// Document of a run of one size.
 #[derive(Clone, Debug, Serialize)]
@@ -269,7 +269,7 @@ fn summary(facts: &Facts<'_>) -> Summary {
     let mut notes = facts.warnings.clone();
     if counted.left > 0 {
         notes.push(format!(
-            "{} channels were ended by their other end, which is another generator's, before the time here was over.",
+            "The other generator ended {} channels before the steady time of this one was over.",
             counted.left
         ));
     }

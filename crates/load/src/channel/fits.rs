@@ -47,23 +47,23 @@ impl Room {
             let wanted = sockets.saturating_add(ASIDE);
             if wanted > limit {
                 return Err(format!(
-                    "{channels} channels want {wanted} descriptors of the generator, and it may open {limit} (ulimit -n)"
+                    "{channels} channels need {wanted} file descriptors in the generator, which may open {limit}: raise ulimit -n"
                 ));
             }
             // A relay of the run has the same limit, and both ends of each channel.
             let wanted = channels.saturating_mul(2).saturating_add(ASIDE);
             if has_relay && wanted > limit {
                 return Err(format!(
-                    "{channels} channels want {wanted} descriptors of the relay, and it may open {limit} (ulimit -n)"
+                    "{channels} channels need {wanted} file descriptors in the relay, which may open {limit}: raise ulimit -n"
                 ));
             }
         }
         let ports = self.ports.saturating_mul(sources.max(1) as u64);
         if sockets > ports {
             return Err(format!(
-                "{channels} channels want {sockets} local ports towards the relay, and {} of this machine have {ports} \
-                 (--source)",
-                if sources > 1 { "the addresses" } else { "one address" }
+                "{channels} channels need {sockets} local ports to the relay, and {} this machine has {ports}: add \
+                 --source addresses",
+                if sources > 1 { "with these addresses" } else { "with one address" }
             ));
         }
         Ok(())
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_what_is_too_small() {
+    fn a_size_that_does_not_fit_is_rejected_with_the_limit_that_is_too_low() {
         let room = Room { descriptors: Some(10_000), ports: 6_000 };
         assert_eq!(room.check(&size(3000), ChannelRole::Both, 0, true), Ok(()));
         let why = room.check(&size(5000), ChannelRole::Both, 4, true).unwrap_err();
-        assert!(why.contains("10128 descriptors of the generator") && why.contains("10000"), "{why}");
+        assert!(why.contains("10128 file descriptors in the generator") && why.contains("10000"), "{why}");
         let why = room.check(&size(5000), ChannelRole::Client, 4, true).unwrap_err();
-        assert!(why.contains("descriptors of the relay"), "{why}");
+        assert!(why.contains("descriptors in the relay"), "{why}");
         let why = room.check(&size(3001), ChannelRole::Both, 1, false).unwrap_err();
         assert!(why.contains("6002 local ports") && why.contains("--source"), "{why}");
         assert_eq!(room.check(&size(3001), ChannelRole::Both, 2, false), Ok(()));

@@ -70,7 +70,7 @@ impl Grants {
             pairs.push_back(pair);
         }
         if pairs.is_empty() {
-            return Err(format!("{}: holds no grants", file.display()));
+            return Err(format!("{}: contains no grants", file.display()));
         }
         Ok(Grants { source: Source::File, ready: Mutex::new(pairs) })
     }
@@ -111,13 +111,19 @@ impl Grants {
         }
         match &self.source {
             Source::Issuer(issuer) => pair(issuer).map_err(|err| of_grant(&err)),
-            Source::File => {
-                Err(ChannelFailure::new(FailureStage::ChannelInit, "grants_spent", "the file has no more grants"))
-            }
+            Source::File => Err(ChannelFailure::new(
+                FailureStage::ChannelInit,
+                "grants_spent",
+                "the file has no more grants; write more with --grants-out",
+            )),
             Source::Control { uri, token, timeout } => {
                 let asked = tokio::time::timeout(*timeout, ask(uri, token.as_deref())).await;
                 let late = || {
-                    ChannelFailure::new(FailureStage::ChannelInit, "timeout", format!("no grants within {timeout:?}"))
+                    ChannelFailure::new(
+                        FailureStage::ChannelInit,
+                        "timeout",
+                        format!("no grants arrived within {timeout:?}"),
+                    )
                 };
                 asked.unwrap_or_else(|_| Err(late()))
             }
@@ -182,7 +188,7 @@ async fn ask(uri: &Uri, token: Option<&str>) -> Result<Pair, ChannelFailure> {
         let code = if matches!(status.as_u16(), 401 | 403) { "unauthorized" } else { "control_refused" };
         return Err(broken(
             code,
-            format!("the control plane at {authority} answers with the status {}", status.as_u16()),
+            format!("the control plane at {authority} responded with status {}", status.as_u16()),
         ));
     }
     parse_pair(&body).map_err(|err| of_grant(&err))

@@ -12,23 +12,23 @@ pub(crate) fn named(counted: &ChannelCounts, limit: &Limit) -> Vec<String> {
             all.push(format!("{words} ({count} channels)"));
         }
     };
-    add(&["out_of_descriptors"], "descriptors: the generator may open no more (ulimit -n)");
-    add(&["out_of_ports", "no_local_port"], "local ports: all of this machine towards the relay are in use (--source)");
-    add(&["too_many_connections"], "the relay: it takes no more connections (--max-conns)");
-    add(&["attach_failed", "too_many_channels"], "the relay: it takes no more channels (--max-channels)");
-    add(&["replace_rate_limited"], "the relay: it lets an end take its own place no more often");
-    add(&["upgrade_unavailable"], "the relay: it answers that it is overloaded or stopping");
+    add(&["out_of_descriptors"], "descriptors: the generator reached its limit; raise ulimit -n");
+    add(&["out_of_ports", "no_local_port"], "local ports: all ports to the relay are in use; add --source addresses");
+    add(&["too_many_connections"], "the relay: it accepts no more connections (--max-conns)");
+    add(&["attach_failed", "too_many_channels"], "the relay: it accepts no more channels (--max-channels)");
+    add(&["replace_rate_limited"], "the relay: it limits how often an end may reattach");
+    add(&["upgrade_unavailable"], "the relay: it is overloaded or stopping");
     add(
         &["invalid_token", "channel_mismatch", "role_mismatch", "token_replay"],
-        "none of load: the relay refuses tokens",
+        "not a limit of load: the relay rejects the tokens",
     );
-    add(&["refused", "unreachable", "resolve"], "none of load: nothing listens where the relay should be");
+    add(&["refused", "unreachable", "resolve"], "not a limit of load: nothing listens at the relay's address");
     let late = ["timeout", "peer_absent", "rpc_timeout", "connect_timeout", "notification_missing"];
-    add(&late, "time: not done within --conn-timeout or --rpc-timeout");
-    add(&["idle_timeout"], "the relay: nothing moved for longer than its --idle-timeout");
+    add(&late, "time: not finished within --conn-timeout or --rpc-timeout");
+    add(&["idle_timeout"], "the relay: it closed channels that were idle for its --idle-timeout");
     let lost = counted.at(FailureStage::Steady).count;
     if lost > 0 {
-        all.push(format!("channels that stood were ended early ({lost} channels)"));
+        all.push(format!("channels were lost while idle ({lost} channels)"));
     }
     if let Limit::Generator(why) = limit {
         all.push(format!("the generator: {why}"));
@@ -36,7 +36,7 @@ pub(crate) fn named(counted: &ChannelCounts, limit: &Limit) -> Vec<String> {
     if all.is_empty() && counted.failed() > 0 {
         let stages = FailureStage::ALL.iter().filter(|at| counted.at(**at).count > 0);
         let names: Vec<_> = stages.map(|at| format!("{} ({} channels)", at.name(), counted.at(*at).count)).collect();
-        all.push(format!("unknown; it failed at {}", names.join(", ")));
+        all.push(format!("unknown; channels failed at {}", names.join(", ")));
     }
     all
 }

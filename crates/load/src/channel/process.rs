@@ -75,7 +75,7 @@ impl Watch {
 /// Returns the processor time of a process, its ended threads included, in milliseconds.
 fn cpu_ms(pid: u32) -> std::io::Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let odd = || std::io::Error::other(format!("/proc/{pid}/stat is not as expected"));
+    let odd = || std::io::Error::other(format!("/proc/{pid}/stat has an unexpected form"));
     // The name in brackets may hold any character, also brackets.
     let (_, fields) = stat.rsplit_once(')').ok_or_else(odd)?;
     let mut fields = fields.split_ascii_whitespace().skip(11);

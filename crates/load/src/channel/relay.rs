@@ -86,7 +86,7 @@ impl Relay {
     /// # Errors
     /// The failure in words, with the relay's last lines.
     pub(crate) fn start(keyset: &str, aud: &str, iss: &str, limits: &RelayLimits) -> Result<Self, String> {
-        let folder = folder().map_err(|err| format!("a folder for the relay cannot be made: {err}"))?;
+        let folder = folder().map_err(|err| format!("cannot create a folder for the relay: {err}"))?;
         let relay = launch(&folder, keyset, &["--aud", aud, "--iss", iss], limits);
         relay.inspect_err(|_| _ = fs::remove_dir_all(&folder))
     }
@@ -104,7 +104,7 @@ impl Relay {
     /// Returns a message with the exit status and the last lines, if the relay has ended by itself.
     pub(crate) fn has_ended(&mut self) -> Option<String> {
         let status = self.child.try_wait().ok().flatten()?;
-        Some(format!("the relay has ended ({status}): {}", last_words(&self.folder)))
+        Some(format!("the relay ended early ({status}): {}", last_words(&self.folder)))
     }
 }
 
@@ -131,7 +131,7 @@ fn end(child: &mut Child) {
 }
 
 fn launch(folder: &Path, keyset: &str, who: &[&str], limits: &RelayLimits) -> Result<Relay, String> {
-    let failure = |err: io::Error| format!("the relay cannot be started: {err}");
+    let failure = |err: io::Error| format!("cannot start the relay: {err}");
     let keys = folder.join("issuer-keys.json");
     fs::write(&keys, keyset).map_err(failure)?;
     let words = File::create(folder.join("words")).map_err(failure)?;
@@ -175,7 +175,11 @@ fn last_words(folder: &Path) -> String {
     let said = fs::read(folder.join("words")).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let lines: Vec<_> = said.lines().filter(|line| !line.trim().is_empty()).collect();
-    if lines.is_empty() { "it said nothing".into() } else { lines[lines.len().saturating_sub(WORDS_MAX)..].join("; ") }
+    if lines.is_empty() {
+        "it printed nothing".into()
+    } else {
+        lines[lines.len().saturating_sub(WORDS_MAX)..].join("; ")
+    }
 }
 
 /// Creates a new folder that only its owner may open.

@@ -93,13 +93,13 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// Describes the size: `1000 channels at 400/s, from 200/s by steps of 200/s every 2s`.
+    /// Describes the size: `1000 channels at 400/s, from 200/s in steps of 200/s every 2s`.
     pub(crate) fn words(&self) -> String {
         let Size { channels, rate, ramp_step, .. } = *self;
-        let pace = if rate > 0.0 { format!("at {rate}/s") } else { "as fast as they go".to_owned() };
+        let pace = if rate > 0.0 { format!("at {rate}/s") } else { "at full speed".to_owned() };
         if self.has_ramp() {
             let every = crate::flags::values::time_text(self.ramp_interval);
-            format!("{channels} channels {pace}, from {ramp_step}/s by steps of {ramp_step}/s every {every}")
+            format!("{channels} channels {pace}, from {ramp_step}/s in steps of {ramp_step}/s every {every}")
         } else {
             format!("{channels} channels {pace}")
         }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(size(500.0, 0.0).steps(), Steps::constant(500.0));
         assert_eq!(size(500.0, 900.0).steps(), Steps::constant(500.0));
         assert!(size(1e6, 0.001).steps().0.len() <= STEPS_MAX + 1);
-        assert_eq!(size(400.0, 200.0).words(), "1000 channels at 400/s, from 200/s by steps of 200/s every 2s");
-        assert_eq!(size(0.0, 200.0).words(), "1000 channels as fast as they go");
+        assert_eq!(size(400.0, 200.0).words(), "1000 channels at 400/s, from 200/s in steps of 200/s every 2s");
+        assert_eq!(size(0.0, 200.0).words(), "1000 channels at full speed");
     }
 }

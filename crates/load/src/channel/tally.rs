@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_what_came_about_and_sorted() {
+    fn times_are_sorted_and_only_of_channels_that_succeeded() {
         let tally = Tally::default();
         for ms in [3, 1, 2] {
             tally.begins();

@@ -16,7 +16,7 @@ impl ChannelReport {
         row(
             "channels",
             format!(
-                "{} of {} came about, {} failed; {} open at the end, {} at most",
+                "{} of {} succeeded, {} failed; {} open at the end, {} at the peak",
                 count(summary.succeeded),
                 count(summary.asked),
                 count(summary.failed),
@@ -27,15 +27,15 @@ impl ChannelReport {
         row(
             "set-up",
             format!(
-                "{}, {} on average, {}/s in the best second",
+                "{}, mean {}, best second {}/s",
                 time(summary.setup_s * 1e9),
                 rate(summary.conn_per_sec),
                 count(summary.peak_conn_per_sec)
             ),
         );
         let sent = match config.ping_every_ms {
-            Some(ms) => format!("a sign of life every {} each way is all that is sent", time(ms as f64 * 1e6)),
-            None => "nothing is sent".to_owned(),
+            Some(ms) => format!("only a ping every {} in each direction", time(ms as f64 * 1e6)),
+            None => "no traffic".to_owned(),
         };
         row("steady", format!("{}; {sent}", time(summary.steady_s * 1e9)));
         row("suite", format!("{} ({})", config.suite_name, config.profile));
@@ -56,10 +56,10 @@ impl ChannelReport {
         ];
         for (name, cost, per_channel) in all {
             let Some(cost) = cost else { continue };
-            let each = per_channel.map_or(String::new(), |each| format!(" ({} a channel)", bytes(each)));
-            let idle = cost.rss_steady_bytes.map_or("not looked at".to_owned(), |rss| bytes(rss as f64));
+            let each = per_channel.map_or(String::new(), |each| format!(" ({} per channel)", bytes(each)));
+            let idle = cost.rss_steady_bytes.map_or("not measured".to_owned(), |rss| bytes(rss as f64));
             let value = format!(
-                "{} before, {idle} when idle{each}, {} at most; CPU {} in the set-up, {} idle; {} threads, {} descriptors",
+                "memory {} before, {idle} idle{each}, {} peak; CPU {} in set-up, {} idle; {} threads, {} descriptors",
                 bytes(cost.rss_before_bytes as f64),
                 bytes(cost.rss_max_bytes as f64),
                 time(cost.cpu_setup_ms * 1e6),
@@ -83,7 +83,7 @@ impl ChannelReport {
             }
             out.push('\n');
         }
-        out.push_str("  (of channels that came about; handshake holds pair_ready)\n");
+        out.push_str("  (channels that succeeded; handshake includes pair_ready)\n");
     }
 
     fn failed(&self, out: &mut String) {

@@ -1,4 +1,4 @@
-//! Schedule of the open model: the times at which requests are due.
+//! Schedule of an open loop: the times at which requests are due.
 //!
 //! The number of arrivals until a time is the integral of the rate until then, rounded. With even spacing, a request is due
 //! when this integral reaches 0.5, 1.5 and so on; the shards take these arrivals in turn, so that all shards together are

@@ -1,4 +1,4 @@
-//! Closed model: each worker sends its next request when it has the answer to the last one.
+//! Closed loop: each worker sends its next request when it has the answer to the last one.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

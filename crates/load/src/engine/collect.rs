@@ -99,7 +99,8 @@ impl Collector {
         }
         let lost = handles.into_iter().map(JoinHandle::join).filter(Result::is_err).count();
         if lost > 0 {
-            self.failed = Some(format!("{lost} threads of the generator ended early: a fault of the generator"));
+            self.failed =
+                Some(format!("{lost} threads of the generator ended early; this is a defect of sealway load"));
         }
         self.outcome(started_ms)
     }

@@ -42,7 +42,7 @@ impl Control {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Multiplies the planned rate (open model) or concurrency (closed model) by a factor, clamped to 0.001..=1000.
+    /// Multiplies the planned rate (open loop) or concurrency (closed loop) by a factor, clamped to 0.001..=1000.
     pub fn scale(&self, factor: f64) {
         self.0.scale.store((factor * 1000.0).clamp(1.0, 1e6) as u64, Ordering::Relaxed);
     }

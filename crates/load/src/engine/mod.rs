@@ -6,7 +6,7 @@
 //! * Requests under way when the time is over, or when the run is stopped, are cut and counted as unfinished. A run that
 //!   ends by its number of requests, loops or bursts waits for the last answer, at most for the request timeout.
 //! * A run that has never opened a connection is abandoned after two seconds, or after the first failure if that comes
-//!   later: it ends as [`EndReason::Failed`]. A worker of the closed model that cannot connect waits 100 ms before it retries,
+//!   later: it ends as [`EndReason::Failed`]. A worker of a closed loop that cannot connect waits 100 ms before it retries,
 //!   so that an unavailable target is not flooded.
 //! * A pause starts no requests; requests that waited for a worker then count as unsent.
 

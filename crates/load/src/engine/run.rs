@@ -120,7 +120,7 @@ impl Run {
 
     /// Returns the outcome of a run whose collector has ended early, which only a bug can cause.
     fn lost(&self) -> Outcome {
-        let reason = "the generator's collecting thread ended early: a fault of the generator".to_string();
+        let reason = "the generator's collecting thread ended early; this is a defect of sealway load".to_string();
         Outcome {
             plan: (*self.plan).clone(),
             started_ms: self.started_ms,
@@ -154,7 +154,9 @@ fn threads(plan: &Plan) -> usize {
 /// Waits until all shards are ready.
 fn wait(readiness: &Receiver<Result<(), StartError>>, threads: usize) -> Result<(), StartError> {
     for _ in 0..threads {
-        readiness.recv().map_err(|_| StartError::Thread("a thread of the generator ended early".into()))??;
+        readiness.recv().map_err(|_| {
+            StartError::Thread("a thread of the generator ended early; this is a defect of sealway load".into())
+        })??;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Bottleneck of a run, and cautions for the reader of its figures.
+//! Bottleneck of a run, and warnings about its figures.
 
 use std::time::Duration;
 
@@ -57,9 +57,9 @@ impl Facts<'_> {
     fn exhausted(&self) -> Option<String> {
         let count = |class: Class| self.totals.sum.faults[class.index()];
         let (ports, descriptors) = (count(Class::OutOfPorts), count(Class::OutOfDescriptors));
-        let (what, lost) = if ports > 0 { ("local ports", ports) } else { ("descriptors", descriptors) };
+        let (what, lost) = if ports > 0 { ("local ports", ports) } else { ("file descriptors", descriptors) };
         let connections = if lost == 1 { "connection" } else { "connections" };
-        (lost > 0).then(|| format!("it ran out of {what}, and {lost} {connections} could not be opened"))
+        (lost > 0).then(|| format!("out of {what}, {lost} {connections} could not be opened"))
     }
 
     /// Returns the most frequent class of failure, if no request succeeded.
@@ -79,20 +79,18 @@ impl Facts<'_> {
         let counts = &self.totals.sum.counts;
         let (what, remedy) = match self.failure() {
             None if counts.succeeded > 0 || counts.started == 0 => return None,
-            None => ("no request came to its end", "run for longer, or set a --timeout"),
+            None => ("no request ended", "run for longer, or set a shorter --timeout"),
             Some(Class::Refused) => {
-                ("the target refused every connection", "start the server, or mend the URL's host and port")
+                ("the target refused every connection", "start the server, or correct the URL's host and port")
             }
             Some(Class::Timeout | Class::ConnectTimeout) => {
-                ("no answer came in time", "raise --timeout and --connect-timeout, or offer less load")
+                ("every request timed out", "raise --timeout and --connect-timeout, or offer less load")
             }
-            Some(class) if class.is_connecting() => {
-                ("no connection could be opened", "mend what the first failure names")
-            }
+            Some(class) if class.is_connecting() => ("no connection could be opened", "see the first failure"),
             Some(Class::Status | Class::Assertion) => {
-                ("no answer was as expected", "mend the URL, the request or the assertions")
+                ("every response failed its assertions", "correct the URL, the request or the assertions")
             }
-            Some(_) => ("every request failed", "mend what the first failure names"),
+            Some(_) => ("every request failed", "see the first failure"),
         };
         Some(format!("{what}: {remedy}"))
     }
@@ -101,20 +99,27 @@ impl Facts<'_> {
     fn overworked(&self) -> Option<String> {
         let percent = |share: f64| (share * 100.0).round().min(100.0);
         if self.generator.cpu_busiest >= BUSY {
-            return Some(format!("its busiest thread used {} % of a core", percent(self.generator.cpu_busiest)));
+            return Some(format!(
+                "its busiest thread used {} % of a core; raise --threads, or use a faster machine",
+                percent(self.generator.cpu_busiest)
+            ));
         }
         if self.wanted_busiest >= BUSY {
             let (ran, wanted) = (percent(self.generator.cpu_busiest), percent(self.wanted_busiest));
             return Some(format!(
-                "its busiest thread was ready to run {wanted} % of the time and got a core for {ran} %: \
-                 other programs took it"
+                "its busiest thread needed a core for {wanted} % of the time and got one for {ran} %; \
+                 stop other programs on this machine"
             ));
         }
         let lag = self.generator.lag_p99;
         let service = Duration::from_nanos(self.totals.sum.times(Phase::Service).quantile_ns(0.5));
         let is_late = lag >= LAG_LIMIT || (lag >= LAG_LIMIT_SHORT && service > Duration::ZERO && lag >= service);
         is_late.then(|| {
-            format!("1 % of its timers were more than {} late, where an answer takes {}", length(lag), length(service))
+            format!(
+                "1 % of its timers were more than {} late, and a response takes {}; offer less load",
+                length(lag),
+                length(service)
+            )
         })
     }
 
@@ -139,7 +144,7 @@ impl Facts<'_> {
         }
         let possible = in_flight_max as f64 / (service.mean_ns / 1e9);
         Limit::Generator(format!(
-            "no more than {in_flight_max} requests may be under way, which is {possible:.0} a second at {} each",
+            "--in-flight-max {in_flight_max} allows at most {possible:.0} requests/s at {} each; raise it",
             length(Duration::from_nanos(service.mean_ns as u64))
         ))
     }
@@ -148,8 +153,9 @@ impl Facts<'_> {
     pub(super) fn warnings(&self, limit: &Limit) -> Vec<String> {
         let mut warnings = Vec::new();
         if let Limit::Generator(reason) = limit {
-            warnings
-                .push(format!("The generator was the limit, so that the figures say little of the target: {reason}."));
+            warnings.push(format!(
+                "The generator was the bottleneck, so the figures do not describe the target: {reason}."
+            ));
         }
         let all = [
             self.hidden_stalls(),
@@ -171,16 +177,16 @@ impl Facts<'_> {
         if self.totals.sum.counts.succeeded == 0 {
             return None;
         }
-        let begin = "In the closed model a worker that waits for an answer sends nothing, so that a stall of the target is \
-                     seen once by each worker, however many users it would have hit; nothing here corrects for that";
+        let begin = "Closed loop: a worker that waits for a response sends nothing, so a stall of the target counts once per \
+                     worker and not once per user that it would affect (coordinated omission).";
         let is_stalled = service.count > 0 && service.max_ns > 10 * service.p99_ns.max(1_000_000);
         let stalled = || {
             let longest = Duration::from_nanos(service.max_ns);
             let usual = Duration::from_nanos(service.p99_ns);
-            format!("; here the longest answer took {}, and 99 % no more than {}", length(longest), length(usual))
+            format!(" The slowest response took {}, 99 % took at most {}.", length(longest), length(usual))
         };
         let seen = if is_stalled { stalled() } else { String::new() };
-        Some(format!("{begin}{seen}. A fixed rate shows what users would see."))
+        Some(format!("{begin}{seen} To measure what users would see, send at a fixed --rate."))
     }
 
     fn rate_not_met(&self) -> Option<String> {
@@ -194,15 +200,15 @@ impl Facts<'_> {
         // one.
         if self.plan.stop.duration.is_none() {
             return Some(format!(
-                "Requests were due faster than they could be made: {} of {} waited for others to end, and their wait is in \
-                 the response time.",
+                "Requests were due faster than they could be sent: {} of {} waited until others ended. Response times \
+                 include this wait.",
                 self.waited, counts.due
             ));
         }
         let (due, started) = (counts.due as f64 / seconds, counts.started as f64 / seconds);
         Some(format!(
-            "{due:.1} requests a second were offered and {started:.1} started; {} of them waited for others to end, and \
-             their wait is in the response time.",
+            "{due:.1} requests/s were due and {started:.1}/s were sent: {} requests waited until others ended. Response \
+             times include this wait.",
             self.waited
         ))
     }
@@ -210,17 +216,16 @@ impl Facts<'_> {
     fn unsent(&self) -> Option<String> {
         let unsent = self.totals.sum.counts.unsent;
         (unsent > 0).then(|| {
-            let (requests, were, are) =
-                if unsent == 1 { ("request", "was", "is") } else { ("requests", "were", "are") };
-            format!("{unsent} {requests} {were} due and never sent, and {are} in no reported time.")
+            let requests = if unsent == 1 { "request was" } else { "requests were" };
+            format!("{unsent} {requests} due but never sent. No reported time includes them.")
         })
     }
 
     fn spread(&self) -> Option<String> {
         (self.spread >= LAG_WARN).then(|| {
             format!(
-                "The last request of a burst started {} after the burst's moment, which is in its response time and not in \
-                 its service time.",
+                "The last request of a burst was sent {} after the burst was due. Response times include this delay, \
+                 service times do not.",
                 length(self.spread)
             )
         })
@@ -231,8 +236,8 @@ impl Facts<'_> {
         let is_much = counts.unfinished * 100 > counts.started;
         is_much.then(|| {
             format!(
-                "{} of {} requests had no answer when the run ended; they are in no reported time, and the slowest \
-                 may be among them.",
+                "{} of {} requests had no response when the run ended. No reported time includes them, and the slowest \
+                 may be among them: run for longer.",
                 counts.unfinished, counts.started
             )
         })
@@ -241,8 +246,8 @@ impl Facts<'_> {
     fn reconnections(&self) -> Option<String> {
         let count = self.totals.sum.counts.reconnections;
         (count > 0).then(|| {
-            let times = if count == 1 { "Once".to_owned() } else { format!("{count} times") };
-            format!("{times} the server had closed a connection between two requests, and another was opened.")
+            let connections = if count == 1 { "1 connection".to_owned() } else { format!("{count} connections") };
+            format!("The server closed {connections} between two requests; each was replaced by a new one.")
         })
     }
 
@@ -253,8 +258,8 @@ impl Facts<'_> {
         let matters = p99 >= LAG_WARN && p99.as_nanos() * 10 >= u128::from(service);
         matters.then(|| {
             format!(
-                "The generator itself was late by {} in 1 % of cases and by {} at most, which is part of the \
-                 reported times.",
+                "Timers of the generator were late: 1 % by more than {}, the worst by {}. The reported times include \
+                 this delay.",
                 length(p99),
                 length(max)
             )
@@ -264,8 +269,9 @@ impl Facts<'_> {
     fn exhaustion(&self) -> Option<String> {
         let advice =
             |class: Class, advice: &str| (self.totals.sum.faults[class.index()] > 0).then(|| advice.to_string());
-        let ports = "Every connection needs a local port of its own: reuse connections, or come from more addresses.";
-        let descriptors = "Every connection needs a descriptor: raise the limit of this process, or open fewer.";
+        let ports = "Every open connection needs a local port: reuse connections, or add --source addresses.";
+        let descriptors =
+            "Every open connection needs a file descriptor: raise the limit (ulimit -n), or open fewer connections.";
         advice(Class::OutOfPorts, ports).or_else(|| advice(Class::OutOfDescriptors, descriptors))
     }
 }
@@ -276,7 +282,7 @@ mod tests {
     use crate::plan::{Spacing, Steps};
     use crate::record::Interval;
 
-    /// `GET /` in the closed model.
+    /// `GET /` in a closed loop.
     fn closed() -> Plan {
         let mut plan = Plan::of(http::Uri::from_static("http://127.0.0.1/"));
         plan.arrival = Arrival::Closed { concurrency: Steps::constant(2.0), ramp_share: 0.0, loops: 0 };
@@ -309,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_that_has_no_time_to_spare_is_the_limit() {
+    fn a_generator_without_spare_time_is_the_bottleneck() {
         let (plan, totals) = (closed(), totals(100, &[5; 100]));
         let at = |cpu_busiest, wanted, lag_ms| {
             let lag_p99 = Duration::from_millis(lag_ms);
@@ -319,20 +325,20 @@ mod tests {
         assert_eq!(at(0.8, 0.85, 3), Limit::Target);
         for (limit, word) in [
             (at(0.95, 0.95, 0), "95 %"),
-            (at(0.3, 0.97, 0), "other programs"),
-            (at(0.1, 0.1, 6), "an answer takes 5.0"),
+            (at(0.3, 0.97, 0), "stop other programs"),
+            (at(0.1, 0.1, 6), "a response takes 5.0"),
         ] {
             assert!(matches!(&limit, Limit::Generator(reason) if reason.contains(word)), "{limit:?}");
         }
     }
 
     #[test]
-    fn an_offered_rate_that_was_met_is_its_own_limit_and_one_that_was_not_names_who_held_it_back() {
+    fn an_unmet_rate_names_the_bottleneck_and_a_met_rate_has_none() {
         let generator = Generator::default();
         assert_eq!(limit(&open(10), &totals(1000, &[5; 1000]), &generator, 0.1, 3), Limit::Offered);
         // All answers take a second: with ten under way, no target could do more than ten a second.
         let bound = limit(&open(10), &totals(1000, &[1000; 100]), &generator, 0.1, 900);
-        assert!(matches!(&bound, Limit::Generator(reason) if reason.contains("10 a second at 1.00 s")), "{bound:?}");
+        assert!(matches!(&bound, Limit::Generator(reason) if reason.contains("10 requests/s at 1.00 s")), "{bound:?}");
         // The target can answer in 5 ms, and takes a second under this load.
         let slow: Vec<u64> = (0..100).map(|number| if number < 10 { 5 } else { 1000 }).collect();
         assert_eq!(limit(&open(10), &totals(1000, &slow), &generator, 0.1, 900), Limit::Target);
@@ -352,8 +358,8 @@ mod tests {
         for generator in [&generator, &Generator::default()] {
             for (class, words) in [
                 (Class::Refused, "the target refused every connection: start the server"),
-                (Class::Certificate, "no connection could be opened: mend"),
-                (Class::Status, "no answer was as expected: mend the URL"),
+                (Class::Certificate, "no connection could be opened: see"),
+                (Class::Status, "every response failed its assertions: correct the URL"),
             ] {
                 let limit = limit(&plan, &failed(class, 0), generator, 0.0, 0);
                 assert!(matches!(&limit, Limit::Unmeasured(why) if why.starts_with(words)), "{limit:?}");
@@ -377,16 +383,16 @@ mod tests {
         let limit = facts.limit();
         assert!(matches!(&limit, Limit::Generator(reason) if reason.contains("local ports")), "{limit:?}");
         let warnings = facts.warnings(&limit).join("\n");
-        assert!(warnings.contains("reuse connections") && warnings.contains("closed model"), "{warnings}");
+        assert!(warnings.contains("reuse connections") && warnings.contains("Closed loop"), "{warnings}");
     }
 
     #[test]
-    fn a_stall_that_the_closed_model_hides_is_reported_in_figures() {
+    fn a_stall_that_a_closed_loop_hides_is_reported_with_figures() {
         let mut times = vec![2; 2000];
         times.push(1000);
         let (plan, totals, generator) = (closed(), totals(2001, &times), Generator::default());
         let facts = facts(&plan, &totals, &generator);
         let warnings = facts.warnings(&Limit::Target).join("\n");
-        assert!(warnings.contains("the longest answer took 1.00 s, and 99 % no more than 2.00 ms"), "{warnings}");
+        assert!(warnings.contains("The slowest response took 1.00 s, 99 % took at most 2.00 ms"), "{warnings}");
     }
 }

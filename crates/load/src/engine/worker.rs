@@ -41,7 +41,7 @@ impl Worker {
         let mut pending = Pending::begin(&self.shard, due, started);
         self.prepared.renew();
         let attempt = attempt(&self.shard.connector, &mut self.connection, &mut self.prepared, &mut pending.sample);
-        let late = || Failure::new(Class::Timeout, format!("no whole answer within {timeout:?}"));
+        let late = || Failure::new(Class::Timeout, format!("no complete response within {timeout:?}"));
         let result = self.deadline.limit(started + timeout, attempt).await.unwrap_or_else(|| Err(late()));
         let ended = pending.sample.ended.filter(|_| result.is_ok()).unwrap_or_else(Instant::now);
         // Checked again: a delayed thread sees a late answer before it sees the expired timer.

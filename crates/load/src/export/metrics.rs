@@ -111,22 +111,27 @@ impl Snapshot {
         let mut all = self.counters();
         let one = |value: f64| Data::Gauge(vec![(Vec::new(), value)]);
         let mut gauge = |name, unit, help, data| all.push(Metric { name, help, unit, data });
-        gauge("sealway_load_running", "1", "1 while the run goes on", one(f64::from(u8::from(self.running))));
-        gauge("sealway_load_in_flight", "1", "Requests under way", one(self.in_flight as f64));
+        gauge("sealway_load_running", "1", "1 during the run, then 0", one(f64::from(u8::from(self.running))));
+        gauge("sealway_load_in_flight", "1", "Requests in flight", one(self.in_flight as f64));
         gauge("sealway_load_connections", "1", "Open connections", one(self.connections as f64));
         gauge(
             "sealway_load_generator_cpu_cores",
             "1",
-            "Cores the generator used in the last second",
+            "Cores used by the generator in the last second",
             one(self.cpu_cores),
         );
-        gauge("sealway_load_generator_lag_seconds", "s", "Its latest timer of the last second", one(self.lag_s));
+        gauge(
+            "sealway_load_generator_lag_seconds",
+            "s",
+            "Largest timer delay of the generator in the last second",
+            one(self.lag_s),
+        );
         let quantiles =
             self.second.iter().map(|(quantile, seconds)| (vec![("quantile", (*quantile).to_owned())], *seconds));
-        let help = "Response times of the last second's requests";
+        let help = "Response times of requests that ended in the last second";
         gauge("sealway_load_second_response_seconds", "s", help, Data::Gauge(quantiles.collect()));
         let times = self.times.iter().map(|(phase, times)| (vec![("phase", phase.name().to_owned())], times.clone()));
-        let help = "Times by phase, without the warm-up";
+        let help = "Times by phase, warm-up excluded";
         gauge("sealway_load_seconds", "s", help, Data::Histogram(times.collect()));
         all
     }
@@ -146,15 +151,20 @@ impl Snapshot {
         let tried = by("result", &[("tried", counts.connections_tried), ("opened", counts.connections_opened)]);
         [
             ("sealway_load_requests_total", "1", "Requests that ended", results),
-            ("sealway_load_requests_due_total", "1", "Requests that were meant to start", one(counts.due)),
-            ("sealway_load_requests_started_total", "1", "Requests that did start", one(counts.started)),
-            ("sealway_load_answers_total", "1", "Answers by status", statuses.collect()),
+            ("sealway_load_requests_due_total", "1", "Requests that were due", one(counts.due)),
+            ("sealway_load_requests_started_total", "1", "Requests that started", one(counts.started)),
+            ("sealway_load_answers_total", "1", "Responses by status", statuses.collect()),
             ("sealway_load_failures_total", "1", "Failures by class", faults.collect()),
-            ("sealway_load_connections_total", "1", "Connections tried and opened", tried),
-            ("sealway_load_reconnections_total", "1", "Connections the server had closed", one(counts.reconnections)),
+            ("sealway_load_connections_total", "1", "Connections attempted and opened", tried),
+            (
+                "sealway_load_reconnections_total",
+                "1",
+                "Connections reopened after the server closed one",
+                one(counts.reconnections),
+            ),
             ("sealway_load_handshakes_total", "1", "TLS handshakes", kinds),
             ("sealway_load_sessions_total", "1", "Sessions agreed", one(counts.sessions_agreed)),
-            ("sealway_load_bytes_total", "By", "Bytes, TLS not counted", bytes),
+            ("sealway_load_bytes_total", "By", "Bytes sent and received, without TLS overhead", bytes),
         ]
         .map(|(name, unit, help, points)| Metric { name, help, unit, data: Data::Counter(points) })
         .into()

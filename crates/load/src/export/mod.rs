@@ -48,7 +48,7 @@ impl Exports {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExportError {
     /// The address cannot be listened on.
-    #[error("--prometheus {address}: cannot listen there: {error}; name another address or port")]
+    #[error("--prometheus {address}: cannot listen: {error}; give another address or port")]
     Listen {
         /// Address that the caller gave.
         address: SocketAddr,

@@ -83,7 +83,7 @@ pub(super) async fn serve(listener: TcpListener, figures: watch::Receiver<Option
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Most likely out of descriptors: the load itself may hold them all.
+                // Most likely out of file descriptors: the load itself may hold them all.
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 continue;
             }

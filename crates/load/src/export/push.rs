@@ -41,10 +41,10 @@ impl Pusher {
     pub(super) fn new(flag: &'static str, address: &Uri, path: &str, form: Form) -> Result<Self, ExportError> {
         let failure = |message: &str| ExportError::Address { flag, message: message.to_owned() };
         let Some(authority) = address.authority() else {
-            return Err(failure("an address such as http://127.0.0.1:9091 is needed"));
+            return Err(failure("expected an address such as http://127.0.0.1:9091"));
         };
         if address.scheme_str() != Some("http") {
-            return Err(failure("only http is pushed to; put a collector on this machine that goes on by TLS"));
+            return Err(failure("only http is supported; run a collector on this machine that forwards over TLS"));
         }
         // Credentials would be shown in errors and in lists of processes.
         if authority.as_str().contains('@') {
@@ -81,12 +81,14 @@ impl Pusher {
             }
         }
         let (flag, authority) = (self.flag, &self.authority);
-        first.map(|why| format!("{flag}: {failed} of {tried} pushes to {authority} failed, the first one: {why}"))
+        first.map(|why| format!("{flag}: {failed} of {tried} pushes to {authority} failed, the first with: {why}"))
     }
 
     async fn push(&self, snapshot: &Snapshot) -> Result<(), String> {
         let push = self.exchange(snapshot);
-        tokio::time::timeout(PUSH_MAX, push).await.map_err(|_| format!("no answer within {} s", PUSH_MAX.as_secs()))?
+        tokio::time::timeout(PUSH_MAX, push)
+            .await
+            .map_err(|_| format!("no response within {} s", PUSH_MAX.as_secs()))?
     }
 
     async fn exchange(&self, snapshot: &Snapshot) -> Result<(), String> {

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use super::values::{self, DAY, HOUR, MILLISECOND};
 use crate::plan::{Arrival, Spacing, Stage, Steps, Stop};
 
-/// Default number of workers of the closed model.
+/// Default number of workers of a closed loop.
 const CONCURRENCY_DEFAULT: u64 = 64;
 /// Default length of a run without another end.
 const DURATION_DEFAULT: Duration = Duration::from_secs(30);
-/// Default bound of requests under way in the open model.
+/// Default bound of requests under way in an open loop.
 const IN_FLIGHT_DEFAULT: u64 = 10_000;
 /// Upper bound of the number of workers.
 pub(crate) const CONCURRENCY_MAX: u64 = 1_000_000;
@@ -26,28 +26,28 @@ pub(crate) const RATE_MAX: f64 = 10_000_000.0;
 #[command(next_help_heading = "Load")]
 #[serde(default)]
 pub(crate) struct ArrivalFlags {
-    /// Closed model: so many workers, each sends its next request when it has its answer [default: 64]
+    /// Closed loop: the number of workers, each of which sends its next request when it has its response [default: 64]
     #[arg(long, short, value_name = "WORKERS", allow_hyphen_values = true)]
     pub(crate) concurrency: Option<String>,
-    /// Open model: requests a second, independent of the target; times count from when a request was due
+    /// Open loop: requests per second, whatever the target does; response times count since a request was due
     #[arg(long, value_name = "PER_SECOND", allow_hyphen_values = true)]
     pub(crate) rate: Option<String>,
-    /// Spacing of arrivals in the open model: even or poisson [default: even]
+    /// Open loop: distribution of arrivals, even or poisson [default: even]
     #[arg(long, value_name = "HOW")]
     pub(crate) spacing: Option<String>,
-    /// Requests under way at most in the open model; what is due beyond waits [default: 10000]
+    /// Open loop: maximum of requests in flight; further ones wait [default: 10000]
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) in_flight_max: Option<String>,
-    /// Change the rate (with --concurrency: the workers) to 100@30s at once, ramp:500@1m in a line; repeatable
+    /// Next stage of the rate (with --concurrency: of the workers): 100@30s at once, ramp:500@1m linearly; repeatable
     #[arg(long, value_name = "VALUE@TIME", value_delimiter = ',')]
     pub(crate) stage: Vec<String>,
-    /// Start this share of the workers each second; 0 starts all at once [default: 0]
+    /// Share of the workers that starts each second; 0 starts all at once [default: 0]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) ramp_percent_per_second: Option<String>,
     /// Requests to send at one moment, as in --burst 3000 --every 5s --times 4
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) burst: Option<String>,
-    /// From one burst's start to the next [default: 5s]
+    /// Time from the start of a burst to the next [default: 5s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) every: Option<String>,
     /// Number of bursts [default: 1]
@@ -56,22 +56,22 @@ pub(crate) struct ArrivalFlags {
     /// Measured time, such as 30, 1m30s or 00:01:30 [default: 30s, if no other end is given]
     #[arg(long, short, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) duration: Option<String>,
-    /// End after so many requests
+    /// Number of requests after which the run ends
     #[arg(long, short = 'n', value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) requests: Option<String>,
-    /// Requests a worker makes at most; 0 for no bound
+    /// Maximum of requests for each worker; 0: no bound
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) loops: Option<String>,
-    /// Time at the beginning that is in no total [default: 0]
+    /// Time at the beginning that counts in no total [default: 0]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) warm_up: Option<String>,
-    /// Pause of a worker between an answer and its next request: a time, or 1s..3s to draw one from that range
+    /// Pause of a worker between a response and its next request: a time, or 1s..3s for a random one in this range
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) think: Option<String>,
-    /// Threads that offer the load [default: one a core]
+    /// Threads that generate the load [default: one per core]
     #[arg(long, value_name = "THREADS", allow_hyphen_values = true)]
     pub(crate) threads: Option<String>,
-    /// Seed of all random values [default: a new one each time; reports name it]
+    /// Seed of all random numbers [default: a new one each time; reports name it]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) seed: Option<String>,
 }
@@ -144,7 +144,7 @@ impl ArrivalFlags {
     fn steps(&self, problems: &mut Problems, first: Option<f64>, max: f64) -> Steps {
         let stages = values::stages(problems, "--stage", &self.stage, max);
         if stages.iter().all(|stage| stage.value == 0.0) && !stages.is_empty() && first.is_none() {
-            problems.add("--stage", "all stages are 0, so that nothing would be sent");
+            problems.add("--stage", "all stages are 0, so nothing would be sent; give at least one above 0");
         }
         let first = first.map(|value| Stage { value, length: Duration::ZERO, ramp: false });
         Steps(first.into_iter().chain(stages).collect())
@@ -162,36 +162,52 @@ impl ArrivalFlags {
         refuse(
             closed && open,
             "--rate with --concurrency",
-            "a run is either open or closed; bound the open one with --in-flight-max",
+            "a run is either open loop (--rate) or closed loop (--concurrency); --in-flight-max bounds an open one",
         );
-        refuse(bursts && closed, "--burst with --concurrency", "a burst has no workers");
-        refuse(bursts && open, "--burst with --rate", "a burst is all at one moment");
-        refuse(bursts && !self.stage.is_empty(), "--burst with --stage", "a burst is all at one moment");
+        refuse(bursts && closed, "--burst with --concurrency", "a burst has no workers; remove one of them");
+        refuse(bursts && open, "--burst with --rate", "a burst is sent at one moment; remove one of them");
+        refuse(
+            bursts && !self.stage.is_empty(),
+            "--burst with --stage",
+            "a burst is sent at one moment; remove one of them",
+        );
         let is_open = self.is_open();
         let is_closed = !is_open && !bursts;
-        refuse(!is_open && self.spacing.is_some(), "--spacing", "is of the open model alone: give --rate");
-        refuse(!is_open && self.in_flight_max.is_some(), "--in-flight-max", "is of the open model alone: give --rate");
+        refuse(!is_open && self.spacing.is_some(), "--spacing", "applies to an open loop only: add --rate");
+        refuse(!is_open && self.in_flight_max.is_some(), "--in-flight-max", "applies to an open loop only: add --rate");
         let ramp = self.ramp_percent_per_second.is_some();
         refuse(
             !is_closed && ramp,
             "--ramp-percent-per-second",
-            "is of the closed model alone; an open one ramps by --stage ramp:VALUE@TIME",
+            "applies to a closed loop only; ramp an open one with --stage ramp:VALUE@TIME",
         );
         refuse(
             ramp && !self.stage.is_empty() && closed,
             "--ramp-percent-per-second with --stage",
-            "both say how many workers there are; ramp by --stage ramp:VALUE@TIME",
+            "both set the number of workers; ramp with --stage ramp:VALUE@TIME",
         );
-        refuse(!is_closed && self.loops.is_some(), "--loops", "is of the closed model alone: there are no workers");
-        refuse(!is_closed && self.think.is_some(), "--think", "is of the closed model alone: there are no workers");
-        refuse(!bursts && self.every.is_some(), "--every", "is of bursts alone: give --burst");
-        refuse(!bursts && self.times.is_some(), "--times", "is of bursts alone: give --burst");
+        refuse(
+            !is_closed && self.loops.is_some(),
+            "--loops",
+            "applies to a closed loop only, which has workers (--concurrency)",
+        );
+        refuse(
+            !is_closed && self.think.is_some(),
+            "--think",
+            "applies to a closed loop only, which has workers (--concurrency)",
+        );
+        refuse(!bursts && self.every.is_some(), "--every", "applies to bursts only: add --burst");
+        refuse(!bursts && self.times.is_some(), "--times", "applies to bursts only: add --burst");
         refuse(
             bursts && self.requests.is_some(),
             "--burst with --requests",
-            "bursts have their number already: --burst times --times",
+            "--burst and --times set the number of requests; remove --requests",
         );
-        refuse(bursts && self.warm_up.is_some(), "--burst with --warm-up", "every burst is measured");
+        refuse(
+            bursts && self.warm_up.is_some(),
+            "--burst with --warm-up",
+            "bursts have no warm-up: every burst is measured",
+        );
     }
 }
 

@@ -37,16 +37,16 @@ pub(crate) struct BrokerFlags {
     /// v1 (Sealway's own), or open (the Open Crypto Broker's: hash, sign, encrypt, decrypt, health) [default: v1]
     #[arg(long, value_name = "WIRE")]
     pub(crate) broker_wire: Option<String>,
-    /// The profile [default: Default]
+    /// Profile of the broker [default: Default]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
-    /// The id of a key of the broker's store; with sign that of the authority's key
+    /// ID of a key in the broker's store; with sign the authority's key
     #[arg(long, value_name = "ID")]
     pub(crate) broker_key: Option<String>,
-    /// Bytes of each input; with derive and random of each output [default: 64]
+    /// Bytes of each input, or of each output with derive and random [default: 64]
     #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
     pub(crate) input_bytes: Option<String>,
-    /// Inputs in a call [default: 1]
+    /// Inputs of a call [default: 1]
     #[arg(long, value_name = "INPUTS", allow_hyphen_values = true)]
     pub(crate) batch: Option<String>,
     /// With sign: the certificate request, in PEM
@@ -71,7 +71,7 @@ fn socket(problems: &mut Problems, name: &str, url: &str) -> Option<(PathBuf, Ur
     let is_path = path.starts_with('/') && path.len() <= SOCKET_LEN_MAX && !path.ends_with('/');
     let uri = format!("{SCHEME}localhost{path}").parse::<Uri>().ok().filter(|uri| is_path && uri.path() == path);
     if uri.is_none() {
-        let expected = format!("broker:// and the absolute path of a socket, at most {SOCKET_LEN_MAX} bytes of it");
+        let expected = format!("broker:// and the absolute path of a socket, at most {SOCKET_LEN_MAX} bytes");
         values::wrong(problems, name, url, expected);
     }
     uri.map(|uri| (PathBuf::from(path), uri))
@@ -81,7 +81,7 @@ impl BrokerFlags {
     /// Adds a problem for each of these flags that is given, for a target that is no broker.
     pub(super) fn refuse(&self, problems: &mut Problems) {
         for flag in given(self) {
-            problems.add(flag, "is of a broker alone: give broker://SOCKET as the URL");
+            problems.add(flag, "applies to a broker only: give broker://SOCKET as the URL");
         }
     }
 
@@ -98,7 +98,7 @@ impl BrokerFlags {
         let is_open = wire == BrokerWire::Open;
         if is_open && !operation.is_open() {
             let open: Vec<_> = BrokerOperation::ALL.iter().filter(|is| is.is_open()).map(|is| is.name()).collect();
-            let reason = format!("the wire open has {} alone", open.join(", "));
+            let reason = format!("the wire open has only {}", open.join(", "));
             problems.add(format!("--broker-operation {} with --broker-wire open", operation.name()), reason);
         }
         let certificate = self.certificate(problems, operation, is_open);
@@ -136,7 +136,7 @@ impl BrokerFlags {
         }
         let key = self.broker_key.clone().unwrap_or_default();
         if key.is_empty() || key.len() > KEY_LEN_MAX {
-            let expected = format!("the id of a key of the broker's store, 1 to {KEY_LEN_MAX} bytes");
+            let expected = format!("the id of a key in the broker's store, 1 to {KEY_LEN_MAX} bytes");
             values::wrong(problems, "--broker-key", &key, expected);
         }
         key
@@ -154,7 +154,10 @@ impl BrokerFlags {
         let batch = values::whole(problems, "--batch", &self.batch, 1..=BATCH_MAX);
         let (len, batch) = (len.unwrap_or(INPUT_LEN), batch.unwrap_or(1));
         if is_open && batch > 1 {
-            problems.add(format!("--batch {batch} with --broker-wire open"), "a call has one input there");
+            problems.add(
+                format!("--batch {batch} with --broker-wire open"),
+                "on the wire open a call has one input; remove --batch",
+            );
         }
         if len * batch > CALL_LEN_MAX {
             let reason = format!("expected at most {} bytes in a call", count(CALL_LEN_MAX));
@@ -177,7 +180,7 @@ impl BrokerFlags {
         for (flag, value) in files {
             let is_wanted = flag != "--issuer-key" || is_open;
             match value {
-                None if is_wanted => problems.add(flag, "expected a file in PEM, which --broker-operation sign needs"),
+                None if is_wanted => problems.add(flag, "missing, --broker-operation sign needs a PEM file"),
                 Some(file) if is_wanted => {
                     // The run reads the files again; reading them here reports an unreadable file with all other problems.
                     problems.take(flag, read_bounded(Path::new(file), FILE_LEN_MAX));
@@ -196,11 +199,11 @@ impl BrokerFlags {
 
 fn refuse(problems: &mut Problems, flag: &str, value: Option<&String>, operation: BrokerOperation) {
     if value.is_some() {
-        problems.add(flag, format!("has no meaning with --broker-operation {}", operation.name()));
+        problems.add(flag, format!("does not apply to --broker-operation {}", operation.name()));
     }
 }
 
-/// Adds a problem for each flag that has no meaning with a broker: all flags of requests, TLS and sealing, and some of
+/// Adds a problem for each flag that does not apply to a broker: all flags of requests, TLS and sealing, and some of
 /// connections and assertions.
 pub(super) fn refuse_others(problems: &mut Problems, flags: &Flags) {
     let verdict = VerdictFlags { threshold: Vec::new(), fail_on_errors: None, ..flags.verdict.clone() };
@@ -213,7 +216,7 @@ pub(super) fn refuse_others(problems: &mut Problems, flags: &Flags) {
     };
     let groups = [given(&flags.request), given(&flags.tls), given(&flags.sealed), given(&connection), given(&verdict)];
     for flag in groups.concat() {
-        problems.add(flag, "is of HTTP alone, and the target is a broker");
+        problems.add(flag, "applies to HTTP only, and the target is a broker; remove it");
     }
 }
 

@@ -26,61 +26,63 @@ pub(crate) struct ChannelArgs {
     /// attach (both ends attach, a message passes, both leave), handshake, or full (also a stream and a call) [default: full]
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<String>,
-    /// Channels; several with commas for --sweep [default: 1000]
+    /// Number of channels; several separated by commas for --sweep [default: 1000]
     #[arg(long, value_name = "CHANNELS", value_delimiter = ',')]
     pub(crate) channels: Vec<String>,
-    /// Channels a second; 0 for as many as workers can; several with commas for --sweep [default: 200]
+    /// Channels per second; 0: as many as the workers can open; several separated by commas for --sweep [default: 200]
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) rate: Vec<String>,
-    /// First rate, and each increase of it; 0 for the whole rate at once; several with commas for --sweep [default: 0]
+    /// First rate and step by which it grows; 0: the whole rate at once; several separated by commas for --sweep [default:
+    /// 0]
     #[arg(long, value_name = "RATE", value_delimiter = ',')]
     pub(crate) ramp_step: Vec<String>,
-    /// Time between two increases of the rate [default: 2s]
+    /// Time between two steps of the rate [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) ramp_interval: Option<String>,
-    /// Time that all channels stay open and idle after the last one was made [default: 60s]
+    /// Time that all channels stay open and idle after the last one was opened [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) steady: Option<String>,
-    /// Channels that are made at once; what is due beyond waits, and the wait is in the response time [default: 64]
+    /// Channels that are opened at the same time; further ones wait, and the response time includes the wait [default: 64]
     #[arg(long, value_name = "WORKERS")]
     pub(crate) workers: Option<String>,
-    /// From the start of dialling to the end of the handshake [default: 10s]
+    /// Time from dialling to the end of the handshake [default: 10s]
     #[arg(long, value_name = "TIME")]
     pub(crate) conn_timeout: Option<String>,
-    /// For the call, and for opening its stream [default: 5s]
+    /// Time for the call, and for opening its stream [default: 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) rpc_timeout: Option<String>,
-    /// Between two lines on standard error [default: 2s]
+    /// Time between two lines on standard error [default: 2s]
     #[arg(long, value_name = "TIME")]
     pub(crate) report_interval: Option<String>,
-    /// Time between two pings of an open channel; 0 for none [default: 20s]
+    /// Time between two pings on an open channel; 0: never [default: 20s]
     #[arg(long, value_name = "TIME")]
     pub(crate) ping_every: Option<String>,
     /// native or flowersec-v1 [default: native]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<String>,
-    /// A suite of the profile whose ends have no keys of their own, by number (256, 0x100) or name [default: its first]
+    /// Suite of the profile without keys of the ends, by number (256, 0x100) or name [default: its first]
     #[arg(long, value_name = "SUITE")]
     pub(crate) suite: Option<String>,
-    /// both, client or server: which ends are here; the other generator has the others, of the same file of grants [default: both]
+    /// Ends that this generator runs: both, client or server; another generator runs the others with the same file of
+    /// grants [default: both]
     #[arg(long, value_name = "ROLE")]
     pub(crate) role: Option<String>,
-    /// Each size of the lists, in turn, until channels fail; says which limit that was
+    /// Run each size of the lists in turn until channels fail, and name the limit
     #[arg(long)]
     pub(crate) sweep: bool,
     /// channel-published: the sizes of Flowersec's published results, each in turn
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Location of the relay, and source of the grants.
+    /// URL of a running relay: ws:// or wss://; without it, --control and --grants-in, the command starts one for the run
     #[command(flatten)]
     pub(crate) relay: RelayFlags,
-    /// Threads that make channels [default: one a core]
+    /// Threads that open channels [default: one per core]
     #[arg(long, value_name = "THREADS")]
     pub(crate) threads: Option<String>,
-    /// A local address to come from; several are taken in turn [default: what suits, towards a relay on loopback]
+    /// Local address of connections; several are used in turn [default: suitable ones, to a relay on the loopback]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
-    /// text, or json: the document of the run on standard output, and nothing else there [default: text]
+    /// text, or json: print the document of the run on standard output, and nothing else there [default: text]
     #[arg(long, value_name = "FORM")]
     pub(crate) output: Option<String>,
     /// TLS towards a relay at `wss://`.
@@ -98,44 +100,44 @@ pub(crate) struct RelayFlags {
     /// A relay that is there: ws:// or wss://; without it, --control and --grants-in, one is started for the run
     #[arg(long, value_name = "URL")]
     pub(crate) relay: Option<String>,
-    /// With --relay: the issuer's key file, by which tokens are signed here
+    /// With --relay: the issuer's key file, which signs tokens here
     #[arg(long, value_name = "FILE")]
     pub(crate) issuer_key: Option<String>,
-    /// The audience of tokens that are signed here [default: sealway-load]
+    /// Audience of tokens that are signed here [default: sealway-load]
     #[arg(long, value_name = "NAME")]
     pub(crate) aud: Option<String>,
-    /// The issuer of tokens that are signed here [default: sealway-load]
+    /// Issuer of tokens that are signed here [default: sealway-load]
     #[arg(long, value_name = "NAME")]
     pub(crate) iss: Option<String>,
-    /// Get grants from this control plane: http://HOST:PORT
+    /// Control plane that gives grants: http://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub(crate) control: Option<String>,
-    /// With --control: the bearer's token, in a file of one line
+    /// With --control: file of one line with the bearer token
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<String>,
-    /// Write the grants of all channels into this file and make none: for --grants-in here and on another machine
+    /// Write the grants of all channels into this file and open none: for --grants-in here and on another machine
     #[arg(long, value_name = "FILE")]
     pub(crate) grants_out: Option<String>,
-    /// Take the grants from this file
+    /// Read the grants from this file
     #[arg(long, value_name = "FILE")]
     pub(crate) grants_in: Option<String>,
-    /// With --grants-out: how long they may be used, at most 1h; and with one role: how long an end waits for the other
-    /// [default: 10m]
+    /// With --grants-out: lifetime of the grants, at most 1h; with one role: time that an end waits for the other [default:
+    /// 10m]
     #[arg(long, value_name = "TIME")]
     pub(crate) grant_time: Option<String>,
-    /// A relay's process on this machine, to be measured, where none is started
+    /// Measure this relay's process, on this machine, if the command starts none
     #[arg(long, value_name = "PROCESS")]
     pub(crate) watch_pid: Option<String>,
-    /// Of a relay that is started: connections [default: 0, as many as the run has]
+    /// A relay that is started: maximum of connections [default: 0, as many as the run has]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_conns: Option<String>,
-    /// Of a relay that is started: channels [default: 0, as many as the run has]
+    /// A relay that is started: maximum of channels [default: 0, as many as the run has]
     #[arg(long, value_name = "COUNT")]
     pub(crate) max_channels: Option<String>,
-    /// Of a relay that is started: longest time of a channel without a message [default: the relay's own, 60s]
+    /// A relay that is started: time that a channel may stay without a message [default: the relay's own, 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) idle_timeout: Option<String>,
-    /// Of a relay that is started: time between two clean-ups of ended channels [default: the relay's own, 500ms]
+    /// A relay that is started: time between two searches for expired channels [default: the relay's own, 500ms]
     #[arg(long, value_name = "TIME")]
     pub(crate) cleanup_interval: Option<String>,
 }
@@ -174,11 +176,11 @@ impl ChannelArgs {
         let is_json = values::word(&mut problems, "--output", &self.output, &forms).unwrap_or(false);
         let output = self.reports.resolve(&mut problems);
         if is_json && output.takes_stdout() {
-            problems.add("--output json", "--json-lines and --out - want standard output too");
+            problems.add("--output json", "--json-lines and --out - also write to standard output; remove one");
         }
         let is_sweep = self.sweep || is_preset;
         if is_sweep && !output.out.is_empty() {
-            problems.add("--out", "is of one size; a sweep has --output json");
+            problems.add("--out", "writes a report of one size; for a sweep use --output json");
         }
         let grant_time = self.relay.grant_time(&mut problems);
         let grants_out = self.relay.grants_out.as_ref().map(PathBuf::from);
@@ -187,7 +189,7 @@ impl ChannelArgs {
         }
         if let Some(file) = &grants_out {
             let problem = match crate::report::check(file) {
-                Ok(()) if file.exists() => Some("is there already; name a new file".to_owned()),
+                Ok(()) if file.exists() => Some("exists already; give a new file".to_owned()),
                 checked => checked.err(),
             };
             problem.into_iter().for_each(|problem| problems.add(format!("--grants-out {}", file.display()), problem));
@@ -205,13 +207,13 @@ impl ChannelArgs {
         }
         let lists = [("--channels", &self.channels), ("--rate", &self.rate), ("--ramp-step", &self.ramp_step)];
         for (flag, _) in lists.iter().filter(|(_, list)| is_published && !list.is_empty()) {
-            problems.add(*flag, "the preset channel-published has sizes of its own");
+            problems.add(*flag, "the preset channel-published sets this; remove one of them");
         }
         if is_published {
             return (published(steady), true);
         }
         for (flag, _) in lists.iter().filter(|(_, list)| list.len() > 1 && !self.sweep) {
-            problems.add(*flag, "expected one value; several are for --sweep");
+            problems.add(*flag, "expected one value; several need --sweep");
         }
         let numbers = |problems: &mut Problems, flag: &str, list: &[String], default: f64| -> Vec<f64> {
             let read = |value: &String| values::number(problems, flag, Some(value), 0.0..=1e6);
@@ -249,7 +251,7 @@ impl ChannelArgs {
         let role = values::named(problems, "--role", &self.role).unwrap_or(ChannelRole::Both);
         let origin = self.relay.origin(problems);
         if role != ChannelRole::Both && mode == ChannelMode::Attach {
-            problems.add("--mode attach", "needs both ends here, which a message passes between");
+            problems.add("--mode attach", "needs both ends in this generator: remove --role, or use another mode");
         }
         if role != ChannelRole::Both && !matches!(origin, Origin::File(_)) {
             problems
@@ -344,7 +346,7 @@ impl RelayFlags {
         let named = [("--relay", &self.relay), ("--control", &self.control), ("--grants-in", &self.grants_in)];
         let given: Vec<_> = named.iter().filter(|(_, value)| value.is_some()).map(|(flag, _)| *flag).collect();
         if given.len() > 1 {
-            problems.add(given.join(" with "), "each says where the relay is: give one");
+            problems.add(given.join(" with "), "each names the relay: give only one");
         }
         self.refuse_strays(problems);
         let limits = self.limits(problems);
@@ -352,7 +354,7 @@ impl RelayFlags {
             let expected = "ws://HOST:PORT/ws or wss://HOST/ws";
             let url = relay_url(problems, "--relay", text, &["ws", "wss"], expected);
             if self.issuer_key.is_none() {
-                problems.add("--relay", "the relay takes tokens of an issuer that it knows: give --issuer-key");
+                problems.add("--relay", "needs --issuer-key: the relay accepts only tokens of an issuer that it knows");
             }
             let key = PathBuf::from(self.issuer_key.clone().unwrap_or_default());
             return Origin::Url { url: url.unwrap_or_default(), key };
@@ -370,17 +372,37 @@ impl RelayFlags {
         }
     }
 
-    /// Adds a problem for each flag that has no meaning without another flag.
+    /// Adds a problem for each flag that needs another flag.
     fn refuse_strays(&self, problems: &mut Problems) {
         let is_started = self.relay.is_none() && self.control.is_none() && self.grants_in.is_none();
         let strays = [
-            ("--issuer-key", self.issuer_key.is_some() && self.relay.is_none(), "is of --relay"),
-            ("--token-file", self.token_file.is_some() && self.control.is_none(), "is of --control"),
-            ("--watch-pid", self.watch_pid.is_some() && is_started, "is of a relay that is there already"),
-            ("--max-conns", self.max_conns.is_some() && !is_started, "is of a relay that is started"),
-            ("--max-channels", self.max_channels.is_some() && !is_started, "is of a relay that is started"),
-            ("--idle-timeout", self.idle_timeout.is_some() && !is_started, "is of a relay that is started"),
-            ("--cleanup-interval", self.cleanup_interval.is_some() && !is_started, "is of a relay that is started"),
+            ("--issuer-key", self.issuer_key.is_some() && self.relay.is_none(), "applies to --relay only"),
+            ("--token-file", self.token_file.is_some() && self.control.is_none(), "applies to --control only"),
+            (
+                "--watch-pid",
+                self.watch_pid.is_some() && is_started,
+                "applies only to a relay that runs already: give --relay, --control or --grants-in",
+            ),
+            (
+                "--max-conns",
+                self.max_conns.is_some() && !is_started,
+                "applies only to a relay that this command starts",
+            ),
+            (
+                "--max-channels",
+                self.max_channels.is_some() && !is_started,
+                "applies only to a relay that this command starts",
+            ),
+            (
+                "--idle-timeout",
+                self.idle_timeout.is_some() && !is_started,
+                "applies only to a relay that this command starts",
+            ),
+            (
+                "--cleanup-interval",
+                self.cleanup_interval.is_some() && !is_started,
+                "applies only to a relay that this command starts",
+            ),
         ];
         for (flag, _, reason) in strays.into_iter().filter(|(_, is_stray, _)| *is_stray) {
             problems.add(flag, reason);

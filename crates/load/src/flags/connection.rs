@@ -18,28 +18,28 @@ const ADDRESSES_MAX: usize = 1024;
 #[command(next_help_heading = "Connections")]
 #[serde(default)]
 pub(crate) struct ConnectionFlags {
-    /// 1.1, 2 or 3; exactly this, without falling back. 2 on http:// is h2c with prior knowledge [default: 1.1]
+    /// 1.1, 2 or 3, without fallback. 2 on http:// is h2c with prior knowledge [default: 1.1]
     #[arg(long, value_name = "VERSION")]
     pub(crate) http_version: Option<String>,
-    /// A new connection for each request
+    /// Open a new connection for each request
     #[arg(long)]
     pub(crate) no_reuse: bool,
-    /// Also say so to the server, by `Connection: close`; HTTP/1.1 alone
+    /// Also send `Connection: close`; HTTP/1.1 only
     #[arg(long)]
     pub(crate) connection_close: bool,
-    /// Requests at a time over one connection; HTTP/2, 3 and brokers alone [default: 1]
+    /// Concurrent requests on a connection; HTTP/2, 3 and brokers only [default: 1]
     #[arg(long, value_name = "REQUESTS", allow_hyphen_values = true)]
     pub(crate) streams: Option<String>,
-    /// A local address to come from; several are taken in turn, each has about 28,000 ports; repeatable
+    /// Local address of connections; several are used in turn, each has about 28,000 ports; repeatable
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
-    /// Connect to ADDRESS where the URL says HOST: localhost:10.0.0.7, example.com:10.0.0.7:8443; repeatable
+    /// Connect to ADDRESS if the URL names HOST: localhost:10.0.0.7, example.com:10.0.0.7:8443; repeatable
     #[arg(long, value_name = "HOST:ADDRESS", value_delimiter = ',')]
     pub(crate) resolve: Vec<String>,
-    /// For a request, from its start to its answer's last byte [default: 30s]
+    /// Time for a request, from its start to the last byte of its response [default: 30s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) timeout: Option<String>,
-    /// To open a connection, TLS included [default: 10s]
+    /// Time to open a connection, including TLS [default: 10s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) connect_timeout: Option<String>,
 }
@@ -54,15 +54,15 @@ impl ConnectionFlags {
         let scheme = url.and_then(Uri::scheme_str).unwrap_or("http");
         if scheme.starts_with("ws") {
             if wanted.is_some_and(|version| version != Protocol::Http1) {
-                problems.add("--http-version", "a WebSocket begins with HTTP/1.1");
+                problems.add("--http-version", "a WebSocket starts with HTTP/1.1; remove the flag");
             }
             return Protocol::WebSocket;
         }
         if wanted == Some(Protocol::Http3) && scheme == "http" {
-            problems.add("--http-version 3", "HTTP/3 is always over TLS: give an https:// URL");
+            problems.add("--http-version 3", "HTTP/3 needs TLS: give an https:// URL");
         }
         if wanted == Some(Protocol::Http3) && !cfg!(feature = "http3") {
-            problems.add("--http-version 3", "this binary was built without HTTP/3");
+            problems.add("--http-version 3", "this binary was built without HTTP/3; build it with the feature http3");
         }
         wanted.unwrap_or(Protocol::Http1)
     }
@@ -71,14 +71,17 @@ impl ConnectionFlags {
         let streams = values::whole(problems, "--streams", &self.streams, 1..=10_000).unwrap_or(1) as usize;
         if streams > 1 && matches!(protocol, Protocol::Http1 | Protocol::WebSocket) {
             let what = if protocol == Protocol::Http1 { "HTTP/1.1" } else { "a WebSocket" };
-            let reason = format!("{what} has one request at a time on a connection: give --http-version 2 or 3");
+            let reason = format!("{what} carries one request at a time on a connection: give --http-version 2 or 3");
             problems.add(format!("--streams {streams}"), reason);
         }
         if streams > 1 && self.no_reuse {
-            problems.add(format!("--streams {streams} with --no-reuse"), "a connection for one request has one stream");
+            problems.add(
+                format!("--streams {streams} with --no-reuse"),
+                "a connection for one request needs one stream; remove one of them",
+            );
         }
         if self.connection_close && protocol != Protocol::Http1 && protocol != Protocol::Broker {
-            problems.add("--connection-close", "only HTTP/1.1 has that header; give --no-reuse");
+            problems.add("--connection-close", "only HTTP/1.1 has this header; give --no-reuse");
         }
         let sources = self.source.iter().filter_map(|value| {
             values::parsed::<IpAddr>(problems, "--source", Some(value), "an IP address of this machine")

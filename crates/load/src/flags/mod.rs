@@ -39,7 +39,7 @@ pub(crate) use self::tls::TlsFlags;
 pub(crate) use self::verdict::VerdictFlags;
 
 const ENVIRONMENT: &str = "Every flag is also a variable: --in-flight-max is SEALWAY_LOAD_IN_FLIGHT_MAX. Exit codes: 0 \
-    the run went as it must, 1 it did not (failed requests, assertions, thresholds), 2 the command line is wrong.";
+    the run succeeded; 1 requests or assertions failed, or a threshold was missed; 2 the command line is wrong.";
 
 /// Gives a flag its environment variable; a flag without a value also accepts words for yes and no in that variable.
 fn variable(arg: Arg) -> Arg {
@@ -72,7 +72,7 @@ pub struct LoadArgs {
 /// Subcommand of `sealway load` other than a single run.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub(crate) enum Action {
-    /// Find the load where more of it buys no more throughput, only time
+    /// Find the knee: the smallest load that yields as much throughput as any
     #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Autotune {
         /// Target of the requests
@@ -85,10 +85,10 @@ pub(crate) enum Action {
         #[command(flatten)]
         flags: Box<Flags>,
     },
-    /// Tune, or run, each of several combinations, and show a table of them
+    /// Tune or run each of several combinations, and show them in a table
     #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Matrix {
-        /// The axes, in YAML; without it http, https and mtls, each with and without reuse of connections
+        /// Axes in YAML [default: http, https and mtls, each with and without reuse of connections]
         #[arg(value_name = "FILE")]
         file: Option<String>,
         /// Flags of the cells of the matrix.
@@ -101,10 +101,10 @@ pub(crate) enum Action {
         #[command(flatten)]
         flags: Box<Flags>,
     },
-    /// Make end-to-end encrypted channels over a relay, keep them open, and measure both and the relay
+    /// Open end-to-end encrypted channels over a relay, keep them open, and measure the ends and the relay
     #[command(after_help = ENVIRONMENT, mut_args(variable))]
     Channel(Box<ChannelArgs>),
-    /// Compare two reports in JSON: what changed, and whether it is more than noise
+    /// Compare two reports in JSON: what changed, and which differences are more than noise
     #[command(mut_args(variable))]
     Compare(CompareArgs),
 }
@@ -112,13 +112,13 @@ pub(crate) enum Action {
 /// `sealway load compare`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// The report of before, in JSON
+    /// Report of the run before the change, in JSON
     #[arg(value_name = "BEFORE")]
     pub(crate) before: String,
-    /// The report of after, in JSON
+    /// Report of the run after the change, in JSON
     #[arg(value_name = "AFTER")]
     pub(crate) after: String,
-    /// Exit code 1 when a figure is significantly worse by more than this, such as 5%
+    /// Exit with code 1 if a figure is significantly worse by more than this, such as 5%
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) regression: Option<String>,
     /// text, markdown or json
@@ -128,22 +128,22 @@ pub(crate) struct CompareArgs {
 
 /// Flags for the source of a plan, if it is not made of flags alone.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Plans from elsewhere")]
+#[command(next_help_heading = "Presets and plans of other tools")]
 pub(crate) struct SourceFlags {
     /// poc: four bursts of 3,000 new connections, with a verdict; session: the session clients' benchmark
     #[arg(long, value_name = "NAME")]
     pub(crate) preset: Option<String>,
-    /// Flows of the preset session
+    /// With the preset session: number of flows
     #[arg(long, value_name = "FLOWS", allow_hyphen_values = true)]
     pub(crate) benchmark: Option<String>,
-    /// With the preset poc: the server's process on this machine, to measure its memory and processor time
+    /// With the preset poc: process ID of the server on this machine, to measure its memory and CPU time
     #[arg(long, value_name = "PROCESS", allow_hyphen_values = true)]
     pub(crate) watch_pid: Option<String>,
-    /// Take threads, ramp, loops, requests and assertions from a JMeter plan; flags go before what it says
+    /// Take threads, ramp, loops, requests and assertions from a JMeter plan; flags take precedence
     #[arg(long, value_name = "FILE")]
     pub(crate) jmeter: Option<String>,
-    /// Take the place of Lite Gateway's load client: what follows is its own flags, and LITEGATEWAY_LOADCLIENT_… its
-    /// environment; --litegateway --help lists them
+    /// Replace Lite Gateway's load client: its flags follow, and its environment is LITEGATEWAY_LOADCLIENT_…; --litegateway
+    /// --help lists them
     #[arg(long, value_name = "FLAGS", num_args = 0.., allow_hyphen_values = true)]
     pub(crate) litegateway: Option<Vec<String>>,
 }

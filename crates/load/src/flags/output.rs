@@ -16,31 +16,31 @@ use crate::report::{Format, check};
 #[command(next_help_heading = "Output")]
 #[serde(default)]
 pub(crate) struct OutputFlags {
-    /// Write a report to this file, in the form that its extension asks for; - is standard output; repeatable
+    /// Write a report to this file, whose extension decides the form; - is standard output; repeatable
     #[arg(long, short, value_name = "FILE", value_delimiter = '\n')]
     pub(crate) out: Vec<String>,
-    /// The form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
+    /// Form of all reports: json, csv, hlog, junit, markdown, html, text [default: by extension, else json]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Plain lines, also on a terminal
+    /// Print plain lines, also on a terminal
     #[arg(long)]
     pub(crate) no_tui: bool,
-    /// One JSON object a line on standard output, and nothing else there
+    /// Print one JSON object per line on standard output, and nothing else there
     #[arg(long)]
     pub(crate) json_lines: bool,
-    /// Between two plain lines [default: 1s]
+    /// Time between two plain lines [default: 1s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) interval: Option<String>,
     /// Name of the run in reports [default: the URL's host and path]
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// Show the figures to Prometheus on this address while it runs, such as 127.0.0.1:9464
+    /// Serve the figures to Prometheus on this address during the run, such as 127.0.0.1:9464
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) prometheus: Option<String>,
     /// Push the figures to this Pushgateway every 5 s and at the end: http://host:9091
     #[arg(long, value_name = "URL")]
     pub(crate) pushgateway: Option<String>,
-    /// Push the figures to this collector of OTLP over HTTP every 5 s and at the end: http://host:4318
+    /// Push the figures to this OTLP/HTTP collector every 5 s and at the end: http://host:4318
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
 }
@@ -81,7 +81,7 @@ impl OutputFlags {
             problems.add("--out", "expected at most 20 files");
         }
         if self.json_lines && self.out.iter().any(|file| file == "-") {
-            problems.add("--json-lines with --out -", "both want standard output");
+            problems.add("--json-lines with --out -", "both write to standard output; remove one");
         }
         let label = self.label.as_deref().unwrap_or_default();
         if label.chars().count() > 200 || label.chars().any(char::is_control) {
@@ -105,7 +105,7 @@ impl OutputFlags {
     fn files(&self, problems: &mut Problems) -> Vec<(PathBuf, Format)> {
         let given = values::named(problems, "--format", &self.format);
         if self.format.is_some() && self.out.is_empty() {
-            problems.add("--format", "is of reports: give --out, which may be -");
+            problems.add("--format", "applies to reports: add --out FILE, or --out - for standard output");
         }
         let form = |file: &str, problems: &mut Problems| match given {
             Some(format) => Some(format),

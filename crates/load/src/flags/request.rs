@@ -22,22 +22,22 @@ const HEADERS_LEN_MAX: u64 = 256 * 1024;
 #[command(next_help_heading = "Request")]
 #[serde(default)]
 pub(crate) struct RequestFlags {
-    /// The method [default: GET, with a body POST]
+    /// Method [default: GET, with a body POST]
     #[arg(long, short = 'X', value_name = "METHOD")]
     pub(crate) method: Option<String>,
-    /// `Name: value`, or @FILE with one such line each, for those that hold secrets; may be a template; repeatable
+    /// `Name: value`, or @FILE with one header per line, for secrets; may be a template; repeatable
     #[arg(long, short = 'H', value_name = "HEADER", value_delimiter = '\n')]
     pub(crate) header: Vec<String>,
-    /// The body
+    /// Body
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,
-    /// The body, from a file of up to 64 MiB; - is standard input
+    /// File with the body, up to 64 MiB; - is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) body_file: Option<String>,
-    /// The body is a template: {{uuid}} {{counter}} {{timestamp}} {{random}} are other in each request
+    /// Treat the body as a template: {{uuid}} {{counter}} {{timestamp}} {{random}} differ in each request
     #[arg(long)]
     pub(crate) template: bool,
-    /// NAME=VALUE added to the URL's query; may be a template; repeatable
+    /// Add NAME=VALUE to the URL's query; may be a template; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_delimiter = '\n')]
     pub(crate) query: Vec<String>,
     /// First value of {{counter}} [default: 0]
@@ -52,7 +52,7 @@ impl RequestFlags {
         let method = values::parsed(problems, "--method", &self.method, "a method such as GET");
         let method = method.unwrap_or(default);
         if method == Method::CONNECT {
-            problems.add("--method CONNECT", "a tunnel is no request");
+            problems.add("--method CONNECT", "cannot be measured: CONNECT opens a tunnel");
         }
         Request {
             method,
@@ -107,7 +107,7 @@ impl RequestFlags {
     fn body(&self, problems: &mut Problems) -> Option<Text> {
         let bytes = match (&self.body, &self.body_file) {
             (Some(_), Some(_)) => {
-                problems.add("--body with --body-file", "there is one body");
+                problems.add("--body with --body-file", "give only one of them");
                 return None;
             }
             (Some(text), None) => text.clone().into_bytes(),
@@ -138,9 +138,9 @@ fn header(problems: &mut Problems, line: &str, shown: &str) -> Option<(HeaderNam
         return None;
     };
     let name: HeaderName =
-        problems.take(&flag, name.trim().parse().map_err(|_| "the name is none that HTTP allows"))?;
+        problems.take(&flag, name.trim().parse().map_err(|_| "the name has characters that HTTP does not allow"))?;
     if ["content-length", "transfer-encoding", "connection"].contains(&name.as_str()) {
-        problems.add(flag, "this one is set by the client itself; see --body, --connection-close");
+        problems.add(flag, "the client sets this header itself; see --body and --connection-close");
         return None;
     }
     let value = value.trim();
@@ -148,7 +148,8 @@ fn header(problems: &mut Problems, line: &str, shown: &str) -> Option<(HeaderNam
         problems.take(&flag, Template::parse(value))?;
         return Some((name, Text::Template(value.to_owned())));
     }
-    let value = problems.take(&flag, HeaderValue::from_str(value).map_err(|_| "the value is none that HTTP allows"))?;
+    let value = problems
+        .take(&flag, HeaderValue::from_str(value).map_err(|_| "the value has characters that HTTP does not allow"))?;
     Some((name, Text::from(&value)))
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn resolve(url: Option<&str>, flags: &Flags, extra: Extra) -> Result<
     let addresses = flags.connection.addresses(&mut problems, aim.url.as_ref());
     let timeouts = flags.connection.timeouts(&mut problems);
     problems.into_result()?;
-    let url = aim.url.ok_or_else(|| ConfigError("URL: there is none".into()))?;
+    let url = aim.url.ok_or_else(|| ConfigError("URL: missing".into()))?;
     let label = flags.output.label.clone().unwrap_or_else(|| label(&url));
     let plan = Plan {
         label,
@@ -109,7 +109,7 @@ struct Aim {
 
 fn at_server(problems: &mut Problems, name: &str, url: Option<&str>, flags: &Flags, password: Option<Secret>) -> Aim {
     if url.is_none() {
-        problems.add(name, "say where requests go, as in sealway load https://localhost:8443/");
+        problems.add(name, "give the target, as in sealway load https://localhost:8443/");
     }
     let url = url.and_then(|url| target::parse(problems, name, url));
     let mut request = flags.request.resolve(problems, url.as_ref());

@@ -15,29 +15,30 @@ use crate::plan::{Agree, Protocol, Request, SealedSessions};
 #[command(next_help_heading = "Sealed sessions")]
 #[serde(default)]
 pub(crate) struct SealedFlags {
-    /// Seal requests and open answers, on this wire: 1, 2 or 3
+    /// Seal requests and open responses on this wire: 1, 2 or 3
     #[arg(long, value_name = "WIRE")]
     pub(crate) sealed: Option<String>,
-    /// Lifetime of a session: per-request, per-connection, reuse (once a worker, before), init-only [default: reuse]
+    /// Frequency of session agreement: per-request, per-connection, reuse (once per worker, before the run), init-only [default:
+    /// reuse]
     #[arg(long, value_name = "WHEN")]
     pub(crate) agree: Option<String>,
-    /// The init endpoint's path, wires 1 and 2 [default: /session/init]
+    /// Wires 1 and 2: path of the endpoint that agrees sessions [default: /session/init]
     #[arg(long, value_name = "PATH")]
     pub(crate) init_path: Option<String>,
-    /// The client id; wire 1 sends none [default: sealway-load]
+    /// Client ID; wire 1 sends none [default: sealway-load]
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// A file with a bearer token for the init
+    /// File with a bearer token for agreeing sessions
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<String>,
-    /// Wire 3: trust this identity key alone, by its id or itself in base64; may be repeated. Without, and without --root,
-    /// the key that is met first is trusted, in memory
+    /// Wire 3: trust only this identity key, given as its ID or in base64; repeatable. Without --pin and --root, the first
+    /// key that the service presents is trusted, in memory
     #[arg(long, value_name = "KEYID|BASE64", conflicts_with = "root", value_delimiter = ',')]
     pub(crate) pin: Vec<String>,
     /// Wire 3: trust the keys that this root signs
     #[arg(long, value_name = "BASE64")]
     pub(crate) root: Option<String>,
-    /// Wire 3: offer this suite; several in order of preference [default: X25519MLKEM768, SecP256r1MLKEM768]
+    /// Wire 3: a suite to offer, in order of preference; repeatable [default: X25519MLKEM768, SecP256r1MLKEM768]
     #[arg(long, value_name = "SUITE", value_delimiter = ',')]
     pub(crate) suite: Vec<String>,
 }
@@ -55,26 +56,29 @@ impl SealedFlags {
         if self.sealed.is_none() {
             let others = SealedFlags { pin: Vec::new(), root: None, suite: Vec::new(), ..self.clone() };
             for flag in given(&others) {
-                problems.add(flag, "is of sealed sessions alone: give --sealed 1, 2 or 3");
+                problems.add(flag, "applies to sealed sessions only: add --sealed 1, 2 or 3");
             }
             self.refuse_new(problems);
             return None;
         }
         let wire = values::word(problems, "--sealed", &self.sealed, &[("1", 1), ("2", 2), ("3", 3)])?;
         if !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
-            problems.add("--sealed", "sealed sessions go over HTTP/1.1 or 2");
+            problems.add("--sealed", "sealed sessions need --http-version 1.1 or 2");
         }
         if agree == Agree::PerConnection && !reuse {
-            problems.add("--agree per-connection with --no-reuse", "that is --agree per-request");
+            problems.add(
+                "--agree per-connection with --no-reuse",
+                "without reuse this is the same as --agree per-request; give that",
+            );
         }
         if wire == 3 {
             if self.init_path.is_some() {
-                problems.add("--init-path", "is of wires 1 and 2: wire 3 has one");
+                problems.add("--init-path", "applies to wires 1 and 2 only: wire 3 has a fixed path");
             }
         } else if !method_given {
             request.method = http::Method::POST;
         } else if request.method != http::Method::POST {
-            problems.add(format!("--method {}", request.method), "wires 1 and 2 seal POST alone");
+            problems.add(format!("--method {}", request.method), "wires 1 and 2 seal only POST requests");
         }
         if wire != 3 {
             self.refuse_new(problems);
@@ -99,7 +103,7 @@ impl SealedFlags {
     fn refuse_new(&self, problems: &mut Problems) {
         let (pin, root, suite) = (self.pin.clone(), self.root.clone(), self.suite.clone());
         for flag in given(&SealedFlags { pin, root, suite, ..SealedFlags::default() }) {
-            problems.add(flag, "is of wire 3: give --sealed 3");
+            problems.add(flag, "applies to wire 3 only: give --sealed 3");
         }
     }
 

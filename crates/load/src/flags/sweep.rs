@@ -15,34 +15,34 @@ use crate::autotune::{Model, Settings};
 #[command(next_help_heading = "Search")]
 #[serde(default)]
 pub(crate) struct AutotuneFlags {
-    /// Unit of the search: concurrency (workers) or rate (requests a second) [default: concurrency]
+    /// Searched quantity: concurrency (workers) or rate (requests per second) [default: concurrency]
     #[arg(long, value_name = "WHAT")]
     pub(crate) search: Option<String>,
-    /// The first load that is tried [default: 8 workers, or 100 a second]
+    /// First load [default: 8 workers, or 100 per second]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub(crate) search_min: Option<String>,
-    /// The highest load that is tried [default: 65536 workers, or 1000000 a second]
+    /// Highest load [default: 65536 workers, or 1000000 per second]
     #[arg(long, value_name = "LOAD", allow_hyphen_values = true)]
     pub(crate) search_max: Option<String>,
-    /// Factor from one load to the next while throughput grows [default: 2]
+    /// Factor by which the load grows while throughput still grows [default: 2]
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true)]
     pub(crate) growth: Option<String>,
     /// Runs of each load point [default: 3]
     #[arg(long, value_name = "RUNS", allow_hyphen_values = true)]
     pub(crate) repeats: Option<String>,
-    /// Load points at most [default: 12]
+    /// Maximum of load points [default: 12]
     #[arg(long, value_name = "POINTS", allow_hyphen_values = true)]
     pub(crate) points: Option<String>,
     /// Measured time of each run [default: 3s]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) run_time: Option<String>,
-    /// Failed requests that a load point may have, in per cent [default: 1]
+    /// Failed requests that a load point may have, in percent [default: 1]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) errors_max: Option<String>,
-    /// Precision of the knee at which the search stops, in per cent [default: 5]
+    /// Precision of the knee at which the search stops, in percent [default: 5]
     #[arg(long, value_name = "PER_CENT", allow_hyphen_values = true)]
     pub(crate) precision: Option<String>,
-    /// Number of load points reserved for those between two loads; set by Lite Gateway's flag, not by a flag of this program.
+    /// Number of load points reserved for those between two loads; only Lite Gateway's flag sets it.
     #[arg(skip)]
     #[serde(skip)]
     pub(crate) between: Option<u32>,
@@ -92,16 +92,16 @@ impl AutotuneFlags {
 #[command(next_help_heading = "Cells")]
 #[serde(default)]
 pub(crate) struct MatrixFlags {
-    /// Of the cells http-reuse and http-no-reuse [default: http://localhost:8080/]
+    /// URL of the cells http-reuse and http-no-reuse [default: http://localhost:8080/]
     #[arg(long, value_name = "URL")]
     pub(crate) http_url: Option<String>,
-    /// Of the cells https-reuse and https-no-reuse [default: https://localhost:8443/]
+    /// URL of the cells https-reuse and https-no-reuse [default: https://localhost:8443/]
     #[arg(long, value_name = "URL")]
     pub(crate) https_url: Option<String>,
-    /// Of the cells mtls-reuse and mtls-no-reuse, which show --cert [default: https://localhost:9443/]
+    /// URL of the cells mtls-reuse and mtls-no-reuse, which send --cert [default: https://localhost:9443/]
     #[arg(long, value_name = "URL")]
     pub(crate) mtls_url: Option<String>,
-    /// Run each cell at the load that flags say instead of tuning it
+    /// Run each cell at the load that flags give, without tuning
     #[arg(long)]
     pub(crate) fixed: bool,
 }

@@ -12,7 +12,7 @@ pub(crate) fn parse(problems: &mut Problems, name: &str, text: &str) -> Option<U
     // A user and password before an @ may be secret: such a URL is rejected without being shown.
     let authority = text.split_once("://").map_or(text, |(_, rest)| rest);
     if authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
-        problems.add(name, "a user and a password have no place in it: give --header @FILE with an Authorization");
+        problems.add(name, "must not contain a user and password: give --header @FILE with an Authorization header");
         return None;
     }
     let shown: String = text.chars().take(200).collect();

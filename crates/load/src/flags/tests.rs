@@ -51,7 +51,7 @@ fn a_run_without_flags_is_sixty_four_workers_for_half_a_minute() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once() {
+fn all_problems_are_reported_at_once() {
     let err = job(&[
         "http://localhost/",
         "--concurrency",
@@ -76,36 +76,36 @@ fn all_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn what_makes_no_sense_together_is_refused_with_the_reason() {
+fn contradicting_flags_are_rejected_with_the_reason() {
     let plain = "http://localhost/";
     let tls = "https://localhost/";
     let cases: &[(&[&str], &str)] = &[
         (&[plain, "--rate", "5", "--concurrency", "5"], "--rate with --concurrency: "),
-        (&[plain, "--streams", "5"], "--streams 5: HTTP/1.1 has one request"),
+        (&[plain, "--streams", "5"], "--streams 5: HTTP/1.1 carries one request"),
         (&[plain, "--http-version", "2", "--streams", "5", "--no-reuse"], "--streams 5 with --no-reuse: "),
         (&[plain, "--http-version", "2", "--connection-close"], "--connection-close: only HTTP/1.1"),
-        (&[plain, "--http-version", "3"], "--http-version 3: HTTP/3 is always over TLS"),
+        (&[plain, "--http-version", "3"], "--http-version 3: HTTP/3 needs TLS"),
         (&["ws://localhost/", "--http-version", "2"], "--http-version: a WebSocket"),
         (&[plain, "--burst", "5", "--rate", "5"], "--burst with --rate: "),
         (&[plain, "--burst", "5", "--requests", "5"], "--burst with --requests: "),
-        (&[plain, "--every", "5"], "--every: is of bursts alone"),
-        (&[plain, "--spacing", "even"], "--spacing: is of the open model alone"),
-        (&[plain, "--rate", "5", "--think", "5"], "--think: is of the closed model alone"),
-        (&[plain, "--rate", "5", "--loops", "5"], "--loops: is of the closed model alone"),
+        (&[plain, "--every", "5"], "--every: applies to bursts only"),
+        (&[plain, "--spacing", "even"], "--spacing: applies to an open loop only"),
+        (&[plain, "--rate", "5", "--think", "5"], "--think: applies to a closed loop only"),
+        (&[plain, "--rate", "5", "--loops", "5"], "--loops: applies to a closed loop only"),
         (&[plain, "--rate", "5", "--ramp-percent-per-second", "5"], "--ramp-percent-per-second: "),
-        (&[plain, "--tls-resume", "on"], "--tls-resume: the URL is without TLS"),
+        (&[plain, "--tls-resume", "on"], "--tls-resume: the URL has no TLS"),
         (&[tls, "--insecure", "--ca", "x"], "--insecure with --ca: "),
         (&[tls, "--insecure", "--key", "x"], "--key: there is no certificate"),
         (&[plain, "--body", "x", "--body-file", "y"], "--body with --body-file: "),
-        (&[plain, "--agree", "reuse"], "--agree: is of sealed sessions alone"),
-        (&[plain, "--sealed", "2", "--method", "GET"], "--method GET: wires 1 and 2 seal POST alone"),
+        (&[plain, "--agree", "reuse"], "--agree: applies to sealed sessions only"),
+        (&[plain, "--sealed", "2", "--method", "GET"], "--method GET: wires 1 and 2 seal only POST"),
         (&[plain, "--json-lines", "--out", "-"], "--json-lines with --out -: "),
         (&[plain, "--resolve", "other:127.0.0.1"], "--resolve other:127.0.0.1: the URL's host is localhost"),
-        (&[plain, "--profile", "p"], "--profile: is of a broker alone"),
+        (&[plain, "--profile", "p"], "--profile: applies to a broker only"),
         (&["broker://x"], "URL broker://x: expected broker:// and the absolute path of a socket"),
         (&["broker:///s", "--broker-operation", "hush"], "--broker-operation hush: expected one of hash, sign, "),
         (&["broker:///s", "--broker-wire", "v2"], "--broker-wire v2: expected one of v1, open"),
-        (&["broker:///s", "--batch", "2"], "--batch: has no meaning with --broker-operation health"),
+        (&["broker:///s", "--batch", "2"], "--batch: does not apply to --broker-operation health"),
         (
             &["broker:///s", "--broker-operation", "hash", "--batch", "0"],
             "--batch 0: expected a whole number, 1 to 1,024",
@@ -126,16 +126,16 @@ fn what_makes_no_sense_together_is_refused_with_the_reason() {
         (&["broker:///s", "--broker-operation", "hash", "--profile", ""], "--profile : expected a name, 1 to 64 bytes"),
         (
             &["broker:///s", "--broker-operation", "mac", "--broker-key", "k", "--broker-wire", "open"],
-            "--broker-operation mac with --broker-wire open: the wire open has hash, sign, encrypt, decrypt, health alone",
+            "--broker-operation mac with --broker-wire open: the wire open has only hash, sign, encrypt, decrypt, health",
         ),
         (
             &["broker:///s", "--broker-operation", "hash", "--batch", "2", "--broker-wire", "open"],
-            "--batch 2 with --broker-wire open: a call has one input",
+            "--batch 2 with --broker-wire open: on the wire open a call has one input",
         ),
-        (&["broker:///s", "--body", "x"], "--body: is of HTTP alone"),
-        (&["broker:///s", "--insecure"], "--insecure: is of HTTP alone"),
-        (&["broker:///s", "--assert-status", "200"], "--assert-status: is of HTTP alone"),
-        (&["broker:///s", "--http-version", "2"], "--http-version: is of HTTP alone"),
+        (&["broker:///s", "--body", "x"], "--body: applies to HTTP only"),
+        (&["broker:///s", "--insecure"], "--insecure: applies to HTTP only"),
+        (&["broker:///s", "--assert-status", "200"], "--assert-status: applies to HTTP only"),
+        (&["broker:///s", "--http-version", "2"], "--http-version: applies to HTTP only"),
         (&[], "URL: "),
     ];
     for (words, wanted) in cases {
@@ -155,10 +155,10 @@ fn a_broker_is_a_target_and_a_certificate_needs_its_files() {
     assert_eq!((plan.request.method.as_str(), plan.label.as_str()), ("hash", "/run/b.sock"));
     let err = job(&["broker:///s", "--broker-operation", "sign", "--issuer", "nowhere.pem"]).unwrap_err();
     let lines: Vec<_> = err.lines().collect();
-    assert!(lines.len() == 3 && lines[0].starts_with("--csr: expected a file"), "{err}");
+    assert!(lines.len() == 3 && lines[0].starts_with("--csr: missing"), "{err}");
     assert!(lines[1].starts_with("--issuer: ") && lines[2].starts_with("--broker-key : "), "{err}");
     let open = ["broker:///s", "--broker-operation", "sign", "--broker-wire", "open"];
-    assert!(job(&open).unwrap_err().contains("--issuer-key: expected a file in PEM"));
+    assert!(job(&open).unwrap_err().contains("--issuer-key: missing, --broker-operation sign"));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn full_handshakes_are_what_is_measured_unless_resumption_is_asked_for() {
 }
 
 #[test]
-fn what_follows_litegateway_is_left_to_it() {
+fn arguments_after_litegateway_are_not_parsed_as_flags() {
     let args = Program::try_parse_from(["load", "--no-tui", "--litegateway", "--URL", "http://x/", "--help"]).unwrap();
     let rest = args.load.source.litegateway.unwrap();
     assert_eq!(rest, ["--URL", "http://x/", "--help"]);

@@ -19,28 +19,28 @@ const PASSWORD_VARIABLE: &str = "SEALWAY_LOAD_PASSWORD";
 #[command(next_help_heading = "TLS")]
 #[serde(default)]
 pub(crate) struct TlsFlags {
-    /// The authorities to trust, in PEM [default: the system's]
+    /// Trusted authorities, in PEM [default: the system's]
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<String>,
-    /// The certificate to show, in PEM or PKCS#12
+    /// Client certificate, in PEM or PKCS#12
     #[arg(long, value_name = "FILE")]
     pub(crate) cert: Option<String>,
-    /// Its key in PEM, where it is in a file of its own
+    /// Key of the certificate in PEM, if it is in a file of its own
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<String>,
-    /// The password of a PKCS#12 file, in a file of one line; else the variable SEALWAY_LOAD_PASSWORD is looked at
+    /// File with one line, the password of a PKCS#12 file; otherwise the variable SEALWAY_LOAD_PASSWORD is used
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<String>,
-    /// Trust any certificate of the server
+    /// Accept any certificate of the server
     #[arg(long)]
     pub(crate) insecure: bool,
-    /// Do not verify that the server's certificate is for the URL's host
+    /// Do not check that the server's certificate names the URL's host
     #[arg(long)]
     pub(crate) no_verify_name: bool,
-    /// Resumption of TLS sessions: off (every handshake a full one), on, both (on, timed apart) [default: off]
+    /// Resumption of TLS sessions: off (every handshake is a full one), on, both (on, timed separately) [default: off]
     #[arg(long, value_name = "HOW")]
     pub(crate) tls_resume: Option<String>,
-    /// The lowest version: 1.2 or 1.3 [default: 1.2]
+    /// Lowest version of TLS: 1.2 or 1.3 [default: 1.2]
     #[arg(long, value_name = "VERSION")]
     pub(crate) tls_min: Option<String>,
 }
@@ -52,12 +52,13 @@ impl TlsFlags {
         let min_version = values::named(problems, "--tls-min", &self.tls_min);
         if !is_tls {
             for flag in given(self) {
-                problems.add(flag, "the URL is without TLS: give an https:// or wss:// one");
+                problems.add(flag, "the URL has no TLS: give an https:// or wss:// URL");
             }
             return None;
         }
         if self.insecure && self.ca.is_some() {
-            problems.add("--insecure with --ca", "either some authorities are trusted or everybody is");
+            problems
+                .add("--insecure with --ca", "--insecure trusts every certificate, --ca only some; remove one of them");
         }
         let path = |file: &Option<String>| file.as_ref().map(PathBuf::from);
         let variable = || std::env::var(PASSWORD_VARIABLE).ok().filter(|word| !word.is_empty()).map(Secret::from);
@@ -70,6 +71,7 @@ impl TlsFlags {
             password_file: path(&self.password_file),
             password: password.filter(|_| self.cert.is_some()),
             server_name: None,
+            tls13_only: false,
         };
         self.check(problems, &files);
         Some(Tls {
@@ -85,7 +87,7 @@ impl TlsFlags {
     fn check(&self, problems: &mut Problems, files: &ClientFiles) {
         if self.cert.is_none() && (self.key.is_some() || self.password_file.is_some()) {
             let flag = if self.key.is_some() { "--key" } else { "--password-file" };
-            problems.add(flag, "there is no certificate: give --cert");
+            problems.add(flag, "there is no certificate: add --cert");
             return;
         }
         // On a machine without system roots loading would fail, although `--insecure` needs no roots.

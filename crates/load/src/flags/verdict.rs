@@ -13,23 +13,23 @@ use crate::thresholds::Threshold;
 #[command(next_help_heading = "Verdict")]
 #[serde(default)]
 pub(crate) struct VerdictFlags {
-    /// Statuses that are right: 200, 2xx, 200-204, several by commas [default: 2xx]
+    /// Expected statuses: 200, 2xx, 200-204, several separated by commas [default: 2xx]
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub(crate) assert_status: Vec<String>,
-    /// The answer, as JSON, has this value at this path: $.id=7; the value may be a template; repeatable
+    /// Expected value at a path of the response as JSON: $.id=7; the value may be a template; repeatable
     #[arg(long, value_name = "PATH=VALUE", value_delimiter = '\n')]
     pub(crate) assert_json: Vec<String>,
-    /// The answer's body holds this text; repeatable
+    /// Text that the response's body contains; repeatable
     #[arg(long, value_name = "TEXT", value_delimiter = '\n')]
     pub(crate) assert_body_holds: Vec<String>,
-    /// The answer's body is this text
+    /// Text that is the response's body
     #[arg(long, value_name = "TEXT")]
     pub(crate) assert_body_is: Option<String>,
-    /// Exit with code 1 if a request failed: true or false; failed assertions and thresholds always do
-    /// [default: true, without a threshold on errors]
+    /// Exit with code 1 if requests failed: true or false; failed assertions and missed thresholds always do [default:
+    /// true, without a threshold on errors]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) fail_on_errors: Option<String>,
-    /// Threshold that the run must reach, or with autotune every load point: p99<50ms, errors<1%, rate>1000; repeatable
+    /// Condition on the run, such as p99<50ms, errors<1%, rate>1000; with autotune on every load point; repeatable
     #[arg(long, alias = "slo", visible_alias = "slo", value_name = "RULE", value_delimiter = ',')]
     pub(crate) threshold: Vec<String>,
 }
@@ -60,7 +60,7 @@ impl VerdictFlags {
         }
         for value in &self.assert_body_holds {
             if value.is_empty() {
-                problems.add("--assert-body-holds", "every body holds the empty text");
+                problems.add("--assert-body-holds", "the text is empty, and every body contains it; give a text");
             }
             assertions.push(Assertion::BodyHolds(value.clone()));
         }

@@ -143,10 +143,10 @@ impl<'a> Places<'a> {
                 reading.warn(path, "listeners are left out: the report is the one of --out");
             }
             "CookieManager" | "CacheManager" | "DNSCacheManager" | "AuthManager" | "KeystoreConfig" => {
-                reading.problems.add(path, format!("a {} changes what is sent, and is not known here", element.kind));
+                reading.problems.add(path, format!("a {} changes the requests, and is not supported", element.kind));
             }
             "GenericController" | "TransactionController" => {}
-            other => reading.problems.add(path, format!("a {other} would change the load, and is not known here")),
+            other => reading.problems.add(path, format!("a {other} would change the load, and is not supported")),
         }
         inner.iter().for_each(|child| self.find(child, reading));
     }
@@ -208,7 +208,7 @@ fn thread_group(group: &Element<'_>, reading: &mut Reading) {
         reading.warn(path, "the plan never ends by itself; here it ends after --duration, 30 s by default");
     }
     if delay > 0 && is_on("ThreadGroup.scheduler") {
-        reading.warn(path, "the delay before the start is left out");
+        reading.warn(path, "the delay before the start is ignored");
     }
     let on_error = group.property("ThreadGroup.on_sample_error").unwrap_or_else(|| "continue".into());
     if on_error != "continue" {

@@ -40,16 +40,16 @@ fn counter(counters: &[&Element<'_>], reading: &mut Reading) -> Option<String> {
     }
     let number = |name: &str| counter.property(name).filter(|text| !text.is_empty());
     if number("CounterConfig.incr").is_some_and(|step| step != "1") {
-        reading.problems.add(path, "a counter goes up by 1 here");
+        reading.problems.add(path, "only counters with increment 1 are supported");
     }
     if number("CounterConfig.end").is_some_and(|end| end != "0") {
-        reading.warn(path, "the counter does not begin anew at its end here");
+        reading.warn(path, "a maximum of the counter is not supported");
     }
     if counter.property("CounterConfig.per_user").is_some_and(|value| value == "true") {
-        reading.warn(path, "the counter is one for all threads here");
+        reading.warn(path, "a counter per thread is not supported");
     }
     if number("CounterConfig.format").is_some_and(|format| format.contains('0')) {
-        reading.problems.add(path, "a counter's format is not known here");
+        reading.problems.add(path, "a format of the counter is not supported");
     }
     if let Some(start) = number("CounterConfig.start") {
         reading.plan.flags.request.counter_start = Some(start);
@@ -86,11 +86,11 @@ impl Request<'_, '_> {
         let target = self.fill(path, &target, reading).text;
         for (what, text) in [("domain", &domain), ("port", &port)] {
             if text.contains("${") {
-                reading.problems.add(path, format!("HTTPSampler.{what}: {text} is not known here"));
+                reading.problems.add(path, format!("HTTPSampler.{what}: {text} is not supported"));
             }
         }
         if protocol == "https" {
-            reading.warn(path, "JMeter trusts every server; here one is trusted by --ca, or --insecure");
+            reading.warn(path, "JMeter trusts every server certificate; sealway load trusts the system's authorities, those of --ca, or all with --insecure");
         }
         let slash = if target.starts_with('/') { "" } else { "/" };
         reading.plan.url = Some(format!("{protocol}://{}{port}{slash}{target}", domain.trim()));
@@ -109,13 +109,13 @@ impl Request<'_, '_> {
         let is = |name: &str, value: &str| self.property(name).is_some_and(|given| given == value);
         connection.no_reuse = is("HTTPSampler.use_keepalive", "false");
         if is("HTTPSampler.follow_redirects", "true") || is("HTTPSampler.auto_redirects", "true") {
-            reading.warn(path, "redirects are not followed: an answer of 3xx is a failed request");
+            reading.warn(path, "redirects are not followed: a 3xx response is a failed request");
         }
         if is("HTTPSampler.image_parser", "true") || is("HTTPSampler.DO_MULTIPART_POST", "true") {
-            reading.problems.add(path, "embedded resources and multipart bodies are not known here");
+            reading.problems.add(path, "embedded resources and multipart bodies are not supported");
         }
         if self.sampler.list("HTTPFileArgs.files").next().is_some() {
-            reading.problems.add(path, "files that are uploaded are not known here: give --body-file");
+            reading.problems.add(path, "file uploads are not supported: give --body-file");
         }
     }
 
@@ -134,7 +134,7 @@ impl Request<'_, '_> {
         }
         let method = self.property("HTTPSampler.method").unwrap_or_else(|| "GET".into());
         if !arguments.is_empty() && !["GET", "DELETE", "HEAD", "OPTIONS"].contains(&method.as_str()) {
-            return reading.problems.add(path, "a form as body is not known here: use a raw body");
+            return reading.problems.add(path, "a form as body is not supported: use a raw body");
         }
         for entry in &arguments {
             let filled = self.fill(path, &value(entry), reading).text;
@@ -149,7 +149,7 @@ impl Request<'_, '_> {
             let value = entry.property("Header.value").unwrap_or_default();
             let lower = name.to_ascii_lowercase();
             if ["connection", "content-length", "host"].contains(&lower.as_str()) {
-                reading.warn(&manager.path, &format!("the header {name} is left out: the client sets it"));
+                reading.warn(&manager.path, &format!("the header {name} is ignored: the client sets it itself"));
                 continue;
             }
             let value = self.fill(&manager.path, &value, reading).text;
@@ -164,23 +164,23 @@ impl Request<'_, '_> {
         // The misspelling is JMeter's own.
         let texts: Vec<_> = assertion.list("Asserion.test_strings").map(|entry| entry.text()).collect();
         if kind & NOT != 0 || kind & !(MATCH | CONTAINS | EQUALS | SUBSTRING | OR) != 0 {
-            return reading.problems.add(path, "an assertion that something is not so is not known here");
+            return reading.problems.add(path, "negated assertions are not supported");
         }
         let is_plain = texts.iter().all(|text| !text.contains(['\\', '*', '+', '?', '[', '(', '|', '^', '$', '{']));
         if kind & (MATCH | CONTAINS) != 0 && !is_plain {
-            return reading.problems.add(path, "patterns are not known here: compare with a text");
+            return reading.problems.add(path, "patterns are not supported: compare with a text");
         }
         let verdict = &mut reading.plan.flags.verdict;
         match field.as_str() {
             "Assertion.response_code" => verdict.assert_status.extend(texts),
             "Assertion.response_data" if kind & (EQUALS | MATCH) != 0 => {
                 if texts.len() != 1 {
-                    return reading.problems.add(path, "a body is one text");
+                    return reading.problems.add(path, "a body is compared with one text");
                 }
                 verdict.assert_body_is = texts.into_iter().next();
             }
             "Assertion.response_data" => verdict.assert_body_holds.extend(texts),
-            other => reading.problems.add(path, format!("an assertion on {other} is not known here")),
+            other => reading.problems.add(path, format!("an assertion on {other} is not supported")),
         }
     }
 
@@ -188,10 +188,10 @@ impl Request<'_, '_> {
         let path = &assertion.path;
         let is = |name: &str| assertion.property(name).is_some_and(|value| value == "true");
         if is("INVERT") || is("EXPECT_NULL") || (is("JSONVALIDATION") && is("ISREGEX")) {
-            return reading.problems.add(path, "only that a value is equal is known here");
+            return reading.problems.add(path, "only equality with a value is supported");
         }
         if !is("JSONVALIDATION") {
-            return reading.problems.add(path, "that a path is there, whatever its value, is not known here");
+            return reading.problems.add(path, "a check that only the path exists is not supported: give its value");
         }
         let json_path = assertion.property("JSON_PATH").unwrap_or_default();
         let expected = assertion.property("EXPECTED_VALUE").unwrap_or_default();

@@ -53,9 +53,9 @@ fn variables_of_the_plan_and_defaults_of_properties_are_their_values() {
     assert!(read.warnings.iter().any(|warning| warning.contains("the default is taken")), "{:?}", read.warnings);
     // A value is not searched for variables: one that is left in it is rejected.
     let err = parse(&plan.replace("/api/test<", "/${a}<")).unwrap_err().0;
-    assert!(err.contains("${a} is not known here"), "{err}");
+    assert!(err.contains("${a} is not supported"), "{err}");
     let err = parse(&plan.replace("/api/test<", "/${unknown}<")).unwrap_err().0;
-    assert!(err.contains("${unknown} is not known here"), "{err}");
+    assert!(err.contains("${unknown} is not supported"), "{err}");
     // The plan's counter takes precedence over a variable of the same name.
     let counted = plan.replace("name=\"Argument.name\">a<", "name=\"Argument.name\">counter<");
     let body = parse(&counted).unwrap().flags.request.body.unwrap();
@@ -79,22 +79,22 @@ fn refused(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn what_would_change_the_load_is_refused_with_its_place() {
+fn elements_that_would_change_the_load_are_rejected_with_their_path() {
     let timer = "<ConstantTimer testname=\"Wait\" enabled=\"true\"/><hashTree/><HeaderManager ";
     let err = refused("<HeaderManager ", timer);
     assert!(err.starts_with("Test Plan/Users/POST test/Wait: a ConstantTimer would change the load"), "{err}");
     let err = refused("${__time()}", "${__Random(1,5)}");
-    assert!(err.contains("POST test: ${__Random(1,5)} is not known here"), "{err}");
+    assert!(err.contains("POST test: ${__Random(1,5)} is not supported"), "{err}");
     let err = refused(">12000<", ">many<");
     assert!(err.contains("ThreadGroup.num_threads: expected a whole number, not many"), "{err}");
     let err = refused("<ThreadGroup ", "<ThreadGroup enabled=\"false\" ");
     assert!(err.contains("ThreadGroup: expected one thread group"), "{err}");
     let err = refused(">40<", ">44<");
-    assert!(err.contains("not so is not known"), "{err}");
+    assert!(err.contains("negated assertions are not supported"), "{err}");
 }
 
 #[test]
-fn what_is_switched_off_is_as_good_as_absent() {
+fn disabled_elements_are_ignored() {
     let off = "<ConstantTimer testname=\"Wait\" enabled=\"false\"/><hashTree/><HeaderManager ";
     assert!(parse(&PLAN.replace("<HeaderManager ", off)).is_ok());
 }

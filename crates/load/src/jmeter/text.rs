@@ -30,7 +30,7 @@ pub(super) fn fill(text: &str, counter: Option<&str>) -> Result<Translation, Str
             other => {
                 let other: String = other.chars().take(60).collect();
                 return Err(format!(
-                    "${{{other}}} is not known here: of functions only __UUID and __time, and the counter"
+                    "${{{other}}} is not supported: use a variable of the plan, __UUID, __time or the counter"
                 ));
             }
         };

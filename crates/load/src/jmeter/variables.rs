@@ -38,7 +38,7 @@ fn replaced(text: &str, value: impl Fn(&str) -> Option<String>) -> Result<Option
         };
         out.push_str(&value);
         if out.len() as u64 > FILE_LEN_MAX {
-            return Err(format!("with its variables' values it is longer than {FILE_LEN_MAX} bytes"));
+            return Err(format!("with the values of its variables it is longer than {FILE_LEN_MAX} bytes"));
         }
         (rest, is_changed) = (&after[close + 1..], true);
     }

@@ -81,7 +81,8 @@ pub(crate) fn six(
                 if reuse && let Some(url_name) = extra().url_name {
                     parse_url(&mut problems, &url_name, url);
                 }
-                let why = if is_old { "missing client certificate" } else { "no client certificate: give --cert" };
+                let why =
+                    if is_old { "missing client certificate" } else { "no client certificate: add --cert and --key" };
                 cells.push(Cell { name, job: Err(why.into()) });
                 continue;
             }

@@ -205,7 +205,7 @@ fn search(problems: &mut Problems, raw: &OrderedMap<Value>) -> AutotuneFlags {
     for (name, value) in &raw.0 {
         let path = format!("search.{name}");
         if known.get(name).is_none() {
-            problems.add(path, "there is no such flag of autotune");
+            problems.add(path, "autotune has no such flag");
         } else if let Some(given) = problems.take(path, texts(value)) {
             map.insert(name.clone(), Value::String(given.concat()));
         }
@@ -239,7 +239,7 @@ fn choice(problems: &mut Problems, axis: &str, index: usize, value: &Value) -> O
         }
     }
     if name.is_none() {
-        problems.add(&path, "several flags need a name: { name: …, flag: value }");
+        problems.add(&path, "a value of several flags needs a name: { name: …, flag: value }");
     }
     Some(made(name?, sets))
 }
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(names[7], "tls http-version=2 streams=10 reuse");
         let skipped: Vec<_> = swept.cells.cells.iter().filter(|cell| cell.job.is_err()).collect();
         assert_eq!(skipped.len(), 2);
-        assert!(skipped[0].job.as_ref().unwrap_err().contains("HTTP/1.1 has one request at a time"));
+        assert!(skipped[0].job.as_ref().unwrap_err().contains("HTTP/1.1 carries one request at a time"));
         let plan = &swept.cells.cells[7].job.as_ref().unwrap().plan;
         assert_eq!((plan.connections.streams, plan.timeouts.request.as_secs()), (10, 5));
         assert_eq!((swept.tune, swept.search.repeats.as_deref()), (true, Some("2")));

@@ -76,7 +76,7 @@ impl Form for Lines {
 
     fn skipped(&mut self, seconds: u64) -> String {
         let are = if seconds == 1 { "is" } else { "are" };
-        format!("{} {are} left out: the reader of this output is slow\n", figures::counted(seconds, "second"))
+        format!("{} {are} left out: the reader of this output is too slow\n", figures::counted(seconds, "second"))
     }
 }
 
@@ -91,10 +91,10 @@ impl Lines {
                 writeln!(text, "{}: {} ok/s, p99 {p99}, failed {failed}", self.point, figures::rate(outcome.rate()));
         }
         if let Limit::Generator(why) = &outcome.limit {
-            put(&mut text, "! ", &format!("the generator was the limit, not the target: {}", figures::clean(why)));
+            put(&mut text, "! ", &format!("the generator was the bottleneck, not the target: {}", figures::clean(why)));
         }
         if let EndReason::Failed(why) = &outcome.ended {
-            put(&mut text, "! ", &format!("the run was given up: {}", figures::clean(why)));
+            put(&mut text, "! ", &format!("the run was aborted: {}", figures::clean(why)));
         }
         text
     }
@@ -124,7 +124,7 @@ fn cell_done(summary: &CellSummary) -> String {
         return format!("{name}: {}\n", figures::clean(missing));
     }
     let limit = match &summary.limit {
-        Some(Limit::Generator(why)) => format!(", ! limited by the generator: {}", figures::clean(why)),
+        Some(Limit::Generator(why)) => format!(", ! the generator was the bottleneck: {}", figures::clean(why)),
         _ => String::new(),
     };
     format!(

@@ -120,7 +120,7 @@ impl Write for ClosedOutput {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_gone_ends_the_run_quietly() {
+async fn a_closed_output_ends_the_run_without_an_error() {
     let (sender, receiver) = mpsc::channel(8);
     let options = Options { interval: Duration::from_secs(1), json: true };
     let view = tokio::spawn(show(receiver, ClosedOutput, options));
@@ -153,7 +153,7 @@ impl Write for Slow {
 }
 
 #[tokio::test]
-async fn a_reader_who_is_slow_holds_no_run_back_and_is_reported_what_is_missing() {
+async fn a_slow_reader_does_not_delay_the_run_and_omissions_are_reported() {
     let (go, wait): (SyncSender<()>, _) = sync_channel(0);
     let kept = Output::default();
     let (sender, receiver) = mpsc::channel(8);

@@ -40,7 +40,7 @@ named! {
 }
 
 named! {
-    /// Ends of a channel that this generator makes.
+    /// Ends of each channel that this generator runs.
     pub enum ChannelRole {
         /// Both ends of each channel.
         Both = "both",

@@ -41,7 +41,7 @@ pub struct Plan {
     pub timeouts: Timeouts,
     /// Conditions on a response, besides being complete and in time.
     pub assertions: Vec<Assertion>,
-    /// Pause of a worker of the closed model between a response and its next request: none, or a time drawn evenly from a range.
+    /// Pause of a worker of a closed loop between a response and its next request: none, or a time drawn evenly from a range.
     pub think: Option<(Duration, Duration)>,
     /// Threads that offer the load, 1 to 256.
     pub threads: usize,
@@ -222,7 +222,7 @@ impl From<&HeaderValue> for Text {
 pub enum Arrival {
     /// Closed model: a number of workers, each of which sends its next request after its response.
     Closed {
-        /// Number of workers over time.
+        /// Number of workers, and its changes over time.
         concurrency: Steps,
         /// Workers that start each second, as a share of all, 0.0 to 1.0; 0 starts all at once.
         ramp_share: f64,
@@ -268,7 +268,7 @@ impl Arrival {
 }
 
 named! {
-    /// Distribution of arrivals over time, in the open model.
+    /// Distribution of arrivals over time, in an open loop.
     pub enum Spacing {
         /// Arrivals at equal distances in time.
         Even = "even",

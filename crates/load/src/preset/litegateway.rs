@@ -33,19 +33,19 @@ The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>
   --mode single|matrix               single with --url, else matrix
   --url URL                          http or https
   --cert-pfx FILE                    PKCS#12 [CLIENT_PFX]
-  --cert-password WORD               its password [CLIENT_PFX_PASSWORD, which other processes do not see]
-  --custom-ca FILE                   the one authority that is trusted; names are not checked then [CLIENT_CA_CERT]
+  --cert-password WORD               its password; prefer the variable [CLIENT_PFX_PASSWORD]
+  --custom-ca FILE                   the only trusted authority; host names are then not checked [CLIENT_CA_CERT]
   --concurrency N                    1 to 1,000,000 workers [64]
   --duration TIME                    seconds or hh:mm:ss [60]
   --timeout TIME                     to open a connection [30]
   --max-request-time TIME            for a request [10]
   --ramp-percent-per-second N        0 to 100; 0 starts all at once [10]
   --ramp-seconds TIME                the same, as a time
-  --loops-per-worker N               requests of a worker; 0 for no bound
+  --loops-per-worker N               requests per worker; 0: no bound
   --http-version 1.1|2|3             [2]
   --connection-close                 needs 1.1
-  --profile balanced|reuse-first     taken, without meaning: connections are reused
-  --track-opened-connections         taken, without meaning: connections are always counted
+  --profile balanced|reuse-first     accepted, no effect: connections are reused
+  --track-opened-connections         accepted, no effect: connections are always counted
   --refresh-interval TIME            of plain lines [1]
   --request-body-template FILE       POST with {{correlationId}} {{counter}} {{timestamp}}
   --correlation-prefix TEXT          [5ac318d4-5e88-4b37-8ed1-]
@@ -53,7 +53,7 @@ The flags of Lite Gateway's load client, each also LITEGATEWAY_LOADCLIENT_<NAME>
   --correlation-query-param NAME     adds NAME=<prefix><counter> to the query
   --assert-status-code N
   --assert-json-path PATH            has the value <prefix><counter>
-  --fail-on-errors true|false        exit code 1 when a request failed [false]
+  --fail-on-errors true|false        exit code 1 if a request failed [false]
   --matrix-http-url, --matrix-https-url, --matrix-mtls-url URL
   --matrix-run-duration TIME         of each run [20]
   --autotune-min-concurrency N       [256]     --autotune-max-concurrency N  [8192]
@@ -143,7 +143,7 @@ impl Arguments {
                     if takes_value(&flag).is_some() {
                         given.values.insert(flag, value);
                     } else {
-                        problems.add(&name, "there is no such variable of the load client");
+                        problems.add(&name, "the load client has no such variable");
                     }
                 }
             }
@@ -201,7 +201,7 @@ impl Arguments {
         let mut warnings = Vec::new();
         if self.password_seen {
             warnings.push(
-                "--cert-password is seen by everybody on this machine: use the variable CLIENT_PFX_PASSWORD".to_owned(),
+                "--cert-password is visible in the process list: use the variable CLIENT_PFX_PASSWORD".to_owned(),
             );
         }
         let mode = self.value("mode").map(|mode| mode.to_lowercase());
@@ -216,7 +216,7 @@ impl Arguments {
         };
         let is_help = self.is_on("help") || self.is_on("h");
         if is_single && self.value("url").is_none() && !is_help {
-            problems.add("--url", "--mode single needs it");
+            problems.add("--url", "missing, and --mode single needs it");
         }
         let mut flags = self.flags(ours, is_single, problems);
         let asked = if is_help {
@@ -328,7 +328,10 @@ impl Arguments {
         let number = |name: &str, default: f64| self.value(name).and_then(|text| text.parse().ok()).unwrap_or(default);
         let (least, most) = (number("autotune-min-concurrency", 256.0), number("autotune-max-concurrency", 8192.0));
         if least > most {
-            problems.add(format!("--autotune-max-concurrency {most}"), format!("is below the least, {least}"));
+            problems.add(
+                format!("--autotune-max-concurrency {most}"),
+                format!("is below --autotune-min-concurrency, {least}"),
+            );
         }
         // Allow as many points as growing alone needs from the lowest load to the highest.
         let strides = (most / least).ln() / number("autotune-growth-factor", 2.0).ln();
@@ -446,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_said_at_once() {
+    fn all_problems_are_reported_at_once() {
         let err = read(
             &["--mode", "both", "--concurrency=0", "--http-version", "2", "--connection-close", "--profile=x", "--foo"],
             &[("LITEGATEWAY_LOADCLIENT_BAR", "1")],

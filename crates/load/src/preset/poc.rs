@@ -64,10 +64,7 @@ pub(crate) fn verdict(outcome: &Outcome, watched: Option<&Cost>) -> Verdict {
     if let Some(cost) = watched {
         let per_request = cost.cpu_setup_ms / expected.max(1) as f64;
         let rss = cost.rss_max_bytes as f64 / f64::from(1 << 20);
-        bars.push((
-            format!("the watched process: {rss:.0} MiB at its peak, {per_request:.3} ms of processor a request"),
-            None,
-        ));
+        bars.push((format!("watched process: {rss:.0} MiB peak memory, {per_request:.3} ms CPU per request"), None));
     }
     Verdict { bars, unjudged }
 }
@@ -83,7 +80,7 @@ impl Verdict {
     /// Returns a line with the reason for not accepting the proxy; `None` if it is accepted.
     pub(crate) fn refusal(&self) -> Option<String> {
         if let Some(why) = &self.unjudged {
-            return Some(format!("not judged: the generator was the limit: {why}"));
+            return Some(format!("not judged, because the generator was the bottleneck: {why}"));
         }
         self.bars.iter().any(|(_, met)| *met == Some(false)).then(|| "not accepted".to_owned())
     }
@@ -104,8 +101,8 @@ impl Verdict {
                 &mut text,
                 "  ",
                 &format!(
-                    "Not judged: the generator was the limit: {why}. Run it where it has cores of its own, or with fewer \
-                     connections (--burst)."
+                    "Not judged, because the generator was the bottleneck: {why}. Run it on a machine of its own, or \
+                     with fewer connections (--burst)."
                 ),
             ),
             (None, Some(_)) => text.push_str("  Not accepted.\n"),
@@ -161,9 +158,12 @@ mod tests {
                 let verdict = judged(mean_ms, busy, failed, limit.clone());
                 assert!(verdict.bars.iter().all(|(_, met)| met.is_none()), "{verdict:?}");
                 let refusal = verdict.refusal().unwrap();
-                assert!(refusal.starts_with("not judged: the generator was the limit: ") && refusal.contains(why));
+                assert!(
+                    refusal.starts_with("not judged, because the generator was the bottleneck: ")
+                        && refusal.contains(why)
+                );
                 let text = verdict.text();
-                assert!(text.contains("Not judged: the generator was the limit: "), "{text}");
+                assert!(text.contains("Not judged, because the generator was the bottleneck: "), "{text}");
                 assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
             }
         }

@@ -65,13 +65,13 @@ impl Benchmark {
         {
             problems.add(
                 "SESSION_URL and SERVER_URL",
-                "sessions and purchases are the same server's here: make them equal",
+                "must be equal: this preset uses one server for sessions and purchases",
             );
         }
         let url = url.map(str::to_owned).or(server).or(session).unwrap_or_else(|| URL_DEFAULT.to_owned());
         let url = crate::flags::parse_url(&mut problems, "URL", &url);
         problems.into_result()?;
-        let url = url.ok_or_else(|| ConfigError("URL: there is none".into()))?;
+        let url = url.ok_or_else(|| ConfigError("URL: missing".into()))?;
         let timeout = Duration::from_millis(timeout.unwrap_or(5000));
         Ok(Benchmark { url, flows, workers: workers.min(flows), timeout })
     }
@@ -164,7 +164,7 @@ async fn flow(client: &Client) -> Flow {
     let purchase = Request::post(PURCHASE_PATH).body(Body::from(PURCHASE)).map_err(|err| err.to_string())?;
     let answer = client.send(purchase).await.map_err(|err| err.to_string())?;
     if !answer.status().is_success() {
-        return Err(format!("the purchase was answered with {}", answer.status()));
+        return Err(format!("the purchase got the status {}", answer.status()));
     }
     Ok((init, begin.elapsed() - init))
 }

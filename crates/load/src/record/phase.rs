@@ -5,8 +5,8 @@ use crate::named::named;
 named! {
     /// Phase of a request that a time was spent on. Only [`Phase::Failed`] covers failed requests.
     pub enum Phase {
-        /// From the scheduled start of a request to the last byte of its answer: the time that a user waits. In the open
-        /// model it includes the wait for a free connection, and so corrects for coordinated omission.
+        /// From the scheduled start of a request to the last byte of its answer: the time that a user waits. In an open
+        /// loop it includes the wait for a free connection, and so corrects for coordinated omission.
         Response = "response",
         /// From the actual start of a request: the latency of most tools, which ignores requests held back meanwhile.
         Service = "service",

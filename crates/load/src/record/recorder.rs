@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_request_did_aside_is_in_no_time_of_it() {
+    fn side_work_is_excluded_from_the_times_of_a_request() {
         let (start, ms) = (Instant::now(), Duration::from_millis);
         let mut sample = Sample::new(start, start + ms(10));
         sample.aside = ms(30);
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_behind_the_end_belongs_to_the_last_second() {
+    fn events_after_the_end_count_in_the_last_second() {
         let mut fixture = fixture(0);
         let end = fixture.at(2_000);
         fixture.recorder.timeline.end = Some(end);

@@ -36,7 +36,7 @@ mod tests {
     use crate::record::Phase;
 
     #[test]
-    fn what_was_before_is_in_no_figure_of_what_came_after() {
+    fn a_difference_excludes_everything_before_it() {
         let mut before = Totals { measured: Duration::from_secs(1), sum: Interval::default() };
         before.sum.counts.succeeded = 10;
         before.sum.statuses[200] = 10;

@@ -89,14 +89,14 @@ fn omission(outcome: &Outcome) -> Omission {
     let apart = response_p99_ns.saturating_sub(service_p99_ns);
     let large = apart >= OMISSION_MIN_NS && response_p99_ns as f64 >= OMISSION_FACTOR * service_p99_ns as f64;
     let cause = match (&outcome.limit, &outcome.plan.arrival) {
-        (Limit::Generator(_), _) => "requests waited in the generator, which was the limit",
-        (_, Arrival::Bursts { .. }) => "requests of a burst waited for their turn",
-        _ => "the target held up requests, and those due meanwhile waited for it",
+        (Limit::Generator(_), _) => "requests waited in the generator, which was the bottleneck",
+        (_, Arrival::Bursts { .. }) => "the requests of a burst were sent one after another",
+        _ => "the target stalled, and requests that were due meanwhile waited",
     };
     let note = large.then(|| {
         format!(
-            "Counted from when requests were due, 99 % of them took up to {}; counted from when they were sent, {}: {cause}. \
-             A figure that starts only when a request is sent, as most tools show it, hides that wait.",
+            "The response time p99, counted since requests were due, is {}; the service time p99, counted since they were \
+             sent, is {}: {cause}. Tools that show only the service time hide this wait (coordinated omission).",
             time(response_p99_ns as f64),
             time(service_p99_ns as f64)
         )

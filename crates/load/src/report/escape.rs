@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_text_leaves_its_place() {
+    fn escaped_text_cannot_leave_its_context() {
         let hostile = "<b a='1'>\u{1b}[2J\r\nx|``y` & \u{202e}\u{0}";
         assert_eq!(line(hostile), "<b a='1'>\u{fffd}[2J  x|``y` & \u{fffd}\u{fffd}");
         assert_eq!(markup(hostile), "&lt;b a=&#39;1&#39;&gt;\u{fffd}[2J  x|``y` &amp; \u{fffd}\u{fffd}");

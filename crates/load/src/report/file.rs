@@ -42,7 +42,7 @@ impl ReportError {
 /// version.
 pub(crate) fn read(path: &Path) -> Result<Report, ReportError> {
     let length = std::fs::metadata(path).map_err(ReportError::io("read", path))?.len();
-    let failure = |why: String| ReportError::Content(format!("{} is no report of a run: {why}", path.display()));
+    let failure = |why: String| ReportError::Content(format!("{} is not a report of a run: {why}", path.display()));
     if length > REPORT_LEN_MAX {
         return Err(failure(format!("it has {length} bytes, of at most {REPORT_LEN_MAX}")));
     }
@@ -61,9 +61,11 @@ fn parse(text: &[u8]) -> Result<Report, String> {
     let head: Head = serde_json::from_slice(text).map_err(|err| err.to_string())?;
     match head.kind {
         Kind::Run if head.version == super::VERSION => {}
-        Kind::Run => return Err(format!("its version is {}, and {} is read here", head.version, super::VERSION)),
-        Kind::Autotune => return Err("it is the report of an autotune; a run is needed".to_owned()),
-        Kind::Matrix => return Err("it is the report of a matrix; a run is needed".to_owned()),
+        Kind::Run => {
+            return Err(format!("its version is {}; this program reads version {}", head.version, super::VERSION));
+        }
+        Kind::Autotune => return Err("it is a report of autotune; give a report of a single run".to_owned()),
+        Kind::Matrix => return Err("it is a report of a matrix; give a report of a single run".to_owned()),
     }
     serde_json::from_slice(text).map_err(|err| err.to_string())
 }
@@ -83,7 +85,7 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
         return std::fs::write(path, bytes).map_err(ReportError::io("write", path));
     }
     let Some((beside, folder)) = beside(path) else {
-        return Err(ReportError::Content(format!("cannot write {}: it names no file", path.display())));
+        return Err(ReportError::Content(format!("cannot write {}: it does not name a file", path.display())));
     };
     let written = place(&beside, path, folder, bytes);
     if written.is_err() {
@@ -103,23 +105,23 @@ pub(crate) fn check(path: &Path) -> Result<(), String> {
     }
     let found = std::fs::metadata(path);
     if path.is_dir() {
-        return Err("is a folder; name a file in it".to_owned());
+        return Err("is a folder; give a file in it".to_owned());
     }
     // A pipe or a terminal is only checked for access: opening it may have side effects.
     if found.is_ok_and(|found| !found.is_file()) {
         return rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
-            .map_err(|err| format!("cannot be written: {}; name another", std::io::Error::from(err)));
+            .map_err(|err| format!("cannot be written: {}; give another file", std::io::Error::from(err)));
     }
-    let (beside, folder) = beside(path).ok_or("names no file; give one, such as report.json")?;
+    let (beside, folder) = beside(path).ok_or("does not name a file; give one, such as report.json")?;
     if !folder.exists() {
-        return Err(format!("the folder {} does not exist; create it, or name another", folder.display()));
+        return Err(format!("the folder {} does not exist; create it, or give another", folder.display()));
     }
     if !folder.is_dir() {
-        return Err(format!("{} is not a folder; name another", folder.display()));
+        return Err(format!("{} is not a folder; give another", folder.display()));
     }
     let created = File::options().write(true).create_new(true).open(&beside);
     created.and_then(|_| std::fs::remove_file(&beside)).map_err(|err| {
-        format!("a file cannot be created in {}: {err}; allow it, or name another folder", folder.display())
+        format!("cannot create a file in {}: {err}; change its permissions, or give another folder", folder.display())
     })
 }
 
@@ -166,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_of_a_run_is_said_to_be_none() {
+    fn a_file_that_is_not_a_report_is_rejected() {
         for (text, part) in [
             ("", "EOF"),
             ("{}", "missing field `kind`"),
             (r#"{"kind":"matrix","version":1}"#, "report of a matrix"),
-            (r#"{"kind":"run","version":7}"#, "its version is 7, and 1 is read here"),
+            (r#"{"kind":"run","version":7}"#, "its version is 7; this program reads version 1"),
             (r#"{"kind":"run","version":1}"#, "missing field"),
         ] {
             assert!(parse(text.as_bytes()).unwrap_err().contains(part), "{text}");

@@ -46,7 +46,7 @@ impl Format {
             other => {
                 let allowed = ".json, .csv, .hlog, .xml (JUnit), .md, .html or .txt";
                 return Err(ReportError::Content(format!(
-                    "cannot write {}: .{other} is no form of a report: {allowed}",
+                    "cannot write {}: there is no report format .{other}; use {allowed}",
                     path.display()
                 )));
             }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_is_said_to_be_none() {
+    fn a_text_that_is_not_a_histogram_is_rejected() {
         for text in ["", "????", "AAAA", "HISTFAAAACB4nJNpmSzMwMCgyAABTBAKSDIzMDDYf4AI"] {
             assert!(decode(text).unwrap_err().to_string().contains("a histogram cannot be read"), "{text}");
         }

@@ -26,10 +26,10 @@ pub(super) fn render(report: &Report) -> String {
     }
     out.push_str("    </properties>\n");
     match error {
-        None => case(&mut out, &label, "the run can be believed", report.elapsed_s, None),
+        None => case(&mut out, &label, "the run is valid", report.elapsed_s, None),
         Some(why) => {
             let inner = format!(r#"<error type="run" message="{0}">{0}</error>"#, markup(&why));
-            case(&mut out, &label, "the run can be believed", report.elapsed_s, Some(&inner));
+            case(&mut out, &label, "the run is valid", report.elapsed_s, Some(&inner));
         }
     }
     for checked in &report.thresholds {
@@ -66,7 +66,7 @@ fn case(out: &mut String, label: &str, name: &str, seconds: f64, inner: Option<&
 /// Returns the reason if the run's figures are meaningless.
 fn error(report: &Report) -> Option<String> {
     if let EndReason::Failed(why) = &report.ended {
-        return Some(format!("the run was given up: {why}"));
+        return Some(format!("the run was aborted: {why}"));
     }
     report.is_generator_limited().then(|| words::limit(&report.limit))
 }
@@ -74,7 +74,7 @@ fn error(report: &Report) -> Option<String> {
 fn missed(checked: &Check) -> String {
     match checked.measured {
         Some(measured) => format!("{} was missed: {}", checked.threshold, in_unit(measured, checked.unit)),
-        None => format!("{} was missed: there was nothing to measure", checked.threshold),
+        None => format!("{} was missed: there is no data for it", checked.threshold),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Markdown for a pull request: the verdict, the cautions, and the main figures.
+//! Markdown for a pull request: the verdict, the warnings, and the main figures.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ pub(super) fn render(report: &Report) -> String {
     let mut out = format!("## Load test {}: {}\n\n", code(&report.label), words::verdict(report));
     for (grave, notice) in words::notices(report) {
         // The sentence may contain untrusted text.
-        let _ = writeln!(out, "> **{}:** {}\n", if grave { "Not to be relied on" } else { "Note" }, code(&notice));
+        let _ = writeln!(out, "> **{}:** {}\n", if grave { "Unreliable" } else { "Note" }, code(&notice));
     }
     let _ = writeln!(out, "{}\n", code(&words::headline(report)));
     thresholds(&mut out, report);
@@ -43,7 +43,7 @@ fn thresholds(out: &mut String, report: &Report) {
     out.push_str("| threshold | measured | |\n| --- | ---: | --- |\n");
     for checked in &report.thresholds {
         let measured =
-            checked.measured.map_or("nothing".to_owned(), |value| in_unit(value, checked.unit).replace('<', "\\<"));
+            checked.measured.map_or("no data".to_owned(), |value| in_unit(value, checked.unit).replace('<', "\\<"));
         let word = if checked.passed { "met" } else { "**missed**" };
         let _ = writeln!(out, "| {} | {measured} | {word} |", code(&checked.threshold));
     }
@@ -58,18 +58,18 @@ fn headline_figures(out: &mut String, report: &Report) {
     for (name, value) in [
         ("succeeded", format!("{} ({})", count(counts.succeeded), rate(rates.succeeded_per_s))),
         ("failed", format!("{} ({})", count(counts.failed), cell_share(rates.failed_share))),
-        ("cut at the end, never sent", format!("{}, {}", count(counts.unfinished), count(counts.unsent))),
+        ("unfinished, unsent", format!("{}, {}", count(counts.unfinished), count(counts.unsent))),
         ("statuses", statuses.join(", ")),
         (
-            "connections opened of tried",
-            format!("{} of {}", count(counts.connections_opened), count(counts.connections_tried)),
+            "connections, opened and attempted",
+            format!("{}, {}", count(counts.connections_opened), count(counts.connections_tried)),
         ),
         (
             "TLS handshakes, full and resumed",
             format!("{}, {}", count(counts.handshakes_full), count(counts.handshakes_resumed)),
         ),
         ("received", format!("{}/s", bytes(rates.received_bytes_per_s))),
-        ("limit", code(&words::limit(&report.limit))),
+        ("bottleneck", code(&words::limit(&report.limit))),
     ] {
         let _ = writeln!(out, "| {name} | {value} |");
     }
@@ -79,7 +79,7 @@ fn machine(out: &mut String, report: &Report) {
     let (machine, generator) = (&report.machine, &report.generator);
     let _ = writeln!(
         out,
-        "\nMeasured at {} by sealway {} on {} cores ({}), of which it used {}; its timers were late by up to {} (99 %).",
+        "\nMeasured at {} by sealway {} on {} cores ({}). The generator used {} cores; its timer delay was {} (p99).",
         report.started_at,
         machine.sealway,
         machine.cores,

@@ -208,14 +208,14 @@ impl From<&Broker> for BrokerSummary {
 }
 
 impl BrokerSummary {
-    /// Formats the operation in words: `hash on wire v1, profile Default, 64 bytes, 1 a call`.
+    /// Formats the operation in words: `hash on wire v1, profile Default, 64 bytes, 1 per call`.
     pub(crate) fn words(&self) -> String {
         let mut text = format!("{} on wire {}", self.operation.name(), self.wire.name());
         let parts = [
             self.profile.as_ref().map(|profile| format!("profile {profile}")),
             self.key.as_ref().map(|key| format!("key {key}")),
             self.input_bytes.map(|bytes| format!("{bytes} bytes")),
-            Some(format!("{} a call", self.batch)),
+            Some(format!("{} per call", self.batch)),
         ];
         for part in parts.into_iter().flatten() {
             text.push_str(", ");
@@ -236,7 +236,7 @@ fn assertion(assertion: &Assertion) -> String {
             format!("status is {}", codes.join(" or "))
         }
         Assertion::JsonPath { path, equals } => format!("{path} is `{equals}`"),
-        Assertion::BodyHolds(text) => format!("body holds `{text}`"),
+        Assertion::BodyHolds(text) => format!("body contains `{text}`"),
         Assertion::BodyIs(text) => format!("body is {} bytes of text", text.len()),
     }
 }

@@ -26,8 +26,7 @@ pub(super) fn render(report: &Report) -> String {
         out.push_str("\n  thresholds\n");
         for checked in &report.thresholds {
             let word = if checked.passed { "met" } else { "MISSED" };
-            let measured =
-                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, checked.unit));
+            let measured = checked.measured.map_or("no data".to_owned(), |value| in_unit(value, checked.unit));
             put(&mut out, &format!("    {word:<8}"), &format!("{:<24}{measured}", line(&checked.threshold)));
         }
     }
@@ -40,7 +39,7 @@ fn figures(out: &mut String, report: &Report) {
     row(
         "requests",
         format!(
-            "{} succeeded, {} failed ({}), {} cut at the end, {} never sent",
+            "{} succeeded, {} failed ({}), {} unfinished, {} unsent",
             count(counts.succeeded),
             count(counts.failed),
             share(rates.failed_share),
@@ -48,13 +47,13 @@ fn figures(out: &mut String, report: &Report) {
             count(counts.unsent)
         ),
     );
-    row("rate", format!("{} succeeded, {} were due", rate(rates.succeeded_per_s), rate(rates.due_per_s)));
+    row("rate", format!("{} succeeded, {} due", rate(rates.succeeded_per_s), rate(rates.due_per_s)));
     let (sent, received) = (bytes(rates.sent_bytes_per_s), bytes(rates.received_bytes_per_s));
     row("bytes", format!("{sent}/s sent, {received}/s received"));
     let mut connections =
-        format!("{} opened of {} tried", count(counts.connections_opened), count(counts.connections_tried));
+        format!("{} opened in {}", count(counts.connections_opened), counted(counts.connections_tried, "attempt"));
     if counts.reconnections > 0 {
-        let _ = write!(connections, ", {} because the server had closed one", count(counts.reconnections));
+        let _ = write!(connections, ", {} to replace one that the server closed", count(counts.reconnections));
     }
     if counts.handshakes_full + counts.handshakes_resumed > 0 {
         let (full, resumed) = (count(counts.handshakes_full), count(counts.handshakes_resumed));
@@ -71,11 +70,11 @@ fn figures(out: &mut String, report: &Report) {
     let statuses: Vec<_> =
         report.statuses.iter().map(|seen| format!("{}: {}", seen.status, count(seen.count))).collect();
     row("statuses", if statuses.is_empty() { "none".to_owned() } else { statuses.join(", ") });
-    row("limit", line(&words::limit(&report.limit)));
+    row("bottleneck", line(&words::limit(&report.limit)));
     row(
         "generator",
         format!(
-            "{} of {} cores, timers late by up to {} (99 %) and {} (all), {}",
+            "{} of {} cores, timer delay {} (p99) and {} (max), {} of memory",
             digits(generator.cpu),
             generator.cores,
             length(generator.lag_p99),

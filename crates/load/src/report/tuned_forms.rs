@@ -35,14 +35,14 @@ pub(super) fn autotune(report: &AutotuneReport, format: Format) -> Result<String
         (None, Some(why)) => format!("There is no knee: {why}"),
         (None, None) => "There is no knee.".to_owned(),
     };
-    let limit = report.limit.iter().map(|limit| format!("The limit: {}.", words::limit(limit)));
+    let limit = report.limit.iter().map(|limit| format!("Bottleneck: {}.", words::limit(limit)));
     render(
         &Table {
             title: format!("Load search {}", report.label),
             started_at: report.started_at.clone(),
             warnings: report.warnings.clone(),
             sentences: std::iter::once(knee).chain(limit).collect(),
-            columns: vec!["load", "succeeded", "failed", "mean", "p50", "p95", "p99", "limit", "verdict"],
+            columns: vec!["load", "succeeded", "failed", "mean", "p50", "p95", "p99", "bottleneck", "verdict"],
             rows: report.points.iter().map(point).collect(),
         },
         format,
@@ -59,7 +59,7 @@ pub(super) fn matrix(report: &MatrixReport, format: Format) -> Result<String, Re
             started_at: report.started_at.clone(),
             warnings: report.warnings.clone(),
             sentences: vec![format!("{} cells in {}.", report.cells.len(), time(report.elapsed_s * 1e9))],
-            columns: vec!["cell", "load", "succeeded", "failed", "mean", "p95", "p99", "runs", "limit"],
+            columns: vec!["cell", "load", "succeeded", "failed", "mean", "p95", "p99", "runs", "bottleneck"],
             rows: report.cells.iter().map(cell).collect(),
         },
         format,
@@ -122,7 +122,7 @@ fn render(table: &Table, format: Format) -> Result<String, ReportError> {
         Format::Hlog | Format::Junit | Format::Csv | Format::Json => {
             let allowed = "json, csv, markdown, html or text";
             let name = format.name();
-            Err(ReportError::Content(format!("there is no {name} of a search or a matrix: {allowed}")))
+            Err(ReportError::Content(format!("a search or a matrix cannot be written as {name}: use {allowed}")))
         }
     }
 }
@@ -147,7 +147,7 @@ fn as_text(table: &Table) -> String {
     table.warnings.iter().for_each(|warning| put(&mut out, " ! ", &line(warning)));
     table.sentences.iter().for_each(|sentence| put(&mut out, "", &line(sentence)));
     out.push('\n');
-    // A cell that says why there are no figures stands alone in its line and widens no column.
+    // A row without figures has only its name and the reason, and does not widen the columns.
     let alone = |row: &[String]| row.get(2).is_some_and(String::is_empty);
     let width = |column: usize| {
         let of_rows =

@@ -6,6 +6,9 @@ use crate::engine::{EndReason, Limit};
 use crate::progress::OfferedLoad;
 use crate::record::{Class, Phase};
 
+/// Opening words of the warning that the generator was the bottleneck.
+const GENERATOR_LIMITED: &str = "The generator was the bottleneck";
+
 /// Describes the plan of the run in one line.
 pub(crate) fn headline(report: &Report) -> String {
     headline_of(report, &report.asked.url)
@@ -27,27 +30,25 @@ pub(crate) fn headline_of(report: &Report, url: &str) -> String {
     )
 }
 
-/// Returns the cautions, most important first: each one sentence, with a flag if it makes the figures meaningless.
+/// Returns the warnings, most important first, each with a flag that is true if it makes the figures meaningless.
 pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
     let mut notices = Vec::new();
     match &report.ended {
         EndReason::Done => {}
         EndReason::Stopped => {
-            notices.push((false, "The run was stopped: the figures are of the time before.".to_owned()))
+            notices.push((false, "The run was stopped early. The figures cover the time until then.".to_owned()))
         }
-        EndReason::Failed(why) => notices.push((true, format!("The run was given up: {why}"))),
+        EndReason::Failed(why) => notices.push((true, format!("The run was aborted: {why}"))),
     }
     if let Limit::Generator(why) = &report.limit {
-        notices.push((true, format!("The generator was the limit, and the figures say nothing of the target: {why}")));
+        notices.push((true, format!("{GENERATOR_LIMITED}, so the figures do not describe the target: {why}")));
     }
     if report.counts.succeeded == 0 {
-        let what =
-            if report.counts.failed > 0 { "Every request failed" } else { "No request was made or came to its end" };
-        notices.push((true, format!("{what}: there are no times of successful requests.")));
+        let what = if report.counts.failed > 0 { "Every request failed" } else { "No request ended" };
+        notices.push((true, format!("{what}, so there are no response times.")));
     }
     // The bottleneck is named above and not repeated here.
-    let shown =
-        |warning: &&String| !(report.is_generator_limited() && warning.starts_with("The generator was the limit"));
+    let shown = |warning: &&String| !(report.is_generator_limited() && warning.starts_with(GENERATOR_LIMITED));
     notices.extend(report.warnings.iter().filter(shown).map(|warning| (false, warning.clone())));
     notices.extend(report.omission.note.iter().map(|note| (false, note.clone())));
     notices
@@ -56,10 +57,10 @@ pub(crate) fn notices(report: &Report) -> Vec<(bool, String)> {
 /// Describes the bottleneck of a run in words.
 pub(crate) fn limit(limit: &Limit) -> String {
     match limit {
-        Limit::Target => "the target: the generator had time to spare, and waited for answers".to_owned(),
-        Limit::Offered => "none: the offered rate was met".to_owned(),
+        Limit::Target => "the target: the generator waited for its responses and had capacity to spare".to_owned(),
+        Limit::Offered => "none: the target kept up with the offered load".to_owned(),
         Limit::Generator(why) => format!("the generator: {why}"),
-        Limit::Unmeasured(why) => format!("nothing was measured: {why}"),
+        Limit::Unmeasured(why) => format!("unknown, because nothing was measured: {why}"),
     }
 }
 
@@ -67,7 +68,7 @@ pub(crate) fn limit(limit: &Limit) -> String {
 pub(crate) fn verdict(report: &Report) -> &'static str {
     match (report.passed, notices(report).iter().any(|(grave, _)| *grave)) {
         (Some(false), _) => "failed",
-        (_, true) => "not to be relied on",
+        (_, true) => "unreliable",
         (Some(true), false) => "passed",
         (None, false) => "no thresholds",
     }
@@ -85,17 +86,17 @@ pub(crate) fn offered(offered: OfferedLoad) -> String {
 /// Returns the readable name of a phase.
 pub(crate) fn phase(phase: Phase) -> &'static str {
     match phase {
-        Phase::Response => "response (from due)",
-        Phase::Service => "service (from sent)",
+        Phase::Response => "response (since due)",
+        Phase::Service => "service (since sent)",
         Phase::Connect => "TCP connect",
         Phase::Tls => "TLS handshake",
         Phase::TlsFull => "TLS, full",
         Phase::TlsResumed => "TLS, resumed",
-        Phase::FirstByte => "first byte",
+        Phase::FirstByte => "time to first byte",
         Phase::KeyAgreement => "key agreement",
         Phase::Seal => "seal",
         Phase::Open => "open",
-        Phase::Server => "server's own",
+        Phase::Server => "server (reported)",
         Phase::Failed => "failed requests",
     }
 }
@@ -103,24 +104,24 @@ pub(crate) fn phase(phase: Phase) -> &'static str {
 /// Returns the readable name of a class of failures.
 pub(crate) fn class(class: Class) -> &'static str {
     match class {
-        Class::Resolve => "name without address",
+        Class::Resolve => "host name not resolved",
         Class::Refused => "connection refused",
-        Class::Unreachable => "no route",
+        Class::Unreachable => "no route to host",
         Class::ConnectTimeout => "connect timeout",
         Class::OutOfPorts => "out of local ports",
-        Class::OutOfDescriptors => "out of descriptors",
-        Class::Connect => "connect failed",
+        Class::OutOfDescriptors => "out of file descriptors",
+        Class::Connect => "connection failed",
         Class::TlsAlert => "TLS alert",
-        Class::Certificate => "certificate not trusted",
+        Class::Certificate => "certificate rejected",
         Class::Tls => "TLS failed",
         Class::Reset => "connection reset",
-        Class::Closed => "closed early",
-        Class::Malformed => "malformed answer",
+        Class::Closed => "closed before response",
+        Class::Malformed => "malformed response",
         Class::Timeout => "timeout",
-        Class::Status => "wrong status",
+        Class::Status => "unexpected status",
         Class::Assertion => "assertion failed",
-        Class::Session => "no session",
-        Class::Unsealed => "answer does not open",
-        Class::Internal => "the client's own fault",
+        Class::Session => "session not agreed",
+        Class::Unsealed => "response does not open",
+        Class::Internal => "generator's own error",
     }
 }

@@ -75,7 +75,7 @@ impl Checks {
             [] => (200..300).contains(&status),
             statuses => statuses.contains(&status),
         };
-        if right { Ok(()) } else { Err(Failure::new(Class::Status, format!("the answer has the status {status}"))) }
+        if right { Ok(()) } else { Err(Failure::new(Class::Status, format!("unexpected status {status}"))) }
     }
 
     /// Checks the body of a response against all assertions about it.
@@ -87,7 +87,7 @@ impl Checks {
                     let value = match &mut json {
                         Some(value) => value,
                         none => none.insert(serde_json::from_slice::<Value>(body).map_err(|err| {
-                            Failure::new(Class::Assertion, format!("the answer is no JSON ({err}): {}", excerpt(body)))
+                            Failure::new(Class::Assertion, format!("the body is not JSON ({err}): {}", excerpt(body)))
                         })?),
                     };
                     let expected = filled(equals, values);
@@ -106,7 +106,7 @@ impl Checks {
                         let (expected, body) = (excerpt(&expected), excerpt(body));
                         return Err(Failure::new(
                             Class::Assertion,
-                            format!("the answer does not hold {expected}: {body}"),
+                            format!("the body does not contain {expected}: {body}"),
                         ));
                     }
                 }
@@ -114,10 +114,7 @@ impl Checks {
                     let expected = filled(text, values);
                     if body != expected.as_ref() {
                         let (expected, body) = (excerpt(&expected), excerpt(body));
-                        return Err(Failure::new(
-                            Class::Assertion,
-                            format!("the answer is not {expected}, but {body}"),
-                        ));
+                        return Err(Failure::new(Class::Assertion, format!("the body is not {expected} but {body}")));
                     }
                 }
             }
@@ -130,7 +127,7 @@ impl Checks {
 pub(crate) fn json_path(text: &str) -> Result<JsonPath, RequestError> {
     JsonPath::parse(text).map_err(|err| {
         let at = err.position() + 1;
-        RequestError::new("assertion", format!("{text} is no JSONPath: {} at character {at}", err.message()))
+        RequestError::new("assertion", format!("{text} is not a JSONPath: {} at character {at}", err.message()))
     })
 }
 
@@ -156,9 +153,9 @@ fn as_text(value: &Value) -> Cow<'_, str> {
 fn json_failure(path: &str, found: Option<&Value>, expected: &[u8]) -> Failure {
     let expected = excerpt(expected);
     let detail = match found {
-        None => format!("the answer has nothing at {path}, where {expected} is expected"),
+        None => format!("nothing at {path}; expected {expected}"),
         Some(value) => {
-            format!("the answer has {} at {path}, where {expected} is expected", excerpt(as_text(value).as_bytes()))
+            format!("{} at {path}; expected {expected}", excerpt(as_text(value).as_bytes()))
         }
     };
     Failure::new(Class::Assertion, detail)
@@ -216,12 +213,9 @@ mod tests {
         ] {
             assert_eq!(json(path, equals, body), Ok(()), "{path}");
         }
-        assert_eq!(json("$.id", "y", body).unwrap_err(), r#"the answer has "x-41" at $.id, where "y" is expected"#);
-        assert_eq!(
-            json("$.other", "y", body).unwrap_err(),
-            r#"the answer has nothing at $.other, where "y" is expected"#
-        );
-        assert!(json("$.id", "y", "<html>").unwrap_err().starts_with("the answer is no JSON"));
+        assert_eq!(json("$.id", "y", body).unwrap_err(), r#""x-41" at $.id; expected "y""#);
+        assert_eq!(json("$.other", "y", body).unwrap_err(), r#"nothing at $.other; expected "y""#);
+        assert!(json("$.id", "y", "<html>").unwrap_err().starts_with("the body is not JSON"));
     }
 
     #[test]
@@ -230,13 +224,13 @@ mod tests {
         assert_eq!(shown(Assertion::BodyHolds("{{counter}}".into()), "a 41 b"), Ok(()));
         assert!(shown(Assertion::BodyHolds("42".into()), "a 41 b").is_err());
         assert_eq!(shown(Assertion::BodyIs("n={{counter}}".into()), "n=41"), Ok(()));
-        assert_eq!(shown(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the answer is not "n", but "n=41""#);
+        assert_eq!(shown(Assertion::BodyIs("n".into()), "n=41").unwrap_err(), r#"the body is not "n" but "n=41""#);
     }
 
     #[test]
     fn a_path_that_is_none_is_reported_with_its_place() {
         let path = Assertion::JsonPath { path: "$.a[".into(), equals: String::new() };
         let shown = Checks::new(&[path]).err().unwrap().to_string();
-        assert!(shown.contains("$.a[ is no JSONPath") && shown.contains("at character"), "{shown}");
+        assert!(shown.contains("$.a[ is not a JSONPath") && shown.contains("at character"), "{shown}");
     }
 }

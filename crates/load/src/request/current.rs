@@ -250,11 +250,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_reported_before_anything_is() {
+    fn invalid_requests_are_reported_before_the_run() {
         let shown = |path: &str| super::super::check(&plan(path, None)).unwrap_err().to_string();
         assert_eq!(shown("a"), r#"path: "a" does not begin with /"#);
-        assert!(shown("/a b").starts_with(r#"path: "/a b" is none"#));
-        assert!(shown("/{{who}}").starts_with("path: {{who}} at character 2 is none of"));
+        assert!(shown("/a b").starts_with(r#"path: "/a b" is invalid"#));
+        assert!(shown("/{{who}}").starts_with("path: {{who}} at character 2 is unknown"));
         let mut plan = plan("/", None);
         plan.request.headers[0].1 = Text::Fixed(b"a\r\nb: c".to_vec());
         let shown = super::super::check(&plan).unwrap_err().to_string();

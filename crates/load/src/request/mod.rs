@@ -159,7 +159,7 @@ impl Program {
         }
         let text = excerpt(&out);
         PathAndQuery::from_maybe_shared(Bytes::from(out))
-            .map_err(|err| RequestError::new("path", format_args!("{text} is none: {err}")))
+            .map_err(|err| RequestError::new("path", format_args!("{text} is invalid: {err}")))
     }
 
     fn filled_headers(&self, values: &Values) -> Result<HeaderMap, RequestError> {

@@ -10,7 +10,7 @@ use crate::plan::Text;
 pub(crate) enum TemplateError {
     /// Name that is none of the four.
     #[error(
-        "{{{{{name}}}}} at character {at} is none of {{{{uuid}}}}, {{{{counter}}}}, {{{{timestamp}}}}, {{{{random}}}}"
+        "{{{{{name}}}}} at character {at} is unknown; use {{{{uuid}}}}, {{{{counter}}}}, {{{{timestamp}}}} or {{{{random}}}}"
     )]
     Unknown {
         /// Text between the braces, at most 64 characters of it.
@@ -19,7 +19,7 @@ pub(crate) enum TemplateError {
         at: usize,
     },
     /// Opening braces without closing ones.
-    #[error("{{{{ at character {at} is never closed by }}}}")]
+    #[error("{{{{ at character {at} is not closed by }}}}")]
     Open {
         /// Position of the opening braces, in characters from 1.
         at: usize,
@@ -168,8 +168,8 @@ mod tests {
         let shown = |text| Template::parse(text).unwrap_err().to_string();
         assert_eq!(
             shown("é {{counter}}{{user}}"),
-            "{{user}} at character 14 is none of {{uuid}}, {{counter}}, {{timestamp}}, {{random}}"
+            "{{user}} at character 14 is unknown; use {{uuid}}, {{counter}}, {{timestamp}} or {{random}}"
         );
-        assert_eq!(shown("ab{{counter"), "{{ at character 3 is never closed by }}");
+        assert_eq!(shown("ab{{counter"), "{{ at character 3 is not closed by }}");
     }
 }

@@ -29,7 +29,7 @@ const KEY_NAME: &str = "load";
 pub(super) async fn run(args: &ChannelArgs) -> Result<(), JobError> {
     let job = args.resolve().map_err(JobError::usage)?;
     if let Some(file) = &job.grants_out {
-        let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: there is none"))?;
+        let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: missing"))?;
         let grants = grants(&job.settings, Some(job.grant_time)).map_err(JobError::usage)?;
         return grants.write(file, size.channels).await.map_err(JobError::failed);
     }
@@ -38,7 +38,7 @@ pub(super) async fn run(args: &ChannelArgs) -> Result<(), JobError> {
 
 /// Runs a single size, and prints and writes its reports.
 async fn single(job: &ChannelJob) -> Result<(), JobError> {
-    let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: there is none"))?;
+    let size = job.sizes.first().ok_or_else(|| JobError::usage("--channels: missing"))?;
     let stage = Stage::set(&job.settings, size).await.map_err(|err| err.failure())?;
     let (mut driver, views) = view::start_apart(&job.output, job.is_json)?;
     let has_lines = !views.is_full_screen() && !job.output.json_lines;
@@ -74,7 +74,7 @@ async fn sweep(job: &ChannelJob) -> Result<(), JobError> {
             Ok(stage) => stage,
             Err(SetupError::Unfit(reason)) => {
                 if has_lines {
-                    say(format_args!("sealway load: refused before it starts: {reason}"));
+                    say(format_args!("sealway load: rejected before the start: {reason}"));
                 }
                 stopped.push(StoppedSize { size: size.words(), is_refused: true, limits: vec![reason] });
                 if job.is_preset { continue } else { break }
@@ -125,7 +125,7 @@ fn why(report: &ChannelReport) -> Vec<String> {
     if failed > 0 {
         reasons.push(format!("{failed} of {asked} channels failed: {}", report.limits().join("; ")));
     } else if succeeded < asked && report.ended().0 == "done" {
-        reasons.push(format!("{succeeded} of {asked} channels came about"));
+        reasons.push(format!("only {succeeded} of {asked} channels succeeded"));
     }
     reasons
 }
@@ -143,7 +143,7 @@ enum SetupError {
 impl SetupError {
     fn failure(self) -> JobError {
         match self {
-            SetupError::Unfit(reason) => JobError::failed(format!("refused before it starts: {reason}")),
+            SetupError::Unfit(reason) => JobError::failed(format!("rejected before the start: {reason}")),
             SetupError::Usage(reason) => JobError::usage(reason),
             SetupError::Failed(reason) => JobError::failed(reason),
         }
@@ -174,16 +174,16 @@ impl<'a> Stage<'a> {
         };
         if let Some(len) = grants.len().filter(|len| (*len as u64) < size.channels) {
             return Err(SetupError::Usage(format!(
-                "--grants-in: it has {len} channels, and --channels asks for {}",
+                "--grants-in: the file has grants for {len} channels, and --channels is {}",
                 size.channels
             )));
         }
         let (url, suite) = grants.peek().await.map_err(|failure| SetupError::Failed(failure.words))?;
         let url: Uri =
-            url.parse().map_err(|_| SetupError::Failed(format!("the grants' relay is no address: {url}")))?;
+            url.parse().map_err(|_| SetupError::Failed(format!("the grants name an invalid relay address: {url}")))?;
         let is_tls = url.scheme_str() == Some("wss");
         if is_tls != settings.tls.is_some() && is_tls {
-            return Err(SetupError::Usage("--ca: the relay of the grants has TLS".into()));
+            return Err(SetupError::Usage("--ca: missing, the relay of the grants uses TLS".into()));
         }
         let host = url.host().unwrap_or_default().trim_matches(['[', ']']).parse().ok();
         let sources = fits(settings, size, host, relay.is_some())?;
@@ -253,12 +253,14 @@ impl<'a> Stage<'a> {
             && self.size.steady >= idle
         {
             warnings.push(format!(
-                "Nothing is sent while channels are idle (--ping-every 0), and the relay ends those on which nothing moves for {idle:?}."
+                "Idle channels send nothing (--ping-every 0), and the relay closes channels that are idle for {idle:?}."
             ));
         }
         if self.relay.is_some() {
-            warnings
-                .push("The relay and both ends share this machine's cores; its process is measured apart.".to_owned());
+            warnings.push(
+                "The relay and both ends share the cores of this machine; the relay's process is measured separately."
+                    .to_owned(),
+            );
         }
         warnings
     }
@@ -307,7 +309,9 @@ fn grants(settings: &Settings, lasting: Option<Duration>) -> Result<Grants, Stri
             Ok(Grants::control(url.clone(), token, settings.conn_timeout))
         }
         Origin::File(file) => Grants::read(file).map_err(|err| format!("--grants-in: {err}")),
-        Origin::Started(_) => Err("a relay of the run has no grants before it is started".into()),
+        Origin::Started(_) => {
+            Err("a relay that this command starts has no grants yet: give --relay or --control".into())
+        }
     }
 }
 
@@ -360,7 +364,7 @@ fn progress(tally: &Tally, watches: &Watches, size: &Size, begun: Instant) -> St
         .as_ref()
         .map_or(String::new(), |relay| format!(", relay {}", bytes(relay.cost().rss_max_bytes as f64)));
     format!(
-        "sealway load: {:>4} s  {} of {} channels begun, {} failed, {} open{}; generator {}{relay}",
+        "sealway load: {:>4} s  {} of {} channels started, {} failed, {} open{}; generator {}{relay}",
         begun.elapsed().as_secs(),
         at.attempted,
         size.channels,

@@ -73,7 +73,7 @@ fn judge(outcome: &Outcome, verdict: &Verdict) -> Vec<String> {
         reasons.push(format!("nothing was measured: {why}"));
     }
     if verdict.fail_on_errors && ended == 0 && outcome.ended != EndReason::Stopped {
-        reasons.push("no request was answered".to_owned());
+        reasons.push("no request ended".to_owned());
     }
     reasons
 }

@@ -35,7 +35,7 @@ pub(super) async fn run(mut args: LoadArgs) -> Result<(), JobError> {
     let without = [("--benchmark", args.source.benchmark.is_some()), ("--watch-pid", args.source.watch_pid.is_some())];
     let mut problems = Problems::default();
     for (flag, _) in without.into_iter().filter(|(_, given)| *given) {
-        problems.add(flag, "is of a preset: --preset session has --benchmark, --preset poc has --watch-pid");
+        problems.add(flag, "applies to a preset only: --benchmark to --preset session, --watch-pid to --preset poc");
     }
     problems.into_result().map_err(JobError::usage)?;
     if let Some(file) = &args.source.jmeter {
@@ -57,7 +57,7 @@ async fn proof(args: &LoadArgs) -> Result<(), JobError> {
     let job = checked(args.url.as_deref(), &flags, Extra::default())?;
     if job.plan.target.tls.as_ref().is_none_or(|tls| tls.files.cert.is_none()) {
         say(
-            "sealway load: no certificate is shown (--cert): these are not the mTLS connections of the acceptance test",
+            "sealway load: no client certificate is sent (--cert), so these are not the mTLS connections of the acceptance test",
         );
     }
     let watch = pid.map(|pid| Watch::start(pid as u32)).transpose();
@@ -102,7 +102,9 @@ async fn benchmark(args: &LoadArgs) -> Result<(), JobError> {
     let taken = ["--concurrency"];
     let others: Vec<_> = given(&args.flags).into_iter().filter(|flag| !taken.contains(&flag.as_str())).collect();
     if let Some(flag) = others.first() {
-        return Err(JobError::usage(format!("{flag}: the preset session takes --benchmark and --concurrency alone")));
+        return Err(JobError::usage(format!(
+            "{flag}: does not apply to the preset session, which takes only --benchmark and --concurrency"
+        )));
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let concurrency = args.flags.arrival.concurrency.as_ref();

@@ -68,7 +68,10 @@ impl SearchSettings {
         let set = ArrivalFlags { every: None, times: None, ..arrival.clone() };
         let set = ArrivalFlags { warm_up: None, think: None, threads: None, seed: None, ..set };
         for flag in given(&ArrivalFlags { spacing: None, in_flight_max: None, ..set }) {
-            problems.add(flag, "the search sets it: see --search, --search-min, --search-max and --run-time");
+            problems.add(
+                flag,
+                "not allowed, the search sets the load: see --search, --search-min, --search-max and --run-time",
+            );
         }
         // Figures are counted by the second, so that the warm-up ends with a whole second. The plan's check reports a wrong
         // value.
@@ -115,7 +118,7 @@ fn has_form(output: &Output) -> Result<(), JobError> {
         let allowed = "give .json, .csv, .md, .html or .txt, or --format";
         problems.add(
             format!("--out {}", file.display()),
-            format!("there is no {} of several runs: {allowed}", format.name()),
+            format!("several runs cannot be written as {}: {allowed}", format.name()),
         );
     }
     problems.into_result().map_err(JobError::usage)
@@ -160,8 +163,8 @@ fn fill_report(report: &mut AutotuneReport, found: &SearchResult, tuning: &Tunin
     if let Some(knee) = noisy {
         let share = knee.rate_error() / knee.rate() * 100.0;
         report.warnings.push(format!(
-            "The runs at the knee differ, so that its rate is known to {share:.0} % only: something else was at work, or \
-             the runs are too short (--run-time, --repeats)."
+            "The runs at the knee differ, so its rate is known only to ±{share:.0} %: use longer or more runs \
+             (--run-time, --repeats), or a less busy machine."
         ));
     }
 }
@@ -226,7 +229,7 @@ pub(super) async fn run_cells(
     for (index, cell) in cells.cells.iter().enumerate() {
         driver.publish(Event::Cell { name: cell.name.clone(), index, of }).await;
         let summary = match &cell.job {
-            _ if driver.is_stopped() => CellSummary::missing(&cell.name, "skipped: it was stopped before"),
+            _ if driver.is_stopped() => CellSummary::missing(&cell.name, "skipped: the matrix was stopped before"),
             Err(reason) => CellSummary::missing(&cell.name, &format!("skipped: {reason}")),
             Ok(job) => match run_cell(driver, &cell.name, job, how).await {
                 Ok(summary) => summary,

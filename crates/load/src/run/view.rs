@@ -89,7 +89,7 @@ async fn screen(news: mpsc::Receiver<Event>, stop: Arc<Notify>) {
     match tui::show(news, tui::Options::from_environment()).await {
         Ok(tui::ViewEnd::AtOnce) => stop.notify_one(),
         Ok(_) => {}
-        Err(err) => say(format_args!("sealway load: the screen cannot be used: {err}; see --no-tui")),
+        Err(err) => say(format_args!("sealway load: cannot use the terminal: {err}; try --no-tui")),
     }
 }
 
@@ -98,7 +98,7 @@ async fn lines(news: mpsc::Receiver<Event>, options: plain::Options, stop: Arc<N
     match plain::show(news, std::io::stdout(), options).await {
         Ok(tui::ViewEnd::AtOnce | tui::ViewEnd::ReaderGone) => stop.notify_one(),
         Ok(_) => {}
-        Err(err) => say(format_args!("sealway load: standard output cannot be written: {err}")),
+        Err(err) => say(format_args!("sealway load: cannot write standard output: {err}")),
     }
 }
 

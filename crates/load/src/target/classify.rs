@@ -31,7 +31,7 @@ pub(crate) fn connect(err: &io::Error, to: SocketAddr) -> Failure {
         ErrorKind::ConnectionRefused => Failure::new(Class::Refused, format!("connection refused by {to}")),
         ErrorKind::HostUnreachable => Failure::new(Class::Unreachable, format!("no route to the host of {to}")),
         ErrorKind::NetworkUnreachable => Failure::new(Class::Unreachable, format!("no route to the network of {to}")),
-        ErrorKind::TimedOut => Failure::new(Class::ConnectTimeout, format!("no answer from {to}")),
+        ErrorKind::TimedOut => Failure::new(Class::ConnectTimeout, format!("no response from {to}")),
         ErrorKind::AddrNotAvailable | ErrorKind::AddrInUse => Failure::new(
             Class::OutOfPorts,
             format!("all local ports towards {to} are in use: add --source addresses, or reuse connections"),
@@ -52,9 +52,9 @@ pub(crate) fn source(err: &io::Error, source: std::net::IpAddr) -> Failure {
             format!("all local ports of {source} are in use: add --source addresses, or reuse connections"),
         ),
         ErrorKind::AddrNotAvailable => {
-            Failure::new(Class::Connect, format!("the source address {source} is none of this machine"))
+            Failure::new(Class::Connect, format!("the source address {source} is not an address of this machine"))
         }
-        _ => Failure::new(Class::Connect, format!("cannot come from {source}: {err}")),
+        _ => Failure::new(Class::Connect, format!("cannot connect from {source}: {err}")),
     }
 }
 
@@ -62,10 +62,10 @@ fn descriptors(err: &io::Error) -> Option<Failure> {
     let errno = Errno::from_io_error(err)?;
     let what = match errno {
         Errno::MFILE => match rustix::process::getrlimit(rustix::process::Resource::Nofile).current {
-            Some(limit) => format!("no descriptors left (limit {limit}): raise it with ulimit -n"),
-            None => "no descriptors left".to_owned(),
+            Some(limit) => format!("no file descriptors left (limit {limit}): raise it with ulimit -n"),
+            None => "no file descriptors left".to_owned(),
         },
-        Errno::NFILE => "no descriptors left on this machine (fs.file-max)".to_owned(),
+        Errno::NFILE => "no file descriptors left on this machine (fs.file-max)".to_owned(),
         _ => return None,
     };
     Some(Failure::new(Class::OutOfDescriptors, what))
@@ -112,13 +112,13 @@ fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Failure {
             Failure::new(Class::Reset, format!("{to} reset the connection{when}"))
         }
         ErrorKind::UnexpectedEof | ErrorKind::NotConnected => {
-            let when = if at == At::Handshake { when } else { " before its answer was whole" };
+            let when = if at == At::Handshake { when } else { " before its response was complete" };
             Failure::new(Class::Closed, format!("{to} closed the connection{when}"))
         }
-        ErrorKind::TimedOut => Failure::new(Class::Reset, format!("{to} does not answer any more: {err}")),
+        ErrorKind::TimedOut => Failure::new(Class::Reset, format!("{to} stopped responding: {err}")),
         _ if at == At::Handshake => Failure::new(Class::Tls, format!("no TLS with {to}: {err}")),
         ErrorKind::InvalidData | ErrorKind::InvalidInput => {
-            Failure::new(Class::Malformed, format!("what {to} sent breaks the rules: {err}"))
+            Failure::new(Class::Malformed, format!("{to} violated the protocol: {err}"))
         }
         _ => Failure::new(Class::Reset, format!("the connection to {to} failed: {err}")),
     }
@@ -128,7 +128,10 @@ fn of_io(err: &io::Error, at: At, to: &dyn Display) -> Failure {
 fn of_http2(err: &(dyn Error + 'static), to: &dyn Display) -> Option<Failure> {
     let err = err.downcast_ref::<hyper::Error>()?;
     if err.is_incomplete_message() || err.is_closed() || err.is_canceled() {
-        return Some(Failure::new(Class::Closed, format!("{to} closed the connection before its answer was whole")));
+        return Some(Failure::new(
+            Class::Closed,
+            format!("{to} closed the connection before its response was complete"),
+        ));
     }
     None
 }
@@ -141,13 +144,13 @@ pub(crate) fn of_tls(err: &rustls::Error, to: &dyn Display) -> Failure {
             Failure::new(Class::TlsAlert, format!("{to} ended the connection with the alert `{}`", alert_name(*alert)))
         }
         Tls::InvalidCertificate(err) => Failure::new(Class::Certificate, certificate(err, to)),
-        Tls::NoCertificatesPresented => Failure::new(Class::Certificate, format!("{to} shows no certificate")),
+        Tls::NoCertificatesPresented => Failure::new(Class::Certificate, format!("{to} sent no certificate")),
         Tls::InvalidMessage(_) => {
-            Failure::new(Class::Tls, format!("what {to} speaks is no TLS: is it a port of plain HTTP?"))
+            Failure::new(Class::Tls, format!("{to} does not speak TLS: is it a plain HTTP port?"))
         }
         Tls::PeerIncompatible(why) => {
             let why = words(&format!("{why:?}"));
-            Failure::new(Class::Tls, format!("nothing in common with {to} in the TLS handshake: {why}"))
+            Failure::new(Class::Tls, format!("no common TLS parameters with {to}: {why}"))
         }
         err => Failure::new(Class::Tls, format!("no TLS with {to}: {err}")),
     }
@@ -168,7 +171,7 @@ fn certificate(err: &CertificateError, to: &dyn Display) -> String {
         }
         CertificateError::NotValidYet => format!("the certificate of {to} is not valid yet"),
         CertificateError::UnknownIssuer => {
-            format!("the certificate of {to} is not signed by an authority that is trusted here; name one with --ca")
+            format!("the certificate of {to} is not signed by a trusted authority; give its authority with --ca")
         }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names = if presented.is_empty() { "no name".to_owned() } else { presented.join(", ") };
@@ -267,7 +270,7 @@ mod tests {
         let expired =
             CertificateError::ExpiredContext { time: second(1_700_000_000), not_after: second(1_600_000_000) };
         assert_eq!(shown(expired), "the certificate of 127.0.0.1:8443 expired on 2020-09-13");
-        assert!(shown(CertificateError::UnknownIssuer).ends_with("name one with --ca"));
+        assert!(shown(CertificateError::UnknownIssuer).ends_with("give its authority with --ca"));
         let name = CertificateError::NotValidForNameContext {
             expected: "a.example".try_into().unwrap(),
             presented: vec!["b.example".to_owned()],

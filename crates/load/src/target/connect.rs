@@ -132,11 +132,11 @@ impl Lines {
             Protocol::Http2 => Ok(Connection::Http2(Box::new(self.http2.open(sample).await?))),
             Protocol::Broker => match &self.broker {
                 Some(broker) => Ok(Connection::Broker(Box::new(broker.open(sample).await?))),
-                None => Err(Failure::new(Class::Internal, "no broker is named")),
+                None => Err(Failure::new(Class::Internal, "the plan names no broker")),
             },
             Protocol::Channel => match &self.channels {
                 Some(channels) => Ok(Connection::Channel(Box::new(channels.place(&self.opener)))),
-                None => Err(Failure::new(Class::Internal, "no channels are asked for")),
+                None => Err(Failure::new(Class::Internal, "the plan has no channels")),
             },
             Protocol::WebSocket => {
                 let request = {
@@ -152,7 +152,7 @@ impl Lines {
                 None => Err(Failure::new(Class::Internal, "HTTP/3 needs https")),
             },
             #[cfg(not(feature = "http3"))]
-            Protocol::Http3 => Err(Failure::new(Class::Internal, "HTTP/3 is not built in")),
+            Protocol::Http3 => Err(Failure::new(Class::Internal, "this binary was built without HTTP/3")),
             Protocol::Http1 => {
                 let opened = self.opener.stream(sample).await?;
                 Ok(Connection::Http1(Http1::new(opened, self.buffer.clone())))
@@ -191,7 +191,7 @@ impl Connector {
             _ => None,
         };
         if protocol == Protocol::Http3 && (!cfg!(feature = "http3") || setup.material.is_none()) {
-            let why = if cfg!(feature = "http3") { "needs https" } else { "is not built in" };
+            let why = if cfg!(feature = "http3") { "needs https" } else { "is not in this binary" };
             return Err(StartError::Target(format!("HTTP/3 {why}")));
         }
         let timeouts = plan.timeouts;

@@ -246,6 +246,6 @@ mod tests {
         assert_eq!(seen.iter().filter(|ip| *ip == sources[1]).count(), 2, "{seen:?}");
         let elsewhere = self::dial(&[&target], &["192.0.2.77"], true);
         let failure = elsewhere.tcp().await.unwrap_err();
-        assert_eq!(failure.detail, "the source address 192.0.2.77 is none of this machine");
+        assert_eq!(failure.detail, "the source address 192.0.2.77 is not an address of this machine");
     }
 }

@@ -196,10 +196,10 @@ fn failure_of(err: &hyper::Error, seen: &StreamRecord) -> Failure {
     }
     if words.contains("error received") || words.contains("GOAWAY") {
         let reason = words.rsplit(": ").next().unwrap_or_default();
-        return Failure::new(Class::Closed, format!("{to} ended the connection by GOAWAY: {reason}"));
+        return Failure::new(Class::Closed, format!("{to} closed the connection (GOAWAY): {reason}"));
     }
     if words.contains("error detected") {
-        return Failure::new(Class::Malformed, format!("what {to} sent breaks the rules of HTTP/2: {words}"));
+        return Failure::new(Class::Malformed, format!("{to} violated HTTP/2: {words}"));
     }
     seen.failure().unwrap_or_else(|| classify::of(err, classify::At::Exchange, to))
 }

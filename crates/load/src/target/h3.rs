@@ -219,11 +219,8 @@ fn failure_of(err: &StreamError, connection: &quinn::Connection, to: SocketAddr)
         StreamError::RemoteTerminate { code, .. } => {
             Failure::new(Class::Reset, format!("{to} reset the stream: {code}"))
         }
-        err if err.is_h3_no_error() => Failure::new(Class::Closed, format!("{to} ended the connection (GOAWAY)")),
-        err => Failure::new(
-            Class::Malformed,
-            format!("what {to} sent breaks the rules of HTTP/3: {}", classify::chain(err)),
-        ),
+        err if err.is_h3_no_error() => Failure::new(Class::Closed, format!("{to} closed the connection (GOAWAY)")),
+        err => Failure::new(Class::Malformed, format!("{to} violated HTTP/3: {}", classify::chain(err))),
     }
 }
 
@@ -233,7 +230,7 @@ fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Failure
         ConnectionError::TransportError(err) => u64::from(err.code),
         _ => 0,
     };
-    let when = if is_handshake { " during the handshake" } else { " before its answer was whole" };
+    let when = if is_handshake { " during the handshake" } else { " before its response was complete" };
     match err {
         ConnectionError::ConnectionClosed(_) if CRYPTO_ERRORS.contains(&code) => {
             let alert = AlertDescription::from(u8::try_from(code & 0xff).unwrap_or_default());
@@ -247,14 +244,14 @@ fn of_quic(err: &ConnectionError, to: SocketAddr, is_handshake: bool) -> Failure
         }
         ConnectionError::Reset => Failure::new(Class::Reset, format!("{to} reset the connection{when}")),
         ConnectionError::TimedOut if is_handshake => {
-            Failure::new(Class::ConnectTimeout, format!("no answer from {to}"))
+            Failure::new(Class::ConnectTimeout, format!("no response from {to}"))
         }
-        ConnectionError::TimedOut => Failure::new(Class::Reset, format!("{to} does not answer any more")),
+        ConnectionError::TimedOut => Failure::new(Class::Reset, format!("{to} stopped responding")),
         ConnectionError::VersionMismatch => {
-            Failure::new(Class::Connect, format!("{to} speaks no version of QUIC known here"))
+            Failure::new(Class::Connect, format!("{to} supports no QUIC version of this client"))
         }
         ConnectionError::LocallyClosed => {
-            Failure::new(Class::Closed, format!("the connection to {to} was ended{when}"))
+            Failure::new(Class::Closed, format!("the connection to {to} was closed{when}"))
         }
         err => Failure::new(Class::Malformed, format!("the connection to {to} failed{when}: {err}")),
     }

@@ -42,7 +42,7 @@ const BODY_LEN_MAX: usize = 64 * 1024 * 1024;
 /// Appends a piece of a body kept for assertions.
 fn keep(kept: &mut Vec<u8>, data: &[u8]) -> Result<(), Failure> {
     if kept.len() + data.len() > BODY_LEN_MAX {
-        return Err(Failure::new(Class::Assertion, "a body of more than 64 MiB, which is not looked at"));
+        return Err(Failure::new(Class::Assertion, "the body is longer than 64 MiB"));
     }
     kept.extend_from_slice(data);
     Ok(())

@@ -52,8 +52,9 @@ impl StreamRecord {
         if let Some((class, detail)) = &*self.broken.lock() {
             return Some(Failure::new(*class, detail));
         }
-        let words =
-            || Failure::new(Class::Closed, format!("{} closed the connection before its answer was whole", self.to));
+        let words = || {
+            Failure::new(Class::Closed, format!("{} closed the connection before its response was complete", self.to))
+        };
         self.ended.load(Ordering::Relaxed).then(words)
     }
 

@@ -67,10 +67,10 @@ impl Seals {
             1 => Wire::V1,
             2 => Wire::V2,
             3 => Wire::Native,
-            other => return Err(format!("wire {other} is not spoken here; 1, 2 and 3 are")),
+            other => return Err(format!("wire {other} does not exist; use 1, 2 or 3")),
         };
         let init_path: PathAndQuery =
-            sealed.init_path.parse().map_err(|err| format!("the init path {} is none: {err}", sealed.init_path))?;
+            sealed.init_path.parse().map_err(|err| format!("the init path {} is invalid: {err}", sealed.init_path))?;
         let token = sealed.token_file.as_deref().map(read_secret).transpose().map_err(|err| err.to_string())?;
         let offer = Offer {
             client_id: sealed.client_id.clone(),
@@ -274,9 +274,9 @@ impl SealedConnection {
             Err(err) => {
                 let failure = match err.kind() {
                     ErrorKind::Problem { .. } => {
-                        Failure::new(Class::Status, format!("the call was refused in plain: {err}"))
+                        Failure::new(Class::Status, format!("the call was rejected without sealing: {err}"))
                     }
-                    ErrorKind::Refused { .. } => Failure::new(Class::Status, format!("in plain: {err}")),
+                    ErrorKind::Refused { .. } => Failure::new(Class::Status, format!("response not sealed: {err}")),
                     _ => return Err(Failure::new(Class::Unsealed, err).into()),
                 };
                 return Err(if err.code() == "session_expired" { Refusal::Unknown(failure) } else { failure.into() });
@@ -315,11 +315,12 @@ impl SealedConnection {
             Err(err) => {
                 return Err(match err.kind() {
                     ErrorKind::Refused { status: StatusCode::UNAUTHORIZED, body } => {
-                        let words = format!("the call was refused: the session is unknown or over: 401 {body}");
+                        let words = format!("the call was rejected: the session is unknown or has ended: 401 {body}");
                         Refusal::Unknown(Failure::new(Class::Status, words))
                     }
                     ErrorKind::Refused { status, body } => {
-                        Failure::new(Class::Status, format!("the call was refused in plain: {status} {body}")).into()
+                        Failure::new(Class::Status, format!("the call was rejected without sealing: {status} {body}"))
+                            .into()
                     }
                     _ => Failure::new(Class::Unsealed, err).into(),
                 });

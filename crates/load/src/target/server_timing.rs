@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_durations_of_a_server_timing_are_added_and_what_is_none_is_left_out() {
+    fn durations_of_server_timing_are_added_and_invalid_ones_are_ignored() {
         let shown = add(None, b"db;dur=1.5, app;desc=\"a\";DUR=2, cache;dur=x, miss, far;dur=1e300");
         assert_eq!(shown, Some(Duration::from_micros(3500)));
         assert_eq!(add(shown, b"last;dur=0.5"), Some(Duration::from_millis(4)));

@@ -52,8 +52,9 @@ impl Material {
     pub(crate) fn load(tls: &Tls, host: &str, protocol: Protocol) -> Result<Material, String> {
         let name = tls.files.server_name.as_deref().unwrap_or(host);
         let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let name = ServerName::try_from(name.clone())
-            .map_err(|_| format!("\"{name}\" is neither a DNS name nor an IP address: no certificate can be for it"))?;
+        let name = ServerName::try_from(name.clone()).map_err(|_| {
+            format!("\"{name}\" is neither a DNS name nor an IP address, so no certificate can match it")
+        })?;
         let parts = tls.files.read().map_err(|err| err.to_string())?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let roots = Arc::new(parts.roots);
@@ -61,7 +62,7 @@ impl Material {
             .with_protocol_versions(versions(tls.min_version, protocol))
             .map_err(|err| format!("TLS cannot be set up: {err}"))?;
         if tls.verify && roots.is_empty() {
-            return Err("ca: this machine has no trusted authorities; name a file".to_owned());
+            return Err("ca: this machine has no trusted authorities; give a file".to_owned());
         }
         let trust = match (tls.verify, tls.verify_name) {
             (true, true) => {
@@ -172,7 +173,7 @@ fn check_alpn(protocol: Protocol, shown: Option<&[u8]>, to: SocketAddr) -> Resul
         (Some(shown), protocol) if shown == alpn(protocol) => Ok(()),
         _ => {
             let wanted = String::from_utf8_lossy(alpn(protocol));
-            Err(Failure::new(Class::Tls, format!("{to} does not agree to speak {wanted} (ALPN)")))
+            Err(Failure::new(Class::Tls, format!("{to} does not support {wanted} (ALPN)")))
         }
     }
 }

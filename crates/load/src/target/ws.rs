@@ -58,7 +58,7 @@ impl WebSocket {
             Err(Error::Http(answer)) => {
                 let status = answer.status().as_u16();
                 sample.status = status;
-                let words = format!("{} does not upgrade to WebSocket: it answers with the status {status}", seen.to());
+                let words = format!("{} does not upgrade to WebSocket: it responds with status {status}", seen.to());
                 Err(Failure::new(Class::Status, words))
             }
             Err(err) => Err(failure_of(&err, &seen)),
@@ -120,7 +120,7 @@ impl WebSocket {
                 Message::Binary(bytes) => bytes,
                 Message::Close(frame) => {
                     let why = frame.as_ref().map_or_else(String::new, |frame| format!(": {}", u16::from(frame.code)));
-                    return Err(Failure::new(Class::Closed, format!("{} said goodbye{why}", self.seen.to())));
+                    return Err(Failure::new(Class::Closed, format!("{} closed the WebSocket{why}", self.seen.to())));
                 }
                 _ => continue,
             };
@@ -179,7 +179,7 @@ fn failure_of(err: &Error, seen: &StreamRecord) -> Failure {
         }
         err => Failure::new(
             Class::Malformed,
-            format!("what {} sent breaks the rules of WebSocket: {}", seen.to(), classify::chain(err)),
+            format!("{} violated the WebSocket protocol: {}", seen.to(), classify::chain(err)),
         ),
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_was_not_met() {
+    fn a_threshold_without_data_is_missed() {
         assert!(!passed("p99<1h", &totals(&[], 5)));
         assert!(!passed("errors<1%", &totals(&[], 0)));
         assert!(!passed("service_p99<1h", &totals(&[1], 0)));

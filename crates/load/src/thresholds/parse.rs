@@ -56,7 +56,7 @@ fn one(part: &str) -> Result<Threshold, Mistake> {
     let blanks = part.len() - part.trim_start().len();
     let Some(sign) = part.find(['<', '>']) else {
         let end = part.trim_end().len().max(blanks);
-        let message = "a relation is missing: <, <=, > or >=, as in p99<50ms";
+        let message = "a comparison is missing: <, <=, > or >=, as in p99<50ms";
         return Err((if part.trim().is_empty() { blanks.min(part.len()) } else { end }, message.to_owned()));
     };
     let figure = figure(part[..sign].trim()).map_err(|message| (blanks, message))?;
@@ -89,8 +89,8 @@ fn figure(name: &str) -> Result<Figure, String> {
     }
     let phases = Phase::ALL.map(Phase::name).join(", ");
     Err(format!(
-        "`{name}` is no figure: p50, p99, p99.9 (any percentile above 0 and below 100), mean, min, max, errors or rate; \
-         those of time also of one phase, as service_p99 ({phases})"
+        "`{name}` is not a figure: give p50, p99, p99.9 (any percentile above 0 and below 100), mean, min, max, errors \
+         or rate; times also of one phase, as in service_p99 ({phases})"
     ))
 }
 
@@ -127,16 +127,19 @@ fn bound(unit: Unit, text: &str) -> Result<f64, Mistake> {
                 let message = if suffix.is_empty() {
                     "a unit is missing".to_owned()
                 } else {
-                    format!("`{suffix}` is no unit of time")
+                    format!("`{suffix}` is not a unit of time")
                 };
                 (at, format!("{message}: ns, us, ms, s, m or h"))
             })?
         }
         Unit::Share if suffix == "%" => 0.01,
-        Unit::Share => return Err((at, "errors are a share: say per cent, as in errors<1%".to_owned())),
+        Unit::Share => return Err((at, "errors are a share in percent, as in errors<1%".to_owned())),
         Unit::PerSecond if suffix.is_empty() || suffix == "/s" => 1.0,
         Unit::PerSecond => {
-            return Err((at, format!("`{suffix}` is no unit of a rate: requests a second, as in rate>1000")));
+            return Err((
+                at,
+                format!("`{suffix}` is not a unit of a rate: give requests per second without a unit, as in rate>1000"),
+            ));
         }
     };
     let bound = value * factor;
@@ -188,26 +191,26 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_reported_by_flag_and_character_and_with_what_is_allowed() {
+    fn a_wrong_threshold_is_reported_by_flag_and_character_with_the_allowed_values() {
         for (text, position, part) in [
-            ("", 1, "relation is missing"),
-            ("p99", 4, "relation is missing"),
+            ("", 1, "comparison is missing"),
+            ("p99", 4, "comparison is missing"),
             ("p99<", 5, "a number is missing, such as 50ms"),
             ("p99<fast", 5, "a number is missing"),
             ("p99<50", 7, "a unit is missing: ns, us, ms, s, m or h"),
-            ("p99<50parsecs", 7, "`parsecs` is no unit of time"),
+            ("p99<50parsecs", 7, "`parsecs` is not a unit of time"),
             ("p99<-5ms", 5, "a number is missing"),
-            ("p100<5ms", 1, "`p100` is no figure"),
+            ("p100<5ms", 1, "`p100` is not a figure"),
             ("p0<5ms", 1, "above 0 and below 100"),
-            ("p<5ms", 1, "is no figure"),
-            ("errors<1", 9, "say per cent"),
+            ("p<5ms", 1, "is not a figure"),
+            ("errors<1", 9, "a share in percent"),
             ("errors<101%", 8, "0% to 100%"),
-            ("rate>10k", 8, "`k` is no unit of a rate"),
-            ("p99<50ms,lag<3ms", 10, "`lag` is no figure"),
-            ("p99<50ms,", 10, "relation is missing"),
-            ("ä<5ms", 1, "`ä` is no figure"),
-            ("p99<5ä", 6, "`ä` is no unit of time"),
-            ("p99=50ms", 9, "relation is missing"),
+            ("rate>10k", 8, "`k` is not a unit of a rate"),
+            ("p99<50ms,lag<3ms", 10, "`lag` is not a figure"),
+            ("p99<50ms,", 10, "comparison is missing"),
+            ("ä<5ms", 1, "`ä` is not a figure"),
+            ("p99<5ä", 6, "`ä` is not a unit of time"),
+            ("p99=50ms", 9, "comparison is missing"),
             ("p99<1.2.3s", 5, "a number is missing"),
         ] {
             let error = parse(text).unwrap_err();

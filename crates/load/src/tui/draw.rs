@@ -91,9 +91,9 @@ impl Line {
 
 fn title(pane: &mut Pane<'_>, state: &State, run: Option<&Running>) {
     let (word, look) = match run {
-        _ if state.quit > Quit::No => (" ENDING ", Look::Warning),
+        _ if state.quit > Quit::No => (" STOPPING ", Look::Warning),
         None => (" STARTING ", Look::Strong),
-        Some(run) if run.end.is_some() && !state.tuning.is_on() => (" OVER ", Look::Good),
+        Some(run) if run.end.is_some() && !state.tuning.is_on() => (" DONE ", Look::Good),
         Some(run) if run.control.is_paused() => (" PAUSED ", Look::Warning),
         Some(run) if run.last.as_ref().is_some_and(|second| second.warm_up) => (" WARM-UP ", Look::Strong),
         Some(_) => (" RUNNING ", Look::Good),
@@ -123,7 +123,7 @@ fn title(pane: &mut Pane<'_>, state: &State, run: Option<&Running>) {
 fn progress(pane: &mut Pane<'_>, run: &Running) {
     let at = figures::clock(run.at());
     let Some((share, left)) = run.progress() else {
-        pane.fitted(0, 0, &format!("{at} so far, until it is ended"), Look::Plain);
+        pane.fitted(0, 0, &format!("{at} elapsed, no end is set"), Look::Plain);
         return;
     };
     let shown = match run.planned() {
@@ -145,15 +145,16 @@ fn tuned(pane: &mut Pane<'_>, state: &State, now: Duration) {
     }
     let left = state.left(now);
     if let Some(left) = left {
-        let all = left.all.map(|all| format!(", ~{} in all", figures::clock_about(all))).unwrap_or_default();
-        parts.push((format!("left: up to {} here{all}", figures::clock_about(left.here)), Look::Plain));
+        let all = left.all.map(|all| format!(" in this cell, ~{} in total", figures::clock_about(all)));
+        let all = all.unwrap_or_default();
+        parts.push((format!("left: up to {}{all}", figures::clock_about(left.here)), Look::Plain));
     }
     if let Some(point) = tuning.points.last() {
         let offered = figures::offered(point.offered);
         parts.push((format!("{offered}, repeat {} of {}", point.repeat, point.repeats), Look::Plain));
     }
     if let Some(left) = left {
-        parts.push((format!("at most {}", figures::counted(left.runs, "run")), Look::Plain));
+        parts.push((format!("up to {} left", figures::counted(left.runs, "run")), Look::Plain));
     }
     pane.parts(0, 0, &parts);
 }
@@ -176,7 +177,7 @@ fn of_now(pane: &mut Pane<'_>, run: &Running) {
         (format!("in flight {}", figures::count(second.in_flight)), Look::Plain),
         (format!("max {}", time(response.max_ns)), Look::Plain),
         (format!("connections {}", figures::count(second.connections)), Look::Plain),
-        (format!("own CPU {:.2}", second.cpu), Look::Plain),
+        (format!("generator CPU {:.2}", second.cpu), Look::Plain),
     ];
     if counts.due != counts.started {
         parts.insert(6, (format!("due {}/s", figures::rate(counts.due as f64 / seconds)), Look::Plain));
@@ -219,12 +220,12 @@ fn footer(pane: &mut Pane<'_>, state: &State) {
         return;
     }
     if state.quit > Quit::No {
-        pane.fitted(0, 0, "The run is ended; q again or ctrl-c leaves at once.", Look::Strong);
+        pane.fitted(0, 0, "Stopping the run. Press q again or ctrl-c to quit at once.", Look::Strong);
         return;
     }
     let last = if state.tuning.is_on() { 9 } else { 8 };
     let all = if state.panel.is_some() { ", 0 all" } else { "" };
-    let mut keys = vec![(String::from("q end"), Look::Plain), (String::from("? help"), Look::Plain)];
+    let mut keys = vec![(String::from("q stop"), Look::Plain), (String::from("? help"), Look::Plain)];
     if !state.tuning.is_on() {
         keys.push((String::from("p pause"), Look::Plain));
         keys.push((String::from("+/- load"), Look::Plain));

@@ -12,14 +12,14 @@ const STEPS_MAX: i32 = 72;
 
 /// Keys and their descriptions, for the help.
 pub(super) const HELP: [(&str, &str); 8] = [
-    ("p, space", "pause, and go on"),
-    ("+, -", "10 % more or less load"),
-    ("tab, shift-tab", "the next panel, the one before"),
-    ("1 to 9", "one panel alone"),
-    ("0, esc", "all panels"),
-    ("q", "end the run"),
-    ("q again, ctrl-c", "leave the screen at once"),
-    ("?", "this help"),
+    ("p, space", "pause or resume"),
+    ("+, -", "raise or lower the load by 10 %"),
+    ("tab, shift-tab", "next or previous panel"),
+    ("1 to 9", "show one panel"),
+    ("0, esc", "show all panels"),
+    ("q", "stop the run"),
+    ("q again, ctrl-c", "quit at once"),
+    ("?", "show or hide this help"),
 ];
 
 impl State {
@@ -94,7 +94,7 @@ impl State {
         // A paused or scaled point would not have the load it states, and the knee would be wrong without notice.
         let is_fixed = self.tuning.is_on();
         if is_fixed {
-            self.notice = Some("A tuned run sets its own load: it is not paused or scaled by hand".to_owned());
+            self.notice = Some("autotune and matrix set the load themselves: pause and +/- are off".to_owned());
         }
         is_fixed
     }
@@ -149,7 +149,7 @@ mod tests {
         press(&mut state, &[KeyCode::Char('+'), KeyCode::Char('p')]);
         let control = &state.run.as_ref().unwrap().control;
         assert_eq!((control.is_paused(), control.scaled()), (false, 1.0));
-        assert!(state.notice.unwrap().starts_with("A tuned run sets its own load"));
+        assert!(state.notice.unwrap().starts_with("autotune and matrix set the load"));
     }
 
     #[test]

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_is_cut_at_the_edges_of_its_part() {
+    fn drawing_is_clipped_at_the_edges_of_a_pane() {
         let drawn = lines(6, 2, |pane| {
             let mut part = pane.part(2, 0, 3, 1);
             part.text(0, 0, "abcdef", Look::Plain);

@@ -193,7 +193,7 @@ impl State {
     pub(super) fn strained(&self) -> Option<String> {
         let run = self.run.as_ref()?;
         if let Some(End { limit: Limit::Generator(why), .. }) = &run.end {
-            return Some(format!("The generator was the limit, not the target: {}", figures::clean(why)));
+            return Some(format!("The generator was the bottleneck, not the target: {}", figures::clean(why)));
         }
         run.strained()
     }
@@ -281,13 +281,13 @@ impl Running {
         if self.strain.iter().all(|(_, cpu)| *cpu >= threads * CPU_STRAINED) {
             let cpu = self.strain.back().map(|(_, cpu)| *cpu).unwrap_or_default();
             return Some(format!(
-                "The generator uses {cpu:.1} of its {threads:.0} processors: it is the limit, not the target"
+                "The generator is the bottleneck, not the target: it uses {cpu:.1} of {threads:.0} cores"
             ));
         }
         if self.strain.iter().all(|(lag, _)| *lag >= LAG_STRAINED) {
             let lag = self.strain.iter().map(|(lag, _)| *lag).min().unwrap_or_default();
             return Some(format!(
-                "The generator's own timers are {} late: the times shown hold its waits",
+                "Timers of the generator are {} late: the times shown include this delay",
                 figures::length(lag)
             ));
         }
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_asked_for_ends_the_runs_that_follow_too() {
+    fn a_requested_stop_also_ends_the_following_runs() {
         let mut state = fed(generated::single(3, 2, 60));
         state.quit = Quit::Asked;
         let (plan, control) = (state.run.as_ref().unwrap().plan.clone(), Control::default());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_at_its_end_is_said_to_be_the_limit() {
+    fn warns_if_the_generator_is_the_bottleneck() {
         let mut state = fed(generated::single(3, 2, 60));
         assert_eq!(state.strained(), None);
         let mut story = generated::Story::new(3);
@@ -337,13 +337,13 @@ mod tests {
             tick.second.cpu = 1.95;
             state.apply(Event::Tick(Box::new(tick)), Duration::ZERO);
         }
-        assert!(state.strained().unwrap().contains("1.9 of its 2 processors: it is the limit"));
+        assert!(state.strained().unwrap().contains("is the bottleneck, not the target: it uses 1.9 of 2 cores"));
         for _ in 0..3 {
             let mut tick = story.tick(5_000.0);
             tick.second.lag_max = Duration::from_millis(35);
             state.apply(Event::Tick(Box::new(tick)), Duration::ZERO);
         }
-        assert!(state.strained().unwrap().contains("timers are 35.0 ms late"));
+        assert!(state.strained().unwrap().contains("Timers of the generator are 35.0 ms late"));
     }
 
     #[test]

@@ -145,7 +145,7 @@ mod tests {
     use crate::tui::tests::generated;
 
     #[test]
-    fn what_is_left_of_a_matrix_is_guessed_by_the_cells_that_are_done() {
+    fn the_remaining_time_of_a_matrix_is_estimated_from_finished_cells() {
         let mut state = State::new(false);
         for (at, event) in generated::matrix(5).into_iter().enumerate() {
             state.apply(event, Duration::from_secs(at as u64));

@@ -219,20 +219,20 @@ fn refused(old: &Report, new: &Report) -> Option<String> {
     for (name, report) in [("old", old), ("new", new)] {
         if let Limit::Generator(why) = &report.limit {
             return Some(format!(
-                "In the {name} run the generator was the limit, so its figures say nothing of the target: {why}"
+                "In the {name} run the generator was the bottleneck, so its figures do not describe the target: {why}"
             ));
         }
         if let Limit::Unmeasured(why) = &report.limit {
             return Some(format!("In the {name} run nothing was measured: {why}"));
         }
         if let EndReason::Failed(why) = &report.ended {
-            return Some(format!("The {name} run was given up: {why}"));
+            return Some(format!("The {name} run was aborted: {why}"));
         }
     }
     let seconds = [old, new].map(|report| measured(report).len());
     if seconds.iter().any(|seconds| *seconds < SECONDS_MIN) {
         return Some(format!(
-            "The runs measured {} and {} seconds; of fewer than {SECONDS_MIN} nobody can tell what is chance.",
+            "The runs measured {} and {} seconds; a comparison needs at least {SECONDS_MIN} of each.",
             seconds[0], seconds[1]
         ));
     }
@@ -242,29 +242,27 @@ fn refused(old: &Report, new: &Report) -> Option<String> {
 /// Returns the differences to know before reading the figures: another plan, machine or bottleneck.
 fn differences(old: &Report, new: &Report) -> Vec<String> {
     let mut out = Vec::new();
-    fields(
-        &mut out,
-        "what was asked for",
-        serde_json::to_value(&old.asked).ok(),
-        serde_json::to_value(&new.asked).ok(),
-    );
-    fields(&mut out, "the machine", serde_json::to_value(&old.machine).ok(), serde_json::to_value(&new.machine).ok());
+    fields(&mut out, "configuration", serde_json::to_value(&old.asked).ok(), serde_json::to_value(&new.asked).ok());
+    fields(&mut out, "machine", serde_json::to_value(&old.machine).ok(), serde_json::to_value(&new.machine).ok());
     if old.limit != new.limit {
-        out.push(format!("The limit was {}, and is {}.", words::limit(&old.limit), words::limit(&new.limit)));
+        out.push(format!(
+            "Different bottleneck. Before: {}. Now: {}.",
+            words::limit(&old.limit),
+            words::limit(&new.limit)
+        ));
     }
     let (before, after) = (old.measured_s, new.measured_s);
     if (before - after).abs() > 0.1 * before.max(after) {
-        out.push(format!("{before:.0} seconds were measured, and now {after:.0}."));
+        out.push(format!("Different length: {before:.0} s were measured, now {after:.0} s."));
     }
     let offered = |report: &Report| report.limit == Limit::Offered;
     if offered(old) && offered(new) {
         out.push(
-            "Both runs met the rate that was offered, so their rates say nothing of what the target could do."
-                .to_owned(),
+            "Both runs reached the offered rate, so their rates do not show the capacity of the target.".to_owned(),
         );
     }
     for (name, report) in [("old", old), ("new", new)] {
-        out.extend(report.warnings.iter().map(|warning| format!("Of the {name} run: {warning}")));
+        out.extend(report.warnings.iter().map(|warning| format!("In the {name} run: {warning}")));
     }
     out
 }
@@ -274,7 +272,7 @@ fn fields(out: &mut Vec<String>, of: &str, old: Option<serde_json::Value>, new: 
     for (name, before) in &old {
         // The same load with another seed counts as the same load.
         if let Some(after) = new.get(name).filter(|after| *after != before && name != "seed") {
-            out.push(format!("Of {of}, {name} was {before}, and is {after}."));
+            out.push(format!("Different {of}: {name} was {before} and is {after}."));
         }
     }
 }

@@ -63,7 +63,7 @@ fn a_run_that_was_limited_by_its_generator_or_too_short_or_given_up_gets_no_verd
     limited.limit = Limit::Generator("both cores were busy".to_owned());
     failed.ended = EndReason::Failed("the target is gone".to_owned());
     for (outcome, part) in
-        [(limited, "the generator was the limit"), (failed, "was given up"), (short, "nobody can tell what is chance")]
+        [(limited, "the generator was the bottleneck"), (failed, "was aborted"), (short, "a comparison needs at least")]
     {
         for comparison in [compare(&FIRST, &report(&outcome)), compare(&report(&outcome), &FIRST)] {
             assert!(comparison.verdict(0.05).starts_with("No verdict. "), "{part}");
@@ -82,10 +82,10 @@ fn another_plan_machine_or_limit_is_reported_before_the_figures() {
     other.machine.cores = 2;
     let comparison = compare(&FIRST, &other);
     for part in [
-        "reuse was true, and is false",
-        "cores was 8, and is 2",
-        "The limit was none",
-        "30 seconds were measured, and now 60",
+        "reuse was true and is false",
+        "cores was 8 and is 2",
+        "Different bottleneck. Before: none",
+        "30 s were measured, now 60 s",
     ] {
         assert!(
             comparison.differences.iter().any(|shown| shown.contains(part)),

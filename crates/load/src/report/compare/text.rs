@@ -24,7 +24,9 @@ impl Comparison {
             }
             other => {
                 let name = other.name();
-                Err(ReportError::Content(format!("there is no {name} of a comparison: json, markdown or text")))
+                Err(ReportError::Content(format!(
+                    "a comparison cannot be written as {name}: use json, markdown or text"
+                )))
             }
         }
     }
@@ -79,9 +81,9 @@ fn cells(change: &Change) -> [String; 4] {
         format!("{sign}{} %", digits(share.abs() * 100.0))
     });
     let word = match (change.significant, change.worse) {
-        _ if change.old.is_some() && change.old == change.new => "the same",
-        (None, _) => "cannot be told",
-        (Some(false), _) => "chance would do it",
+        _ if change.old.is_some() && change.old == change.new => "equal",
+        (None, _) => "not comparable",
+        (Some(false), _) => "within noise",
         (Some(true), true) => "WORSE",
         (Some(true), false) => "better",
     };

@@ -41,12 +41,12 @@ pub(super) fn throughput(report: &Report, buckets: &[Second]) -> String {
     ];
     curves[0].filled = true;
     let summary = format!(
-        "{} succeeded and {} were due in the mean, {} at most in one second.",
+        "Mean: {} succeeded, {} due. Best second: {} succeeded.",
         rate(report.rates.succeeded_per_s),
         rate(report.rates.due_per_s),
         rate(largest(&curves[..1]))
     );
-    from_zero("Requests a second", summary, curves, rate).over_time(buckets)
+    from_zero("Requests per second", summary, curves, rate).over_time(buckets)
 }
 
 pub(super) fn times(report: &Report, buckets: &[Second]) -> String {
@@ -62,13 +62,13 @@ pub(super) fn times(report: &Report, buckets: &[Second]) -> String {
         curve('d', "service p99", of(|bucket| bucket.service.p99_ns)),
     ];
     let all = || curves.iter().flat_map(|curve| curve.values.iter().flatten().copied());
-    let title = "Response times";
+    let title = "Response time";
     let (Some(min), Some(max)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
-        return card(title, "", "", "No request succeeded, so there are no times.");
+        return card(title, "", "", "No request succeeded, so there are no response times.");
     };
     let summary = match report.phase(Phase::Response) {
         Some(times) => format!(
-            "Over the whole run p50 {}, p95 {}, p99 {}, longest {}. The scale is logarithmic.",
+            "Whole run: p50 {}, p95 {}, p99 {}, max {}. Logarithmic scale.",
             time(times.p50_ns as f64),
             time(times.p95_ns as f64),
             time(times.p99_ns as f64),
@@ -88,21 +88,21 @@ pub(super) fn open_things(buckets: &[Second]) -> String {
         curve('b', "connections", of(|bucket| bucket.connections)),
     ];
     let most = |curve: &Curve<'_>| digits(largest(std::slice::from_ref(curve)));
-    let summary = format!("At most {} requests in flight and {} connections.", most(&curves[0]), most(&curves[1]));
+    let summary = format!("Maximum: {} requests in flight, {} connections.", most(&curves[0]), most(&curves[1]));
     from_zero("Requests in flight and connections", summary, curves, digits).over_time(buckets)
 }
 
 pub(super) fn heat(buckets: &[Second]) -> String {
-    let title = "Where response times lie";
+    let title = "Response time heat map";
     let used = |column: &usize| buckets.iter().any(|bucket| bucket.heat.0[*column] > 0);
     let (Some(first), Some(last)) = ((0..HEAT_BUCKETS).find(used), (0..HEAT_BUCKETS).rfind(used)) else {
-        return card(title, "", "", "No request succeeded, so there are no times.");
+        return card(title, "", "", "No request succeeded, so there are no response times.");
     };
     let most = buckets.iter().flat_map(|bucket| bucket.heat.0.iter().copied()).max().unwrap_or(1).max(1);
     let edge = |column: usize| Heat::from_ns(column) as f64;
     let (x, y) = (time_scale(buckets), Scale::log(edge(first), edge(last + 1), BOTTOM, TOP));
     let summary = format!(
-        "How many requests of each moment took how long: between {} and {}; the darkest or brightest field has {}.",
+        "Requests by time and response time, from {} to {}. The cell with the most requests has {}.",
         time(edge(first)),
         time(edge(last + 1)),
         count(most)
@@ -130,7 +130,7 @@ pub(super) fn heat(buckets: &[Second]) -> String {
         let seen: u64 = bucket.heat.0.iter().sum();
         let mode = bucket.heat.0.iter().enumerate().max_by_key(|(_, seen)| **seen).map_or(0, |(column, _)| column);
         let words = match seen {
-            0 => format!("{}\nnothing came back", span(bucket)),
+            0 => format!("{}\nno responses", span(bucket)),
             _ => format!(
                 "{}\n{}, most between {} and {}",
                 span(bucket),
@@ -157,13 +157,13 @@ fn shade_legend(most: u64) -> String {
 
 /// Draws response and service times by percentile, with equal distances for each nine.
 pub(super) fn distribution(report: &Report) -> String {
-    let title = "Distribution";
+    let title = "Response time distribution";
     let histogram = |phase| {
         let text = &report.histograms.iter().find(|one| one.phase == phase)?.v2_deflate_base64;
         histogram::decode(text).ok()
     };
     let (Some(response), Some(service)) = (histogram(Phase::Response), histogram(Phase::Service)) else {
-        return card(title, "", "", "No request succeeded, so there are no times.");
+        return card(title, "", "", "No request succeeded, so there are no response times.");
     };
     let nines = (response.len().max(10) as f64).log10().clamp(1.0, 6.0);
     let share = |index: usize| 1.0 - 10f64.powf(-nines * index as f64 / POINTS as f64);
@@ -171,12 +171,12 @@ pub(super) fn distribution(report: &Report) -> String {
         (0..=POINTS).map(|index| Some(histogram.value_at_quantile(share(index)) as f64)).collect()
     };
     let curves =
-        vec![curve('a', "response (from due)", of(&response)), curve('b', "service (from sent)", of(&service))];
+        vec![curve('a', "response (since due)", of(&response)), curve('b', "service (since sent)", of(&service))];
     let least = response.min().min(service.min()) as f64;
     let ends = log_ends(least, response.max().max(service.max()) as f64);
     let marks = log_marks(ends);
     let summary =
-        "Which share of requests took no longer: response times corrected for what waited, service times not.";
+        "Response and service time by percentile. Only the response time includes the wait before a request was sent.";
     let chart =
         Chart { title, summary: summary.to_owned(), curves, marks, ends, log: true, mark: short_time, value: time };
     let (x, y) = (Scale::linear(0.0, nines, LEFT, RIGHT), chart.vertical());
@@ -198,7 +198,7 @@ pub(super) fn distribution(report: &Report) -> String {
     }
     for index in (0..POINTS).step_by(2) {
         let at = |curve: usize| time(chart.curves[curve].values[index].unwrap_or(0.0));
-        let words = format!("{:.4} % within\nresponse: {}\nservice: {}", share(index) * 100.0, at(0), at(1));
+        let words = format!("{:.4} % took at most\nresponse: {}\nservice: {}", share(index) * 100.0, at(0), at(1));
         hit(&mut svg, place(index), place(index + 2), &words);
     }
     svg.push_str("</svg>");

@@ -32,9 +32,7 @@ pub(super) fn render(report: &Report) -> String {
     tiles(&mut body, report);
     body.push_str(&tables::thresholds(report));
     if buckets.is_empty() {
-        body.push_str(
-            r#"<p class="card wide">The run was over before its first second: there is nothing to draw.</p>"#,
-        );
+        body.push_str(r#"<p class="card wide">The run ended within its first second, so there are no charts.</p>"#);
     } else {
         body.push_str(r#"<div class="cards wide">"#);
         body.push_str(&charts::throughput(report, &buckets));
@@ -47,7 +45,7 @@ pub(super) fn render(report: &Report) -> String {
         if each > 1 {
             let _ = write!(
                 body,
-                r#"<p class="soft">Each point is {each} seconds: rates are their mean, times those of the worst second.</p>"#
+                r#"<p class="soft">Each point covers {each} seconds: rates are means, times are those of the slowest second.</p>"#
             );
         }
     }
@@ -133,11 +131,11 @@ fn tiles(out: &mut String, report: &Report) {
             ("p50", response.p50_ns, service.map(|times| times.p50_ns)),
             ("p95", response.p95_ns, service.map(|times| times.p95_ns)),
             ("p99", response.p99_ns, service.map(|times| times.p99_ns)),
-            ("longest", response.max_ns, service.map(|times| times.max_ns)),
+            ("max", response.max_ns, service.map(|times| times.max_ns)),
         ];
         for (name, ns, of_service) in figures {
-            let small = of_service.map_or(String::new(), |ns| format!("service time: {}", time(ns as f64)));
-            tile(&format!("response, {name}"), &time(ns as f64), false, &small);
+            let small = of_service.map_or(String::new(), |ns| format!("service {}", time(ns as f64)));
+            tile(&format!("response {name}"), &time(ns as f64), false, &small);
         }
     }
     out.push_str("</dl>");

@@ -54,8 +54,7 @@ pub(super) fn thresholds(report: &Report) -> String {
         .thresholds
         .iter()
         .map(|checked| {
-            let measured =
-                checked.measured.map_or("nothing to measure".to_owned(), |value| in_unit(value, checked.unit));
+            let measured = checked.measured.map_or("no data".to_owned(), |value| in_unit(value, checked.unit));
             let (class, word) = if checked.passed { ("met", "met") } else { ("missed", "missed") };
             vec![markup(&checked.threshold), markup(&measured), format!(r#"<td class="{class}">{word}</td>"#)]
         })
@@ -78,7 +77,7 @@ pub(super) fn phases(report: &Report) -> String {
         })
         .collect();
     if rows.is_empty() {
-        return section("Times by phase", "<p>Nothing was measured.</p>");
+        return section("Times by phase", "<p>No request ended.</p>");
     }
     section("Times by phase", &table("Times by phase", &columns, &rows))
 }
@@ -114,31 +113,34 @@ pub(super) fn statuses(report: &Report) -> String {
         })
         .collect();
     let inner = if rows.is_empty() {
-        "<p>No answer had a status.</p>".to_owned()
+        "<p>No response had a status code.</p>".to_owned()
     } else {
-        table("Answers by status", &["status", "count", "share"], &rows)
+        table("Responses by status code", &["status", "count", "share"], &rows)
     };
-    section("Statuses", &inner)
+    section("Status codes", &inner)
 }
 
 pub(super) fn totals(report: &Report) -> String {
     let (counts, rates, generator) = (&report.counts, &report.rates, &report.generator);
     let pair = |name: &str, value: String| (name.to_owned(), value);
     list(
-        "Connections, bytes and the generator",
+        "Connections, traffic and generator",
         &[
-            pair("due, started", format!("{}, {}", count(counts.due), count(counts.started))),
-            pair("cut at the end", count(counts.unfinished)),
-            pair("never sent", count(counts.unsent)),
+            pair("requests due, started", format!("{}, {}", count(counts.due), count(counts.started))),
+            pair("unfinished at the end", count(counts.unfinished)),
+            pair("due but not sent", count(counts.unsent)),
             pair(
                 "connections",
-                format!("{} opened of {} tried", count(counts.connections_opened), count(counts.connections_tried)),
+                format!("{} opened in {} attempts", count(counts.connections_opened), count(counts.connections_tried)),
             ),
             pair(
                 "TLS handshakes",
                 format!("{} full, {} resumed", count(counts.handshakes_full), count(counts.handshakes_resumed)),
             ),
-            pair("reconnections", format!("{} after the server had closed one", count(counts.reconnections))),
+            pair(
+                "reconnections",
+                format!("{} to replace a connection that the server closed", count(counts.reconnections)),
+            ),
             pair("sessions agreed", {
                 let suites = counts.sessions_by_suite.words();
                 let all = count(counts.sessions_agreed);
@@ -146,25 +148,21 @@ pub(super) fn totals(report: &Report) -> String {
             }),
             pair("sent", format!("{}/s", bytes(rates.sent_bytes_per_s))),
             pair("received", format!("{}/s", bytes(rates.received_bytes_per_s))),
-            pair("limit", words::limit(&report.limit)),
+            pair("bottleneck", words::limit(&report.limit)),
             pair(
-                "generator's processor",
+                "generator CPU",
                 format!(
-                    "{} of {} cores, its busiest thread {}",
+                    "{} of {} cores, busiest thread {} of a core",
                     digits(generator.cpu),
                     generator.cores,
                     share(generator.cpu_busiest)
                 ),
             ),
             pair(
-                "generator's lag",
-                format!(
-                    "99 % of timers within {}, all within {}",
-                    length(generator.lag_p99),
-                    length(generator.lag_max)
-                ),
+                "generator timer delay",
+                format!("p99 {}, max {}", length(generator.lag_p99), length(generator.lag_max)),
             ),
-            pair("generator's memory", bytes(generator.memory_bytes as f64)),
+            pair("generator memory", bytes(generator.memory_bytes as f64)),
         ],
     )
 }
@@ -184,22 +182,22 @@ pub(super) fn asked(report: &Report) -> String {
         pair("requests", bound(asked.requests.map(count))),
         pair("warm-up", time(asked.warm_up_s * 1e9)),
         pair("connections reused", yes(asked.connections.reuse)),
-        pair("streams a connection", asked.connections.streams.to_string()),
+        pair("streams per connection", asked.connections.streams.to_string()),
         pair(
             "timeouts",
             format!("connect {}, request {}", length(asked.timeouts.connect), length(asked.timeouts.request)),
         ),
     ];
     if let Some(tls) = &asked.tls {
-        pairs.push(pair("TLS from", tls.min_version.name().to_owned()));
+        pairs.push(pair("minimum TLS version", tls.min_version.name().to_owned()));
         pairs.push(pair("TLS resumption", tls.resumption.name().to_owned()));
-        pairs.push(pair("certificate checked", yes(tls.verify)));
+        pairs.push(pair("server certificate verified", yes(tls.verify)));
         pairs.push(pair("client certificate", yes(tls.client_certificate)));
     }
     if let Some(sealed) = &asked.sealed {
         pairs.push(pair("sealed", format!("wire {}, {}", sealed.wire, sealed.agree)));
         if let Some(trust) = &sealed.trust {
-            pairs.push(pair("identity key trusted by", trust.replace('_', " ")));
+            pairs.push(pair("identity key trust", trust.replace('_', " ")));
         }
     }
     if let Some(broker) = &asked.broker {
@@ -212,7 +210,7 @@ pub(super) fn asked(report: &Report) -> String {
         machine.os, machine.kernel, machine.architecture, machine.cores, machine.processor
     );
     pairs.push(pair("machine", at));
-    list("What was asked for, and from where", &pairs)
+    list("Configuration and machine", &pairs)
 }
 
 fn list(title: &str, pairs: &[(String, String)]) -> String {
@@ -237,7 +235,7 @@ pub(super) fn over_time(buckets: &[Second], each: usize) -> String {
             row
         })
         .collect();
-    let what = if each == 1 { "second by second".to_owned() } else { format!("{each} seconds at a time") };
-    let title = format!("The same as a table, {what}");
+    let what = if each == 1 { "per second".to_owned() } else { format!("per {each} seconds") };
+    let title = format!("Chart data as a table, {what}");
     format!("<details><summary>{title}</summary>{}</details>", table(&title, &columns, &rows))
 }

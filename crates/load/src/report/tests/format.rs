@@ -98,7 +98,7 @@ fn every_kind_of_run_is_written_in_every_form_by_extension() {
     write(&folder.join("hostile.html"), &hostile(), Format::Html).unwrap();
     write(&folder.join("matrix.html"), &matrix("https-reuse"), Format::Html).unwrap();
     let error = Format::of(&folder.join("a.pdf")).unwrap_err().to_string();
-    assert!(error.contains(".pdf is no form of a report: .json, .csv, .hlog"), "{error}");
+    assert!(error.contains("there is no report format .pdf; use .json, .csv, .hlog"), "{error}");
 }
 
 #[test]
@@ -185,12 +185,12 @@ fn what_limits_or_spoils_a_run_is_reported_before_any_figure_in_every_readable_f
     let report = hostile();
     for format in [Format::Text, Format::Markdown, Format::Html] {
         let text = render(&report, format).unwrap();
-        let notice = text.find("The generator was the limit, and the figures say nothing of the target").unwrap();
+        let notice = text.find("The generator was the bottleneck, so the figures do not describe the target").unwrap();
         let figure = text.find("/s").unwrap_or(usize::MAX);
         let figure = text.find("succeeded").unwrap_or(figure);
         assert!(notice < figure, "{format:?}");
     }
-    for (shape, sentence) in [(Shape::Empty, "No request was made"), (Shape::AllFailed, "Every request failed")] {
+    for (shape, sentence) in [(Shape::Empty, "No request ended"), (Shape::AllFailed, "Every request failed")] {
         let text = render(&self::report(&sample::outcome(1, shape, 5, 1.0)), Format::Text).unwrap();
         assert!(text.find(sentence).unwrap() < text.find("succeeded").unwrap(), "{text}");
     }
@@ -220,7 +220,10 @@ fn a_matrix_is_a_table_in_each_form_it_has_and_says_which_it_has_not() {
     assert!(render(&matrix, Format::Markdown).unwrap().contains("` =<b>\\|x `"));
     assert!(render(&matrix, Format::Html).unwrap().contains("=&lt;b&gt;|x"));
     assert!(
-        render(&matrix, Format::Hlog).unwrap_err().to_string().contains("there is no hlog of a search or a matrix")
+        render(&matrix, Format::Hlog)
+            .unwrap_err()
+            .to_string()
+            .contains("a search or a matrix cannot be written as hlog")
     );
 }
 
@@ -229,7 +232,7 @@ fn large() -> Report {
     let mut outcome = sample::outcome(3, Shape::AllFailed, 5, 1.0);
     outcome.plan.label = "label/".repeat(40);
     outcome.plan.target.url = format!("https://host.example/{}?q=1", "path/".repeat(100)).parse().unwrap();
-    outcome.limit = Limit::Generator("its busiest thread was ready to run 95 % of the time and more ".repeat(3));
+    outcome.limit = Limit::Generator("its busiest thread needed a core for 95 % of the time and more ".repeat(3));
     let counts = &mut outcome.totals.sum.counts;
     for count in [&mut counts.succeeded, &mut counts.failed, &mut counts.unfinished, &mut counts.connections_opened] {
         *count = 999_999_999_999;

@@ -43,6 +43,7 @@ pub(crate) fn plan() -> Plan {
         password_file: None,
         password: Some("s3cret-pfx".to_owned().into()),
         server_name: None,
+        tls13_only: false,
     };
     let mut plan = Plan::of("https://ann:s3cret-url@api.example:8443/pay?id=1&token=s3cret-query".parse().unwrap());
     plan.label = "checkout".to_owned();

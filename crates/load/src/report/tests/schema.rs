@@ -174,6 +174,6 @@ fn a_report_is_read_as_it_was_written() {
 fn a_stall_is_reported_by_the_corrected_figure_and_explained() {
     let stalled = report(&sample::outcome(1, Shape::Stalled, 20, 1.0), "p99<50ms");
     assert!(stalled.omission.response_p99_ns > 2 * stalled.omission.service_p99_ns);
-    assert!(stalled.omission.note.unwrap().contains("the target held up requests"));
+    assert!(stalled.omission.note.unwrap().contains("the target stalled"));
     assert_eq!(report(&sample::outcome(1, Shape::Usual, 20, 1.0), "p99<50ms").omission.note, None);
 }

@@ -109,7 +109,7 @@ impl Broker {
             }
             Ok(false) => {
                 (sample.ended, sample.status) = (Some(Instant::now()), 200);
-                let words = format!("{}: what the broker made is wrong by its own word", work.broker.operation.name());
+                let words = format!("{}: the broker does not verify its own result", work.broker.operation.name());
                 Err(Failure::new(Class::Assertion, words))
             }
             Err(err) => Err(failure_of(&err, sample)),

@@ -65,7 +65,11 @@ impl Channel {
         let answered = Instant::now();
         let heard = timeout(limit, shown.notified()).await;
         heard.map_err(|_| {
-            ChannelFailure::new(FailureStage::RpcCall, "notification_missing", "the server's notification did not come")
+            ChannelFailure::new(
+                FailureStage::RpcCall,
+                "notification_missing",
+                "the server's notification did not arrive",
+            )
         })?;
         times.push((TimedStage::RpcOpen, calling - opening));
         times.push((TimedStage::RpcCall, answered - calling));
@@ -112,7 +116,7 @@ impl Channel {
             return Err(ChannelFailure::new(
                 FailureStage::RpcHello,
                 "hello_invalid",
-                "the client's stream is for no calls",
+                "the client's stream is not a stream for calls",
             ));
         }
         let rpc = Rpc::over(incoming.stream, Handlers::none().on(CALL, |_| async { Ok(json!({"ok": true})) }));
@@ -168,7 +172,7 @@ fn server_failure(why: Attaching, marks: Marks) -> ChannelFailure {
 
 fn late(at: FailureStage, marks: Marks, limit: Duration) -> ChannelFailure {
     if marks.attached.is_some() && marks.heard.is_none() {
-        return ChannelFailure::new(at, "peer_absent", format!("nothing of the peer came within {limit:?}"));
+        return ChannelFailure::new(at, "peer_absent", format!("nothing arrived from the peer within {limit:?}"));
     }
-    ChannelFailure::new(at, "timeout", format!("not done within {limit:?}"))
+    ChannelFailure::new(at, "timeout", format!("not finished within {limit:?}"))
 }

@@ -80,7 +80,7 @@ impl Answer {
                     keep(&mut body, bytes)?;
                     &[]
                 }
-                Part::Whole => return Err(malformed("bytes follow the answer that no request asked for")),
+                Part::Whole => return Err(malformed("unexpected bytes after the response")),
             };
         }
         Ok(matches!(self.part, Part::Whole))
@@ -95,12 +95,12 @@ impl Answer {
         match self.part {
             Part::Rest | Part::Whole => Ok(()),
             Part::Head if self.is_untouched() => {
-                Err(Failure::new(Class::Closed, "the server closed the connection without an answer"))
+                Err(Failure::new(Class::Closed, "the server closed the connection without a response"))
             }
-            Part::Head => Err(Failure::new(Class::Closed, "the server closed the connection within an answer's head")),
+            Part::Head => Err(Failure::new(Class::Closed, "the server closed the connection within a response head")),
             Part::Length(left) => Err(Failure::new(
                 Class::Closed,
-                format!("the server closed the connection {left} bytes before the end"),
+                format!("the server closed the connection {left} bytes before the end of the body"),
             )),
             Part::Chunked(_) => Err(Failure::new(Class::Closed, "the server closed the connection within a body")),
         }
@@ -115,7 +115,7 @@ impl Answer {
             }
             // Rejects bytes that are not HTTP/1.x at once, before a buffer fills with them.
             if !bytes.starts_with(&b"HTTP/1."[..bytes.len().min(7)]) {
-                return Err(malformed("what came does not begin as an answer of HTTP/1.1 does"));
+                return Err(malformed("the response does not begin with HTTP/1"));
             }
         }
         let known = self.partial.len();
@@ -123,7 +123,7 @@ impl Answer {
         let from = known.saturating_sub(3);
         let Some(end) = memmem::find(&self.partial[from..], b"\r\n\r\n").map(|at| from + at) else {
             if self.partial.len() > HEAD_LEN_MAX {
-                return Err(malformed("a head of more than 256 KiB"));
+                return Err(malformed("the response head is longer than 256 KiB"));
             }
             return Ok(&[]);
         };
@@ -137,7 +137,7 @@ impl Answer {
         let head = Head::parse(bytes)?;
         // Status 101 would end HTTP on this connection, and no request asked for it.
         if head.status == 101 {
-            return Err(malformed("the server switched protocols, which no request asked for"));
+            return Err(malformed("the server switched protocols without being asked (101)"));
         }
         // Interim answers (1xx): the final answer follows.
         if head.status < 200 {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_the_rules_is_malformed() {
+    fn responses_that_violate_the_protocol_are_malformed() {
         let heads = [
             "HTTP/2 200 OK\r\n",
             "HTTP/1.1 99 Low\r\n",

@@ -66,7 +66,7 @@ impl Chunks {
                 (Some(digit), _) if digits < 15 => Ok(Chunks::Size(size * 16 + u64::from(digit), digits + 1)),
                 (None, b'\r') if digits > 0 => Ok(Chunks::SizeEnd(size)),
                 (None, b';' | b' ' | b'\t') if digits > 0 => Ok(Chunks::Extension(size, 0)),
-                _ => Err(malformed("a chunk without a size")),
+                _ => Err(malformed("a chunk has no size")),
             },
             (Chunks::Extension(size, _), b'\r') => Ok(Chunks::SizeEnd(size)),
             (Chunks::Extension(size, len), _) if len < LINE_LEN_MAX && byte != b'\n' => {
@@ -82,7 +82,7 @@ impl Chunks {
             }
             (Chunks::TrailerEnd(0, _), b'\n') => Ok(Chunks::Whole),
             (Chunks::TrailerEnd(_, all), b'\n') => Ok(Chunks::Trailer(0, all)),
-            _ => Err(malformed("a chunk that does not end where its size says")),
+            _ => Err(malformed("a chunk is longer than its size")),
         }
     }
 }

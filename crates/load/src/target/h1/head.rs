@@ -44,7 +44,7 @@ impl Head {
                 14 if name.eq_ignore_ascii_case(b"content-length") => {
                     let len = content_length(value)?;
                     if length.replace(len).is_some_and(|known| known != len) {
-                        return Err(malformed("an answer with two different lengths"));
+                        return Err(malformed("the response has two different Content-Length values"));
                     }
                 }
                 17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
@@ -59,8 +59,8 @@ impl Head {
             }
         }
         head.body = match (coded, length) {
-            (true, Some(_)) => return Err(malformed("an answer with a length and a transfer encoding")),
-            (true, None) if is_1_0 => return Err(malformed("a transfer encoding in an answer of HTTP/1.0")),
+            (true, Some(_)) => return Err(malformed("the response has Content-Length and Transfer-Encoding")),
+            (true, None) if is_1_0 => return Err(malformed("an HTTP/1.0 response has Transfer-Encoding")),
             (true, None) if chunked => Body::Chunked,
             (false, Some(len)) => Body::Length(len),
             (_, None) => Body::Rest,
@@ -77,7 +77,7 @@ pub(super) fn all(bytes: &[u8]) -> Result<HeaderMap, Failure> {
         let (line, after) = split_line(rest)?;
         rest = after;
         let (name, value) = field(line)?;
-        let wrong = || malformed(format!("no header: {}", shown(line)));
+        let wrong = || malformed(format!("not a header: {}", shown(line)));
         let name = HeaderName::from_bytes(name).map_err(|_| wrong())?;
         headers.append(name, HeaderValue::from_bytes(value).map_err(|_| wrong())?);
     }
@@ -89,13 +89,13 @@ fn split_line(bytes: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
     let Some(at) = memchr(b'\n', bytes) else { return Ok((bytes, &[])) };
     match bytes[..at].strip_suffix(b"\r") {
         Some(line) => Ok((line, &bytes[at + 1..])),
-        None => Err(malformed("a line of the head that ends without CR")),
+        None => Err(malformed("a header line ends without CR")),
     }
 }
 
 /// Returns the status, and whether the answer is HTTP/1.0.
 fn status_line(line: &[u8]) -> Result<(u16, bool), Failure> {
-    let wrong = || malformed(format!("no status line of HTTP/1.1: {}", shown(line)));
+    let wrong = || malformed(format!("not a status line of HTTP/1.1: {}", shown(line)));
     let rest = line.strip_prefix(b"HTTP/1.").ok_or_else(wrong)?;
     let [minor @ (b'0' | b'1'), b' ', a @ b'1'..=b'5', b @ b'0'..=b'9', c @ b'0'..=b'9', rest @ ..] = rest else {
         return Err(wrong());
@@ -108,7 +108,7 @@ fn status_line(line: &[u8]) -> Result<(u16, bool), Failure> {
 }
 
 fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
-    let wrong = || malformed(format!("no header: {}", shown(line)));
+    let wrong = || malformed(format!("not a header: {}", shown(line)));
     let colon = memchr(b':', line).ok_or_else(wrong)?;
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     let is_token = |byte: &u8| byte.is_ascii_graphic() && !br#""(),/:;<=>?@[\]{}"#.contains(byte);
@@ -122,7 +122,7 @@ fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Failure> {
 fn content_length(value: &[u8]) -> Result<u64, Failure> {
     let digits = !value.is_empty() && value.len() <= 18 && value.iter().all(u8::is_ascii_digit);
     if !digits {
-        return Err(malformed(format!("a length that is none: {}", shown(value))));
+        return Err(malformed(format!("not a Content-Length: {}", shown(value))));
     }
     Ok(value.iter().fold(0, |len, byte| len * 10 + u64::from(byte - b'0')))
 }

@@ -76,7 +76,7 @@ impl Http1 {
             Poll::Ready(match Pin::new(stream).poll_read(cx, &mut bytes) {
                 Poll::Pending => Ok(true),
                 Poll::Ready(Ok(())) if !bytes.filled().is_empty() => {
-                    Err(Failure::new(Class::Malformed, "bytes between two answers that no request asked for"))
+                    Err(Failure::new(Class::Malformed, "unexpected bytes between two responses"))
                 }
                 Poll::Ready(_) => Ok(false),
             })

@@ -6,8 +6,8 @@ use super::empty;
 use crate::figures;
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
-    let Some(run) = &state.run else { return empty(pane, "no answer yet") };
-    let Some(whole) = &run.whole else { return empty(pane, "no answer yet") };
+    let Some(run) = &state.run else { return empty(pane, "no responses yet") };
+    let Some(whole) = &run.whole else { return empty(pane, "no responses yet") };
     let mut y = statuses(pane, whole);
     if whole.faults.is_empty() {
         pane.text(0, y, "no errors", Look::Good);
@@ -20,7 +20,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     for (index, failure) in whole.faults.iter().enumerate() {
         let is_last_row = y + 1 == pane.height();
         if is_last_row && index + 1 < whole.faults.len() {
-            pane.fitted(0, y, &format!("and {} classes more", whole.faults.len() - index), Look::Bad);
+            pane.fitted(0, y, &format!("and {} more classes", whole.faults.len() - index), Look::Bad);
             return;
         }
         let now = run.last.iter().flat_map(|second| &second.faults).find(|(class, _)| *class == failure.class);

@@ -1,4 +1,4 @@
-//! Requests under way, connections, handshakes and bytes.
+//! Requests in flight, connections, handshakes and bytes.
 
 use super::super::pane::{Look, Pane, table};
 use super::super::state::State;
@@ -7,8 +7,8 @@ use crate::figures;
 use crate::record::Counts;
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
-    let Some(run) = &state.run else { return empty(pane, "none yet") };
-    let (Some(second), Some(whole)) = (&run.last, &run.whole) else { return empty(pane, "none yet") };
+    let Some(run) = &state.run else { return empty(pane, "no connections yet") };
+    let (Some(second), Some(whole)) = (&run.last, &run.whole) else { return empty(pane, "no connections yet") };
     let (now, all) = (&second.counts, &whole.counts);
     let head = [
         (format!("in flight {}", figures::count(second.in_flight)), Look::Strong),
@@ -20,11 +20,11 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     };
     let mut rows = vec![
         count("connections opened", |counts| counts.connections_opened),
-        count("connections tried", |counts| counts.connections_tried),
+        count("connection attempts", |counts| counts.connections_tried),
     ];
     if run.plan.target.tls.is_some() {
-        rows.push(count("handshakes full", |counts| counts.handshakes_full));
-        rows.push(count("handshakes resumed", |counts| counts.handshakes_resumed));
+        rows.push(count("full handshakes", |counts| counts.handshakes_full));
+        rows.push(count("resumed handshakes", |counts| counts.handshakes_resumed));
     }
     if run.plan.target.sealed.is_some() || all.sessions_agreed > 0 {
         rows.push(count("sessions agreed", |counts| counts.sessions_agreed));

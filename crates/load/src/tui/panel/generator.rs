@@ -27,22 +27,20 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     if let Some(verdict) = &verdict {
         line(pane, &format!("! {verdict}"), Look::Warning);
     }
-    line(pane, &format!("processors {bar} {:.2} of {threads} thread{plural}", second.cpu), Look::Plain);
+    line(pane, &format!("CPU {bar} {:.2} of {threads} thread{plural}", second.cpu), Look::Plain);
     let lag = run.whole.as_ref().map(|whole| whole.lag_p99).unwrap_or_default();
     let lag = run.end.as_ref().map(|end| end.lag_p99).unwrap_or(lag);
     let lags = (figures::length(second.lag_max), figures::length(lag));
-    line(pane, &format!("timers late {} at most in the last second", lags.0), Look::Plain);
+    line(pane, &format!("timer delay {} max in the last second", lags.0), Look::Plain);
     line(pane, &format!("            {} p99 of this run", lags.1), Look::Plain);
     match &run.end {
-        None if verdict.is_none() && lag >= LAG_WARN => {
-            line(pane, "! late timers are part of the times shown", Look::Bad)
-        }
-        None if verdict.is_none() => line(pane, "it has time to spare", Look::Good),
+        None if verdict.is_none() && lag >= LAG_WARN => line(pane, "! the times shown include this delay", Look::Bad),
+        None if verdict.is_none() => line(pane, "the generator has capacity to spare", Look::Good),
         None => {}
         Some(end) => {
             match &end.limit {
-                Limit::Target => line(pane, "the limit was the target", Look::Plain),
-                Limit::Offered => line(pane, "no limit was met: the offered load was served", Look::Good),
+                Limit::Target => line(pane, "bottleneck: the target", Look::Plain),
+                Limit::Offered => line(pane, "bottleneck: none, the target kept up with the offered load", Look::Good),
                 Limit::Generator(_) => {}
                 Limit::Unmeasured(why) => line(pane, &format!("nothing was measured: {why}"), Look::Bad),
             }

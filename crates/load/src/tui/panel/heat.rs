@@ -13,7 +13,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let rows = pane.height().saturating_sub(1);
     let all = state.history.fitted(1, 0);
     let Some((low, high)) = all.columns.first().and_then(|column| used(&column.sum.heat)).filter(|_| rows > 0) else {
-        return empty(pane, "no answer yet");
+        return empty(pane, "no responses yet");
     };
     let group = (high - low + 1).div_ceil(rows);
     let used_rows = (high - low + 1).div_ceil(group);
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_rare_is_still_seen_and_what_is_not_there_is_not() {
+    fn rare_times_are_visible_and_absent_ones_are_not() {
         assert_eq!(shade(0.0), None);
         assert_eq!(shade(1e-6).unwrap().0, "·");
         assert_eq!(shade(1.0).unwrap().0, "█");

@@ -11,7 +11,7 @@ use crate::record::{HEAT_BUCKETS, Heat, Phase};
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let whole = state.run.as_ref().and_then(|run| run.whole.as_ref());
     let Some((whole, (low, high))) = whole.and_then(|whole| Some((whole, used(&whole.heat)?))) else {
-        return empty(pane, "no answer yet");
+        return empty(pane, "no responses yet");
     };
     let rows = pane.height().saturating_sub(3);
     if rows == 0 {

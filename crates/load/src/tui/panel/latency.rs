@@ -12,7 +12,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let planned = state.planned_seconds();
     let whole = state.history.fitted(1, 0);
     let (Some(top), true) = (whole.columns.first().and_then(|column| column.worst()), rows > 0) else {
-        return empty(pane, "no answer yet");
+        return empty(pane, "no responses yet");
     };
     let all = state.history.fitted(pane.width() * 2, planned);
     let low = all.columns.iter().filter_map(|column| column.worst()).map(|worst| worst[0]).min().unwrap_or(1);
@@ -46,7 +46,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let seconds = state.history.seconds();
     let mut axis = pane.part(left, rows, width, 1);
     if fitted.step > 1 {
-        let text = format!("{} s, worst second of {}", seconds.max(planned), fitted.step);
+        let text = format!("{} s, slowest second of {}", seconds.max(planned), fitted.step);
         axis.fitted(0, 0, &text, Look::Faint);
     } else {
         time_axis(&mut axis, 0, 0, width, 1, seconds, planned);

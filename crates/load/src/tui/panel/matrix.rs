@@ -38,7 +38,7 @@ fn cells(pane: &mut Pane<'_>, tuning: &Tuning) {
     let room = pane.height().saturating_sub(1);
     let mut rows: Vec<_> = tuning.cells.iter().map(|cell| row(cell, tuning)).collect();
     for index in rows.len()..tuning.cells_of.min(rows.len() + room) {
-        rows.push((cut(format!("cell {} of {}", index + 1, tuning.cells_of), "waits", String::new()), Look::Faint));
+        rows.push((cut(format!("cell {} of {}", index + 1, tuning.cells_of), "waiting", String::new()), Look::Faint));
     }
     // If not all fit, the newest finished cells, the current one and the next are shown.
     let first = (tuning.cells.len() + 1).min(rows.len()).saturating_sub(room);
@@ -52,7 +52,7 @@ fn cells(pane: &mut Pane<'_>, tuning: &Tuning) {
         ("p95", true, 5),
         ("p99", true, 2),
         ("failed", true, 4),
-        ("limit", false, 3),
+        ("bottleneck", false, 3),
     ];
     table(pane, 0, &fields, &shown);
 }
@@ -62,7 +62,7 @@ fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
     let Some((_, summary)) = &cell.done else {
         let points = tuning.points.len();
         let note = format!("load point {points}");
-        return (cut(name, "runs", note), Look::Strong);
+        return (cut(name, "running", note), Look::Strong);
     };
     if let Some(missing) = &summary.missing {
         let missing = figures::clean(missing);
@@ -71,7 +71,7 @@ fn row(cell: &Cell, tuning: &Tuning) -> (Vec<String>, Look) {
     }
     let limit = match &summary.limit {
         Some(Limit::Target) => "target",
-        Some(Limit::Offered) => "none met",
+        Some(Limit::Offered) => "none",
         Some(Limit::Generator(_)) => "! generator",
         Some(Limit::Unmeasured(_)) => "! unmeasured",
         None => "",

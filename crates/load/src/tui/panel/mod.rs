@@ -58,14 +58,14 @@ impl Panel {
     /// Returns rank, title and draw function. If room is short, the panels of the lowest rank stay.
     fn parts(self) -> (usize, &'static str, fn(&mut Pane<'_>, &State)) {
         match self {
-            Panel::Throughput => (1, "Requests a second (x failed, ╌ due)", throughput::draw),
-            Panel::Latency => (2, "Response time, second by second", latency::draw),
-            Panel::Heat => (6, "How response times lie, over time", heat::draw),
-            Panel::Histogram => (7, "How response times lie", histogram::draw),
-            Panel::Answers => (3, "Answers and errors", answers::draw),
+            Panel::Throughput => (1, "Requests/s (x failed, ╌ due)", throughput::draw),
+            Panel::Latency => (2, "Response time per second", latency::draw),
+            Panel::Heat => (6, "Response time heat map", heat::draw),
+            Panel::Histogram => (7, "Response time histogram", histogram::draw),
+            Panel::Answers => (3, "Responses and errors", answers::draw),
             Panel::Connections => (5, "Connections", connections::draw),
-            Panel::Phases => (4, "Where the time goes", phases::draw),
-            Panel::Generator => (8, "The generator itself", generator::draw),
+            Panel::Phases => (4, "Time by phase", phases::draw),
+            Panel::Generator => (8, "Generator", generator::draw),
             Panel::Matrix => (0, "Matrix", matrix::draw),
         }
     }
@@ -153,7 +153,7 @@ fn time_axis(pane: &mut Pane<'_>, x: usize, y: usize, columns: usize, step: u32,
     let width = columns;
     let mut axis = pane.part(x, y, width, 1);
     let all = planned.max(seconds);
-    let each = if step > 1 { format!("a column is {step} s") } else { String::new() };
+    let each = if step > 1 { format!("1 column is {step} s") } else { String::new() };
     axis.text(0, 0, "0 s", Look::Faint);
     let end = format!("{all} s");
     let room = width.saturating_sub(cells(&each)) / 2;

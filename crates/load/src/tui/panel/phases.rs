@@ -8,7 +8,7 @@ use crate::record::Phase;
 
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let whole = state.run.as_ref().and_then(|run| run.whole.as_ref());
-    let Some(whole) = whole.filter(|whole| !whole.phases.is_empty()) else { return empty(pane, "no answer yet") };
+    let Some(whole) = whole.filter(|whole| !whole.phases.is_empty()) else { return empty(pane, "no responses yet") };
     let mut rows = Vec::new();
     for (phase, figures) in &whole.phases {
         let times = [figures.p50_ns, figures.p95_ns, figures.p99_ns, figures.max_ns].map(figures::time);
@@ -25,7 +25,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
         ("p95", true, 4),
         ("p99", true, 2),
         ("max", true, 3),
-        ("times", true, 6),
+        ("count", true, 6),
         ("", false, 5),
     ];
     let waits = held_back(whole);
@@ -47,18 +47,18 @@ pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
 /// Returns the name of a phase and its explanation.
 fn label(phase: Phase) -> (&'static str, &'static str) {
     match phase {
-        Phase::Response => ("response", "from when it was due"),
-        Phase::Service => ("service", "from when it was sent"),
-        Phase::Connect => ("connect", "opening TCP"),
+        Phase::Response => ("response", "since due"),
+        Phase::Service => ("service", "since sent"),
+        Phase::Connect => ("connect", "TCP"),
         Phase::Tls => ("TLS", "handshakes"),
         Phase::TlsFull => ("TLS full", "full handshakes"),
         Phase::TlsResumed => ("TLS resumed", "resumed handshakes"),
-        Phase::FirstByte => ("first byte", "from sent to answered"),
-        Phase::KeyAgreement => ("agreement", "of session keys"),
-        Phase::Seal => ("seal", "the request"),
-        Phase::Open => ("open", "the answer"),
-        Phase::Server => ("server", "by its own word"),
-        Phase::Failed => ("failed", "from when it was due"),
+        Phase::FirstByte => ("first byte", "of the response"),
+        Phase::KeyAgreement => ("agreement", "of a session"),
+        Phase::Seal => ("seal", "request"),
+        Phase::Open => ("open", "response"),
+        Phase::Server => ("server", "from Server-Timing"),
+        Phase::Failed => ("failed", "since due"),
     }
 }
 
@@ -69,7 +69,7 @@ fn held_back(whole: &Whole) -> Option<String> {
     if service == 0 || response < service.saturating_add(service / 5).saturating_add(1_000_000) {
         return None;
     }
-    Some(format!("! p99 {}, but {} once sent", figures::time(response), figures::time(service)))
+    Some(format!("! p99 {}, service p99 only {}", figures::time(response), figures::time(service)))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{empty, time_axis};
 pub(super) fn draw(pane: &mut Pane<'_>, state: &State) {
     let rows = pane.height().saturating_sub(1);
     if state.history.seconds() == 0 || rows == 0 {
-        return empty(pane, "nothing has ended yet");
+        return empty(pane, "no responses yet");
     }
     let planned = state.planned_seconds();
     let measure = state.history.fitted(pane.width(), planned);

@@ -14,7 +14,7 @@ pub(crate) fn below(dice: &mut Random, bound: u64) -> u64 {
     dice.number() % bound.max(1)
 }
 
-/// Plan of the open model at this rate, or of the closed model with these workers.
+/// Plan of an open loop at this rate, or of a closed loop with these workers.
 pub(crate) fn plan(label: &str, offered: OfferedLoad, seconds: u64) -> Plan {
     let arrival = match offered {
         OfferedLoad::Rate(rate) => {
@@ -103,7 +103,7 @@ impl Story {
         interval.statuses[503] = failed / 2;
         for (class, count, example) in [
             (Class::Status, failed / 2, "503 Service Unavailable: {\"error\":\"no capacity\"}"),
-            (Class::Timeout, failed - failed / 2, "no whole answer within 10.0 s"),
+            (Class::Timeout, failed - failed / 2, "no complete response within 10.0 s"),
         ] {
             interval.faults[class.index()] = count;
             interval.examples[class.index()] = (count > 0).then(|| example.to_owned());
@@ -159,7 +159,7 @@ pub(crate) fn second(seed: u64, index: u32, rate: f64) -> Second {
     second
 }
 
-/// Events of a run of the open model; it is complete if `seconds` is `planned`.
+/// Events of a run of an open loop; it is complete if `seconds` is `planned`.
 pub(crate) fn single(seed: u64, seconds: u64, planned: u64) -> Vec<Event> {
     let plan = Arc::new(plan("orders", OfferedLoad::Rate(5_000.0), planned));
     let mut story = Story::new(seed);
