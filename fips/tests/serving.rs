@@ -105,7 +105,7 @@ fn plain(text: &[u8]) -> [Plain<'_>; 1] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_module_approves_is_done_and_the_rest_is_off_by_profile_and_key() {
+async fn approved_operations_work_and_others_are_off_by_profile_and_key() {
     let mut broker = Broker::start("serving", &format!("{APPROVED}{NOT_APPROVED}"), "true");
     assert_eq!(broker.settled(), None, "{}", broker.log());
     for name in [

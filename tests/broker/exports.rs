@@ -316,7 +316,7 @@ fn a_collector_that_is_away_refuses_or_never_answers_costs_a_warning_and_no_call
 }
 
 #[test]
-fn a_collector_that_comes_later_is_told_what_was_counted_before() {
+fn a_collector_that_starts_later_gets_the_earlier_counts() {
     let mut collector = Collector::new();
     let broker = everything_by("otlphttp", &format!("http://127.0.0.1:{}", collector.http), TOKEN);
     broker.hash();
@@ -330,7 +330,7 @@ fn a_collector_that_comes_later_is_told_what_was_counted_before() {
 }
 
 #[test]
-fn metrics_and_spans_are_told_on_the_output_where_that_is_asked_for() {
+fn metrics_and_spans_are_printed_if_configured() {
     let broker = Broker::start(&[("OTEL_TRACES_EXPORTER", "console"), ("OTEL_METRICS_EXPORTER", "console")]);
     broker.hash();
     let told = |name: &str| broker.log().contains(&format!("\"metric\":\"{name}\""));

@@ -198,7 +198,7 @@ async fn a_broker_that_is_killed_under_load_leaves_a_chain_that_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_audit_log_cannot_grow_nothing_is_done_and_it_goes_on_when_it_can() {
+async fn without_room_for_the_audit_log_operations_fail_and_resume_with_room() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("audit.jsonl");
     // A limit on the file size simulates a full disk. Its signal would end the process.
@@ -231,7 +231,7 @@ async fn where_the_audit_log_cannot_grow_nothing_is_done_and_it_goes_on_when_it_
 }
 
 #[test]
-fn a_check_of_profiles_says_what_is_there_or_everything_that_is_wrong() {
+fn profiles_check_lists_the_profiles_or_all_problems() {
     let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/broker/Profiles.yaml");
     // The mode that packages install it with: others may not write it.
     let folder = tempfile::tempdir().unwrap();

@@ -94,7 +94,7 @@ fn the_switch_from_the_old_broker_is_done_as_its_guide_says() {
 }
 
 #[test]
-fn what_the_guides_name_is_there() {
+fn everything_that_the_guides_name_exists() {
     for guide in [GUIDE, SWITCH] {
         assert_eq!(guide::missing(guide), [""; 0]);
     }

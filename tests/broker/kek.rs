@@ -121,7 +121,7 @@ fn no_key_encryption_key_is_in_the_gateway_and_a_restart_brings_its_sessions_bac
 }
 
 #[test]
-fn a_start_without_the_broker_waits_says_so_and_refuses_and_one_with_a_late_broker_serves() {
+fn a_start_waits_for_the_broker_and_fails_without_it() {
     let (place, mut broker, _) = broker();
     let folder = tempfile::tempdir().unwrap();
     broker.kill().unwrap();
@@ -234,7 +234,7 @@ fn a_rotation_in_the_broker_wraps_anew_and_earlier_sessions_go_on() {
 }
 
 #[test]
-fn what_an_init_costs_with_and_without_is_told() {
+fn the_cost_of_an_init_with_and_without_a_broker_is_printed() {
     let (place, _broker, _) = broker();
     let measure = |config: &str| {
         let folder = tempfile::tempdir().unwrap();

@@ -168,7 +168,7 @@ fn every_method_of_our_own_wire_refuses_each_field_that_is_wrong_and_serves_on()
 }
 
 #[test]
-fn every_method_refuses_whom_no_rule_names_and_says_when_there_is_no_key_store() {
+fn every_method_denies_callers_without_a_rule_and_reports_a_missing_key_store() {
     let ground = ground();
     let callers = ground.path().join("callers.yaml");
     let stranger = rustix::process::getuid().as_raw() + 1;
@@ -189,7 +189,7 @@ fn every_method_refuses_whom_no_rule_names_and_says_when_there_is_no_key_store()
 }
 
 #[test]
-fn without_development_and_old_wires_their_calls_are_not_there() {
+fn without_dev_and_earlier_wires_their_calls_are_unimplemented() {
     let broker = Broker::start(&["--no-compat"]);
     broker.call(&["production"]);
     broker.stop();
@@ -211,7 +211,7 @@ fn the_socket_is_its_owners_alone_and_one_broker_has_it() {
 }
 
 #[test]
-fn one_that_was_killed_leaves_a_socket_that_the_next_takes_over() {
+fn the_next_broker_replaces_the_socket_of_a_killed_one() {
     let mut broker = Broker::start(&[]);
     broker.daemon.signal(Signal::KILL).unwrap();
     broker.daemon.wait().unwrap();
@@ -388,7 +388,7 @@ fn what_is_in_flight_at_a_stop_is_answered() {
 }
 
 #[test]
-fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
+fn a_caller_without_a_rule_is_denied_until_a_reload_adds_one() {
     let ground = ground();
     let callers = ground.path().join("callers.yaml");
     let write = |uid: u32| {
@@ -424,7 +424,7 @@ fn a_caller_whom_no_rule_lets_is_refused_until_a_reload_lets_it() {
 }
 
 #[test]
-fn a_stop_tells_those_who_watch_and_finishes() {
+fn a_stop_notifies_health_watchers_and_finishes() {
     let broker = Broker::start(&[]);
     let python = program("python").unwrap();
     let mut watcher = Command::new(python);

@@ -66,7 +66,7 @@ mod tests {
     use crate::bytes::tests::hex;
 
     #[test]
-    fn the_published_digests_of_nothing_and_of_a_long_text_come_out() {
+    fn digests_of_the_empty_and_of_a_long_message_are_the_published_ones() {
         // FIPS 202's examples: no bits, and 1600 bits of 0xa3.
         let mut short = [0; 32];
         shake128(b"", &mut short).unwrap();

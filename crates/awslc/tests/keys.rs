@@ -91,7 +91,7 @@ fn sha_1_is_never_signed_with_and_messages_have_a_bound() {
 }
 
 #[test]
-fn ed25519_is_known_and_not_signed_with() {
+fn an_ed25519_key_is_parsed_but_cannot_sign() {
     let der = openssl(&["genpkey", "-algorithm", "ED25519", "-outform", "DER"], b"");
     let key = PrivateKey::from_der(&der).unwrap();
     assert_eq!(key.kind(), Kind::Ed25519);

@@ -12,7 +12,7 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn keys_with_something_after_them_leave_nothing_in_memory() {
+fn a_key_with_trailing_bytes_is_wiped_from_memory() {
     let made = Command::new("openssl")
         .args(["ecparam", "-name", "prime256v1", "-genkey", "-noout", "-outform", "DER"])
         .output()

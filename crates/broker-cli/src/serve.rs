@@ -15,7 +15,7 @@ pub struct Serve {
     /// Path of the socket; by default CRYPTO_BROKER_SOCKET, else the path of the Open Crypto Broker
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Accept a socket folder that others may write: a volume that only trusted containers reach
+    /// Accept that others may write the socket's folder and those above --keys: volumes that only trusted containers reach
     #[arg(long)]
     shared_folder: bool,
     /// File of profiles; by default Profiles.yaml in CRYPTO_BROKER_PROFILES_DIR

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_takes_the_place_of_the_rsa_authority() {
+    fn configured_files_replace_the_benchmarks_rsa_authority() {
         let ground = tempfile::tempdir().unwrap();
         let file = ground.path().join("a.csr");
         std::fs::write(&file, "-----BEGIN A-----").unwrap();

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_above_that_others_may_write_is_found_unless_only_owners_may_rename_there() {
+    fn a_parent_folder_that_others_may_write_is_reported_unless_it_is_sticky() {
         let ground = tempfile::tempdir().unwrap();
         let above = ground.path().join("above");
         let folder = above.join("run");

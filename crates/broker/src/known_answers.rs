@@ -71,7 +71,7 @@ const ANSWERS: &[(HashAlgorithm, &[u8], &str)] = &[
     (HashAlgorithm::Shake256, LONG, "4d8c2dd2435a0128eefbb8c36f6f87133a7911e18d979ee1ae6be5d4fd2e3329"),
 ];
 
-/// Checks all known answers.
+/// Compares the digests of both messages with the published ones, for every algorithm.
 ///
 /// # Errors
 /// A sentence that names the algorithm.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_that_is_not_the_published_one_is_found() {
+    fn a_digest_that_differs_from_the_published_one_is_reported() {
         let (algorithm, input, want) = ANSWERS[0];
         let other = want.replacen('b', "c", 1);
         let err = check_all(&[(algorithm, input, &other)]).unwrap_err();

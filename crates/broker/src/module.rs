@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn where_fips_is_required_a_plain_library_is_refused_by_name() {
+    fn a_library_without_fips_is_rejected_by_name_if_fips_is_required() {
         let plain = Module { name: "AWS-LC", version: "AWS-LC 1.0.0".into(), certificate: None, is_fips: false };
         let module = Module { is_fips: true, ..plain.clone() };
         for require in [RequireFips::Yes, RequireFips::Strict] {

@@ -47,7 +47,7 @@ impl From<Code> for tonic::Code {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Refusal {
-    /// Kind of the error.
+    /// Code of the error: the gRPC status of the answer.
     pub code: Code,
     /// Sentence that names the field.
     pub text: String,

@@ -65,12 +65,12 @@ pub async fn run(settings: Settings) -> Result<(), Failure> {
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
+    // Always on: metrics without a reader must not be a special case. Before the files: their counters begin at 0.
+    let metrics = telemetry.metrics().map_err(Failure::other)?;
+    runtime_telemetry::describe(crate::METRICS);
     let shutdown = Shutdown::new();
     let service = Arc::new(service(&settings)?);
     let socket = socket::bind(&settings.place).map_err(Failure::other)?;
-    // Always on: metrics without a reader must not be a special case.
-    let metrics = telemetry.metrics().map_err(Failure::other)?;
-    runtime_telemetry::describe(crate::METRICS);
     if let Some(address) = settings.metrics {
         scrape::serve(address, scrape::render(metrics.clone()), &shutdown).map_err(Failure::other)?;
     }
@@ -157,7 +157,8 @@ fn keys(settings: &Settings) -> Result<Option<Store>, Failure> {
         None => Kek::from_env(settings::KEK),
     };
     let kek = kek.map_err(|err| Failure::wrong(format!("--kek-file: {err}")))?;
-    Store::open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
+    let open = if settings.place.is_folder_shared { Store::open_below_shared } else { Store::open };
+    open(folder, kek).map(Some).map_err(|err| Failure::other(format!("--keys: {err}")))
 }
 
 /// Starts to rewrap keys that are wrapped under another key-encryption key than the first, in the background.

@@ -24,31 +24,32 @@ const PROFILES_FILE: &str = "Profiles.yaml";
 /// Flags of the command line; absent ones have their default.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
-    /// Path given with `--socket`.
+    /// Value of `--socket`: path of the socket; `None` if the flag is absent.
     pub socket: Option<PathBuf>,
     /// True if `--shared-folder` is given.
     pub is_folder_shared: bool,
-    /// File given with `--profiles`.
+    /// Value of `--profiles`: file of the profiles; `None` if the flag is absent.
     pub profiles: Option<PathBuf>,
     /// True if `--lenient` is given.
     pub is_lenient: bool,
-    /// Folder given with `--keys`.
+    /// Value of `--keys`: folder of the key store; `None` if the flag is absent.
     pub keys: Option<PathBuf>,
-    /// File given with `--kek-file`.
+    /// Value of `--kek-file`: file of the key-encryption keys; `None` if the flag is absent.
     pub kek: Option<PathBuf>,
-    /// File given with `--audit`.
+    /// Value of `--audit`: file of the audit log; `None` if the flag is absent.
     pub audit: Option<PathBuf>,
-    /// Milliseconds given with `--audit-interval-ms`.
+    /// Value of `--audit-interval-ms`: longest time until an audit line is on the disk, in milliseconds; `None` if the
+    /// flag is absent.
     pub audit_interval_ms: Option<u64>,
-    /// File given with `--callers`.
+    /// Value of `--callers`: file of the rules for callers; `None` if the flag is absent.
     pub callers: Option<PathBuf>,
-    /// Address given with `--metrics`.
+    /// Value of `--metrics`: address and port of the metrics endpoint; `None` if the flag is absent.
     pub metrics: Option<SocketAddr>,
     /// True if `--dev` is given.
     pub is_dev: bool,
     /// True if `--no-compat` is given.
     pub has_no_compat: bool,
-    /// Value given with `--require-fips`.
+    /// Value of `--require-fips`: requirement for a FIPS module; `None` if the flag is absent.
     pub fips: Option<RequireFips>,
 }
 
@@ -57,7 +58,7 @@ pub struct Flags {
 pub struct Settings {
     /// Path and link of the socket.
     pub place: Place,
-    /// File of the profiles.
+    /// File of the profiles, in YAML; at most 1 MiB.
     pub profiles: PathBuf,
     /// True if unknown keys in the profiles are warnings, not errors.
     pub is_lenient: bool,
@@ -98,11 +99,11 @@ pub struct Settings {
 /// PEM texts or paths of PEM files, as configured.
 #[derive(Clone, Default)]
 pub struct BenchmarkFiles {
-    /// Certificate of the CA.
+    /// Certificate of the CA that the benchmark signs with.
     pub ca_certificate: Option<String>,
     /// Private key of the CA, a secret.
     pub private_key: Option<String>,
-    /// Certificate signing request.
+    /// Certificate signing request that the benchmark signs.
     pub csr: Option<String>,
 }
 

@@ -23,12 +23,12 @@ pub const W0_PATH: &str = "/tmp/cryptobroker.sock";
 /// Path of a socket, and the rules for its folder.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Path of the socket.
+    /// Path of the socket, in a folder that other users may not write unless `is_folder_shared`.
     pub path: PathBuf,
     /// Symbolic link to the socket, made if nothing or an own link is at its path.
     pub link: Option<PathBuf>,
-    /// Other users may write the socket's folder: a volume that the containers of one pod share, and nobody else
-    /// reaches.
+    /// Other users may write the socket's folder and those above the key store: volumes that the containers of one pod
+    /// share, and nobody else reaches.
     pub is_folder_shared: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct BrokerSocket {
 }
 
 impl BrokerSocket {
-    /// Path of the socket.
+    /// Returns the path at which the socket listens.
     pub fn path(&self) -> &Path {
         self.bound.path()
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_socket_is_its_owners_and_goes_away_with_it() {
+    async fn the_socket_is_private_and_removed_on_drop() {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("made/broker.sock");
         let socket = bind(&place(path.clone())).unwrap();
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_is_none_or_a_strangers_and_a_path_that_is_none_are_refused() {
+    async fn missing_and_foreign_folders_and_invalid_paths_are_rejected() {
         let ground = tempfile::tempdir().unwrap();
         let refused = |path: &Path| bind(&place(path.to_owned())).unwrap_err().to_string();
         assert!(refused(Path::new("/")).contains("expected a path of a socket"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_folder_that_others_may_write_is_refused_unless_it_is_told_to_be_shared() {
+    async fn a_folder_that_others_may_write_is_rejected_unless_shared_folder_is_set() {
         let ground = tempfile::tempdir().unwrap();
         let folder = ground.path().join("open");
         std::fs::create_dir(&folder).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_link_is_made_where_nothing_is_and_never_over_a_strangers_file() {
+    async fn the_link_never_replaces_a_foreign_file() {
         let ground = tempfile::tempdir().unwrap();
         let link = ground.path().join("link.sock");
         let place = Place { link: Some(link.clone()), ..place(ground.path().join("broker.sock")) };
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_socket_of_an_older_server_makes_way_for_the_link_and_a_living_one_does_not() {
+    async fn the_link_replaces_a_stale_socket_and_not_a_live_one() {
         let ground = tempfile::tempdir().unwrap();
         let link = ground.path().join("link.sock");
         let place = Place { link: Some(link.clone()), ..place(ground.path().join("broker.sock")) };

@@ -95,7 +95,7 @@ async fn whole(wires: &Arc<Wires>, path: &str, timeout: Option<&str>, message: V
 }
 
 #[tokio::test]
-async fn calls_hold_no_more_together_than_there_is_for_them_and_those_beyond_are_answered_8() {
+async fn calls_beyond_the_memory_budget_get_code_8() {
     // Three quarters of the memory are one user's: four calls.
     let (_ground, wires) = wires(4 * 32 * 1024 / 3);
     let hold = |wires: &Arc<Wires>| {
@@ -128,7 +128,7 @@ async fn calls_hold_no_more_together_than_there_is_for_them_and_those_beyond_are
 }
 
 #[tokio::test]
-async fn a_call_whose_deadline_passes_is_answered_4_and_nothing_is_done_for_it() {
+async fn a_call_past_its_deadline_gets_code_4_and_does_no_work() {
     let (ground, wires) = wires(MIB);
     let input = || hash(vec![vec![7; 64]]);
     assert_eq!(ask(&wires, HASH, Some("30m"), stalled()).await.0, Code::DeadlineExceeded);
@@ -208,9 +208,9 @@ async fn is_answered(path: &std::path::Path) -> bool {
     let Ok((mut sender, connection)) = builder.handshake(TokioIo::new(stream)).await else { return false };
     tokio::spawn(async move { drop(connection.await) });
     let request = over_socket(Full::new(Bytes::from(hash(vec![vec![7; 64]]))));
-    let sent = tokio::time::timeout(Duration::from_secs(30), sender.send_request(request));
-    let answer = sent.await.expect("neither an answer nor an end");
-    answer.is_ok_and(|answer| Status::from_header_map(answer.headers()).is_none())
+    // hyper's HTTP/2 client can wait forever if the peer closes the connection just before the request is sent.
+    let sent = tokio::time::timeout(Duration::from_secs(5), sender.send_request(request)).await;
+    sent.is_ok_and(|answer| answer.is_ok_and(|answer| Status::from_header_map(answer.headers()).is_none()))
 }
 
 async fn until_answered(path: &std::path::Path) {
@@ -250,7 +250,7 @@ async fn an_answer_counts_until_it_is_written_though_its_reader_takes_a_byte_of_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sockets_that_say_nothing_or_half_of_what_a_connection_begins_with_lock_nobody_out() {
+async fn silent_and_half_open_connections_block_no_other_client() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (ground, wires) = wires(Options::CALLS_MEMORY);
     let limits = Limits { connections_max: 16, preface_max: Duration::from_millis(500), ..Limits::default() };
@@ -295,7 +295,7 @@ print('closed', flush=True)
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_without_a_request_lock_nobody_of_their_user_out_and_idle_ones_that_made_one_stay() {
+async fn connections_without_a_request_are_closed_and_used_idle_ones_stay() {
     use std::io::{BufRead, BufReader, Read};
     use std::process::{Command, Stdio};
     let (ground, wires) = wires(Options::CALLS_MEMORY);
@@ -356,7 +356,7 @@ async fn one_process_cannot_take_every_connection_of_its_user() {
 }
 
 #[tokio::test]
-async fn one_process_or_user_cannot_take_every_place_of_those_who_watch_the_health() {
+async fn one_process_or_user_cannot_occupy_all_health_watches() {
     let (_ground, wires) = wires(Options::CALLS_MEMORY);
     let watch = async |uid: u32, pid: i32, message: &'static [u8]| {
         let peer = Peer { uid, pid: Some(pid), ..Peer::default() };
@@ -431,7 +431,7 @@ async fn a_message_that_cannot_be_read_is_the_callers_fault_on_every_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_peer_held_comes_back_when_it_is_gone() {
+async fn the_share_of_a_peer_is_released_when_it_disconnects() {
     let (ground, wires) = wires(4 * 32 * 1024 / 3);
     let (path, server) = serve(wires, &ground, Limits::default());
     // Dropping its runtime ends all of a peer at once, like the end of its process.

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use metrics::Counter;
 use parking_lot::Mutex;
 use sealway_runtime::clock::{Clock, SystemClock};
 use tokio::sync::oneshot;
@@ -86,6 +87,8 @@ impl Audit {
     /// Those of [`Audit::open`].
     pub fn open_with(path: &Path, durability: Durability, clock: Arc<dyn Clock>) -> io::Result<Audit> {
         let file = Mutex::new(LogFile::open(path, clock)?);
+        // Created at 0: a scraper sees no increment of a counter that begins with it.
+        let _ = [lines(), failures()];
         let log = Arc::new(Log { file, is_failing: Mutex::new(false) });
         let (jobs, waiting) = sync_channel(WAITING_MAX);
         let writer = Arc::clone(&log);
@@ -204,23 +207,31 @@ impl Log {
     }
 
     /// Counts lines, and logs the begin and the end of a failure.
-    fn note(&self, done: &io::Result<()>, lines: usize) {
+    fn note(&self, done: &io::Result<()>, count: usize) {
         let mut is_failing = self.is_failing.lock();
         match done {
             Ok(()) => {
-                metrics::counter!("sealway_broker_audit_lines_total").increment(lines as u64);
+                lines().increment(count as u64);
                 if std::mem::take(&mut *is_failing) {
                     tracing::info!("writing the audit log succeeds again");
                 }
             }
             Err(err) => {
-                metrics::counter!("sealway_broker_audit_failures_total").increment(lines.max(1) as u64);
+                failures().increment(count.max(1) as u64);
                 if !std::mem::replace(&mut *is_failing, true) {
                     tracing::error!(%err, "writing the audit log failed: all operations are rejected until it succeeds");
                 }
             }
         }
     }
+}
+
+fn lines() -> Counter {
+    metrics::counter!("sealway_broker_audit_lines_total")
+}
+
+fn failures() -> Counter {
+    metrics::counter!("sealway_broker_audit_failures_total")
 }
 
 /// Writes waiting lines in batches: all lines that arrived during a sync are written together.

@@ -144,7 +144,8 @@ impl LogFile {
         made
     }
 
-    /// Continues an existing log.
+    /// Continues an existing log: checks its end, moves a torn last line to a `.torn` file, and writes the opening
+    /// line.
     fn go_on(mut file: File, path: &Path, clock: Arc<dyn Clock>) -> io::Result<LogFile> {
         lock(&file, path)?;
         check(&file, path)?;

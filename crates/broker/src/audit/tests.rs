@@ -54,7 +54,7 @@ fn broken(path: &Path) -> String {
 }
 
 #[test]
-fn a_log_holds_what_was_done_and_verifies() {
+fn a_log_records_every_operation_and_verifies() {
     let _still = no_child_begins();
     let (_ground, path) = written(3);
     let lines = lines_of(&path);
@@ -80,7 +80,7 @@ fn a_log_holds_what_was_done_and_verifies() {
 }
 
 #[test]
-fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
+fn verification_finds_changed_removed_inserted_and_moved_lines() {
     let _still = no_child_begins();
     let (_ground, path) = written(5);
     let lines = lines_of(&path);
@@ -149,7 +149,7 @@ fn verifying_finds_what_was_changed_taken_out_put_in_or_moved() {
 }
 
 #[test]
-fn a_line_that_was_torn_anywhere_is_put_aside_and_the_chain_goes_on() {
+fn a_torn_last_line_is_moved_aside_and_the_chain_continues() {
     let _still = no_child_begins();
     let (ground, path) = written(2);
     let whole = std::fs::read(&path).unwrap();
@@ -174,7 +174,7 @@ fn a_line_that_was_torn_anywhere_is_put_aside_and_the_chain_goes_on() {
 }
 
 #[test]
-fn a_log_that_does_not_hold_at_its_end_is_not_written_on() {
+fn a_log_whose_last_lines_do_not_verify_is_not_continued() {
     let _still = no_child_begins();
     let (_ground, path) = written(3);
     let lines = lines_of(&path);
@@ -195,7 +195,7 @@ fn a_log_that_does_not_hold_at_its_end_is_not_written_on() {
 }
 
 #[test]
-fn an_empty_file_that_was_made_beforehand_is_begun_and_what_is_none_of_ours_is_not() {
+fn an_empty_file_becomes_a_log_and_a_foreign_file_is_rejected() {
     let _still = no_child_begins();
     let ground = tempfile::tempdir().unwrap();
     let path = ground.path().join("audit.jsonl");
@@ -227,7 +227,7 @@ fn one_process_writes_a_log_and_another_is_refused() {
 }
 
 #[test]
-fn many_who_write_at_once_share_the_disks_turns_and_each_line_is_there() {
+fn concurrent_writers_share_syncs_and_lose_no_line() {
     let _still = no_child_begins();
     for durability in [Durability::EachAnswer, Durability::Interval(Duration::from_millis(5))] {
         let ground = tempfile::tempdir().unwrap();
@@ -266,7 +266,7 @@ fn wait_until_ready(audit: &Audit) {
 }
 
 #[test]
-fn a_log_that_was_deleted_or_changed_refuses_operations_until_it_is_begun_anew() {
+fn operations_fail_while_the_log_is_deleted_or_changed_until_a_new_one_is_opened() {
     let (ground, path) = written(1);
     let audit = Audit::open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
@@ -395,7 +395,7 @@ fn as_a_child_it_writes_on_a_disk_that_is_full() {
 }
 
 #[test]
-fn a_full_disk_refuses_operations_and_they_go_on_when_there_is_room() {
+fn operations_fail_on_a_full_disk_and_resume_when_there_is_room() {
     let ground = tempfile::tempdir().unwrap();
     let path = ground.path().join("audit.jsonl");
     let mut child = child("trap '' XFSZ; ulimit -S -f 8", "as_a_child_it_writes_on_a_disk_that_is_full", &path);

@@ -15,7 +15,7 @@ use crate::hash::hex;
 pub struct Summary {
     /// Random id of the file.
     pub file: String,
-    /// Number of whole lines.
+    /// Number of lines that end with a line feed, the first line included.
     pub lines: u64,
     /// Sequence numbers of the first and the last line; a file that continues another one continues its numbers.
     pub seq: (u64, u64),

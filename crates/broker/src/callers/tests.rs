@@ -62,7 +62,7 @@ fn without_a_policy_the_owner_may_do_everything_and_root_nothing() {
 }
 
 #[test]
-fn everything_wrong_with_a_policy_is_told_at_once() {
+fn all_defects_of_a_policy_are_reported_at_once() {
     let text = "\
 - {Uid: 1000, Gid: 1, Profiles: ['*'], Operations: ['*'], Keys: ['*']}
 - {Profiles: ['*'], Operations: [Hash], Keys: ['*']}
@@ -102,7 +102,7 @@ fn everything_wrong_with_a_policy_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_peer_is_who_has_connected() {
+async fn the_peer_is_the_process_that_connected() {
     let (one, _other) = UnixStream::pair().unwrap();
     let peer = Peer::of(&one).unwrap();
     assert_eq!(peer.uid, rustix::process::getuid().as_raw());
@@ -164,7 +164,7 @@ fn used(bytes: &Shares) -> usize {
 }
 
 #[test]
-fn what_calls_hold_together_stays_within_the_budget_and_comes_back() {
+fn memory_of_all_calls_stays_within_the_budget_and_is_released() {
     let budget = Shares::bytes(4 * CALL_LEN);
     let (one, two) = (call(&budget, 1).unwrap(), call(&budget, 1).unwrap());
     assert!(one.grow(CALL_LEN - 1) && one.grow(0) && !one.grow(2) && two.grow(1) && !two.grow(1));
@@ -179,7 +179,7 @@ fn what_calls_hold_together_stays_within_the_budget_and_comes_back() {
 }
 
 #[test]
-fn many_threads_hold_no_more_than_there_is() {
+fn concurrent_reservations_never_exceed_the_budget() {
     let budget = Shares::bytes(10 * CALL_LEN);
     std::thread::scope(|scope| {
         for uid in 0..4 {

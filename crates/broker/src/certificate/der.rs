@@ -24,7 +24,7 @@ pub(crate) struct DerError(pub(crate) &'static str);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Element<'a> {
     pub(crate) tag: u8,
-    /// Contents of the element.
+    /// Contents without tag and length.
     pub(crate) value: &'a [u8],
     /// The element with tag and length.
     pub(crate) whole: &'a [u8],
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back_at_every_length() {
+    fn elements_of_every_length_round_trip() {
         for len in [0, 1, 0x7f, 0x80, 0xff, 0x100, 0xffff, 0x1_0000] {
             let bytes = vec![7; len];
             let written = element(OCTET_STRING, &[&bytes]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ber_and_not_der_is_refused() {
+    fn ber_that_is_not_der_is_rejected() {
         let long = [&[0x04, 0x82, 0x00, 0x80][..], &[0; 128]].concat();
         for bytes in
             [&[0x04, 0x80, 0, 0][..], &[0x04, 0x81, 0x01, 0], &long, &[0x1f, 0x01, 0], &[0x04], &[0x04, 2, 0], &[]]

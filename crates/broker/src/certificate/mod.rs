@@ -40,7 +40,7 @@ pub enum Bound {
     /// None requested: the profile decides.
     #[default]
     Profile,
-    /// Seconds since 1970.
+    /// Absolute time in seconds since 1970-01-01 UTC.
     At(u64),
     /// Offset from now, as W0 sends it.
     From(Offset),
@@ -79,9 +79,9 @@ pub struct Request<'a> {
     pub ca_certificate: &'a [u8],
     /// Private key of the issuer.
     pub issuer: Issuer<'a>,
-    /// Begin of the validity.
+    /// Begin of the validity; the profile sets the earliest one.
     pub not_before: Bound,
-    /// End of the validity.
+    /// End of the validity; the profile sets the latest one.
     pub not_after: Bound,
     /// Subject that replaces the request's: `K=V` separated by commas. Empty counts as none.
     pub subject: Option<&'a str>,
@@ -89,7 +89,7 @@ pub struct Request<'a> {
     pub crl_points: &'a [String],
     /// Current time in milliseconds since 1970.
     pub now_ms: u64,
-    /// Wire whose rules apply.
+    /// Wire whose rules for inputs, errors and extensions apply.
     pub wire: Flavour,
 }
 

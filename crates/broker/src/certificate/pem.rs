@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_is_no_block() {
+    fn an_incomplete_pem_block_is_rejected() {
         for text in [
             "",
             "text",
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_has_lines_of_64_columns_and_is_read_back() {
+    fn pem_has_lines_of_64_columns_and_round_trips() {
         for len in [0, 1, 47, 48, 49, 200] {
             let bytes = vec![0xa5; len];
             let text = encode("CERTIFICATE", &bytes);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_name_stays_where_none_is_asked_for() {
+    fn without_a_requested_subject_the_subject_of_the_csr_is_kept() {
         for asked in [None, Some(""), Some(" , ,")] {
             assert_eq!(resolve(asked, OWN).unwrap(), OWN);
         }
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_printable_is_utf_8() {
+    fn values_outside_printable_string_are_encoded_as_utf_8() {
         for (value, tag) in
             [("a-b.c", 0x13), ("a@b", 0x0c), ("a*", 0x0c), ("a&b", 0x0c), ("Zürich", 0x0c), ("a_b", 0x0c)]
         {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn times_known_from_elsewhere_are_told_so() {
+    fn times_match_published_values() {
         for (seconds, said) in [
             (0, "1970-01-01 00:00:00 +0000 UTC"),
             (951_782_400, "2000-02-29 00:00:00 +0000 UTC"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn days_that_are_none_and_other_spellings_are_refused() {
+    fn nonexistent_days_and_other_spellings_are_rejected() {
         for value in
             ["260230000000Z", "261301000000Z", "260001000000Z", "260101240000Z", "2601010000Z", "260101000000+0000"]
         {

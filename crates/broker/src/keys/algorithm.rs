@@ -20,7 +20,7 @@ pub enum Algorithm {
     Mac(MacAlgorithm),
     /// Derivations: `hkdf-sha-256` and the others; the key is the input keying material.
     Derive(DeriveAlgorithm),
-    /// ECDSA: `ecdsa-p256`, `ecdsa-p384`, `ecdsa-p521`.
+    /// ECDSA on a NIST curve: `ecdsa-p256`, `ecdsa-p384`, `ecdsa-p521`; also signs certificates.
     Ecdsa(Curve),
     /// RSA: `rsa-2048` to `rsa-8192`, the modulus in bits, a multiple of 8; both paddings, and certificates.
     Rsa(u32),
@@ -28,7 +28,7 @@ pub enum Algorithm {
     Ed25519,
     /// ML-DSA: `ml-dsa-65`, not in a FIPS build.
     MlDsa65,
-    /// Key encapsulation: `ml-kem-768`.
+    /// Key encapsulation of FIPS 203: `ml-kem-768`.
     Kem(KemAlgorithm),
 }
 
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_comes_back_and_no_other_spelling_is_one() {
+    fn every_algorithm_name_round_trips_and_other_spellings_are_rejected() {
         for name in Algorithm::names().chain(["rsa-2056", "rsa-7680"]) {
             assert_eq!(Algorithm::parse(name).unwrap().to_string(), name);
         }

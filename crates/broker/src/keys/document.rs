@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_comes_back_and_a_part_of_it_does_not() {
+    fn a_document_round_trips_and_a_truncated_one_is_rejected() {
         let bytes = document().encode();
         assert_eq!(Document::decode(&bytes).unwrap(), document());
         for len in 0..bytes.len() {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_and_not_cited() {
+    fn unknown_members_are_rejected_without_quoting_them() {
         let text = String::from_utf8(document().encode()).unwrap();
         for (from, to) in [
             ("\"format\": 1", "\"format\": 2"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_material_is_bound_to_differs_with_every_part() {
+    fn the_aad_of_wrapped_material_depends_on_every_field() {
         let aes = |name| Algorithm::parse(name).unwrap();
         let one = VersionData { number: 1, state: State::Enabled, created_ms: 5, is_imported: false, reserved: 7 };
         let mut all = vec![

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_are_told_and_the_others_are_counted() {
+    fn problems_beyond_the_bound_are_counted_and_not_listed() {
         let mut faults = Faults::default();
         assert!(faults.is_empty());
         for number in 0..TOLD_MAX {

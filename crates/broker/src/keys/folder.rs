@@ -49,8 +49,26 @@ impl Folder {
     /// Opens the folder, creates it if missing, and locks it. Removes unfinished files of interrupted writes.
     ///
     /// # Errors
-    /// [`ConfigError`], naming the folder: other users can access it, another user owns it, or another process uses it.
+    /// [`ConfigError`], naming the folder: other users can access it or put another one in its place, another user owns
+    /// it, or another process uses it.
     pub fn open(path: &Path) -> Result<Folder, ConfigError> {
+        let folder = Folder::open_below_shared(path)?;
+        match weak_above(path) {
+            None => Ok(folder),
+            Some(above) => Err(ConfigError(format!(
+                "key store {}: others can put another folder in its place: they may write {}; chmod go-w it, or use \
+                 --shared-folder where only trusted containers reach it",
+                path.display(),
+                above.display()
+            ))),
+        }
+    }
+
+    /// Opens the folder like [`Folder::open`], also below a folder that others may write: a volume of trusted containers.
+    ///
+    /// # Errors
+    /// As of [`Folder::open`].
+    pub fn open_below_shared(path: &Path) -> Result<Folder, ConfigError> {
         let fail = |why: &dyn std::fmt::Display| ConfigError(format!("key store {}: {why}", path.display()));
         match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => sync_parent(path).map_err(|err| fail(&err))?,
@@ -66,13 +84,6 @@ impl Folder {
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return Err(fail(&"it belongs to another user"));
-        }
-        if let Some(above) = weak_above(path) {
-            let text = format!(
-                "others can put another folder in its place: they may write {}; chmod go-w it",
-                above.display()
-            );
-            return Err(fail(&text));
         }
         let lock = lock(path).map_err(|err| fail(&format!("{LOCK}: {err}")))?;
         lock.try_lock().map_err(|err| match err {
@@ -209,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_use_is_refused_and_a_new_one_is_the_owners_alone() {
+    fn a_folder_that_others_can_access_is_rejected_and_a_new_one_is_private() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("keys");
         drop(Folder::open(&path).unwrap());
@@ -221,6 +232,7 @@ mod tests {
         std::fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
         std::fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
         assert!(refused(&path).contains("others can put another folder in its place"));
+        drop(Folder::open_below_shared(&path).unwrap());
         std::fs::set_permissions(place.path(), Permissions::from_mode(0o700)).unwrap();
         let link = place.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
@@ -229,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_has_the_folder() {
+    fn only_one_process_at_a_time_opens_the_folder() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("keys");
         let first = Folder::open(&path).unwrap();
@@ -239,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interrupted_write_left_is_removed_and_strangers_files_are_left_alone() {
+    fn remains_of_an_interrupted_write_are_removed_and_foreign_files_are_kept() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("keys");
         let folder = Folder::open(&path).unwrap();

@@ -19,20 +19,16 @@ use crate::{Code, Refusal, Result};
 
 /// A parsed key. The library wipes its secret parts on drop.
 pub(crate) enum Form {
-    /// Key of a cipher.
     Cipher(Cipher),
-    /// Key of a MAC.
     Mac(Box<hmac::Key>),
     /// Input keying material of a derivation.
     Secret(Zeroizing<Vec<u8>>),
     /// Key pair of RSA or ECDSA.
     Pair(PrivateKey, PublicKey),
-    /// Key pair of Ed25519.
     Ed25519(Ed25519KeyPair),
-    /// Key pair of ML-DSA-65.
     #[cfg(not(feature = "fips"))]
     MlDsa65(PqdsaKeyPair),
-    /// ML-KEM-768.
+    /// Both halves of an ML-KEM-768 key pair.
     Kem(DecapsulationKey, EncapsulationKey),
 }
 

@@ -29,7 +29,7 @@ const ID_LEN_MAX: usize = 32;
 const KEKS_MAX: usize = 16;
 const FILE_LEN_MAX: u64 = 64 * 1024;
 
-/// Wrapped material, as stored.
+/// Wrapped material of a key, in the form in which the store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
     /// Id of the key-encryption key.
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_use_is_refused() {
+    fn a_file_that_others_can_access_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kek");
         std::fs::write(&file, hex(1)).unwrap();

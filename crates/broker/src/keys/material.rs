@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_taken_for_its_own_algorithm_alone() {
+    fn a_key_is_accepted_only_for_its_own_algorithm() {
         let keys: Vec<(Algorithm, Zeroizing<Vec<u8>>)> =
             algorithms().into_iter().map(|algorithm| (algorithm, generate(algorithm).unwrap())).collect();
         for (made, material) in &keys {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_have_their_lengths() {
+    fn secrets_must_have_the_length_of_their_algorithm() {
         for (name, good, bad) in [
             ("aes-128-gcm", vec![16], vec![0, 15, 17, 24, 32]),
             ("aes-256-gcm-siv", vec![32], vec![16, 31, 33]),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decapsulation_key_is_taken_raw_and_as_pkcs8_with_and_without_its_seed() {
+    fn a_decapsulation_key_is_accepted_raw_and_as_pkcs8_with_and_without_its_seed() {
         let algorithm = parsed("ml-kem-768");
         let material = generate(algorithm).unwrap();
         let oid = [0x02, 0x01, 0x00, 0x30, 0x0b, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x04, 0x02];
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_of_a_key_and_no_error_shows_it() {
+    fn no_debug_output_or_error_shows_key_material() {
         for algorithm in algorithms().into_iter().filter(|algorithm| algorithm.is_asymmetric()) {
             let material = generate(algorithm).unwrap();
             for len in (0..material.len()).step_by(37) {

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_granted_that_the_disk_does_not_allow_for() {
+    fn no_use_is_granted_beyond_the_count_on_the_disk() {
         let seals = Seals::new(0);
         assert_eq!(seals.claim(1), Claim::Raise(Raise { least: 1, most: 1 + STEP }));
         seals.raised(3);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_message_of_a_version_is_the_last() {
+    fn no_message_is_sealed_after_the_last_one_of_a_key_version() {
         let seals = Seals::new(SEALS_MAX - 2);
         assert_eq!(seals.claim(3), Claim::Exhausted);
         assert_eq!(seals.claim(2), Claim::Raise(Raise { least: SEALS_MAX, most: SEALS_MAX }));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_many_threads_add_up_to_no_more_than_was_reserved() {
+    fn concurrent_claims_never_exceed_the_reservation() {
         let seals = Seals::new(0);
         seals.raised(10_000);
         let granted = AtomicU64::new(0);

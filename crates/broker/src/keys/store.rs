@@ -50,7 +50,18 @@ impl Store {
     /// [`ConfigError`], naming folder or key: see [`Folder::open`]; a file is damaged or was changed; a key's
     /// key-encryption key is not available.
     pub fn open(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
-        let backend = Folder::open(folder)?;
+        Store::open_in(folder, Folder::open(folder)?, kek)
+    }
+
+    /// Opens the store like [`Store::open`], also below a folder that others may write.
+    ///
+    /// # Errors
+    /// As of [`Store::open`].
+    pub fn open_below_shared(folder: &Path, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
+        Store::open_in(folder, Folder::open_below_shared(folder)?, kek)
+    }
+
+    fn open_in(folder: &Path, backend: Folder, kek: impl Wrap + 'static) -> Result<Store, ConfigError> {
         Store::over(backend, kek).map_err(|err| ConfigError(format!("key store {}: {err}", folder.display())))
     }
 

@@ -8,7 +8,7 @@ use crate::keys::{Algorithm, Form, Key};
 use crate::profile::policy::{DeriveAlgorithm, Profile};
 use crate::{Refusal, Result};
 
-/// Parameters of one derivation.
+/// Public parameters of one derivation; the secret is the key.
 #[derive(Clone, Copy, Debug)]
 pub struct Derivation<'a> {
     /// Salt of HKDF: public, and preferably not empty.

@@ -17,7 +17,7 @@ pub const TAG_LEN: usize = 16;
 /// A plaintext to encrypt, with its parameters.
 #[derive(Clone, Copy)]
 pub struct Plain<'a> {
-    /// Plaintext of the message.
+    /// Plaintext; its length counts for the bound of the batch.
     pub plaintext: &'a [u8],
     /// Additional authenticated data, which is not part of the result.
     pub aad: &'a [u8],
@@ -30,7 +30,7 @@ pub struct Plain<'a> {
 pub struct Cipher<'a> {
     /// Version of the key; 0 is the current one.
     pub key_version: u32,
-    /// Nonce of the encryption.
+    /// Nonce that the encryption used: 12 bytes.
     pub nonce: &'a [u8],
     /// Ciphertext, as long as the plaintext.
     pub ciphertext: &'a [u8],
@@ -60,7 +60,7 @@ impl AsRef<[u8]> for Tag {
     }
 }
 
-/// Result of an encryption.
+/// Output of the encryption of one plaintext.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedMessage {
     /// Version of the key; 0 for a key that is not of the store.

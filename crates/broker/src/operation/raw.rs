@@ -7,7 +7,7 @@ use crate::keys::{self, Key};
 use crate::profile::policy::{EncryptPolicy, Profile};
 use crate::{Code, Refusal, Result};
 
-/// Source of the key.
+/// Source of the key that a request names.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// Bytes of the key in the request.

@@ -18,7 +18,7 @@ mod published;
 /// An input with its signature, or with a MAC's tag as the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedInput<'a> {
-    /// Input that was signed.
+    /// Input that was signed, not its digest.
     pub input: &'a [u8],
     /// Signature or tag of the input.
     pub signature: &'a [u8],

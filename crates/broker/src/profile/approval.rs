@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::policy::{EncryptAlgorithm, EncryptPolicy, SignAlgorithm, SizeRange};
 use super::{Problem, Profile, Profiles, RequireFips};
 
-/// Operations of a cipher.
+/// Operations that the cipher of a profile switches off if it is not approved.
 const SEALING: [&str; 3] = ["EncryptData", "DecryptData", "Rewrap"];
-/// Operations of a signature.
+/// Operations that the signature algorithm of a profile switches off if it is not approved.
 const SIGNING: [&str; 2] = ["SignData", "VerifyData"];
 /// Reason why a key constraint is not approved.
 const SMALL_RSA: &str = "RSA keys under 2048 bits are not approved";
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_service_that_is_not_approved_is_named() {
+    fn operations_that_need_an_unapproved_service_are_named() {
         let sealing = "EncryptData: {EncryptAlg: aes-gcm, KeySize: 256, NonceStrategy: ";
         assert_eq!(operations(&format!("{sealing} user-provided}}")), ["EncryptData", "Rewrap"]);
         assert!(operations(&format!("{sealing} broker-generated}}")).is_empty());

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_of_go_is_refused() {
+    fn texts_that_go_rejects_as_durations_are_rejected() {
         let too_long = format!("{}h", "9".repeat(10_000));
         for text in [
             "",

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_text_is_refused_and_holds_nothing_up() {
+    fn a_path_that_is_not_a_text_file_is_rejected_without_blocking() {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("Profiles.yaml");
         assert!(refusal(&path).contains("No such file"));

@@ -12,7 +12,7 @@ use crate::hash::NAMES;
 pub(super) const SIGNATURE_HASHES: [(&str, SignatureHash); 3] =
     [("sha-256", SignatureHash::Sha256), ("sha-384", SignatureHash::Sha384), ("sha-512", SignatureHash::Sha512)];
 
-/// Resolves the section `API.HashData`.
+/// Resolves `API.HashData`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn hash(api: &Section<'_>, notes: &mut Notes) -> Option<HashAlgorithm> {
     let section = present(api, "HashData", &["HashAlg"], notes)?;
     Some(section.required_name("HashAlg", &NAMES, "unsupported algorithm", notes)?.value)
@@ -39,7 +39,7 @@ enum Cipher {
     ChaCha20Poly1305,
 }
 
-/// Resolves the section `API.EncryptData`.
+/// Resolves `API.EncryptData`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn encrypt(api: &Section<'_>, notes: &mut Notes) -> Option<EncryptPolicy> {
     let known = ["EncryptAlg", "KeySize", "NonceStrategy", "TagLength"];
     let section = present(api, "EncryptData", &known, notes)?;
@@ -209,7 +209,7 @@ fn curve(section: &Section<'_>, size: Option<SizeRange>, notes: &mut Notes) -> O
     }
 }
 
-/// Resolves the section `API.Mac`.
+/// Resolves `API.Mac`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn mac(api: &Section<'_>, notes: &mut Notes) -> Option<MacAlgorithm> {
     let section = present(api, "Mac", &["MacAlg"], notes)?;
     let names = [
@@ -220,7 +220,7 @@ pub(super) fn mac(api: &Section<'_>, notes: &mut Notes) -> Option<MacAlgorithm> 
     Some(section.required_name("MacAlg", &names, "unsupported algorithm", notes)?.value)
 }
 
-/// Resolves the section `API.Derive`.
+/// Resolves `API.Derive`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn derive(api: &Section<'_>, notes: &mut Notes) -> Option<DeriveAlgorithm> {
     let section = present(api, "Derive", &["DeriveAlg"], notes)?;
     let names = [
@@ -231,12 +231,12 @@ pub(super) fn derive(api: &Section<'_>, notes: &mut Notes) -> Option<DeriveAlgor
     Some(section.required_name("DeriveAlg", &names, "unsupported algorithm", notes)?.value)
 }
 
-/// Resolves the switch `API.Random`.
+/// Resolves the switch `API.Random`; false if it is absent or no truth value, which `notes` then says.
 pub(super) fn random(api: &Section<'_>, notes: &mut Notes) -> bool {
     api.truth("Random", notes).is_some_and(|is_on| is_on.value)
 }
 
-/// Resolves the section `API.Encapsulate`.
+/// Resolves `API.Encapsulate`; `None` if it is absent or wrong, which `notes` then says.
 pub(super) fn kem(api: &Section<'_>, notes: &mut Notes) -> Option<KemAlgorithm> {
     let section = present(api, "Encapsulate", &["KemAlg"], notes)?;
     let names = [("ml-kem-768", KemAlgorithm::MlKem768)];

@@ -12,23 +12,23 @@ pub struct Profile {
     pub name: String,
     /// Announcement that the profile will be removed.
     pub deprecation: Option<Deprecation>,
-    /// Digest algorithm of `API.HashData`.
+    /// Digest algorithm of `API.HashData`; `None`: the operation is off.
     pub hash: Option<HashAlgorithm>,
-    /// Certificate policy of `API.SignCertificate`.
+    /// Certificate policy of `API.SignCertificate`; `None`: the operation is off.
     pub certificate: Option<CertificatePolicy>,
-    /// Encryption policy of `API.EncryptData`.
+    /// Policy of `API.EncryptData`, also for decryption and rewrapping; `None`: the operations are off.
     pub encrypt: Option<EncryptPolicy>,
-    /// Signature algorithm of `API.SignData`.
+    /// Signature algorithm of `API.SignData`, also for verification; `None`: the operations are off.
     pub sign: Option<SignAlgorithm>,
     /// `API.SignData.KeyConstraints` for the key kind of `sign`: other sizes are rejected. `None` if the file has none.
     pub sign_key_size: Option<SizeRange>,
-    /// MAC algorithm of `API.Mac`.
+    /// MAC algorithm of `API.Mac`, also for verification; `None`: the operations are off.
     pub mac: Option<MacAlgorithm>,
-    /// Derivation algorithm of `API.Derive`.
+    /// Derivation algorithm of `API.Derive`; `None`: the operation is off.
     pub derive: Option<DeriveAlgorithm>,
     /// True if `API.Random` is on.
     pub random: bool,
-    /// Encapsulation algorithm of `API.Encapsulate`.
+    /// Algorithm of `API.Encapsulate`, also for decapsulation; `None`: the operations are off.
     pub kem: Option<KemAlgorithm>,
     /// Faults for which a validated module switches operations off.
     pub unapproved: Vec<Fault>,
@@ -47,7 +47,7 @@ pub struct Deprecation {
     pub reason: Option<String>,
 }
 
-/// Digests of `API.HashData.HashAlg`.
+/// Digests that `API.HashData.HashAlg` can name, of FIPS 180-4 and FIPS 202.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HashAlgorithm {
     /// sha-256, 32 bytes of output
@@ -73,11 +73,11 @@ pub enum HashAlgorithm {
 /// Digests of a certificate's signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignatureHash {
-    /// SHA-256
+    /// SHA-256, a digest of 32 bytes
     Sha256,
-    /// SHA-384
+    /// SHA-384, a digest of 48 bytes
     Sha384,
-    /// SHA-512
+    /// SHA-512, a digest of 64 bytes
     Sha512,
 }
 
@@ -95,17 +95,17 @@ pub enum KeyKind {
 pub enum SkiHash {
     /// SHA-1 as an identifier, not for security.
     Sha1,
-    /// SHA-256
+    /// SHA-256, the first 20 of 32 bytes
     Sha256,
-    /// SHA-384
+    /// SHA-384, the first 20 of 48 bytes
     Sha384,
-    /// SHA-512
+    /// SHA-512, the first 20 of 64 bytes
     Sha512,
-    /// SHA3-256
+    /// SHA3-256, the first 20 of 32 bytes
     Sha3_256,
-    /// SHA3-384
+    /// SHA3-384, the first 20 of 48 bytes
     Sha3_384,
-    /// SHA3-512
+    /// SHA3-512, the first 20 of 64 bytes
     Sha3_512,
 }
 
@@ -119,16 +119,16 @@ pub struct Offset {
 /// Sizes of keys in bits, both ends included. A leniently read file may have an empty range, which no key meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeRange {
-    /// Smallest size in bits.
+    /// Smallest allowed size of a key, in bits.
     pub min: u32,
-    /// Largest size in bits.
+    /// Largest allowed size of a key, in bits.
     pub max: u32,
 }
 
 /// Allowed sizes of keys by kind: an absent kind is rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyConstraints {
-    /// Sizes of RSA keys.
+    /// Sizes of RSA keys, measured as the modulus.
     pub rsa: Option<SizeRange>,
     /// Sizes of keys on the NIST curves.
     pub ecdsa: Option<SizeRange>,
@@ -195,7 +195,7 @@ impl Default for IssuerChecks {
     }
 }
 
-/// Policy of `API.SignCertificate`, checked.
+/// Checked policy of `API.SignCertificate`: accepted keys, and contents of the issued certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePolicy {
     /// Kind of the issuer's key; RSA signs with PKCS#1 v1.5.
@@ -208,9 +208,9 @@ pub struct CertificatePolicy {
     pub not_before: Offset,
     /// Latest end, relative to now; also the default end. Never before `not_before`.
     pub not_after: Offset,
-    /// Allowed keys of subjects.
+    /// Kinds and sizes of keys that a request may hold.
     pub subject: KeyConstraints,
-    /// Allowed keys of issuers.
+    /// Kinds and sizes of keys that may sign.
     pub issuer: KeyConstraints,
     /// Key usages; without any, no extension.
     pub key_usage: KeyUsage,
@@ -228,7 +228,7 @@ pub struct CertificatePolicy {
     pub checks: IssuerChecks,
 }
 
-/// Ciphers of `API.EncryptData.EncryptAlg`.
+/// Ciphers that `API.EncryptData.EncryptAlg` can name: AEADs with a nonce of 12 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EncryptAlgorithm {
     /// aes-gcm with a key of 128 bits
@@ -239,7 +239,7 @@ pub enum EncryptAlgorithm {
     Aes256Gcm,
     /// aes-gcm-siv with a key of 256 bits
     Aes256GcmSiv,
-    /// chacha20-poly1305
+    /// chacha20-poly1305 with a key of 256 bits (RFC 8439)
     ChaCha20Poly1305,
 }
 
@@ -254,7 +254,7 @@ pub struct EncryptPolicy {
     pub tag_len: usize,
 }
 
-/// Signatures of `API.SignData`.
+/// Signature algorithms that `API.SignData` can name, with their digest and form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SignAlgorithm {
     /// RSA PKCS#1 v1.5 with this digest
@@ -265,20 +265,20 @@ pub enum SignAlgorithm {
     EcdsaDer(Curve, SignatureHash),
     /// ECDSA with signatures in the fixed form
     EcdsaRaw(Curve, SignatureHash),
-    /// Ed25519
+    /// Ed25519 (RFC 8032), signatures of 64 bytes
     Ed25519,
-    /// ML-DSA-65
+    /// ML-DSA-65 (FIPS 204), signatures of 3,309 bytes
     MlDsa65,
 }
 
 /// NIST curves of ECDSA keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Curve {
-    /// P-256
+    /// P-256, signatures of 64 bytes in the fixed form
     P256,
-    /// P-384
+    /// P-384, signatures of 96 bytes in the fixed form
     P384,
-    /// P-521
+    /// P-521, signatures of 132 bytes in the fixed form
     P521,
 }
 
@@ -296,29 +296,29 @@ impl Curve {
 /// Algorithm of `API.Mac`: HMAC (RFC 2104) over a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MacAlgorithm {
-    /// hmac-sha-256
+    /// hmac-sha-256, tags of 32 bytes
     HmacSha256,
-    /// hmac-sha-384
+    /// hmac-sha-384, tags of 48 bytes
     HmacSha384,
-    /// hmac-sha-512
+    /// hmac-sha-512, tags of 64 bytes
     HmacSha512,
 }
 
 /// Algorithm of `API.Derive`: HKDF (RFC 5869) over a digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeriveAlgorithm {
-    /// hkdf-sha-256
+    /// hkdf-sha-256, outputs of at most 8,160 bytes
     HkdfSha256,
-    /// hkdf-sha-384
+    /// hkdf-sha-384, outputs of at most 12,240 bytes
     HkdfSha384,
-    /// hkdf-sha-512
+    /// hkdf-sha-512, outputs of at most 16,320 bytes
     HkdfSha512,
 }
 
 /// Algorithm of `API.Encapsulate` (FIPS 203).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KemAlgorithm {
-    /// ml-kem-768
+    /// ml-kem-768: ciphertexts of 1,088 bytes, shared secrets of 32 bytes
     MlKem768,
 }
 

@@ -24,7 +24,7 @@ pub struct Problem {
     pub profile: String,
     /// Path of the key, such as `API.HashData.HashAlg`; empty if it concerns none.
     pub key: String,
-    /// Description of the defect.
+    /// Sentence that describes the defect, and names the allowed values if they are few.
     pub text: String,
 }
 
@@ -93,7 +93,7 @@ impl Notes {
         push(&mut self.problems, &mut self.dropped, problem);
     }
 
-    /// Records a warning.
+    /// Records a defect that does not reject the file.
     pub(crate) fn warn(&mut self, line: u32, key: impl Into<String>, text: impl Into<String>) {
         let problem = Problem { line, profile: self.profile.clone(), key: key.into(), text: text.into() };
         push(&mut self.warnings, &mut self.dropped, problem);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_check_says_what_is_there_and_everything_that_is_wrong() {
+    fn a_check_lists_the_profiles_and_all_problems() {
         let ground = tempfile::tempdir().unwrap();
         let path = ground.path().join("Profiles.yaml");
         let settings = "Settings: {CryptoLibrary: native}";

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_the_one_that_was_probably_meant() {
+    fn the_suggested_name_is_the_nearest_one() {
         let known = ["HashAlg", "SignAlg", "KeyConstraints", "Validity"];
         for (name, want) in [
             ("hashalg", Some("HashAlg")),

@@ -38,7 +38,7 @@ fn told(text: &str) -> String {
 }
 
 #[test]
-fn keys_and_values_of_every_kind_of_yaml_are_refused_where_they_have_no_place() {
+fn keys_and_values_of_the_wrong_yaml_kind_are_rejected() {
     for (key, shown) in [("~", "~"), ("[a]", "[…]"), ("{a: b}", "{…}"), ("7", "7"), ("true", "true"), ("1.50", "1.50")]
     {
         let told = told(&format!(
@@ -164,7 +164,7 @@ fn the_published_set_means_what_its_tests_expect() {
 }
 
 #[test]
-fn how_a_file_is_written_changes_nothing() {
+fn yaml_style_does_not_change_the_meaning_of_a_file() {
     let plain = strict(PUBLISHED).unwrap();
     let begun = format!("---\n# first\n{PUBLISHED}\n...\n");
     for text in [begun.clone(), begun.replace('\n', "\r\n"), format!("\u{feff}{PUBLISHED}")] {
@@ -201,7 +201,7 @@ Profiles:
 }
 
 #[test]
-fn everything_wrong_in_all_profiles_is_told_at_once_with_line_profile_and_key() {
+fn all_problems_of_all_profiles_are_reported_with_line_profile_and_key() {
     let text = "\
 - Name: One
   Settings:
@@ -426,7 +426,7 @@ fn each_rule_of_an_operation_on_data_is_held() {
 }
 
 #[test]
-fn a_lenient_reading_warns_of_what_the_other_broker_ignores_and_of_nothing_else() {
+fn a_lenient_reading_warns_only_of_what_the_original_broker_ignores() {
     for sloppy in [
         with("HashData: {HashAlg: sha-256, Salt: x}"),
         certificate("KeyConstraints: {Issuer: {ecdsa: {MinKeySize: 5, MaxKeySize: 4}, dsa: {MinKeySize: 5}}}"),
@@ -452,7 +452,7 @@ fn a_lenient_reading_warns_of_what_the_other_broker_ignores_and_of_nothing_else(
 }
 
 #[test]
-fn problems_are_told_up_to_a_bound_and_the_rest_is_counted() {
+fn problems_are_listed_up_to_a_bound_and_counted_beyond_it() {
     let text: String = (0..900).map(|at| format!("- {{Name: N{at}, A: 1, B: 2}}\n")).collect();
     let problems = strict(&text).unwrap_err();
     assert_eq!(problems.len(), 1001);

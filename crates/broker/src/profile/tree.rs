@@ -45,7 +45,7 @@ pub(crate) struct Unreadable {
 }
 
 impl Node {
-    /// Parses one document.
+    /// Parses a text of one YAML document, within the bounds of depth, nodes and aliases below.
     pub(crate) fn parse(text: &str) -> Result<Node, Unreadable> {
         let mut options = serde_saphyr::Options::default();
         options.with_snippet = false;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_is_none_of_the_core_schema_is_refused_with_its_line() {
+    fn a_yaml_tag_outside_the_core_schema_is_rejected_with_its_line() {
         for text in [
             "a: 1\nb: !!python/object/apply:os.system [x]\n",
             "a: 1\nb: !!python/none\n",

@@ -29,7 +29,7 @@ pub struct Service {
     pub callers: Option<Arc<LiveFile<Callers>>>,
     /// Audit log: every operation is recorded before its answer.
     pub audit: Option<Audit>,
-    /// Key store, if configured.
+    /// Key store; without one, operations with a key of the store fail with code 9.
     pub keys: Option<Store>,
     /// Clock for the time of day.
     pub clock: Arc<dyn Clock>,
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Service {
 /// A request for an operation, without its inputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Query<'a> {
-    /// Operation, one of [`crate::callers::OPERATIONS`].
+    /// Name of the operation, one of [`crate::callers::OPERATIONS`].
     pub operation: &'static str,
     /// Name of the wire, such as `w3`.
     pub wire: &'static str,
@@ -210,7 +210,7 @@ impl Service {
         }
     }
 
-    /// Returns the key store.
+    /// Returns the key store that the operations on stored keys use.
     ///
     /// # Errors
     /// 9: no store is configured.

@@ -65,7 +65,7 @@ fn the_request_comes_first_then_the_caller_then_the_profile_then_the_key() {
 }
 
 #[test]
-fn what_the_module_has_not_approved_is_off_on_it_alone_and_by_operation() {
+fn unapproved_operations_are_off_only_on_the_validated_module() {
     let (_folder, fips) = service(true);
     let (_other, plain) = service(false);
     for (profile, operation, says) in [
@@ -99,7 +99,7 @@ fn an_operation_without_a_profile_or_a_key_is_given_none() {
 }
 
 #[tokio::test]
-async fn where_there_is_an_audit_log_what_was_refused_is_in_it_too() {
+async fn rejected_operations_are_recorded_in_the_audit_log() {
     let (folder, mut service) = service(false);
     let path = folder.path().join("audit.jsonl");
     service.audit = Some(Audit::open(&path).unwrap());

@@ -125,7 +125,7 @@ impl Environment {
         self.find(name).map_or_else(prefixed, |(whole, _)| whole)
     }
 
-    /// Returns problems and warnings.
+    /// Returns the problems and the warnings that were found, a sentence each.
     pub(super) fn end(self) -> (Vec<String>, Vec<String>) {
         (self.problems, self.warnings)
     }

@@ -7,7 +7,7 @@ fn read(variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
 }
 
 #[test]
-fn without_anything_said_it_is_the_broker_that_clients_expect() {
+fn the_defaults_are_those_of_the_original_broker() {
     let settings = read(&[]).unwrap();
     assert_eq!(settings.place.path, Path::new("/tmp/open-crypto-broker/crypto-broker-server.sock"));
     assert_eq!(settings.place.link.as_deref(), Some(Path::new("/tmp/cryptobroker.sock")));
@@ -81,7 +81,7 @@ fn names_without_the_prefix_are_read_and_lose_to_those_with_it() {
 }
 
 #[test]
-fn what_cannot_be_is_an_error_with_its_name_and_all_are_told() {
+fn invalid_variables_are_all_reported_by_name() {
     for (name, value) in [
         ("CRYPTO_BROKER_LOG_LEVEL", "loud"),
         ("OTEL_LOGS_FORMAT", "xml"),
@@ -160,7 +160,7 @@ fn the_audit_log_waits_for_the_disk_unless_an_interval_is_given() {
 }
 
 #[test]
-fn what_calls_may_hold_has_a_default_and_bounds() {
+fn the_memory_of_calls_has_a_default_and_bounds() {
     const NAME: &str = "CRYPTO_BROKER_CALLS_MEMORY_MIB";
     assert_eq!(read(&[]).unwrap().calls_memory, Options::CALLS_MEMORY);
     assert_eq!(read(&[(NAME, "8")]).unwrap().calls_memory, 8 * 1024 * 1024);
@@ -170,7 +170,7 @@ fn what_calls_may_hold_has_a_default_and_bounds() {
 }
 
 #[test]
-fn how_many_connections_there_may_be_has_a_default_and_bounds() {
+fn the_number_of_connections_has_a_default_and_bounds() {
     const NAME: &str = "CRYPTO_BROKER_CONNECTIONS_MAX";
     assert_eq!(read(&[]).unwrap().limits.connections_max, 1024);
     assert_eq!(read(&[(NAME, "4096")]).unwrap().limits.connections_max, 4096);

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_so_many_parts_and_no_more() {
+    fn the_number_of_fields_of_a_message_is_bounded() {
         let empty = |count: usize| {
             DecryptRequest { ciphers: vec![Cipher::default(); count], ..DecryptRequest::default() }.encode_to_vec()
         };
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_does_not_go_on_ends_in_time_and_one_that_goes_on_for_ever_at_its_bound() {
+    async fn a_stalled_request_times_out_and_an_endless_one_hits_its_bound() {
         let chunk = || Ok::<_, Status>(Frame::data(Bytes::from(vec![0; 256 * 1024])));
         let stalled = StreamBody::new(tokio_stream::once(chunk()).chain(tokio_stream::pending()));
         let mut body = RequestBody { arrival: Duration::from_millis(20), ..RequestBody::new(stalled, call()) };

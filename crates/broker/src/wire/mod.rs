@@ -343,7 +343,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_costs_one_call_and_tells_nothing_of_itself() {
+    async fn a_panic_fails_only_its_call_and_reveals_nothing() {
         let answer = survive(async { panic!("with a secret") }).await;
         let status = Status::from_header_map(answer.headers()).unwrap();
         assert_eq!((status.code(), status.message()), (tonic::Code::Internal, "internal error"));

@@ -29,7 +29,7 @@ fn hold(certificate: Vec<u8>, policy: &CertificatePolicy, text: &str, switch: im
 }
 
 #[test]
-fn a_ca_as_it_should_be_issues() {
+fn a_valid_ca_issues_certificates() {
     let mut asked = RequestParts::new("p521", "p384");
     asked.ca_certificate = ca(|_| {});
     asked.issue(&policy("Default")).unwrap();
@@ -65,7 +65,7 @@ fn it_is_in_date() {
 }
 
 #[test]
-fn what_it_issues_does_not_outlive_it() {
+fn an_issued_certificate_does_not_outlive_its_issuer() {
     let certificate = ca(|params| params.not_after = date_time_ymd(2027, 1, 1));
     let text =
         "what it issues would end at 2027-11-21 16:53:27 +0000 UTC, after its own end at 2027-01-01 00:00:00 +0000 UTC";
@@ -82,7 +82,7 @@ fn what_it_issues_does_not_outlive_it() {
 }
 
 #[test]
-fn its_path_length_allows_what_it_issues() {
+fn the_issuers_path_length_allows_the_issued_certificate() {
     let mut policy = policy("Default");
     let none_left = || ca(|params| params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0)));
     let mut asked = RequestParts::new("p521", "p384");

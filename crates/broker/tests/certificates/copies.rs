@@ -37,7 +37,7 @@ fn alternative_names_and_listed_extensions_are_copied_where_the_profile_says_so(
 }
 
 #[test]
-fn what_the_profile_decides_cannot_be_copied_from_a_request() {
+fn extensions_that_the_profile_sets_are_not_copied_from_a_request() {
     // The request asks for a CA's BasicConstraints and keyCertSign.
     let mut policy = policy("Default");
     policy.copies_extensions = [BC, KU, EKU, SKI, AKI, SAN, CRL].map(str::to_owned).to_vec();

@@ -108,7 +108,7 @@ fn accepted() -> BTreeSet<(String, String, String)> {
 }
 
 #[test]
-fn zlint_and_pkilint_find_nothing_but_what_is_accepted_and_all_of_that() {
+fn zlint_and_pkilint_report_exactly_the_accepted_findings() {
     let folder = tempfile::tempdir().unwrap();
     let certificates = certificates();
     let mut paths = Vec::new();

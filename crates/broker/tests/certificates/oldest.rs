@@ -17,7 +17,7 @@ fn its_certificates_have_critical_basic_constraints_and_no_key_identifier() {
 }
 
 #[test]
-fn everything_has_code_2_and_the_text_it_has_elsewhere() {
+fn every_error_has_code_2_and_the_common_text() {
     for csr in ["p224", "ed25519", "secp256k1", "bad-p256"] {
         let elsewhere = RequestParts::new(csr, "p384").issue(&policy("Default")).unwrap_err();
         let here = asked(csr).issue(&policy("Default")).unwrap_err();
@@ -27,7 +27,7 @@ fn everything_has_code_2_and_the_text_it_has_elsewhere() {
 }
 
 #[test]
-fn the_signature_of_a_request_is_looked_at_before_anything_else_of_it() {
+fn the_signature_of_a_request_is_verified_first() {
     let mut asked = asked("bad-p256");
     (asked.ca_key, asked.ca_certificate) = (Vec::new(), Vec::new());
     let text = asked.issue(&policy("KSA-ADVANCED-2020")).unwrap_err().text;
@@ -35,7 +35,7 @@ fn the_signature_of_a_request_is_looked_at_before_anything_else_of_it() {
 }
 
 #[test]
-fn its_validity_is_told_from_now_on_and_stays_within_the_profiles() {
+fn validity_is_relative_to_now_and_within_the_profile() {
     let mut asked = asked("p256");
     (asked.not_before, asked.not_after) = (Bound::From(hours(0)), Bound::From(hours(24)));
     let der = asked.issue(&policy("Default")).unwrap().der;

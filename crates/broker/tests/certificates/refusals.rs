@@ -48,7 +48,7 @@ fn der_is_read_on_our_own_wire_alone() {
 }
 
 #[test]
-fn ca_keys_that_are_none_are_refused() {
+fn malformed_ca_keys_are_rejected() {
     let parameters = "-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n";
     let prefix = format!("{CSR}parse private key, err: ");
     let mut asked = asked();
@@ -78,7 +78,7 @@ fn an_ed25519_ca_key_is_refused_by_its_type() {
 }
 
 #[test]
-fn ca_certificates_that_are_none_are_refused() {
+fn malformed_ca_certificates_are_rejected() {
     let prefix = format!("{CSR}parse x.509 CA cert from request, err: ");
     let mut asked = asked();
     let certificate = asked.ca_certificate.clone();
@@ -176,7 +176,7 @@ fn a_profile_without_the_section_lacks_constraints_for_what_the_request_has() {
 }
 
 #[test]
-fn the_rules_are_looked_at_in_their_order() {
+fn the_rules_are_checked_in_their_order() {
     // Everything is wrong; each step corrects the reported fault.
     let mut asked = asked();
     let good = asked.clone();

@@ -95,7 +95,7 @@ fn put(place: &Place, what: &str, path: &Path) -> bool {
 }
 
 #[test]
-fn what_is_no_file_of_its_owners_alone_is_named_and_nothing_is_lost() {
+fn a_key_file_that_is_not_private_and_regular_is_named_and_kept() {
     let place = Place::new();
     for (what, says) in STRANGE {
         let path = place.path("c.key");
@@ -191,7 +191,7 @@ fn ten_thousand_files_of_others_are_left_alone_and_more_than_ten_thousand_keys_a
 }
 
 #[test]
-fn a_lock_that_is_no_file_is_named_and_holds_nobody() {
+fn a_lock_that_is_not_a_regular_file_is_reported_without_blocking() {
     let place = Place::new();
     let lock = place.path("lock");
     for what in ["a link to nothing", "a folder", "a pipe", "a socket"] {

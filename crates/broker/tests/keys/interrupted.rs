@@ -59,7 +59,7 @@ fn writer() {
 }
 
 #[test]
-fn a_writer_that_is_killed_twenty_times_loses_nothing_it_told_and_leaves_nothing_behind() {
+fn a_killed_writer_loses_no_acknowledged_key_and_leaves_no_temporary_file() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("keys");
     let maccing = Profile { mac: Some(MacAlgorithm::HmacSha256), ..empty() };
@@ -115,7 +115,7 @@ fn cramped() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_refuses_and_leaves_what_was_there() {
+fn a_full_disk_rejects_a_write_and_keeps_the_old_file() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("keys");
     Store::open(&folder, kek()).unwrap().generate("old", algorithm("hmac-sha-256"), 1).unwrap();

@@ -35,7 +35,7 @@ fn maccing() -> Profile {
 }
 
 #[test]
-fn what_was_sealed_opens_and_nothing_else_does_all_for_one_reason() {
+fn only_genuine_ciphertexts_decrypt_and_all_failures_look_alike() {
     let store = store();
     for (name, algorithm) in CIPHERS {
         let key = made(&store, name);
@@ -81,7 +81,7 @@ fn a_tag_of_gcm_siv_is_whole_or_refused() {
 }
 
 #[test]
-fn a_batch_keeps_its_order_and_one_bad_item_spoils_no_other() {
+fn a_batch_keeps_its_order_and_a_bad_item_fails_alone() {
     let store = store();
     let key = made(&store, "aes-256-gcm");
     let profile = encrypting(EncryptAlgorithm::Aes256Gcm, false, 16);
@@ -161,7 +161,7 @@ fn a_key_serves_its_own_algorithm_alone_and_a_profile_its_own_operations() {
 }
 
 #[test]
-fn nonces_are_the_callers_or_the_brokers_as_the_profile_says() {
+fn the_profile_decides_whether_caller_or_broker_supplies_the_nonce() {
     let store = store();
     let key = made(&store, "aes-128-gcm");
     let (ours, theirs) =
@@ -321,7 +321,7 @@ fn derivations_have_bounds_and_are_the_same_again() {
 }
 
 #[test]
-fn random_bytes_have_bounds() {
+fn the_number_of_random_bytes_is_bounded() {
     let profile = Profile { random: true, ..empty() };
     let outputs = random(&profile, 32, 1024).unwrap();
     let different: std::collections::HashSet<&Vec<u8>> = outputs.iter().collect();

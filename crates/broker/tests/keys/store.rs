@@ -40,7 +40,7 @@ fn keys_versions_and_states_are_there_after_a_restart() {
 }
 
 #[test]
-fn a_disabled_version_does_nothing_and_all_disabled_leave_no_current_one() {
+fn a_disabled_version_is_unusable_and_without_an_enabled_one_there_is_no_current_version() {
     let store = store();
     made(&store, "hmac-sha-256");
     let key = store.rotate("hmac-sha-256", &[], 2).unwrap();
@@ -136,7 +136,7 @@ fn file_by_the_book(id: &str, algorithm: &str, versions: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_by_the_book_opens_and_has_a_thousand_versions_and_no_more() {
+fn a_valid_key_file_opens_with_up_to_1000_versions() {
     let count = u32::try_from(VERSIONS_MAX).unwrap();
     let opened = |versions| {
         let memory = Memory::default();
@@ -228,7 +228,7 @@ fn a_new_key_encryption_key_takes_over_and_the_old_one_can_go() {
 }
 
 #[test]
-fn a_full_disk_refuses_says_so_and_changes_nothing() {
+fn a_full_disk_fails_a_change_with_an_error_and_keeps_the_old_state() {
     let memory = Memory::default();
     let store = Store::over(memory.clone(), kek()).unwrap();
     let key = made(&store, "aes-256-gcm");
@@ -252,7 +252,7 @@ fn a_full_disk_refuses_says_so_and_changes_nothing() {
 }
 
 #[test]
-fn what_was_sealed_is_written_ahead_seldom_and_down_at_the_end() {
+fn use_counts_are_reserved_in_blocks_and_written_exactly_at_the_end() {
     let memory = Memory::default();
     let reserved = |memory: &Memory| {
         let file = String::from_utf8(memory.0.lock().unwrap().files["aes-256-gcm"].clone()).unwrap();

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_log_that_was_renamed_goes_on_in_a_new_file() {
+fn a_renamed_log_continues_in_a_new_file() {
     let _still = no_child_begins();
     let (ground, path) = written(2);
     let audit = Audit::open(&path).unwrap();
@@ -50,7 +50,7 @@ fn a_log_that_was_renamed_goes_on_in_a_new_file() {
 }
 
 #[test]
-fn a_log_that_was_renamed_while_nobody_wrote_it_is_gone_on_from_by_the_next_start() {
+fn the_next_start_continues_a_log_that_was_renamed_while_closed() {
     let _still = no_child_begins();
     let (ground, path) = written(2);
     let aside = |at: usize| ground.path().join(format!("audit.jsonl.{at}"));

@@ -35,7 +35,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_fixed_form_comes_back(field_len in prop::sample::select(vec![32_usize, 48, 66]), seed: [u8; 132], zeros in 0_usize..66) {
+        fn the_fixed_signature_form_round_trips(field_len in prop::sample::select(vec![32_usize, 48, 66]), seed: [u8; 132], zeros in 0_usize..66) {
             let mut fixed = seed[..2 * field_len].to_vec();
             // Short numbers: leading zeros in either.
             let zeros = zeros.min(field_len - 1);
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn another_length_has_no_form() {
+    fn a_signature_of_another_length_is_rejected() {
         for len in [0, 1, 63, 65, 96] {
             assert_eq!(to_der(&vec![1; len], 32), None, "{len}");
         }
