@@ -14,6 +14,7 @@
 mod accept;
 mod big;
 mod broker;
+mod capacity;
 mod channel;
 mod client;
 mod crypto;
@@ -117,6 +118,8 @@ enum Command {
     Load(generators::Options),
     /// The published acceptance test; the exit code is the verdict
     Accept(accept::Options),
+    /// Memory and disk of a session and of a nonce by store, bytes that sealing adds
+    Capacity(capacity::Options),
     /// Memory of an idle connection: plain, TLS, mTLS
     Idle(idle::Options),
     /// Memory and processor time of 10 GB up and 10 GB down: plain, TLS
@@ -174,6 +177,7 @@ fn run() -> anyhow::Result<()> {
         Some(Command::Load(options)) => generators::run(&options),
         Some(Command::Accept(options)) => accept::run(&options),
         Some(Command::DelayedService(service)) => accept::serve(&service),
+        Some(Command::Capacity(options)) => capacity::run(&options),
         Some(Command::Idle(options)) => idle::run(&options),
         Some(Command::Big(options)) => big::run(&options),
         Some(Command::Broker(options)) => broker::run(&options),

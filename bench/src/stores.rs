@@ -85,12 +85,12 @@ fn rows(folder: &Path, seconds: f64, rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn sessions_config(folder: &Path, url: &str) -> anyhow::Result<SessionsConfig> {
+/// Returns the settings of a store that is opened in this process.
+pub(crate) fn sessions_config(folder: &Path, url: &str) -> anyhow::Result<SessionsConfig> {
     let kek = folder.join("sessions.kek");
-    let raw: RawSessions = load_yaml(&format!(
-        "store: \"{url}\"\nkek_file: {}\nsessions_max: 100000000\npostgres: {{ migrate: true }}\n",
-        kek.display()
-    ))?;
+    let migrate = if url.contains("postgres:") { "postgres: { migrate: true }\n" } else { "" };
+    let keys = if url == "memory:" { String::new() } else { format!("kek_file: {}\n", kek.display()) };
+    let raw: RawSessions = load_yaml(&format!("store: \"{url}\"\nsessions_max: 100000000\n{keys}{migrate}"))?;
     let mut problems = Problems::default();
     let config = resolve(&raw, &RawReplay::default(), &RawCompat::default(), None, &mut problems);
     problems.into_result()?;
@@ -98,7 +98,7 @@ fn sessions_config(folder: &Path, url: &str) -> anyhow::Result<SessionsConfig> {
 }
 
 /// A session whose id is cheap to generate: the benchmark measures the store and not the generator.
-fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
+pub(crate) fn new_session(clock: &Arc<dyn Clock>) -> anyhow::Result<Arc<Session>> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // SplitMix64 spreads the ids over the whole index, as random ids are.
     let mix = |mut z: u64| {

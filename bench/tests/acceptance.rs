@@ -6,7 +6,7 @@ use std::process::Command;
 
 /// Without a path to the binary, the test uses the one beside it: `--workspace` builds both.
 #[test]
-fn bursts_of_new_mtls_connections_pass_the_drop_in_without_an_error_and_in_little_memory() {
+fn bursts_of_new_mtls_connections_succeed_within_a_small_memory() {
     let bench = Path::new(env!("CARGO_BIN_EXE_sealway-bench"));
     let sealway = bench.with_file_name("sealway");
     assert!(sealway.is_file(), "{} is missing: cargo build -p sealway-cli", sealway.display());
@@ -22,7 +22,7 @@ fn bursts_of_new_mtls_connections_pass_the_drop_in_without_an_error_and_in_littl
 
 /// A verdict that is always the same proves nothing: this test misses a bar.
 #[test]
-fn a_missed_bar_is_said_and_is_the_exit_code() {
+fn a_missed_limit_is_reported_and_sets_the_exit_code() {
     let mut accept = Command::new(env!("CARGO_BIN_EXE_sealway-bench"));
     accept.args(["accept", "--direct", "--bursts", "1", "--size", "5", "--delay-ms", "100", "--average-ms-max", "1"]);
     let done = accept.output().unwrap();

@@ -15,6 +15,7 @@ use sealway_testkit::native_client::{Link, NativeSession, code, key_set};
 use sealway_testkit::process::{Launch, Server};
 use sealway_testkit::raw_http;
 use sealway_testkit::upstream::{RequestHead, Upstream, answer};
+use sealway_testkit::usage;
 
 use crate::BINARY;
 
@@ -238,7 +239,7 @@ async fn captured(client: &Client, path: &str) -> (Vec<(String, String)>, Bytes)
 }
 
 #[tokio::test]
-async fn what_stands_outside_the_seal_neither_reaches_the_service_nor_takes_from_within() {
+async fn headers_outside_the_seal_neither_reach_the_service_nor_remove_sealed_ones() {
     let ground = Ground::new(Upstream::answering(mirror).unwrap());
     let client = ground.client();
     for (path, is_listed) in [("/plain/x", false), ("/listed/x", true)] {
@@ -295,13 +296,6 @@ async fn the_same_bytes_get_the_answer_that_there_was_where_a_route_says_so() {
     }
 }
 
-/// Returns the value of a line in the server's status file, in KiB.
-fn status_kib(server: &Server, name: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    line.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap()
-}
-
 #[tokio::test]
 async fn long_streams_both_ways_take_less_than_a_mebibyte_each() {
     const STREAMS: u64 = 8;
@@ -343,9 +337,9 @@ async fn long_streams_both_ways_take_less_than_a_mebibyte_each() {
         }
     };
     run(1).await;
-    let before = status_kib(&ground.server, "VmRSS:");
+    let before = usage::status(ground.server.id(), "VmRSS:").unwrap();
     run(STREAMS).await;
-    let grown = status_kib(&ground.server, "VmHWM:").saturating_sub(before);
+    let grown = usage::status(ground.server.id(), "VmHWM:").unwrap().saturating_sub(before);
     println!("{STREAMS} streams of {LEN} bytes each way: {grown} KiB more at the most");
     // One in each direction.
     assert!(grown < 2 * STREAMS * 1024, "{grown} KiB for {STREAMS} streams each way");

@@ -105,7 +105,7 @@ fn in_order(said: &str, parts: &[&str]) {
 }
 
 #[test]
-fn who_has_the_key_log_is_shown_requests_and_answers_and_the_caller_notices_nothing() {
+fn the_inspector_with_the_key_log_shows_requests_and_answers_unnoticed() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, _service) = gateway();
     let log = folder.path().join("keys");
@@ -161,7 +161,7 @@ fn who_has_the_key_log_is_shown_requests_and_answers_and_the_caller_notices_noth
 }
 
 #[test]
-fn without_its_key_nothing_of_a_session_is_shown() {
+fn without_its_key_a_session_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let (gateway, _service) = gateway();
     let (log, other) = (folder.path().join("keys"), folder.path().join("other"));
@@ -182,7 +182,7 @@ fn without_its_key_nothing_of_a_session_is_shown() {
 }
 
 #[test]
-fn what_would_let_others_look_is_refused() {
+fn unsafe_settings_of_the_inspector_are_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keys");
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).unwrap();
@@ -211,7 +211,7 @@ fn what_would_let_others_look_is_refused() {
 }
 
 #[test]
-fn what_serves_knows_no_key_log() {
+fn serve_has_no_key_log() {
     let folder = tempfile::tempdir().unwrap();
     let whole = "
 listeners: [{ address: '127.0.0.1:0' }]

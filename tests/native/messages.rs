@@ -206,7 +206,7 @@ fn bits_of_requests(lane: &mut Lane<'_>, half: usize) {
 }
 
 #[test]
-fn whatever_is_changed_of_a_call_is_refused_and_nothing_of_it_reaches_service_or_caller() {
+fn a_changed_call_is_rejected_and_reaches_neither_service_nor_caller() {
     let ground = Ground::start(BINARY);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -79,7 +79,7 @@ fn every_command_of_the_guide_does_what_it_says() {
 }
 
 #[test]
-fn what_the_pages_name_is_there() {
+fn everything_that_the_pages_name_exists() {
     assert_eq!([guide::missing(GUIDE), guide::missing(TUTORIAL)].concat(), [""; 0]);
     assert!(root().join("vectors/reference/client3.py").is_file());
 }

@@ -116,7 +116,7 @@ fn anyhow_of(status: u16) -> anyhow::Error {
 }
 
 #[test]
-fn ten_rotations_under_load_fail_nothing_and_a_retired_pin_is_told_the_keys() {
+fn ten_rotations_under_load_fail_no_call_and_a_retired_pin_gets_the_new_keys() {
     let calls_min = if is_full() { 100_000 } else { 3_000 };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("identity.keys");

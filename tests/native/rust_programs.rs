@@ -157,7 +157,7 @@ impl Drop for Serving {
 }
 
 #[test]
-fn the_server_serves_sealed_purchases_and_plain_health_stops_when_told_and_prints_no_secret() {
+fn the_server_serves_sealed_and_plain_requests_stops_and_prints_no_secret() {
     let ground = Ground::start();
     let secret = ground.folder.path().join("authority.secret");
     let mut command = ground.program("server");

@@ -239,7 +239,7 @@ fn bits_of_inits(lane: &mut Lane<'_>, half: usize) {
 }
 
 #[test]
-fn whatever_is_changed_of_an_agreement_is_refused_by_the_right_end_for_the_right_reason() {
+fn a_changed_agreement_is_rejected_by_the_right_end_for_the_right_reason() {
     let ground = Ground::start(BINARY);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -315,7 +315,7 @@ fn the_signature_keeps_out_one_in_the_middle_with_a_key_of_its_own() {
 }
 
 #[test]
-fn the_lists_in_the_transcript_show_that_one_was_stripped() {
+fn the_transcript_reveals_a_stripped_suite() {
     let ground = Ground::start(BINARY);
     lists_forged_for_a_client_that_falls_back(&mut ground.lane());
     assert_eq!(ground.end().attacks, 4);

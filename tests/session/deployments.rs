@@ -31,7 +31,7 @@ fn ports(server: &Server) -> (std::net::SocketAddr, std::net::SocketAddr) {
 }
 
 #[test]
-fn on_two_ports_each_path_answers_where_old_clients_look_for_it_and_nowhere_else() {
+fn on_two_ports_each_path_is_served_only_on_its_original_port() {
     let server = Launch::new(BINARY, &on_free_ports(TWO_PORTS)).start().unwrap();
     let init = |path: &str| init(Wire::V2, path, CLIENT_ID, None).1;
     let anonymous = || sealway_testkit::wire_client::init(Wire::V1, "/session/init/anon", CLIENT_ID, None).1;

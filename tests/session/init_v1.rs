@@ -176,7 +176,7 @@ fn with_faults(faults: &[Fault], used: &str) -> Request {
 }
 
 #[test]
-fn of_two_faults_the_one_that_stands_first_in_the_order_is_told() {
+fn of_two_errors_the_first_in_the_order_is_reported() {
     let used = nonce();
     let first = good().set("X-Idempotency-Key", format!("{}.{used}", now_ms()));
     assert_eq!(first.send(server()).unwrap().status, 200);

@@ -110,7 +110,7 @@ fn an_expired_session_is_410_to_its_owner_403_to_others_and_401_on_calls() {
 }
 
 #[test]
-fn a_closed_key_endpoint_is_not_there_and_a_secret_opens_it() {
+fn a_closed_key_endpoint_is_404_and_its_secret_opens_it() {
     let server = closed_server();
     let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     key_of(&agreed.id()).send(server.address()).unwrap().assert_error("closed", 404, "NOT_FOUND");
@@ -172,7 +172,7 @@ fn health_and_readiness_have_their_members() {
 }
 
 #[test]
-fn the_admin_listener_wants_its_token_but_for_probes() {
+fn the_admin_listener_requires_its_token_except_for_probes() {
     let server = open_server();
     let agreed = WireSession::open(server.address(), Wire::V2, "/session/init").unwrap();
     let paths = ["/metrics", "/admin/sessions/x", "/nowhere"];

@@ -122,7 +122,7 @@ fn success_is_sealed_and_sent_as_200() {
 }
 
 #[test]
-fn what_the_service_finds_unreadable_is_a_plain_400() {
+fn a_400_or_422_of_the_service_becomes_an_unsealed_400() {
     for wire in BOTH {
         let agreed = agreed(wire);
         for status in [400, 422] {

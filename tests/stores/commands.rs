@@ -67,7 +67,7 @@ fn grants(server: &Server) -> bool {
 }
 
 #[test]
-fn migrate_makes_the_tables_once_and_a_start_without_them_says_what_to_do() {
+fn migrate_creates_the_tables_once_and_a_start_without_them_names_the_remedy() {
     let postgres = Postgres::start().unwrap();
     let place = Place::new(&postgres.url(), "");
     let refused = Launch::new(BINARY, &std::fs::read_to_string(place.config()).unwrap()).folder(place.folder.path());

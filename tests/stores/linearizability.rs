@@ -100,12 +100,12 @@ fn memory() -> Arc<dyn Store> {
 }
 
 #[test]
-fn the_checker_passes_what_an_order_explains_and_finds_what_none_does() {
+fn the_checker_accepts_linearizable_histories_and_rejects_others() {
     println!("{}", go(&["test", "-count=1", "./..."]).unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_memory_asked_by_three_is_linearizable() {
+async fn one_memory_store_used_by_three_is_linearizable() {
     let (store, folder) = (memory(), tempfile::tempdir().unwrap());
     let recorder = Recorder::new(vec![store.clone(), store.clone(), store]);
     record(&recorder, pass(2000)).await;
@@ -115,7 +115,7 @@ async fn one_memory_asked_by_three_is_linearizable() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_memories_that_share_nothing_are_found_not_to_be() {
+async fn three_separate_memory_stores_are_not_linearizable() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::new(vec![memory(), memory(), memory()]);
     record(&recorder, pass(1000)).await;

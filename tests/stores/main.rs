@@ -5,9 +5,12 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where it fails")]
 
 mod commands;
+mod drill;
+mod faults_failover;
 mod faults_gateways;
 mod faults_postgres;
 mod faults_redis;
+mod faults_redis_failover;
 mod faults_replay;
 mod linearizability;
 mod restart;

@@ -216,21 +216,24 @@ fn many_sessions_survive_a_kill_in_the_middle_of_inits() {
     let mut server = start(folder.path());
     let address = server.address();
     // A client with an acknowledged session finds it again, whenever the kill came.
+    let (sender, inits) = std::sync::mpsc::channel();
     let workers: Vec<_> = (0..4)
         .map(|_| {
+            let sender = sender.clone();
             std::thread::spawn(move || {
                 let mut agreed = Vec::new();
                 while let Ok(session) = WireSession::open(address, Wire::V2, "/session/init") {
                     agreed.push(session);
+                    sender.send(()).unwrap();
                 }
                 agreed
             })
         })
         .collect();
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    drop(sender);
+    assert_eq!(inits.iter().take(20).count(), 20);
     server.kill().unwrap();
     let agreed: Vec<WireSession> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-    assert!(agreed.len() > 4, "{}", agreed.len());
     let server = start(folder.path());
     let mut connection = Connection::open(server.address()).unwrap();
     for session in &agreed {

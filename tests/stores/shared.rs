@@ -177,7 +177,7 @@ fn neither_a_dump_nor_a_snapshot_holds_a_session_key_in_any_spelling() {
 }
 
 #[test]
-fn health_and_readiness_tell_what_is_away_and_what_is_back() {
+fn health_and_readiness_report_servers_that_are_down_and_back() {
     let (mut postgres, mut redis) = (Postgres::start().unwrap(), Redis::start().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let keys = key_file(&folder);

@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_answer_is_a_fault() {
+    fn bytes_after_a_response_are_a_failure() {
         let mut chunks = Chunks::Size(0, true);
         assert!(chunks.feed(b"0\r\n\r\nHTTP/1.1 200 OK").is_err());
     }
 
     #[test]
-    fn a_head_tells_the_framing_and_only_200_passes() {
+    fn a_response_head_decides_the_framing_and_only_status_200_passes() {
         assert_eq!(head(b"HTTP/1.1 200 OK\r\nCONTENT-LENGTH: 7\r\n\r\n").unwrap(), Framing::Length(7));
         assert_eq!(head(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap(), Framing::Chunked);
         assert_eq!(head(b"HTTP/1.1 502 Bad\r\ncontent-length: 0\r\n\r\n").unwrap_err().kind, "status 5xx");
