@@ -1,11 +1,13 @@
 # A menu; the work is in crates/xtask and scripts/. `make help` lists it.
-.PHONY: run test advisories sdk matrix test-fips e2e-faults load-long scan-tls check coverage bench bench-gateway bench-load bench-broker bench-channel bench-wire3 accept-gateway fuzz vectors model fmt tidy clean help
+.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*\#\# .*/\1/p' $(MAKEFILE_LIST))
 .DEFAULT_GOAL := help
 
 run: ## build what the demo needs, without the optimisations of a release, and run it; it keeps serving on port 3000
 	cargo run --profile demo --locked -p sealway-cli --no-default-features --features sessions -- demo $(ARGS)
 test: ## everything that CI tests, installing what the tests need
 	cargo xtask test
+site: ## the documentation as a site in target/site, checked: links, search, accessibility
+	cargo xtask site
 sdk: ## build and test the SDKs and the pages alone, and hold each SDK against each other
 	cargo xtask sdk
 matrix: ## measure every client against every server, RUNS=3 times each; a page and a table in target/matrix
@@ -14,6 +16,10 @@ test-fips: ## the broker over a validated module: what is below it, that it star
 	cargo xtask test-fips
 e2e-faults: ## the fault tests in their long form, a quarter of an hour
 	cargo xtask e2e-faults
+alerts: ## each alert on the fault that it is about, by itself, with a real Prometheus; a quarter of an hour
+	cargo xtask alerts
+soak: ## all services under load with a fault each minute, and what grew; ten minutes, ARGS="--minutes 120" two hours
+	cargo xtask soak $(ARGS)
 load-long: ## the load generator's searches held to the truth in their long form, ten minutes
 	cargo xtask load-long
 scan-tls: ## testssl.sh and sslyze at a TLS listener, two minutes
@@ -42,6 +48,12 @@ accept-gateway: ## the published acceptance test: 4 x 3,000 new mTLS connections
 	cargo xtask accept-gateway $(ARGS)
 fuzz: ## fuzz every target for a minute, or TARGET=name
 	cargo xtask fuzz $(TARGET)
+publish-dry-run: ## the packages of npm, PyPI, Maven, Go and crates.io, made, checked and installed; nothing is uploaded
+	cargo xtask publish-dry-run $(ARGS)
+dist: ## static binaries as archives and .deb, with SBOM, provenance and sums, in target/dist; ARGS="--verify" builds twice and compares
+	cargo xtask dist $(ARGS)
+stranger: ## install the .deb of target/dist in a clean root, and time the first sealed call there; as root
+	scripts/stranger.sh
 vectors: ## write vectors/ anew from the reference
 	cargo xtask vectors
 model: ## run Verifpal over the models of spec/model, half a minute
