@@ -51,7 +51,7 @@ pub(crate) struct TranslationArgs {
     /// A Gateway to serve; without it, all whose class has controllerName: sealway.dev/gateway. May be given several times
     #[arg(long = "gateway", value_name = "NAMESPACE/NAME")]
     gateways: Vec<String>,
-    /// Address that listeners bind, such as [::]
+    /// Address that listeners bind, such as `[::]`
     #[arg(long, value_name = "ADDRESS", default_value = "0.0.0.0")]
     bind: String,
     /// Bind another port in the place of a listener's, as a Service maps it; may be given several times
