@@ -16,9 +16,9 @@ kind: GatewayClass
 metadata: { name: sealway }
 spec: { controllerName: sealway.dev/gateway }
 ";
-const PUBLIC: &str = "[{ name: http, port: 80, protocol: HTTP }]";
+pub(crate) const PUBLIC: &str = "[{ name: http, port: 80, protocol: HTTP }]";
 
-fn gateway(listeners: &str) -> String {
+pub(crate) fn gateway(listeners: &str) -> String {
     format!(
         "---\napiVersion: gateway.networking.k8s.io/v1\nkind: Gateway\nmetadata: {{ name: public }}\n\
          spec: {{ gatewayClassName: sealway, listeners: {listeners} }}\n"
@@ -26,7 +26,7 @@ fn gateway(listeners: &str) -> String {
 }
 
 /// An HTTPRoute of the Gateway; `more` are fields of its spec, and its namespace may stand before its name.
-fn route(name: &str, more: &str) -> String {
+pub(crate) fn route(name: &str, more: &str) -> String {
     let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
     format!(
         "---\napiVersion: gateway.networking.k8s.io/v1\nkind: HTTPRoute\nmetadata: {{ name: {name}, namespace: {namespace} }}\n\
@@ -34,17 +34,17 @@ fn route(name: &str, more: &str) -> String {
     )
 }
 
-fn rule(path: &str, service: &str) -> String {
+pub(crate) fn rule(path: &str, service: &str) -> String {
     format!("{{ name: r{service}, matches: [{{ path: {path} }}], backendRefs: [{{ name: {service}, port: 80 }}] }}")
 }
 
-fn service(name: &str, more: &str) -> String {
+pub(crate) fn service(name: &str, more: &str) -> String {
     format!(
         "---\napiVersion: v1\nkind: Service\nmetadata: {{ name: {name} }}\nspec: {{ ports: [{{ port: 80 }}] {more} }}\n"
     )
 }
 
-fn policy(name: &str, target: &str, more: &str) -> String {
+pub(crate) fn policy(name: &str, target: &str, more: &str) -> String {
     let group = "group: gateway.networking.k8s.io";
     format!(
         "---\napiVersion: sealway.dev/v1alpha1\nkind: SealPolicy\nmetadata: {{ name: {name} }}\n\
@@ -53,15 +53,15 @@ fn policy(name: &str, target: &str, more: &str) -> String {
 }
 
 /// Configuration, statuses and messages of one run of the command.
-struct Output {
-    config: Value,
+pub(crate) struct Output {
+    pub(crate) config: Value,
     statuses: Vec<Value>,
     said: String,
 }
 
 impl Output {
     /// Returns reason and message of the condition of an object, at its first parent, ancestor or at itself.
-    fn condition(&self, kind: &str, name: &str, condition: &str) -> (String, String) {
+    pub(crate) fn condition(&self, kind: &str, name: &str, condition: &str) -> (String, String) {
         let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
         let status = &self
             .statuses
@@ -78,7 +78,7 @@ impl Output {
     }
 
     /// Returns `HOST PATH ACTION` of each route, in order.
-    fn routes(&self) -> Vec<String> {
+    pub(crate) fn routes(&self) -> Vec<String> {
         let path = |keys: &Value| {
             let exact = keys["path"].get(0).and_then(Value::as_str).filter(|_| keys["path_prefix"].is_null());
             exact.map_or_else(|| format!("{}*", keys["path_prefix"][0].as_str().unwrap()), str::to_owned)
@@ -115,7 +115,7 @@ fn reason(holder: &Value, condition: &str) -> (String, String) {
 }
 
 /// Runs the command on manifests, and asserts that `config check` accepts the result.
-fn render(manifests: &[String], args: &[&str]) -> Output {
+pub(crate) fn render(manifests: &[String], args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(path("all.yaml"), CLASS.to_owned() + &manifests.concat()).unwrap();
@@ -340,86 +340,6 @@ fn references_to_other_namespaces_need_a_grant() {
     assert_eq!(made(grant("HTTPRoute")).routes(), ["any /* a"]);
     let same = render(&[gateway(PUBLIC), route("team/shop", rules), service("a", "")], &[]);
     assert_eq!(same.condition("HTTPRoute", "shop", "Accepted").0, "NotAllowedByListeners");
-}
-
-#[test]
-fn the_most_specific_policy_applies_and_the_older_one_of_two() {
-    let shop = route("shop", &format!("rules: [{}, {}]", rule("{ value: /a }", "a"), rule("{ value: /b }", "b")));
-    let other = route("other", &format!("rules: [{}]", rule("{ value: /c }", "c")));
-    let of_gateway = "kind: Gateway, name: public";
-    let policies = [
-        policy(
-            "everything",
-            of_gateway,
-            "sealed: optional, sessions: { wires: [3], ttl: { maxSeconds: 600, defaultSeconds: 600 } }",
-        ),
-        policy("later", of_gateway, "sealed: 'off'"),
-        policy("shop", "kind: HTTPRoute, name: shop", "sealed: 'off'"),
-        policy("payments", "kind: HTTPRoute, name: shop, sectionName: ra", "sealed: required, keepAnswersSeconds: 30"),
-        policy("nothing", "kind: HTTPRoute, name: none", "sealed: required"),
-        policy("section", "kind: Gateway, name: public, sectionName: none", "sealed: required"),
-    ];
-    let services = ["a", "b", "c"].map(|name| service(name, "")).concat();
-    let made = render(&[gateway(PUBLIC), shop, other, policies.concat(), services], &[]);
-    assert_eq!(
-        made.routes(),
-        ["any /v3/sessions/* sessions", "any /c/* c optional", "any /a/* a required", "any /b/* b off"]
-    );
-    assert_eq!(made.config["routes"][2]["keep_answers_sec"], 30);
-    assert_eq!(made.config["sessions"], json!({"wires": [3], "ttl": {"max_sec": 600, "default_sec": 600}}));
-    for (name, reason) in [
-        ("everything", "Accepted"),
-        ("later", "Conflicted"),
-        ("payments", "Accepted"),
-        ("nothing", "TargetNotFound"),
-        ("section", "TargetNotFound"),
-    ] {
-        assert_eq!(made.condition("SealPolicy", name, "Accepted").0, reason, "{name}");
-    }
-}
-
-/// A BackendTLSPolicy for the Service `a`.
-fn tls_policy(name: &str, validation: &str) -> String {
-    format!(
-        "---\napiVersion: gateway.networking.k8s.io/v1\nkind: BackendTLSPolicy\nmetadata: {{ name: {name} }}\n\
-         spec: {{ targetRefs: [{{ group: '', kind: Service, name: a }}], validation: {{ {validation} }} }}\n"
-    )
-}
-
-#[test]
-fn a_backend_is_reached_by_tls_as_the_older_policy_says_and_the_newer_one_conflicts() {
-    let shop = route("shop", &format!("rules: [{}]", rule("{ value: /a }", "a")));
-    let system = |hostname: &str| format!("hostname: {hostname}, wellKnownCACertificates: System");
-    let policies = tls_policy("first", &system("one.example")) + &tls_policy("second", &system("two.example"));
-    let made = render(&[gateway(PUBLIC), shop.clone(), policies, service("a", "")], &[]);
-    let upstreams: Vec<_> = made.config["upstreams"].as_object().unwrap().values().collect();
-    assert_eq!(upstreams.len(), 1);
-    assert_eq!(upstreams[0]["tls"], json!({"server_name": "one.example"}));
-    assert!(upstreams[0]["servers"][0].as_str().unwrap().starts_with("https://a.default"), "{upstreams:?}");
-    assert_eq!(made.condition("BackendTLSPolicy", "first", "Accepted").0, "Accepted");
-    assert_eq!(made.condition("BackendTLSPolicy", "second", "Accepted").0, "Conflicted");
-
-    let missing = tls_policy("first", "hostname: one.example, caCertificateRefs: [{ group: '', kind: Secret, name: ca }]");
-    let made = render(&[gateway(PUBLIC), shop, missing, service("a", "")], &[]);
-    assert_eq!(made.condition("BackendTLSPolicy", "first", "Accepted").0, "NoValidCACertificate");
-    assert_eq!(made.condition("BackendTLSPolicy", "first", "ResolvedRefs").0, "InvalidKind");
-    assert_eq!(made.routes(), ["any /a* unavailable"]);
-}
-
-#[test]
-fn what_a_policy_that_is_not_accepted_targets_is_unavailable() {
-    for more in [
-        "sealed: required, sealedBodyMaxBytes: 1",
-        "sealed: required, future: 1",
-        "sealed: 'off', clientIdFrom: dns",
-        "sealed: 'off', sessions: { wires: [3] }",
-    ] {
-        let shop = route("shop", &format!("rules: [{}]", rule("{ value: /a }", "a")));
-        let policy = policy("p", "kind: HTTPRoute, name: shop", more);
-        let made = render(&[gateway(PUBLIC), shop, policy, service("a", "")], &[]);
-        assert_eq!(made.condition("SealPolicy", "p", "Accepted").0, "Invalid", "{more}");
-        assert_eq!(made.routes(), ["any /a/* unavailable"], "{more}");
-    }
 }
 
 #[test]

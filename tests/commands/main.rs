@@ -7,6 +7,7 @@ mod certs;
 mod command_line;
 mod config;
 mod gateway_api;
+mod gateway_api_policies;
 mod gateway_api_schema;
 mod health;
 mod identity;
